@@ -1,0 +1,1 @@
+"""Advantages: numbers for weights (`numeric`), words for lessons (the semantic stages)."""

@@ -1,0 +1,48 @@
+"""What the three stages share: whom they ask, under which run and seed, and how the library is shown to them."""
+
+from dataclasses import dataclass
+
+from agentlearn.calls.budget import Budget
+from agentlearn.calls.door import Unit
+from agentlearn.calls.endpoint import Endpoint
+from agentlearn.calls.journal import Journal, Stage
+from agentlearn.experience import Library
+from agentlearn.ids import RunId, derive_seed
+from agentlearn.retrieve import Rendered, render
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """The reflecting model as one batch of one run uses it."""
+
+    run: RunId
+    endpoint: Endpoint
+    journal: Journal
+    budget: Budget
+    seed: int
+    step: str
+    """Where in the run, as `epoch-1/2`; part of every unit's name and seed."""
+    library: Library
+    shown: Rendered
+    show_gold: bool = True
+    """Whether stages may see the expected answer; False when learning without labels."""
+    max_proposals: int = 3
+    """Proposals that one group may make."""
+    threshold: float = 1.0
+    """A reward of at least this is right."""
+    temperature: float | None = None
+
+    def unit(self, stage: Stage, name: str) -> Unit:
+        """A unit of work whose seed depends on (run seed, stage, step, name) alone, never on the run's own id."""
+        key = f"{self.step}/{name}"
+        return Unit(self.run, stage, key, derive_seed(self.seed, stage, key), self.journal, self.budget)
+
+
+def shown(library: Library) -> Rendered:
+    """The library as every agent and every stage sees it."""
+    return render(library)
+
+
+def verdict_words(reward: float | None, threshold: float) -> tuple[str, str]:
+    """("right" | "wrong", "0.00") for a reward."""
+    return ("right" if reward is not None and reward >= threshold else "wrong", f"{reward or 0.0:.2f}")

@@ -1,0 +1,182 @@
+"""Endpoints by name: what the user writes after `--model`, opened as one model behind one gate and one HTTP client.
+
+sim:novice                    a plug-in's own service (entry-point group `agentlearn.endpoints`)
+http://host:port/v1#model     any OpenAI-compatible service
+openai:gpt-5-mini             any model id of pydantic-ai
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+from agentlearn.calls.retry import RetryPolicy
+from agentlearn.errors import ConfigError, MissingExtra
+from agentlearn.value import Value
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+    from agentlearn.calls.door import Door, Gate, Unit
+
+GROUP = "agentlearn.endpoints"
+
+_SERVED_BY_HAND = {"vllm": "vllm serve {model}", "local": "transformers serve {model}"}
+"""Prefixes of local weights, which this version does not serve itself, and the line that serves them."""
+
+
+class EndpointOptions(Value):
+    """How an endpoint is used."""
+
+    concurrency: int = 16
+    """Requests in flight at once."""
+    deadline_s: float = 120.0
+    retry: RetryPolicy = RetryPolicy()
+    api_key: str | None = None
+    """For http(s) endpoints; None takes AGENTLEARN_API_KEY. Services with ids of their own read their own variables."""
+    seed: int = 0
+    """For a service that is itself seeded, as the simulated world is."""
+
+
+class Service(Protocol):
+    """What a plug-in's endpoint yields: an OpenAI-compatible service that it started."""
+
+    @property
+    def base_url(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def simulated(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An open endpoint."""
+
+    name: str
+    """As the user wrote it."""
+    model: "Model"
+    gate: "Gate"
+    simulated: bool
+    url: str
+
+    def door(self, unit: "Unit") -> "Door":
+        """The model as one unit of work sees it."""
+        from agentlearn.calls.door import Door
+
+        return Door(self.model, self.gate, unit)
+
+
+def is_simulated(name: str) -> bool:
+    """Whether the name stands for the simulated world."""
+    return name.startswith("sim:")
+
+
+def is_paid(name: str) -> bool:
+    """Whether using it may cost money: every endpoint but plug-ins and loopback services."""
+    prefix = name.partition(":")[0]
+    if prefix in {"http", "https"}:
+        return urlsplit(name).hostname not in {"127.0.0.1", "localhost", "::1"}
+    return prefix not in _SERVED_BY_HAND and prefix not in {entry.name for entry in entry_points(group=GROUP)}
+
+
+@asynccontextmanager
+async def open_endpoint(name: str, options: EndpointOptions) -> AsyncGenerator[Endpoint]:
+    """The endpoint of that name; its client and its service are closed in the loop that opened them.
+
+    Raises ConfigError (bad name, unreachable service) or MissingExtra.
+    """
+    from agentlearn.calls.door import Gate
+
+    gate = Gate(places=asyncio.Semaphore(options.concurrency), deadline_s=options.deadline_s, retry=options.retry)
+    prefix, _, rest = name.partition(":")
+    plugins = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if prefix in plugins:
+        service: AbstractAsyncContextManager[Service] = plugins[prefix].load()(rest, seed=options.seed)
+        async with service as running, _served(running.base_url, running.model, None, options) as model:
+            gate.free = running.simulated
+            yield Endpoint(name=name, model=model, gate=gate, simulated=running.simulated, url=running.base_url)
+    elif prefix in {"http", "https"}:
+        base_url, _, model_name = name.partition("#")
+        if not model_name or not urlsplit(base_url).hostname:
+            raise ConfigError(
+                f"the endpoint {name!r} must name a model after '#', as in http://127.0.0.1:8000/v1#my-model",
+                code="bad_endpoint",
+            )
+        key = options.api_key or os.environ.get("AGENTLEARN_API_KEY")
+        await _reach(base_url, key)
+        async with _served(base_url, model_name, key, options) as model:
+            yield Endpoint(name=name, model=model, gate=gate, simulated=False, url=base_url)
+    elif prefix in _SERVED_BY_HAND:
+        serve = _SERVED_BY_HAND[prefix].format(model=rest)
+        raise ConfigError(
+            f"the endpoint {name!r} is not started by this version; start it yourself ({serve})"
+            f" and use --model http://127.0.0.1:8000/v1#{rest}",
+            code="not_served",
+        )
+    else:
+        async with _inferred(name) as model:
+            yield Endpoint(name=name, model=model, gate=gate, simulated=False, url=model.base_url or model.system)
+
+
+@asynccontextmanager
+async def _served(
+    base_url: str, model_name: str, api_key: str | None, options: EndpointOptions
+) -> AsyncGenerator["Model"]:
+    import httpx2
+    from openai import AsyncOpenAI
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    limits = httpx2.Limits(max_connections=options.concurrency, max_keepalive_connections=options.concurrency)
+    # The gate has the deadline and the retries; a second set inside the client would multiply them.
+    timeout = httpx2.Timeout(options.deadline_s + 5, connect=10)
+    async with httpx2.AsyncClient(limits=limits, timeout=timeout, trust_env=not _loopback(base_url)) as http:
+        client = AsyncOpenAI(base_url=base_url, api_key=api_key or "none", http_client=http, max_retries=0)
+        yield OpenAIChatModel(model_name, provider=OpenAIProvider(openai_client=client))
+
+
+@asynccontextmanager
+async def _inferred(name: str) -> AsyncGenerator["Model"]:
+    from pydantic_ai.exceptions import UserError
+    from pydantic_ai.models import infer_model
+
+    try:
+        model = infer_model(name)
+    except (UserError, ValueError) as error:
+        raise ConfigError(f"the endpoint {name!r} cannot be used: {error}", code="bad_endpoint") from error
+    except ImportError as error:
+        provider = name.partition(":")[0]
+        raise MissingExtra(
+            f"the endpoint {name!r} needs a package that is not here: pip install 'pydantic-ai-slim[{provider}]'"
+        ) from error
+    async with model:
+        yield model
+
+
+async def _reach(base_url: str, api_key: str | None) -> None:
+    """Raises ConfigError with URL and cause when nothing answers there; any HTTP answer will do."""
+    import httpx2
+
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    try:
+        async with httpx2.AsyncClient(timeout=10, trust_env=not _loopback(base_url)) as http:
+            await http.get(base_url.rstrip("/") + "/models", headers=headers)
+    except httpx2.HTTPError as error:
+        cause = str(error) or type(error).__name__
+        raise ConfigError(
+            f"the endpoint {base_url!r} cannot be reached: {cause}; start the service or correct the address",
+            code="endpoint_unreachable",
+        ) from error
+    except httpx2.InvalidURL as error:
+        raise ConfigError(f"the endpoint {base_url!r} is no address: {error}", code="bad_endpoint") from error
+
+
+def _loopback(base_url: str) -> bool:
+    return urlsplit(base_url).hostname in {"127.0.0.1", "localhost", "::1"}

@@ -1,0 +1,38 @@
+"""What a response cost, from the public price list."""
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelResponse
+
+
+def cost_usd(response: "ModelResponse") -> float | None:
+    """Dollars; None when the model's price is unknown, which is not the same as nothing."""
+    if not _is_priced(response.model_name, response.provider_name, response.provider_url):
+        return None
+    try:
+        return float(response.cost().total_price)
+    except (LookupError, ValueError):  # no usage reported, or no price for this kind of token
+        return None
+
+
+@lru_cache(maxsize=256)
+def _is_priced(model_name: str | None, provider_name: str | None, provider_url: str | None) -> bool:
+    if model_name is None or (provider_url or "").startswith(("http://127.", "http://localhost", "http://[::1]")):
+        return False
+    return price_per_million(model_name, provider_name) is not None
+
+
+def price_per_million(model_name: str, provider_name: str | None = None) -> tuple[float, float] | None:
+    """Dollars per million input and output tokens, for estimates; None when unknown."""
+    from genai_prices import Usage, calc_price
+
+    try:
+        one = [
+            calc_price(usage, model_ref=model_name, provider_id=provider_name).total_price
+            for usage in (Usage(input_tokens=1_000_000), Usage(output_tokens=1_000_000))
+        ]
+    except LookupError:
+        return None
+    return float(one[0]), float(one[1])

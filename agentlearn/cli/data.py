@@ -1,0 +1,112 @@
+"""`agentlearn data`."""
+
+import asyncio
+from collections.abc import Awaitable
+from datetime import UTC, datetime
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from agentlearn.cli.output import console, print_json
+from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, DataReport, Judged, ReadsAnswers
+from agentlearn.data.check import check as check_source
+from agentlearn.domain import Domain, load_domain
+from agentlearn.errors import AgentlearnError, DataError, RolloutError
+from agentlearn.ids import LibraryVersion, RolloutId, RunId
+from agentlearn.task import Task
+from agentlearn.trajectory import Trajectory, Verdict
+from agentlearn.treatment import Treatment
+
+_LABEL = 11
+_FAMILIES = 8
+
+
+def check(
+    source: Annotated[str, Parameter(help="A file (.jsonl, .json, .csv, .parquet), hf:NAME or gym:TASK.")],
+    /,
+    *,
+    domain: Annotated[str, Parameter(help="The installed domain that judges the answers.")] = "math",
+    test_share: Annotated[float, Parameter(help="Share to hold out.")] = 0.3,
+    limit: Annotated[int | None, Parameter(help="Rows looked at; all without it.")] = None,
+    json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
+) -> None:
+    """Say what a source of tasks holds, and whether all of it can be learned from."""
+    if not 0 <= test_share < 1:
+        raise DataError(f"a share of {test_share!r} cannot be held out; give one from 0 to below 1", code="bad_share")
+    if limit is not None and limit < 1:
+        raise DataError(f"a limit of {limit!r} rows leaves nothing to check; give at least 1", code="bad_limit")
+    report = check_source(source, judged_by(load_domain(domain), source), test_share=test_share, limit=limit)
+    if json:
+        print_json({**report.model_dump(mode="json"), "sound": report.sound})
+    else:
+        _print(report)
+    if not report.sound:
+        count = report.refused + report.unverifiable
+        what = f"{count} of {report.rows} rows cannot be used" if count else "there is no task in it"
+        raise AgentlearnError(f"{source}: {what}", code="unusable_rows")
+
+
+def judged_by(domain: Domain, source: str) -> Judged:
+    """What the check needs to know of a domain."""
+    gold = domain.gold_of(source) if isinstance(domain, ReadsAnswers) else str.strip
+    return Judged(
+        domain=domain.name,
+        accepts=lambda task: _why_not(domain, task),
+        gold=gold,
+        key=lambda answer: domain.answer_key(answer) or answer,
+    )
+
+
+def _why_not(domain: Domain, task: Task) -> str:
+    """Empty when the verifier takes the expected answer for right; else its reason."""
+    rollout = Trajectory(
+        id=RolloutId(task.id),
+        run=RunId("check"),
+        phase="check",
+        task=task.id,
+        g=0,
+        seed=0,
+        treatment=Treatment(model="none", library=LibraryVersion("none")),
+        answer=task.answer,
+        started_at=datetime.now(UTC),
+    )
+    try:
+        judged = domain.verify(task, rollout)
+        verdict = judged if isinstance(judged, Verdict) else asyncio.run(_awaited(judged))
+    except RolloutError as error:
+        return f"the verifier cannot judge the answer {task.answer!r}: {error}"
+    if verdict.reward is not None and verdict.reward >= domain.threshold:
+        return ""
+    return f"the verifier does not accept the expected answer {task.answer!r} ({verdict.reason or verdict.status})"
+
+
+async def _awaited(judged: Awaitable[Verdict]) -> Verdict:
+    return await judged
+
+
+def _print(report: DataReport) -> None:
+    def line(label: str, words: str) -> None:
+        console().print(f"  {label.ljust(_LABEL)}{words}")
+
+    line("source", f"{report.source}, {report.rows:,} rows")
+    line("columns", ", ".join(f"{what} from {name!r}" for what, name in report.columns.items()) or "none known")
+    line(
+        "tasks",
+        f"{report.usable:,} usable · {report.repeated:,} repeated · {report.near_copies:,} near-copies"
+        f" · {report.refused:,} refused · {report.unverifiable:,} that the verifier does not accept",
+    )
+    for sentence in report.sentences:
+        line("", sentence)
+    line("answers", _counts(report.kinds))
+    line("families", _counts(report.families))
+    line("split", f"{report.train:,} to learn from, {report.test:,} held out")
+    if report.detectable is not None:
+        alone = f"; {report.detectable_all:.2f} if all were held out" if report.detectable_all is not None else ""
+        line("shows", f"true differences from {report.detectable:.2f} on, with {ROLLOUTS} rollouts per task{alone}")
+        line("", f"assumed: {ASSUMPTIONS}")
+
+
+def _counts(counted: dict[str, int]) -> str:
+    shown = ", ".join(f"{name} {count:,}" for name, count in list(counted.items())[:_FAMILIES])
+    left = len(counted) - _FAMILIES
+    return (f"{shown}, and {left:,} more" if left > 0 else shown) or "none"

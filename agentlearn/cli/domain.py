@@ -1,0 +1,60 @@
+"""`agentlearn domain`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from agentlearn.cli.output import console, print_json
+from agentlearn.errors import AgentlearnError
+
+if TYPE_CHECKING:
+    from agentlearn.contract import Promise
+
+_MARKS = {"ok": "ok      ", "broken": "BROKEN  ", "untested": "untested"}
+
+
+def new(
+    name: Annotated[str, Parameter(help="Name of the domain, such as 'prices'.")],
+    /,
+    *,
+    directory: Annotated[Path | None, Parameter(name="--dir", help="Folder to write. [default: ./NAME]")] = None,
+) -> None:
+    """Write a small package with a domain of your own and its contract tests."""
+    from agentlearn.scaffold import new_domain
+
+    folder = directory if directory is not None else Path(name)
+    out = console()
+    for path in new_domain(name, folder):
+        out.print(f"  {path}")
+    out.print(
+        f"install it, and see that it keeps its promises: pip install -e {folder} && agentlearn domain check {name}"
+    )
+
+
+def check(
+    reference: Annotated[str, Parameter(help="An installed domain, or package.module:attribute.")],
+    /,
+    *,
+    data: Annotated[Path | None, Parameter(help="Tasks, for a domain that has none of its own.")] = None,
+    json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
+) -> None:
+    """Check every promise that a domain makes. Nothing is spent: a stand-in answers for the model."""
+    from agentlearn.contract import check_domain_sync, domain_at
+
+    promises = check_domain_sync(domain_at(reference), data=data)
+    broken = sum(one.state == "broken" for one in promises)
+    if json:
+        print_json({"broken": broken, "promises": [one.model_dump(mode="json") for one in promises]})
+    else:
+        _print(promises)
+    if broken:
+        raise AgentlearnError(f"{reference}: {broken} of {len(promises)} promises are broken", code="broken_promise")
+
+
+def _print(promises: "Sequence[Promise]") -> None:
+    out = console()
+    width = max(len(one.name) for one in promises)
+    for one in promises:
+        out.print(f"  {_MARKS[one.state]}  {one.name.ljust(width)}  {one.words}")

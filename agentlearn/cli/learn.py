@@ -1,0 +1,139 @@
+"""`agentlearn learn`."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from agentlearn.cli.ask import spend_or_stop
+from agentlearn.cli.output import console, print_json, show_logs
+from agentlearn.cli.progress import Progress
+from agentlearn.config import ONLINE, LearnSettings, learn_settings, packaged_recipe, read_recipe
+from agentlearn.errors import ConfigError
+from agentlearn.learn.report import LearnReport
+
+
+def learn(
+    what: Annotated[
+        str, Parameter(help="A domain (math), a recipe (.yaml, math/published), or a task file with --reward.")
+    ],
+    /,
+    *,
+    model: Annotated[str | None, Parameter(help="Endpoint of the rollouts. [default: sim:novice, simulated]")] = None,
+    reflector: Annotated[str | None, Parameter(help="Endpoint of the stages. [default: the model]")] = None,
+    data: Annotated[str | None, Parameter(help="Tasks to learn from: a file, hf:NAME or gym:TASK.")] = None,
+    test_data: Annotated[
+        list[str] | None, Parameter(negative="", help="Held-out tasks, likewise; may be repeated.")
+    ] = None,
+    reward: Annotated[
+        str | None,
+        Parameter(help="For a task file: exact, number, choice, contains, judge, or module:function."),
+    ] = None,
+    tools: Annotated[Literal["none", "python"] | None, Parameter(help="For a task file. [default: none]")] = None,
+    test_share: Annotated[float | None, Parameter(help="Share of --data held out. [default: 0.3]")] = None,
+    limit: Annotated[int | None, Parameter(help="Tasks read at most.")] = None,
+    library: Annotated[str | None, Parameter(name="--from", help="Library to start from. [default: none]")] = None,
+    name: Annotated[str | None, Parameter(help="Name of the resulting library. [default: the domain's]")] = None,
+    epochs: Annotated[int | None, Parameter(help="Passes over the tasks. [default: 3]")] = None,
+    batch_size: Annotated[int | None, Parameter(help="Tasks per update of the library. [default: 20]")] = None,
+    group_size: Annotated[int | None, Parameter(help="Rollouts per task, G. [default: 5]")] = None,
+    temperature: Annotated[float | None, Parameter(help="Sampling temperature of rollouts. [default: 0.7]")] = None,
+    labels: Annotated[
+        Literal["gold", "none"] | None, Parameter(help="none: learn by majority. [default: gold]")
+    ] = None,
+    seed: Annotated[int | None, Parameter(help="Seed of everything that is drawn. [default: 0]")] = None,
+    concurrency: Annotated[int | None, Parameter(help="Rollouts in flight at once. [default: 32]")] = None,
+    eval_rollouts: Annotated[int | None, Parameter(help="Rollouts per held-out task. [default: 4]")] = None,
+    no_eval: Annotated[bool, Parameter(negative="", help="Do not measure on held-out tasks.")] = False,
+    sandbox: Annotated[str | None, Parameter(help="Where code of the model runs. [default: zygote, isolated]")] = None,
+    max_cost_usd: Annotated[float | None, Parameter(help="Stop at this cost.")] = None,
+    max_tokens: Annotated[int | None, Parameter(help="Stop at this many tokens.")] = None,
+    max_minutes: Annotated[float | None, Parameter(help="Stop after this time.")] = None,
+    store: Annotated[Path | None, Parameter(help="Directory of everything kept. [default: .agentlearn]")] = None,
+    dry_run: Annotated[bool, Parameter(negative="", help="Say what would be done and spent, and do nothing.")] = False,
+    yes: Annotated[bool, Parameter(negative="", help="Spend without asking.")] = False,
+    json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
+    log: Annotated[str, Parameter(help="Level of events on stderr: debug, info, warning, error.")] = "warning",
+) -> None:
+    """Learn lessons from rollouts and measure what they are worth on held-out tasks."""
+    given = {
+        "model": model,
+        "reflector": reflector,
+        "data": data,
+        "test_data": test_data,
+        "reward": reward,
+        "tools": tools,
+        "test_share": test_share,
+        "limit": limit,
+        "library": library,
+        "name": name,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "group_size": group_size,
+        "temperature": temperature,
+        "labels": labels,
+        "seed": seed,
+        "concurrency": concurrency,
+        "eval_rollouts": eval_rollouts,
+        "evaluate": False if no_eval else None,
+        "sandbox": sandbox,
+        "max_cost_usd": max_cost_usd,
+        "max_tokens": max_tokens,
+        "max_minutes": max_minutes,
+        "store": store,
+    }
+    settings = learn_settings(_fields(what, given))
+    show_logs(log)
+    if dry_run:
+        _show_plan(settings, json=json)
+        return
+    spend_or_stop(settings, yes=yes)
+    report = _run(settings, Progress(settings, console(to_stderr=json)))
+    if json:
+        print_json(report)
+
+
+def _fields(what: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe's fields under the options that were given."""
+    path = packaged_recipe(what) or Path(what)
+    if path.suffix in {".yaml", ".yml"}:
+        fields = read_recipe(path)
+    elif path.suffix in {".jsonl", ".csv", ".json", ".parquet"} or what.startswith(ONLINE):
+        fields = _own(what, given)
+    else:
+        fields: dict[str, Any] = {"domain": what}
+    return fields | {key: value for key, value in given.items() if value is not None}
+
+
+def _show_plan(settings: LearnSettings, *, json: bool) -> None:
+    from agentlearn.learn.estimate import plan
+    from agentlearn.learn.loop import domain_of
+
+    planned = plan(settings, domain_of(settings))
+    if json:
+        print_json(planned)
+        return
+    out = console()
+    for label, words in planned.lines():
+        out.print(f"  {label.ljust(12)}{words}")
+
+
+def _own(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    if given["reward"] is None:
+        raise ConfigError(
+            f"say how answers in {source!r} are judged: --reward exact, number, choice, contains, judge or"
+            f" module:function; or name the domain that judges them: agentlearn learn math --data {source}",
+            code="no_reward",
+        )
+    from agentlearn.own import name_for
+
+    return {"domain": given["name"] or name_for(source), "data": source}
+
+
+def _run(settings: LearnSettings, progress: Progress) -> LearnReport:
+    from agentlearn.learn.loop import run_learning
+
+    with progress:
+        return asyncio.run(run_learning(settings, progress))

@@ -1,0 +1,35 @@
+"""How commands speak: one JSON object on stdout, or lines for people; logs and progress go to stderr with `--json`."""
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+from agentlearn.value import Value
+
+
+def print_json(value: Value | Mapping[str, Any]) -> None:
+    """Exactly one JSON object on stdout."""
+    plain = value.model_dump(mode="json") if isinstance(value, Value) else value
+    sys.stdout.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def console(*, to_stderr: bool = False) -> Console:
+    """A console that writes text as it is: no markup, no emoji codes, no highlighting of words from models."""
+    return Console(stderr=to_stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+def show_logs(level: str) -> None:
+    """Send the library's events of that level and above to stderr."""
+    logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.WARNING)
+    logging.getLogger("agentlearn").setLevel(level.upper())
+
+
+def ago(seconds: float) -> str:
+    """A length of time as people say it: `00:09`, `1:02:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"

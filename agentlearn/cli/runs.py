@@ -1,0 +1,109 @@
+"""`agentlearn runs`."""
+
+import json as json_module
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from agentlearn.cli.output import console, print_json
+
+Store = Annotated[Path, Parameter(help="Directory of everything kept.")]
+Json = Annotated[bool, Parameter(negative="", help="Print one JSON object.")]
+
+
+def list_runs(*, limit: int = 20, store: Store = Path(".agentlearn"), json: Json = False) -> None:
+    """List runs, newest first."""
+    from agentlearn.store import read_store
+
+    with read_store(store) as reader:
+        runs = reader.runs(limit=limit)
+    if json:
+        print_json({"runs": [_plain(asdict(run)) for run in runs]})
+        return
+    out = console()
+    if not runs:
+        out.print(f"there are no runs in {store}; begin with: agentlearn learn math")
+    for run in runs:
+        simulated = " (simulated)" if run.simulated else ""
+        result = _result(run.report)
+        when = f"{run.started_at:%Y-%m-%d %H:%M}"
+        out.print(f"{run.run}  {when}  {run.kind:5}  {run.state:11}  {run.domain}  {run.model}{simulated}{result}")
+
+
+def show(run: str, /, *, store: Store = Path(".agentlearn"), json: Json = False) -> None:
+    """Show one run: its report, its rollouts by phase, and how proposals ended.
+
+    Parameters
+    ----------
+    run
+        A run's id, or the beginning of one.
+    """
+    from agentlearn.store import read_store
+
+    with read_store(store) as reader:
+        row = reader.run(run)
+        rollouts = reader.trajectories(row.run)
+        proposals = reader.proposals(row.run)
+    if json:
+        print_json({"run": _plain(asdict(row)), "rollouts": [asdict(one) for one in rollouts]})
+        return
+    out = console()
+    out.print(
+        f"run        {row.run}  {row.kind} {row.domain} with {row.model}{' (simulated)' if row.simulated else ''}"
+    )
+    out.print(
+        f"state      {row.state}, started {row.started_at:%Y-%m-%d %H:%M:%S}, agentlearn-lib {row.package_version}"
+    )
+    if row.report:
+        _print_report(json_module.loads(row.report))
+    for phase in dict.fromkeys(one.phase for one in rollouts):
+        members = [one for one in rollouts if one.phase == phase]
+        rewards = [one.reward for one in members if one.reward is not None]
+        mean = f"{sum(rewards) / len(rewards):.2f}" if rewards else "-"
+        failed = sum(one.outcome == "failed" for one in members)
+        out.print(
+            f"{phase.ljust(11)}{len(members)} rollouts, mean reward {mean}, failed {failed}; first: {members[0].id}"
+        )
+    for one in proposals:
+        if one.ended.end.end == "applied" and one.ended.proposal.operation is not None:
+            operation = one.ended.proposal.operation
+            lesson = "" if operation.op == "delete" else operation.lesson
+            rollouts = len(one.ended.proposal.evidence)
+            flags = f"  [{', '.join(one.ended.flags)}]" if one.ended.flags else ""
+            out.print(f"applied    {one.phase}/{one.batch} {operation.op}: {lesson}  ({rollouts} rollouts){flags}")
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    out = console()
+    if report.get("delta") and report["delta"]["mean"] is not None:
+        ci = report["delta"]["ci"] or (float("nan"), float("nan"))
+        out.print(
+            f"held out   {report['before']['mean']:.2f} → {report['after']['mean']:.2f}  "
+            f"{report['delta']['mean']:+.2f} [{ci[0]:+.2f}, {ci[1]:+.2f}]"
+        )
+    library = report["library"]
+    out.print(f"library    {library['name']}@{library['version'][:8]}  {library['lessons']} lessons")
+    rejected = ", ".join(f"{code} {count}" for code, count in sorted(report["proposals"]["rejected"].items()))
+    out.print(f"rejected   {rejected or 'nothing'}")
+    for stage, line in report["stages"].items():
+        tokens = f"{line['tokens_in']:,} tokens in, {line['tokens_out']:,} out"
+        out.print(f"stage      {stage.ljust(12)}{line['calls']:6,} calls, {tokens}, {line['retried']} retried")
+    for note in report["notes"]:
+        out.print(f"note       {note}")
+
+
+def _result(report: str) -> str:
+    if not report:
+        return ""
+    delta = json_module.loads(report).get("delta")
+    return f"  {delta['mean']:+.2f}" if delta and delta["mean"] is not None else ""
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Times as ISO text, stored JSON as JSON."""
+    plain = {key: value.isoformat() if hasattr(value, "isoformat") else value for key, value in row.items()}
+    for key in ("settings", "report"):
+        plain[key] = json_module.loads(plain[key]) if plain.get(key) else None
+    return plain

@@ -1,0 +1,67 @@
+"""`agentlearn solve`."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from agentlearn.calls.endpoint import is_paid
+from agentlearn.cli.output import console, print_json
+from agentlearn.errors import ConfigError, RolloutError
+
+if TYPE_CHECKING:
+    from agentlearn.solve import SolveSettings
+    from agentlearn.trajectory import Trajectory
+
+
+def solve(
+    domain: Annotated[str, Parameter(help="An installed domain, such as 'math'.")],
+    problem: Annotated[str, Parameter(help="The problem, in quotes.")],
+    /,
+    *,
+    library: Annotated[str, Parameter(help="Lessons to show: NAME, NAME@VERSION, a file, or none.")] = "none",
+    model: Annotated[str, Parameter(help="Endpoint; the default is simulated.")] = "sim:novice",
+    seed: Annotated[int, Parameter(help="Seed of what is drawn.")] = 0,
+    sandbox: Annotated[str | None, Parameter(help="Where code of the model runs. [default: zygote, isolated]")] = None,
+    store: Annotated[Path, Parameter(help="Directory of everything kept.")] = Path(".agentlearn"),
+    yes: Annotated[bool, Parameter(negative="", help="Spend without asking.")] = False,
+    json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
+) -> None:
+    """Solve one problem, with the steps shown."""
+    from agentlearn.solve import SolveSettings
+    from agentlearn.steps import transcript
+
+    _may_spend(model, yes=yes)
+    settings = SolveSettings(
+        domain=domain, problem=problem, library=library, model=model, seed=seed, sandbox=sandbox, store=store
+    )
+    trajectory = _run(settings)
+    if json:
+        print_json(trajectory)
+    else:
+        out = console()
+        out.print(f"model {model}{' (simulated)' if model.startswith('sim:') else ''} · library {library}")
+        out.print(transcript(trajectory.steps))
+        out.print(f"answer: {trajectory.answer if trajectory.answer is not None else 'none'}")
+        out.print(f"rollout {trajectory.id}")
+    if trajectory.failure is not None:
+        raise RolloutError(f"the rollout failed: {trajectory.failure.message}", code=trajectory.failure.code)
+
+
+def _run(settings: "SolveSettings") -> "Trajectory":
+    from agentlearn.solve import solve as solve_one
+
+    return asyncio.run(solve_one(settings))
+
+
+def _may_spend(model: str, *, yes: bool) -> None:
+    if not is_paid(model) or yes:
+        return
+    words = f"{model} may cost money (one rollout, a few thousand tokens)"
+    if not sys.stdin.isatty():
+        raise ConfigError(f"{words}; add --yes to allow it", code="not_allowed_to_spend")
+    print(words, file=sys.stderr)
+    if input("Go on? [y/N] ").strip().lower() not in {"y", "yes"}:
+        raise ConfigError("nothing was spent", code="not_allowed_to_spend")

@@ -1,0 +1,55 @@
+"""`agentlearn trace`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from agentlearn.cli.output import console, print_json
+
+
+def trace(
+    rollout: Annotated[str, Parameter(help="A rollout's id, or the beginning of one.")],
+    /,
+    *,
+    store: Annotated[Path, Parameter(help="Directory of everything kept.")] = Path(".agentlearn"),
+    json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
+) -> None:
+    """Show one rollout: task, treatment, every step, verdict, and the lessons it saw."""
+    from agentlearn.steps import transcript
+    from agentlearn.store import read_store
+
+    with read_store(store) as reader:
+        trajectory = reader.trajectory(rollout)
+        task = reader.task(trajectory.task)
+        library = reader.library(trajectory.treatment.library)
+    if json:
+        print_json(
+            {
+                "trajectory": trajectory.model_dump(mode="json"),
+                "task": task.model_dump(mode="json"),
+                "lessons": [one.lesson for one in library.experiences if one.id not in trajectory.treatment.masked],
+            }
+        )
+        return
+    out = console()
+    treatment = trajectory.treatment
+    out.print(f"rollout    {trajectory.id} of run {trajectory.run}, {trajectory.phase}, rollout {trajectory.g}")
+    lessons = f"{len(library)} lessons ({treatment.library[:8]})"
+    out.print(f"treatment  {treatment.model}, temperature {treatment.temperature}, {lessons}")
+    out.print(f"task       {task.problem}")
+    expected = "unknown" if task.answer is None else task.answer
+    out.print(f"expected   {expected}   ({task.family or 'no family'}, {task.source})")
+    out.print()
+    out.print(transcript(trajectory.steps, max_characters=20_000))
+    out.print()
+    if trajectory.failure is not None:
+        out.print(f"failed     {trajectory.failure.boundary}: {trajectory.failure.code}: {trajectory.failure.message}")
+    if trajectory.verdict is not None:
+        verdict = trajectory.verdict
+        reward = "no reward" if verdict.reward is None else f"reward {verdict.reward:g}"
+        out.print(f"answer     {trajectory.answer if trajectory.answer is not None else 'none'}")
+        out.print(f"verdict    {verdict.status}, {reward}{': ' + verdict.reason if verdict.reason else ''}")
+    usage = trajectory.usage
+    tokens = f"{usage.tokens_in} tokens in, {usage.tokens_out} out"
+    out.print(f"used       {usage.requests} calls, {tokens}, {trajectory.seconds:.2f} s")

@@ -1,0 +1,198 @@
+"""Settings of a command, as one frozen model each; the resolved settings are stored with the run.
+
+Recipes are YAML files with the same fields. `${NAME}` is read from the environment in declared secret fields only, so
+that a recipe can be shared and an environment variable cannot slip into a prompt or a report.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+
+from agentlearn.errors import ConfigError
+from agentlearn.value import Value
+
+SIMULATED_MODEL = "sim:novice"
+DEFAULT_STORE = Path(".agentlearn")
+
+
+Source = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
+"""Where tasks come from: a file, `hf:NAME` or `gym:TASK`."""
+ONLINE = ("hf:", "gym:")
+"""How a source begins that is no file."""
+
+
+def _several(given: object) -> object:
+    return (given,) if isinstance(given, str | Path) else given
+
+
+class LearnSettings(Value):
+    """Everything that `learn` can be told."""
+
+    domain: str
+    """Name of an installed domain; with `reward`, a name for your own tasks."""
+    reward: str | None = None
+    """How answers to your own tasks are judged: exact, number, choice, contains, judge, or module:function."""
+    tools: Literal["none", "python"] = "none"
+    """What the agent for your own tasks may use."""
+    instructions: str | None = None
+    """What the agent for your own tasks is told beside its own words."""
+    model: str = SIMULATED_MODEL
+    """Endpoint of the rollouts."""
+    reflector: str | None = None
+    """Endpoint of the semantic stages; None: the model's."""
+    api_key: SecretStr | None = None
+    """Key for `http(s)://…#model` endpoints."""
+    data: Source | None = None
+    """Tasks to learn from: a file, `hf:…` or `gym:…`; None: the domain's own."""
+    test_data: Annotated[tuple[Source, ...], BeforeValidator(_several)] = ()
+    """Held-out tasks, of one source or several; none: a share of `data`, or the domain's own."""
+    test_share: float = Field(default=0.3, ge=0, lt=1)
+    """Share of `data` held out when `test_data` is not given."""
+    limit: int | None = Field(default=None, ge=1)
+    """Tasks read from `data`, or used of the domain's own."""
+    library: str = "none"
+    """Library to start from: `none`, `NAME`, `NAME@VERSION`, or a file."""
+    name: str | None = None
+    """Name under which the result is kept; None: the domain's."""
+    epochs: int = Field(default=3, ge=1, le=100)
+    batch_size: int = Field(default=20, ge=1, le=10_000)
+    """Tasks per update of the library."""
+    group_size: int = Field(default=5, ge=1, le=256)
+    """Rollouts per task, G."""
+    temperature: float = Field(default=0.7, ge=0, le=2)
+    eval_temperature: float = Field(default=0.3, ge=0, le=2)
+    labels: Literal["gold", "none"] = "gold"
+    """none: the majority answer of a group stands in for the expected one while learning."""
+    seed: int = Field(default=0, ge=0, le=2**31 - 1)
+    concurrency: int = Field(default=32, ge=1, le=4096)
+    """Rollouts, and model calls, in flight at once."""
+    eval_rollouts: int = Field(default=4, ge=1, le=1024)
+    """Rollouts per held-out task, before and after."""
+    evaluate: bool = True
+    max_proposals: int = Field(default=3, ge=1, le=20)
+    """Proposals taken from one group."""
+    max_deletes: int = Field(default=3, ge=0, le=100)
+    """Experiences that one batch may delete."""
+    max_lessons: int = Field(default=100, ge=1, le=10_000)
+    max_library_tokens: int = Field(default=4_000, ge=32)
+    call_deadline_s: float = Field(default=120.0, gt=0)
+    rollout_deadline_s: float = Field(default=600.0, gt=0)
+    max_turns: int = Field(default=16, ge=1, le=1000)
+    """Model calls in one rollout."""
+    sandbox: str | None = None
+    """Where code that the model wrote is run; None: `zygote`, which isolates it."""
+    max_cost_usd: float | None = Field(default=None, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    max_minutes: float | None = Field(default=None, gt=0)
+    store: Path = DEFAULT_STORE
+
+    @property
+    def reflector_name(self) -> str:
+        """The stages' endpoint."""
+        return self.reflector or self.model
+
+    @property
+    def library_name(self) -> str:
+        """Name of the result."""
+        return self.name or self.domain
+
+    def resolved(self) -> str:
+        """The settings as JSON with secrets masked, as they are stored with the run."""
+        return self.model_dump_json()
+
+
+def learn_settings(fields: Mapping[str, Any]) -> LearnSettings:
+    """Settings from options or a recipe. Raises ConfigError: one sentence with the value and what is allowed."""
+    try:
+        return LearnSettings.model_validate(dict(fields))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(str(part) for part in first["loc"]) or "settings"
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(sorted(LearnSettings.model_fields))
+            raise ConfigError(f"there is no setting {name!r} (known: {known})", code="unknown_setting") from error
+        raise ConfigError(
+            f"{name} is {first['input']!r}, but {_lower(first['msg'])}; give a value in that range",
+            code="out_of_range",
+        ) from error
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SECRETS = frozenset({"api_key"})
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """The fields of a YAML recipe. Raises ConfigError naming file and cause."""
+    import yaml
+
+    try:
+        loaded: object = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no recipe {str(path)!r}", code="missing_file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the recipe {str(path)!r} cannot be read: {error}", code="bad_recipe") from error
+    except yaml.YAMLError as error:
+        cause = " ".join(str(error).split())
+        raise ConfigError(f"the recipe {str(path)!r} is not YAML: {cause}", code="bad_recipe") from error
+    if not isinstance(loaded, dict):
+        raise ConfigError(
+            f"the recipe {str(path)!r} must hold fields such as 'domain: math', not {type(loaded).__name__}",
+            code="bad_recipe",
+        )
+    fields = {str(key): _expand(str(key), value, path) for key, value in loaded.items()}
+    return fields | {key: _beside(path, fields[key]) for key in ("data", "test_data") if key in fields}
+
+
+def _beside(recipe: Path, source: object) -> object:
+    """A recipe's files are named from where the recipe lies."""
+    if isinstance(source, list):
+        return tuple(_beside(recipe, one) for one in source)
+    return str(recipe.parent / source) if isinstance(source, str) and not source.startswith(ONLINE) else source
+
+
+def packaged_recipe(name: str) -> Path | None:
+    """The recipe `DOMAIN/RECIPE` that an installed domain's package ships; None for a name that says no domain.
+
+    Raises ConfigError naming the recipes that the domain has.
+    """
+    domain, slash, recipe = name.partition("/")
+    packages = {one.name: one.value.partition(":")[0] for one in entry_points(group="agentlearn.domains")}
+    if not slash or domain not in packages:
+        return None
+    folder = Path(str(files(packages[domain]))) / "recipes"
+    path = folder / f"{recipe}.yaml"
+    if path.parent != folder or not path.is_file():
+        known = ", ".join(repr(f"{domain}/{one.stem}") for one in sorted(folder.glob("*.yaml"))) or "none"
+        raise ConfigError(f"there is no recipe {name!r} (found: {known})", code="missing_file")
+    return path
+
+
+def _expand(name: str, value: object, path: Path) -> object:
+    if not isinstance(value, str) or not _REFERENCE.search(value):
+        return value
+    if name not in _SECRETS:
+        raise ConfigError(
+            f"{str(path)!r} uses {value!r} in {name!r}, but the environment is read in secret fields only"
+            f" ({', '.join(sorted(_SECRETS))}); write the value itself",
+            code="bad_recipe",
+        )
+
+    def read(match: re.Match[str]) -> str:
+        if match[1] not in os.environ:
+            raise ConfigError(
+                f"{str(path)!r} needs the environment variable {match[1]!r} for {name!r}; set it and run again",
+                code="missing_secret",
+            )
+        return os.environ[match[1]]
+
+    return _REFERENCE.sub(read, value)

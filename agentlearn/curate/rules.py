@@ -1,0 +1,85 @@
+"""The rules that hold a sound candidate against the library, the batch and its limits, each a function of its own.
+
+A rule returns the end of a candidate that breaks it, else None. `RULES` is the order in which they are asked.
+"""
+
+from collections.abc import Callable
+
+from agentlearn.curate.candidate import Candidate
+from agentlearn.curate.codes import Code, DropReason, reject
+from agentlearn.curate.context import CheckContext
+from agentlearn.curate.draft import Draft
+from agentlearn.curate.words import normal, shingles
+from agentlearn.operation import Dropped, Rejected
+
+Rule = Callable[[Candidate, Draft, CheckContext], Rejected | Dropped | None]
+
+
+def _repeated(candidate: Candidate, draft: Draft, _context: CheckContext) -> Dropped | None:
+    if candidate.wording and any(one.normal == candidate.wording.normal for one in draft.fresh):
+        return Dropped(reason=DropReason.DUPLICATE.value)
+    return None
+
+
+def _targets(candidate: Candidate, draft: Draft, context: CheckContext) -> Rejected | None:
+    for target in candidate.targets:
+        if draft.experience(target) is None:
+            return reject(Code.UNKNOWN_ID, f"no experience of this library has the id {target[:64]!r}")
+    if len(set(candidate.targets)) < len(candidate.targets):
+        return reject(Code.ID_USED_TWICE, "the operation names one experience twice")
+    for target in candidate.targets:
+        if target not in draft.staying:
+            return reject(Code.ID_USED_TWICE, f"an earlier proposal of this batch already changes {target!r}")
+    if candidate.kind == "merge" and len(candidate.targets) > context.max_merge_targets:
+        return reject(
+            Code.TOO_MANY_TARGETS,
+            f"the merge replaces {len(candidate.targets)} experiences; at most {context.max_merge_targets} are allowed",
+        )
+    return None
+
+
+def _no_change(candidate: Candidate, draft: Draft, _context: CheckContext) -> Rejected | None:
+    if candidate.kind == "modify" and normal(candidate.text) == draft.staying[candidate.targets[0]].normal:
+        return reject(Code.NO_CHANGE, "the experience already says exactly this")
+    return None
+
+
+def _near_duplicate(candidate: Candidate, draft: Draft, context: CheckContext) -> Rejected | None:
+    if candidate.wording is None:
+        return None
+    others = [wording for key, wording in draft.staying.items() if key not in candidate.targets]
+    for other in (*others, *draft.fresh):
+        if candidate.wording.is_near(other, context.near_duplicate):
+            return reject(Code.NEAR_DUPLICATE, f"the lesson says nearly the same as {other.text!r}")
+    return None
+
+
+def _leak(candidate: Candidate, _draft: Draft, context: CheckContext) -> Rejected | None:
+    if context.answer_search.found(candidate.text) == "distinctive":
+        return reject(Code.HOLDS_ANSWER, "the lesson holds the expected answer of a task; say how to find such answers")
+    if copied := shingles(candidate.text) & context.shingles:
+        return reject(Code.COPIES_TASK, f"the lesson copies {' '.join(min(copied))!r} from a task; say what is general")
+    return None
+
+
+def _deletes(candidate: Candidate, draft: Draft, context: CheckContext) -> Rejected | None:
+    if candidate.kind == "delete" and draft.deletes >= context.max_deletes:
+        return reject(Code.TOO_MANY_DELETES, f"at most {context.max_deletes} experiences are deleted in one batch")
+    return None
+
+
+def _room(candidate: Candidate, draft: Draft, context: CheckContext) -> Rejected | None:
+    """Refuses growth past a limit; what shrinks a library that is already past one is welcome."""
+    lessons, tokens = draft.growth(candidate)
+    limits = context.limits
+    if lessons > 0 and draft.lessons + lessons > limits.max_lessons:
+        return reject(Code.LIBRARY_FULL, f"the library holds {draft.lessons} of at most {limits.max_lessons} lessons")
+    if tokens > 0 and draft.tokens + tokens > limits.max_tokens:
+        return reject(
+            Code.OVER_TOKEN_BUDGET,
+            f"the library would cost {draft.tokens + tokens} tokens; at most {limits.max_tokens} are allowed",
+        )
+    return None
+
+
+RULES: tuple[Rule, ...] = (_repeated, _targets, _no_change, _near_duplicate, _leak, _deletes, _room)

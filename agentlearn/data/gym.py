@@ -1,0 +1,126 @@
+"""Tasks of reasoning-gym: `gym:TASK[?size=100&seed=0]`, generated here and scored by their own scorers.
+
+An entry is made again from its name, its options and its number, which is all that `Task.source` has to hold for a task
+to be scored.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, urlencode
+
+from agentlearn.data.row import Row
+from agentlearn.errors import DataError, MissingExtra, VerifierError
+
+GYM = "gym:"
+DEFAULT_SIZE = 100
+
+
+class Entries(Protocol):
+    """What `reasoning_gym.create_dataset` gives."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Mapping[str, Any]: ...
+    def score_answer(self, answer: str | None, entry: Mapping[str, Any]) -> float:
+        """0..1 for one answer to one entry."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gym:
+    """A task of reasoning-gym with its options."""
+
+    name: str
+    options: tuple[tuple[str, int | float | bool | str], ...]
+    """Sorted by name; `size` and `seed` are always among them."""
+
+    def __str__(self) -> str:
+        return f"{GYM}{self.name}?{urlencode(self.options)}"
+
+
+def parse_gym(source: str) -> Gym:
+    """Task and options of `gym:TASK?NAME=VALUE&…`. Raises DataError."""
+    name, _, query = source.removeprefix(GYM).partition("?")
+    if not re.fullmatch(r"\w+", name):
+        raise DataError(f"{source!r} names no task; write 'gym:TASK', such as 'gym:chain_sum?size=100&seed=0'")
+    try:
+        given = dict(parse_qsl(query, strict_parsing=True)) if query else {}
+    except ValueError as error:
+        raise DataError(f"{source!r} has the options {query!r}; write them as 'size=100&seed=0'") from error
+    for key, least in (("seed", 0), ("size", 1)):
+        if key in given and not (given[key].isdecimal() and int(given[key]) >= least):
+            raise DataError(f"{source!r} has the {key} {given[key]!r}; give a whole number from {least}")
+    options = {"seed": 0, "size": DEFAULT_SIZE} | {key: _option(value) for key, value in given.items()}
+    return Gym(name, tuple(sorted(options.items())))
+
+
+def gym_rows(source: str) -> Iterator[Row]:
+    """The task's entries, the same for the same options. Raises DataError or MissingExtra."""
+    gym = parse_gym(source)
+    entries = _entries(gym)
+    for number in range(len(entries)):
+        entry = entries[number]
+        # Not by iterating: that would stamp each entry with a random id.
+        yield Row(f"{gym}#{number}", {"question": entry["question"], "answer": entry["answer"], "family": gym.name})
+
+
+def scorer(source: str) -> Callable[[str | None], float]:
+    """The task's own scorer for one entry, by its place (`gym:chain_sum?seed=0&size=100#12`); 0..1 for an answer.
+
+    The scorers run in this process, and several of them hand the answer to sympy's parser, which evaluates it as
+    Python. So an answer that is not the expected one and could call something is not shown to them: VerifierError.
+    """
+    place, _, number = source.rpartition("#")
+    entries = _entries(parse_gym(place))
+    entry = entries[int(number)]
+
+    def score(answer: str | None) -> float:
+        if answer is None or not answer.strip():
+            return 0.0
+        if answer.strip() == str(entry["answer"]).strip():
+            return 1.0
+        if could_call(answer):
+            raise VerifierError(f"an answer of {len(answer)} characters could run code in the scorer of {place!r}")
+        return float(entries.score_answer(answer.strip(), entry))
+
+    return score
+
+
+def could_call(answer: str) -> bool:
+    """Whether Python could call something or reach an attribute when it evaluates the text."""
+    calls = (found[1] or found[2] for found in _CALL.finditer(answer))
+    return "__" in answer or bool(_ATTRIBUTE.search(answer)) or any(name not in _FUNCTIONS for name in calls)
+
+
+_CALL = re.compile(r"(?:(\w+)|([\])}\"'`]))\s*\(")
+_ATTRIBUTE = re.compile(r"\.\s*[^\W\d]")
+_FUNCTIONS = frozenset(
+    {"sin", "cos", "tan", "exp", "log", "ln", "sqrt", "asin", "acos", "atan", "sinh", "cosh", "tanh"}
+)
+
+
+@lru_cache(maxsize=8)
+def _entries(gym: Gym) -> Entries:
+    try:
+        import reasoning_gym  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise MissingExtra(
+            f"reading 'gym:{gym.name}' needs reasoning-gym: pip install 'agentlearn-lib[data]'"
+        ) from error
+    try:
+        return reasoning_gym.create_dataset(gym.name, **dict(gym.options))
+    except (ValueError, TypeError, AssertionError) as error:
+        raise DataError(f"'{gym}' cannot be made ({error}); check the task's name and options", code="gym") from error
+
+
+def _option(text: str) -> int | float | bool | str:
+    if text in {"true", "false"}:
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,123 @@
+"""Datasets of the Hugging Face hub: `hf:aime24` and other short names, or `hf:OWNER/NAME[:SPLIT]`.
+
+A short name stands for one revision of one dataset, so that a run can be repeated, and for the map of its columns: its
+rows have `problem` and `answer`, whatever the dataset calls them.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from agentlearn.data.row import Row, cell
+from agentlearn.errors import DataError, MissingExtra
+
+HUB = "hf:"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One dataset of the hub."""
+
+    dataset: str
+    config: str | None = None
+    split: str = "train"
+    revision: str | None = None
+    """Commit of the dataset's repository; None takes the newest."""
+    columns: tuple[str, str] | None = None
+    """Where problem and answer stand; None leaves the rows as they are."""
+    rows: int | None = None
+    """How many different problems there are, roughly, for estimates."""
+    around: tuple[str, str] = ("", "")
+    """What stands before and after each problem there and belongs to the prompt of others."""
+
+
+_DAPO_BEFORE = (
+    "Solve the following math problem step by step. The last line of your response should be of the form Answer:"
+    " $Answer (without quotes) where $Answer is the answer to the problem."
+)
+_DAPO_AFTER = 'Remember to put your answer on its own line after "Answer:".'
+
+PUBLISHED: Mapping[str, Published] = {
+    "aime24": Published(
+        "HuggingFaceH4/aime_2024",
+        revision="2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
+        columns=("problem", "answer"),
+        rows=30,
+    ),
+    "aime25": Published(
+        "math-ai/aime25",
+        split="test",
+        revision="563bb8404243c5f09de6ec262f2db674fe5bce9b",
+        columns=("problem", "answer"),
+        rows=30,
+    ),
+    "dapo-math-17k": Published(
+        "BytedTsinghua-SIA/DAPO-Math-17k",
+        revision="65877096c24ffa7abc4e4fa5edb95cf3413a5674",
+        columns=("prompt", "reward_model.ground_truth"),
+        rows=17_400,
+        around=(_DAPO_BEFORE, _DAPO_AFTER),
+    ),
+    "gsm8k": Published(
+        "openai/gsm8k",
+        config="main",
+        revision="740312add88f781978c0658806c59bc2815b9866",
+        columns=("question", "answer"),
+        rows=7_473,
+    ),
+}
+"""By short name. DAPO-Math-17k holds each problem about a hundred times; reading keeps it once."""
+
+
+def published(source: str) -> tuple[str, Published]:
+    """The name and the dataset of `hf:NAME`, `hf:OWNER/NAME`, each with an optional `:SPLIT`. Raises DataError."""
+    name, _, split = source.removeprefix(HUB).partition(":")
+    known = PUBLISHED.get(name.casefold())
+    if known is None:
+        if name.count("/") != 1 or not all(name.split("/")):
+            names = ", ".join(repr(HUB + one) for one in PUBLISHED)
+            raise DataError(f"{source!r} is no dataset known by a short name ({names}); write 'hf:OWNER/NAME:SPLIT'")
+        known = Published(name)
+    return name, known if not split else replace(known, split=split, rows=None)
+
+
+def hub_name(source: str) -> str:
+    """The dataset's name without its owner."""
+    return published(source)[0].rpartition("/")[2]
+
+
+def hub_rows(source: str) -> Iterator[Row]:
+    """The dataset's rows. Raises MissingExtra, or DataError when the hub or the dataset cannot be reached."""
+    _, one = published(source)
+    for number, fields in enumerate(_load(source, one)):
+        yield Row(f"{source}#{number}", _mapped(one, fields))
+
+
+def _mapped(one: Published, fields: Mapping[str, object]) -> dict[str, object]:
+    """The row with `problem` and `answer` under these names, for a dataset whose map is known."""
+    if one.columns is None:
+        return dict(fields)
+    problem, answer = one.columns
+    rest = {name: value for name, value in fields.items() if name not in {"problem", "question"}}
+    text = Row(f"{one.dataset}#0", fields).text(problem)
+    return rest | {"problem": _without(one.around, text), "answer": cell(fields, answer)}
+
+
+def _without(around: tuple[str, str], text: str) -> str:
+    before, after = around
+    return text.removeprefix(before).removesuffix(after).strip()
+
+
+def _load(source: str, one: Published) -> Iterator[Mapping[str, object]]:
+    try:
+        import datasets  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise MissingExtra(f"reading {source!r} needs datasets: pip install 'agentlearn-lib[data]'") from error
+    try:
+        return iter(datasets.load_dataset(one.dataset, one.config, split=one.split, revision=one.revision))
+    except Exception as error:  # what it raises comes from several libraries and has no common base
+        cause = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(
+            f"{source!r} cannot be read ({one.dataset}, split {one.split!r}: {cause}); check name, split and network,"
+            " or give a file",
+            code="hub",
+        ) from error

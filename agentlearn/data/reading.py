@@ -1,0 +1,146 @@
+"""Tasks from rows: each problem once, with its answer as the domain reads it."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentlearn.data.row import Columns, Row, both_places
+from agentlearn.data.sources import name_of, rows
+from agentlearn.errors import DataError
+from agentlearn.log import get_log
+from agentlearn.task import Split, Task
+
+PUBLISHED = ("hf:", "gym:")
+"""Sources whose rows a user cannot mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a row says."""
+
+    row: Row
+    problem: str
+    answer: str | None
+    family: str
+
+    def task(self, domain: str, split: Split) -> Task:
+        """The row as a task."""
+        return Task.of(domain, self.problem, self.answer, family=self.family, split=split, source=self.row.where)
+
+
+def read_tasks(
+    source: str | Path,
+    *,
+    domain: str,
+    split: Split,
+    limit: int | None = None,
+    columns: Columns = Columns(),  # noqa: B008  frozen
+    gold: Callable[[str], str] = str.strip,
+    answer_required: bool = True,
+    key: Callable[[str], Hashable] = str,
+) -> list[Task]:
+    """The source's tasks in its order, each problem once.
+
+    limit: how many at most; later rows are not looked at. gold: the final answer in an answer's text; empty for none;
+    a ValueError's words complete the sentence "FILE line N …". key: answers with equal keys are the same. A problem
+    with two answers is refused in a file and left out, with a warning, where the user cannot mend it. Raises DataError
+    with file, line and next step.
+    """
+    reader = Reader(columns, gold, answer_required=answer_required, default_family=name_of(source))
+    kept: dict[str, Found] = {}
+    disputed: set[str] = set()
+    for found in map(reader.read, rows(source)):
+        first = kept.setdefault(same_words(found.problem), found)
+        if first is not found and not same_answer(first, found, key):
+            if not str(source).startswith(PUBLISHED):
+                raise DataError(dispute(first, found))
+            disputed.add(same_words(found.problem))
+        if limit is not None and len(kept) - len(disputed) >= limit:
+            break
+    tasks = [found.task(domain, split) for words, found in kept.items() if words not in disputed]
+    if not tasks:
+        raise DataError(f"{_short(source)} holds no tasks; give it one problem and its answer per line")
+    if disputed:
+        get_log().warning("data.disputed", source=str(source), left_out=len(disputed))
+    return tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads rows one by one."""
+
+    columns: Columns
+    gold: Callable[[str], str]
+    answer_required: bool
+    default_family: str
+
+    def read(self, row: Row) -> Found:
+        """What the row says. Raises DataError naming place, cause and next step."""
+        problem = self._problem(row)
+        family = next((text for name in self.columns.family if (text := row.text(name))), self.default_family)
+        answer = self._answer(row)
+        for text in (problem, family, answer or ""):
+            _demand_encodable(row, text)
+        return Found(row, problem, answer, family)
+
+    def _problem(self, row: Row) -> str:
+        names = self.columns.problem
+        texts = {name: text for name in names if (text := row.text(name))}
+        if not texts:
+            wanted = " or ".join(map(repr, names))
+            raise DataError(f"{row.place} has no problem; put its text into the column {wanted}{_seen(row, names)}")
+        if len(set(texts.values())) > 1:
+            which = " and a ".join(map(repr, texts))
+            raise DataError(f"{row.place} has a {which} that differ; keep one of them")
+        return next(iter(texts.values()))
+
+    def _answer(self, row: Row) -> str | None:
+        names = self.columns.answer
+        written = next((text for name in names if (text := row.text(name))), "")
+        try:
+            answer = self.gold(written) if written else ""
+        except ValueError as error:
+            raise DataError(f"{row.place} {error}", code="bad_answer") from error
+        if not answer and self.answer_required:
+            wanted = " or ".join(map(repr, names))
+            raise DataError(
+                f"{row.place} has no answer; fill its column {wanted} or take the line out{_seen(row, names)}"
+            )
+        return answer or None
+
+
+def same_words(problem: str) -> str:
+    """A problem's text by which repetitions are found: white space does not matter."""
+    return " ".join(problem.split())
+
+
+def same_answer(one: Found, other: Found, key: Callable[[str], Hashable]) -> bool:
+    """Whether two rows agree on the answer."""
+    if one.answer is None or other.answer is None:
+        return one.answer == other.answer
+    return key(one.answer) == key(other.answer)
+
+
+def dispute(first: Found, second: Found) -> str:
+    """The sentence about one problem with two answers."""
+    places = both_places(first.row.where, second.row.where)
+    return f"{places} hold the same problem with the answers {first.answer!r} and {second.answer!r}; keep the right one"
+
+
+def _seen(row: Row, wanted: tuple[str, ...]) -> str:
+    """Which columns there are, said only when a wanted one is not among them."""
+    present = {name.strip().casefold() for name in row.fields}
+    if not present or present & {name.partition(".")[0].casefold() for name in wanted}:
+        return ""
+    return f" (it has {', '.join(map(repr, row.fields))})"
+
+
+def _demand_encodable(row: Row, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{row.place} holds a broken character (half a surrogate pair); write it in full") from error
+
+
+def _short(source: str | Path) -> str:
+    return str(source) if str(source).startswith(PUBLISHED) else Path(source).name

@@ -1,0 +1,30 @@
+"""Rows by kind of source: a file, `hf:` for the Hugging Face hub, `gym:` for reasoning-gym."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from agentlearn.data.files import file_rows
+from agentlearn.data.gym import GYM, gym_rows, parse_gym
+from agentlearn.data.hub import HUB, hub_name, hub_rows
+from agentlearn.data.row import Row
+
+
+def rows(source: str | Path, *, limit: int | None = None) -> Iterator[Row]:
+    """The rows of a source in its order. Raises DataError, or MissingExtra where its reader is not installed."""
+    text = str(source)
+    if text.startswith(HUB):
+        found = hub_rows(text)
+    elif text.startswith(GYM):
+        found = gym_rows(text)
+    else:
+        found = file_rows(Path(source))
+    return islice(found, limit)
+
+
+def name_of(source: str | Path) -> str:
+    """A short name: the file's stem, the dataset's name, the gym's task."""
+    text = str(source)
+    if text.startswith(HUB):
+        return hub_name(text)
+    return parse_gym(text).name if text.startswith(GYM) else Path(source).stem

@@ -1,0 +1,121 @@
+"""What works here and why, with the line that mends what does not."""
+
+import asyncio
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Literal
+
+from agentlearn.calls.discover import found_models
+from agentlearn.domain import installed_domains, load_domain
+from agentlearn.errors import AgentlearnError
+from agentlearn.sandbox.protocol import SandboxReport
+from agentlearn.value import Value
+from agentlearn.version import version
+
+
+class Finding(Value):
+    """One thing looked at."""
+
+    what: str
+    state: Literal["ok", "missing", "broken", "note"]
+    words: str
+    mend: str = ""
+    """The line that mends it; empty when nothing needs mending."""
+
+
+def examine(store: Path) -> tuple[Finding, ...]:
+    """Everything looked at, in order. Nothing is spent, sent, or changed."""
+    looks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        _python,
+        _name_clash,
+        _domains,
+        lambda: _store(store),
+        _sandbox,
+        _models,
+    )
+    return tuple(finding for look in looks for finding in look())
+
+
+def _python() -> Iterator[Finding]:
+    supported = sys.version_info >= (3, 11)
+    yield Finding(
+        what="python",
+        state="ok" if supported else "broken",
+        words=f"{platform.python_version()} on {platform.system()} {platform.machine()}, agentlearn-lib {version()}",
+        mend="" if supported else "install Python 3.11 or newer",
+    )
+
+
+def _name_clash() -> Iterator[Finding]:
+    try:
+        other = distribution("agentlearn")
+    except PackageNotFoundError:
+        return
+    yield Finding(
+        what="name clash",
+        state="broken",
+        words=f"another author's package 'agentlearn' {other.version} is installed and shares our import name",
+        mend="pip uninstall agentlearn && pip install --force-reinstall agentlearn-lib",
+    )
+
+
+def _domains() -> Iterator[Finding]:
+    for name in installed_domains():
+        try:
+            yield Finding(what=f"domain {name}", state="ok", words=load_domain(name).description)
+        except AgentlearnError as error:
+            yield Finding(what=f"domain {name}", state="broken", words=str(error))
+        except ImportError as error:
+            mend = "reinstall the package that brings it"
+            yield Finding(what=f"domain {name}", state="broken", words=f"cannot be imported: {error}", mend=mend)
+
+
+def _store(path: Path) -> Iterator[Finding]:
+    from agentlearn.store import read_store
+
+    if not path.exists():
+        yield Finding(what="store", state="note", words=f"{path} does not exist yet; the first run makes it")
+        return
+    free = f"{shutil.disk_usage(path).free / 2**30:.1f} GiB free"
+    try:
+        with read_store(path) as store:
+            words = f"{path}: {len(store.runs(limit=1000))} runs, {free}"
+        yield Finding(what="store", state="ok", words=words)
+    except AgentlearnError as error:
+        yield Finding(what="store", state="broken", words=str(error))
+
+
+def _sandbox() -> Iterator[Finding]:
+    from agentlearn.sandbox import open_sandbox
+
+    async def report() -> SandboxReport:
+        async with open_sandbox("zygote") as sandbox:
+            return sandbox.report
+
+    try:
+        found = asyncio.run(report())
+    except AgentlearnError as error:
+        yield Finding(what="sandbox zygote", state="broken", words=str(error))
+        return
+    missing = f"; missing: {', '.join(found.missing)}" if found.missing else ""
+    yield Finding(
+        what="sandbox zygote",
+        state="ok" if found.isolated else "broken",
+        words=f"isolated; layers that hold: {', '.join(found.layers)}{missing}",
+    )
+
+
+def _models() -> Iterator[Finding]:
+    yield Finding(what="model sim:novice", state="ok", words="simulated; needs no key, GPU or network")
+    for found in found_models():
+        price = "may cost money" if found.paid else "put the served model's name in place of MODEL"
+        yield Finding(
+            what=f"model {found.endpoint}",
+            state="ok",
+            words=f"found {found.why}; {price}",
+            mend=f"agentlearn learn math --model {found.endpoint}",
+        )

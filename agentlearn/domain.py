@@ -1,0 +1,153 @@
+"""The plug-in protocol: what a package provides to make its tasks learnable.
+
+A domain announces itself by the entry-point group `agentlearn.domains`; the library names none.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from agentlearn.errors import ConfigError, UnknownDomain
+from agentlearn.sandbox.protocol import CodeSandbox
+from agentlearn.task import Split, Task
+from agentlearn.trajectory import PromptRef, Trajectory, Verdict
+from agentlearn.value import Value
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+    from pydantic_ai.models import Model
+
+
+class Answer(Value):
+    """What a rollout's agent returns: its final text and the answer found in it."""
+
+    text: str
+    answer: str | None = None
+    """None where the text holds no answer in the form that was asked for."""
+
+
+class RolloutContext(Value):
+    """What a domain may know when it opens the tools of one rollout."""
+
+    task: Task
+    seed: int
+    sandbox: str = ""
+    """Name of the code sandbox the user chose; empty for a domain that runs no code."""
+
+
+@runtime_checkable
+class Domain(Protocol):
+    """Tasks, an agent for them, and a verifier.
+
+    `deps` below is the value that `open` yields; pydantic-ai hands it to the agent's tools.
+    """
+
+    @property
+    def name(self) -> str:
+        """How it is called."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """One line for `agentlearn doctor`."""
+        ...
+
+    @property
+    def threshold(self) -> float:
+        """A reward of at least this is right."""
+        ...
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether rollouts run code that a model wrote, and therefore need a sandbox."""
+        ...
+
+    def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Sequence[Task]:
+        """The domain's own tasks, the same for the same (split, seed); splits are disjoint for one seed."""
+        ...
+
+    def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
+        """Tasks from a user's file. Raises DataError with file, line and next step."""
+        ...
+
+    def agent(self) -> "Agent[Any, Answer]":
+        """The typed agent, without a model and without lessons; both are given per run."""
+        ...
+
+    def prompts(self) -> tuple[PromptRef, ...]:
+        """Which words the agent was built with."""
+        ...
+
+    def question(self, task: Task) -> str:
+        """The user message for a task."""
+        ...
+
+    def open(self, context: RolloutContext) -> AbstractAsyncContextManager[object]:
+        """The tools of one rollout as the agent's deps; closed when the rollout ends. Raises ToolError."""
+        ...
+
+    def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
+        """Judge a finished rollout; raises VerifierError when it breaks. Awaitable where judging takes its time."""
+        ...
+
+    def answer_key(self, answer: str) -> str | None:
+        """A canonical form under which equal answers are equal, for majority labels; None refuses to vote."""
+        ...
+
+
+@runtime_checkable
+class UsesSandbox(Protocol):
+    """What a domain with `runs_code = True` also provides."""
+
+    def using(self, sandbox: CodeSandbox) -> Domain:
+        """The same domain, bound to a running sandbox."""
+        ...
+
+
+@runtime_checkable
+class Runs(Protocol):
+    """What a domain whose rollouts share something running also provides: worker processes, a browser."""
+
+    def running(self) -> AbstractAsyncContextManager[Domain]:
+        """The same domain with what its rollouts share started; all of it ends on exit."""
+        ...
+
+
+JudgeModel = Callable[[str], "Model"]
+"""From the name of one question to a model behind the run's own door, so that judging is journalled and counted."""
+
+
+@runtime_checkable
+class UsesJudge(Protocol):
+    """What a domain whose verifier asks a model also provides."""
+
+    def judged_by(self, judge: JudgeModel) -> Domain:
+        """The same domain, with a model to ask."""
+        ...
+
+
+GROUP = "agentlearn.domains"
+
+
+def installed_domains() -> tuple[str, ...]:
+    """Names of the installed domains, sorted."""
+    return tuple(sorted({entry.name for entry in entry_points(group=GROUP)}))
+
+
+def load_domain(name: str) -> Domain:
+    """The installed domain of that name. Raises UnknownDomain (naming the installed ones) or ConfigError."""
+    for entry in entry_points(group=GROUP):
+        if entry.name == name:
+            loaded = entry.load()
+            domain = loaded() if callable(loaded) else loaded
+            if not isinstance(domain, Domain):
+                raise ConfigError(
+                    f"domain {name!r} ({entry.value}) does not implement agentlearn.domain.Domain;"
+                    " see docs/domains.md for what it must provide",
+                    code="bad_domain",
+                )
+            return domain
+    found = ", ".join(repr(known) for known in installed_domains()) or "none"
+    raise UnknownDomain(f"domain {name!r} is not installed (found: {found}); `agentlearn doctor` lists what is here")

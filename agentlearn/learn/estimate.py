@@ -1,0 +1,229 @@
+"""What a run would do and may cost, before anything is opened or spent."""
+
+import math
+from pathlib import Path
+
+from agentlearn.calls.price import price_per_million
+from agentlearn.config import ONLINE, LearnSettings
+from agentlearn.data.gym import GYM, parse_gym
+from agentlearn.data.hub import HUB, published
+from agentlearn.domain import Domain
+from agentlearn.learn.tasks import task_sets
+from agentlearn.value import Value
+
+# One run of training-free GRPO is published with its sum of tokens: 38M in and 6.6M out for 1,500 rollouts of learning,
+# the semantic stages included (arXiv:2510.08191). The turns and lengths below are assumptions about such a run; they
+# are set so that their sum comes to that one figure, and nothing else is known of how it divides.
+_TURNS = 5
+_PROMPT, _TURN_OUT, _TOOL_RESULT = 750, 760, 400
+_LIBRARY = 1_000
+"""Tokens of lessons in a prompt, on average over a run that fills its library; never more than its limit."""
+_MIXED = 0.5
+"""Share of the groups whose rewards differ, and that are therefore summarised and compared."""
+_STAGE_PROMPT, _SUMMARY, _COMPARISON, _PROPOSAL = 450, 700, 700, 45
+
+_DEFAULT_TRAIN, _DEFAULT_TEST = 60, 60
+
+
+class StageEstimate(Value):
+    """What one stage asks for."""
+
+    stage: str
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    """None when the price is unknown."""
+
+    def words(self) -> str:
+        """The stage in words."""
+        price = "an unknown price" if self.cost_usd is None else f"${self.cost_usd:.2f}"
+        tokens = f"{self.tokens_in / 1e6:.2f}M tokens in, {self.tokens_out / 1e6:.2f}M out"
+        return f"{self.calls:,} calls, {tokens}, {price}"
+
+
+class Estimate(Value):
+    """Rollouts, calls, tokens and dollars of a run, roughly."""
+
+    rollouts: int
+    stages: tuple[StageEstimate, ...]
+    """`rollout`, `summarise`, `compare`, `consolidate` while learning; `held out`, before and after."""
+
+    @property
+    def learning(self) -> tuple[StageEstimate, ...]:
+        """Without what measuring costs, as published figures count."""
+        return tuple(one for one in self.stages if one.stage != "held out")
+
+    @property
+    def tokens_in(self) -> int:
+        """Of all stages."""
+        return sum(one.tokens_in for one in self.stages)
+
+    @property
+    def tokens_out(self) -> int:
+        """Of all stages."""
+        return sum(one.tokens_out for one in self.stages)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Without discounts for cached input; None when a price is unknown."""
+        costs = [one.cost_usd for one in self.stages]
+        return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
+
+    def sentence(self) -> str:
+        """The estimate in words."""
+        price = "an unknown price" if self.cost_usd is None else f"about ${self.cost_usd:.2f}"
+        return (
+            f"about {self.rollouts:,} rollouts, {self.tokens_in / 1e6:.1f}M tokens in and"
+            f" {self.tokens_out / 1e6:.1f}M out, {price} (a rough estimate)"
+        )
+
+
+def estimate(settings: LearnSettings, *, train: int | None = None, test: int | None = None) -> Estimate:
+    """train, test: numbers of tasks; None takes the settings' limit or the usual size of a domain's own set."""
+    learned_from = train if train is not None else settings.limit or _DEFAULT_TRAIN
+    held_out = 0 if not settings.evaluate else test if test is not None else _DEFAULT_TEST
+    library = min(_LIBRARY, settings.max_library_tokens)
+    learning = learned_from * settings.group_size * settings.epochs
+    measuring = held_out * settings.eval_rollouts
+    batches = math.ceil(learned_from / settings.batch_size) * settings.epochs
+    # Rewards of a group of one cannot differ.
+    mixed = round(learned_from * settings.epochs * _MIXED) if settings.group_size > 1 else 0
+    proposals = mixed * settings.max_proposals
+    question = _STAGE_PROMPT + library
+    transcript = _TURNS * (_TURN_OUT + _TOOL_RESULT)
+    before, after = _rollouts(settings.model, "held out", measuring, 0), _rollouts("", "", measuring, library)
+    stages = (
+        _rollouts(settings.model, "rollout", learning, library),
+        _stage(settings, "summarise", mixed * settings.group_size, question + transcript, _SUMMARY),
+        _stage(settings, "compare", mixed, question + settings.group_size * _SUMMARY, _COMPARISON),
+        _stage(
+            settings,
+            "consolidate",
+            batches if mixed else 0,
+            question + _PROPOSAL * proposals // max(1, batches),
+            _PROPOSAL * proposals // max(1, batches),
+        ),
+        _priced(
+            settings.model,
+            "held out",
+            before.calls + after.calls,
+            before.tokens_in + after.tokens_in,
+            before.tokens_out + after.tokens_out,
+        ),
+    )
+    return Estimate(rollouts=learning + 2 * measuring, stages=stages)
+
+
+def _rollouts(model: str, stage: str, rollouts: int, library: int) -> StageEstimate:
+    """Each turn reads the prompt and everything said before it."""
+    said_before = (_TURN_OUT + _TOOL_RESULT) * _TURNS * (_TURNS - 1) // 2
+    tokens_in = _TURNS * (_PROMPT + library) + said_before
+    return _priced(model, stage, rollouts * _TURNS, rollouts * tokens_in, rollouts * _TURNS * _TURN_OUT)
+
+
+def _stage(settings: LearnSettings, stage: str, calls: int, tokens_in: int, tokens_out: int) -> StageEstimate:
+    return _priced(settings.reflector_name, stage, calls, calls * tokens_in, calls * tokens_out)
+
+
+def _priced(model: str, stage: str, calls: int, tokens_in: int, tokens_out: int) -> StageEstimate:
+    price = _price(model)
+    cost = None if price is None else (tokens_in * price[0] + tokens_out * price[1]) / 1e6
+    return StageEstimate(stage=stage, calls=calls, tokens_in=tokens_in, tokens_out=tokens_out, cost_usd=cost)
+
+
+def _price(model: str) -> tuple[float, float] | None:
+    if model.startswith("sim:"):
+        return 0.0, 0.0
+    provider, _, name = model.partition(":")
+    return None if model.startswith("http") else price_per_million(name, provider)
+
+
+class Plan(Value):
+    """What a run would do, for `--dry-run`. Nothing was opened: no endpoint, no store, no network."""
+
+    domain: str
+    model: str
+    reflector: str
+    data: str
+    """Where tasks come from; the domain's own where no source is given."""
+    test_data: tuple[str, ...]
+    train: int
+    test: int
+    counted: bool
+    """Whether the tasks were read and counted; else sizes are those that datasets are published with, or usual."""
+    epochs: int
+    group_size: int
+    batches: int
+    eval_rollouts: int
+    estimate: Estimate
+
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """The plan in words, line by line with its label."""
+        by = "" if self.reflector == self.model else f", reflector {self.reflector}"
+        held = f"{self.test:,} held out x {self.eval_rollouts} before and after" if self.test else "none held out"
+        tests = f", held out from {' and '.join(self.test_data)}" if self.test_data else ""
+        size = "" if self.counted else " (not fetched: sizes as published, or usual)"
+        learning = self.estimate.learning
+        tokens_in, tokens_out = sum(one.tokens_in for one in learning), sum(one.tokens_out for one in learning)
+        return (
+            ("model", f"{self.model}{by}"),
+            ("data", f"{self.data}{tests}"),
+            ("tasks", f"{self.train:,} to learn from, {held}{size}"),
+            ("rounds", f"{self.group_size} rollouts each, {self.epochs} epochs, {self.batches} batches"),
+            *((one.stage, one.words()) for one in self.estimate.stages),
+            ("learning", f"{tokens_in / 1e6:.1f}M tokens in and {tokens_out / 1e6:.1f}M out, without measuring"),
+            ("in all", self.estimate.sentence()),
+        )
+
+
+def plan(settings: LearnSettings, domain: Domain) -> Plan:
+    """What `settings` would do. Local tasks are read, and refused, as the run would; online ones are not fetched.
+
+    Raises DataError or ConfigError.
+    """
+    sources = [one for one in (settings.data, *settings.test_data) if one is not None]
+    counted = not any(source.startswith(ONLINE) for source in sources)
+    if counted:
+        sets = task_sets(settings, domain)
+        train, test = len(sets.train), len(sets.test)
+    else:
+        train, test = _sizes(settings, domain)
+    return Plan(
+        domain=settings.domain,
+        model=settings.model,
+        reflector=settings.reflector_name,
+        data=settings.data or f"{settings.domain}'s own tasks",
+        test_data=settings.test_data,
+        train=train,
+        test=test,
+        counted=counted,
+        epochs=settings.epochs,
+        group_size=settings.group_size,
+        batches=math.ceil(train / settings.batch_size) * settings.epochs,
+        eval_rollouts=settings.eval_rollouts,
+        estimate=estimate(settings, train=train, test=test),
+    )
+
+
+def _sizes(settings: LearnSettings, domain: Domain) -> tuple[int, int]:
+    train = _size(settings.data, domain, _DEFAULT_TRAIN)
+    if settings.limit is not None:
+        train = min(train, settings.limit) if settings.data is not None else settings.limit
+    if not settings.evaluate:
+        return train, 0
+    if settings.test_data:
+        return train, sum(_size(source, domain, _DEFAULT_TEST) for source in settings.test_data)
+    held = round(train * settings.test_share)
+    return train - held, held
+
+
+def _size(source: str | None, domain: Domain, usual: int) -> int:
+    """How many tasks a source has, without asking the network."""
+    if source is None:
+        return usual
+    if source.startswith(HUB):
+        return published(source)[1].rows or usual
+    if source.startswith(GYM):
+        return int(dict(parse_gym(source).options)["size"])
+    return len(domain.read(Path(source)))

@@ -1,0 +1,67 @@
+"""Scores on held-out tasks: the same tasks, seeds and rollout indexes before and after."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentlearn.learn.report import Delta, HeldOut, Score
+from agentlearn.stats import mean_interval, paired_difference, sign_flip_p
+from agentlearn.task import Task
+from agentlearn.trajectory import Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Rewards of one evaluation: per task, per rollout index; None where the verifier could not tell."""
+
+    k: int
+    rewards: dict[str, tuple[float | None, ...]]
+
+    @classmethod
+    def of(cls, trajectories: Sequence[Trajectory], k: int) -> "Scores":
+        """A rollout that failed counts as zero; one that is undecided counts as unknown."""
+        rewards: dict[str, list[float | None]] = {}
+        for one in sorted(trajectories, key=lambda t: (t.task, t.g)):
+            rewards.setdefault(one.task, []).append(0.0 if one.outcome == "failed" else one.reward)
+        return cls(k, {task: tuple(values) for task, values in rewards.items()})
+
+
+def held_out(tasks: Sequence[Task], before: Scores, after: Scores, *, seed: int) -> HeldOut:
+    """Before against after on these tasks; a rollout undecided in one is left out of both."""
+    means: list[tuple[float, float]] = []
+    for task in tasks:
+        pairs = [
+            (b, a)
+            for b, a in zip(before.rewards.get(task.id, ()), after.rewards.get(task.id, ()), strict=True)
+            if b is not None and a is not None
+        ]
+        if pairs:
+            means.append((sum(b for b, _ in pairs) / len(pairs), sum(a for _, a in pairs) / len(pairs)))
+    firsts, seconds = [b for b, _ in means], [a for _, a in means]
+    return HeldOut(
+        before=score(firsts, before.k),
+        after=score(seconds, after.k),
+        delta=_delta(firsts, seconds, seed),
+        families=len({task.family for task in tasks}),
+    )
+
+
+def score(means: Sequence[float], k: int) -> Score:
+    """Mean over tasks of each task's mean reward."""
+    if not means:
+        return Score(mean=None, ci=None, n=0, k=k)
+    interval = mean_interval(means)
+    return Score(mean=interval.mean, ci=_ci(interval.low, interval.high), n=len(means), k=k)
+
+
+def _delta(before: Sequence[float], after: Sequence[float], seed: int) -> Delta:
+    if not before:
+        return Delta(mean=None, ci=None, p=None, n=0)
+    interval = paired_difference(before, after)
+    differences = [a - b for b, a in zip(before, after, strict=True)]
+    return Delta(
+        mean=interval.mean, ci=_ci(interval.low, interval.high), p=sign_flip_p(differences, seed=seed), n=len(before)
+    )
+
+
+def _ci(low: float | None, high: float | None) -> tuple[float, float] | None:
+    return None if low is None or high is None else (low, high)

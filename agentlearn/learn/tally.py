@@ -1,0 +1,226 @@
+"""Counts of a run as it goes on, and the report they end in."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agentlearn.calls.budget import Budget
+from agentlearn.calls.endpoint import Endpoint
+from agentlearn.config import LearnSettings
+from agentlearn.curate import count_ends
+from agentlearn.experience import Library
+from agentlearn.ids import RunId
+from agentlearn.learn.evaluate import Scores, held_out
+from agentlearn.learn.learner import Held, Update
+from agentlearn.learn.report import (
+    Delta,
+    EpochLine,
+    HeldOut,
+    LearnReport,
+    LibraryLine,
+    Proposals,
+    StageLine,
+    Weights,
+)
+from agentlearn.learn.tasks import TaskSets
+from agentlearn.operation import Ended
+from agentlearn.store import StageTotals
+from agentlearn.task import Task
+from agentlearn.trajectory import Trajectory
+
+
+@dataclass(slots=True)
+class Epoch:
+    """What one epoch has seen."""
+
+    rewards: list[float] = field(default_factory=list[float])
+    groups: Counter[str] = field(default_factory=Counter[str])
+    ended: list[Ended] = field(default_factory=list[Ended])
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a run has seen."""
+
+    epochs: dict[int, Epoch] = field(default_factory=dict[int, Epoch])
+    outcomes: Counter[str] = field(default_factory=Counter[str])
+    failures: Counter[str] = field(default_factory=Counter[str])
+    faults: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    notes: list[str] = field(default_factory=list[str])
+    held: list[str] = field(default_factory=list[str])
+    advanced: int = 0
+    lines: list[EpochLine] = field(default_factory=list[EpochLine])
+
+    def add_rollout(self, trajectory: Trajectory) -> None:
+        """One more stored rollout."""
+        self.outcomes[trajectory.outcome] += 1
+        if trajectory.failure is not None:
+            self.failures[trajectory.failure.code] += 1
+        if trajectory.phase.startswith("epoch-") and trajectory.reward is not None:
+            self._epoch(int(trajectory.phase.removeprefix("epoch-"))).rewards.append(trajectory.reward)
+
+    def add_update(self, epoch: int, update: Update) -> None:
+        """One more batch."""
+        evidence, current = update.evidence, self._epoch(epoch)
+        current.groups.update(evidence.groups)
+        current.ended.extend(evidence.ended)
+        for stage, codes in evidence.faults.items():
+            self.faults.setdefault(stage, Counter()).update(codes)
+        self.notes.extend(evidence.notes)
+        if isinstance(update.outcome, Held):
+            self.held.append(update.outcome.reason)
+        else:
+            self.advanced += 1
+
+    def epoch_line(self, epoch: int, lessons: int, seconds: float) -> EpochLine:
+        """The epoch's line, kept for the report."""
+        current = self._epoch(epoch)
+        ends = count_ends(current.ended)
+        line = EpochLine(
+            epoch=epoch,
+            reward=sum(current.rewards) / len(current.rewards) if current.rewards else None,
+            groups=dict(sorted(current.groups.items())),
+            lessons=lessons,
+            applied=ends.applied,
+            folded=ends.folded,
+            dropped=sum(ends.dropped.values()),
+            rejected=sum(ends.rejected.values()),
+            seconds=seconds,
+        )
+        self.lines.append(line)
+        return line
+
+    def report(
+        self,
+        *,
+        settings: LearnSettings,
+        run: RunId,
+        endpoint: Endpoint,
+        reflector: Endpoint,
+        budget: Budget,
+        sets: TaskSets,
+        start: Library,
+        library: Library,
+        before: Scores | None,
+        after: Scores | None,
+        stages: Sequence[StageTotals],
+        wall_s: float,
+    ) -> LearnReport:
+        """The report of the finished run."""
+        ends = count_ends([one for epoch in self.epochs.values() for one in epoch.ended])
+        groups = sum((epoch.groups for epoch in self.epochs.values()), Counter[str]())
+        whole = _held_out(sets.test, before, after, settings.seed)
+        failures = endpoint.gate.failures + (reflector.gate.failures if reflector is not endpoint else Counter())
+        return LearnReport(
+            run=run,
+            domain=settings.domain,
+            model=settings.model,
+            reflector=settings.reflector_name,
+            simulated=endpoint.simulated or reflector.simulated,
+            seed=settings.seed,
+            tasks={"train": len(sets.train), "test": len(sets.test)},
+            before=whole.before if whole else None,
+            after=whole.after if whole else None,
+            delta=whole.delta if whole else None,
+            known_families=_held_out(sets.test_known, before, after, settings.seed),
+            unseen_families=_held_out(sets.test_unseen, before, after, settings.seed),
+            library=LibraryLine(
+                name=settings.library_name,
+                version=library.version,
+                parent=library.parent,
+                lessons=len(library),
+                tokens=library.tokens,
+            ),
+            proposals=Proposals(
+                applied=ends.applied, folded=ends.folded, dropped=dict(ends.dropped), rejected=dict(ends.rejected)
+            ),
+            groups={kind: groups[kind] for kind in ("mixed", "all_right", "all_wrong", "undecided", "failed")},
+            rollouts={kind: self.outcomes[kind] for kind in ("ok", "failed", "undecided")},
+            stages={total.stage: self._stage(total) for total in stages},
+            failed_requests=dict(sorted(failures.items())),
+            epochs=tuple(self.lines),
+            weights=_weights(endpoint),
+            cost_usd=None if budget.unpriced_calls else budget.cost_usd,
+            wall_s=round(wall_s, 3),
+            notes=(
+                *self._notes(settings, endpoint, groups, library, start, whole.delta if whole else None),
+                *self.notes,
+            ),
+        )
+
+    def _epoch(self, epoch: int) -> Epoch:
+        return self.epochs.setdefault(epoch, Epoch())
+
+    def _stage(self, total: StageTotals) -> StageLine:
+        return StageLine(
+            calls=total.calls,
+            tokens_in=total.tokens_in,
+            tokens_out=total.tokens_out,
+            cost_usd=None if total.unpriced else total.cost_usd,
+            seconds=round(total.seconds, 3),
+            retried=total.retried,
+            replayed=total.replayed,
+            malformed={code: count for code, count in sorted(self.faults.get(total.stage, Counter()).items()) if count},
+        )
+
+    def _notes(
+        self,
+        settings: LearnSettings,
+        endpoint: Endpoint,
+        groups: Counter[str],
+        library: Library,
+        start: Library,
+        delta: Delta | None,
+    ) -> list[str]:
+        notes: list[str] = []
+        total = sum(groups.values())
+        if endpoint.simulated:
+            notes.append(f"{settings.model} is simulated: these figures show the mechanics, they are no result")
+        if settings.group_size == 1:
+            notes.append("G = 1 teaches nothing: a single rollout has nothing to be compared with; use --group-size 5")
+        elif total and not groups["mixed"]:
+            notes.append(_nothing_mixed(groups, total))
+        elif library.version == start.version:
+            notes.append(f"the library did not change: {'; '.join(sorted(set(self.held))) or 'no proposal was made'}")
+        if (
+            delta is not None
+            and delta.ci is not None
+            and delta.ci[0] <= 0 <= delta.ci[1]
+            and library.version != start.version
+        ):
+            notes.append(
+                f"the held-out change cannot be told from none: its interval [{delta.ci[0]:+.2f}, {delta.ci[1]:+.2f}]"
+                f" over {delta.n} tasks holds zero; more held-out tasks would narrow it"
+            )
+        if settings.labels == "none":
+            notes.append("labels none: rollouts were judged by their group's majority answer while learning")
+        if self.failures:
+            codes = ", ".join(f"{code} {count}" for code, count in self.failures.most_common())
+            notes.append(f"{sum(self.failures.values())} rollouts failed: {codes}")
+        return notes
+
+
+def _nothing_mixed(groups: Counter[str], total: int) -> str:
+    kind = max(groups, key=lambda one: groups[one])
+    if kind == "undecided":
+        return f"{groups[kind]} of {total} groups were undecided: agentlearn trace ROLLOUT tells why"
+    if kind == "failed":
+        return f"{groups[kind]} of {total} groups failed: agentlearn trace ROLLOUT tells why"
+    if kind == "all_right":
+        return f"{groups['all_right']} of {total} groups were all right: harder tasks or a weaker model would teach"
+    return f"{groups['all_wrong']} of {total} groups were all wrong: easier tasks or a stronger model would teach"
+
+
+def _held_out(tasks: Sequence[Task], before: Scores | None, after: Scores | None, seed: int) -> HeldOut | None:
+    if not tasks or before is None or after is None:
+        return None
+    return held_out(tasks, before, after, seed=seed)
+
+
+def _weights(endpoint: Endpoint) -> Weights:
+    identity = f"{endpoint.name} ({', '.join(sorted(endpoint.gate.models)) or 'no answer'})"
+    if endpoint.simulated:
+        return Weights(identity=identity, note="the simulated model has no weights")
+    return Weights(
+        identity=identity, note="the model is served elsewhere: nothing here writes weights, its name is on record"
+    )

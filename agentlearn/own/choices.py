@@ -1,0 +1,29 @@
+"""The one choice letter in an answer, A to J, in the usual ways of writing it."""
+
+import re
+import unicodedata
+
+_ALONE = re.compile(r"[(\[{]?([A-J])[)\]}.:,;]*", re.IGNORECASE)
+_NAMED = re.compile(
+    r"\b(?:answer|option|choice|letter)(?: is| would be|:)?:? *[(\[]?([A-J])(?![\w'])(?! [a-z]{2})", re.IGNORECASE
+)
+_MARKED = re.compile(r"[(\[]([A-Ja-j])[)\]]|(?<![\w'(\[])([A-Ja-j])[)\]]|(?<![\w'])([A-J])(?=[.:,;](?:\s|$))")
+_BARE = re.compile(r"(?<![\w'(\[])(?:([B-HJ])(?![\w'+#-])|([AI])(?![\w'+#-]| (?!and\b|or\b|is\b)[a-z]))")
+"""Capital letters by themselves; A and I are words where another one follows."""
+
+_DRESSING = re.compile(r"[*_`$]|\\(?:boxed|text|textbf|mathrm|mathbf)\b")
+
+
+def choice_in(text: str) -> str | None:
+    """The letter in upper case (`(b)`, `B.`, `Option B`, `B) Paris`); None when there is none, or more than one."""
+    text = " ".join(_DRESSING.sub("", unicodedata.normalize("NFKC", text)).split())
+    if alone := _ALONE.fullmatch(text):
+        return alone[1].upper()
+    letters = {
+        letter.upper()
+        for pattern in (_NAMED, _MARKED, _BARE)
+        for found in pattern.finditer(text)
+        for letter in found.groups()
+        if letter
+    }
+    return letters.pop() if len(letters) == 1 else None

@@ -1,0 +1,113 @@
+"""The one number in an answer, exactly: integers, decimals, fractions, separators of thousands, percent, magnitudes.
+
+A text with two numbers has none: an answer that offers `12 or 13` shall not be right for either; nor has an expression
+such as `√5`. Units are ignored and not compared. A percent sign is a hundredth. The decimal sign is the point.
+"""
+
+import re
+import unicodedata
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
+from fractions import Fraction
+
+RELATIVE_TOLERANCE = Fraction(1, 1_000_000)
+_KEY_DIGITS = 6
+
+_DECIMAL = (
+    r"(?:[1-9]\d{0,2}(?P<separator>[, '_])\d{3}(?:(?P=separator)\d{3})*(?!\d)(?:\.\d{1,400})?"
+    r"|\d{1,400}(?:\.\d{1,400})?|\.\d{1,400})"
+)
+_NUMBER = re.compile(
+    rf"(?<![\w.])(?P<sign>[+-]?) ?[$€£¥]? ?"
+    rf"(?:(?P<whole>\d{{1,400}}) (?=\d+ ?/))?"
+    rf"(?P<top>{_DECIMAL})(?:e(?P<power>[+-]?\d{{1,3}})(?!\w))?"
+    rf"(?: ?/ ?(?P<bottom>\d{{1,400}}(?:\.\d{{1,400}})?))?"
+    rf"(?P<percent> ?(?:%|per ?cent\b))?"
+    rf"(?: ?(?P<magnitude>dozen|hundred|thousand|million|billion|trillion)s?\b)?",
+    re.ASCII | re.IGNORECASE,
+)
+_MAGNITUDES = {
+    "dozen": 12,
+    "hundred": 100,
+    "thousand": 1_000,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
+_NOT_ALONE = re.compile(
+    r"[√∛∜^*+<>≤≥≠±π∞]|\d"
+    r"|\b(?:sqrt|root|log|ln|exp|sin|cos|tan|pi|pm|times|cdot|factorial|squared|cubed|or|[a-z]*illions?|hundreds?|thousands?)\b",
+    re.IGNORECASE,
+)
+"""What, beside a number, makes it part of an expression or one of several."""
+
+_PLAIN = {
+    "\N{MINUS SIGN}": "-",
+    "\N{FRACTION SLASH}": "/",
+    "\N{RIGHT SINGLE QUOTATION MARK}": "'",
+    "{,}": ",",
+    "\\,": ",",
+    "\\%": "%",
+    "\\$": "$",
+    "**": ";",
+    "`": ";",
+}
+_VULGAR = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
+_FRACTION = re.compile(r"\\[dtc]?frac ?\{([^{}]{1,400})\} ?\{([^{}]{1,400})\}")
+_SCIENTIFIC = re.compile(r"(?<=\d) ?(?:×|x|\*|\\times|\\cdot) ?10 ?\^ ?\{?([+-]?\d{1,3})\}?(?!\d)")
+_POWER_OF_UNIT = re.compile(r"(?<!\d[eE])(?<=[^\W\d_]|\})\^?\{?[23]\}?(?![\d.,])")
+_BULLET = re.compile(r"\A\s*[-•]\s+")
+
+
+def number_in(text: str) -> Fraction | None:
+    """The exact value of the only number in the text; None when there is none, or when it does not stand alone."""
+    text = _plain(text)
+    found = _NUMBER.search(text)
+    if found is None or _NOT_ALONE.search(f"{text[: found.start()]} {text[found.end() :]}"):
+        return None
+    return _value(found)
+
+
+def same_number(value: Fraction, gold: Fraction) -> bool:
+    """Whether a value stands for the expected one: exactly for integers, within a millionth of it for others."""
+    return value == gold if gold.denominator == 1 else abs(value - gold) <= RELATIVE_TOLERANCE * abs(gold)
+
+
+def number_key(value: Fraction) -> str:
+    """Integers as they are, others to six digits, so that `1/3` and `0.333333` are alike; never with an exponent.
+
+    What six digits cannot tell from an integer keeps its exact value: it is not that integer.
+    """
+    if value.denominator == 1:
+        return str(value.numerator)
+    with localcontext(Context(prec=2_000)):
+        exact = Decimal(value.numerator) / Decimal(value.denominator)
+        rounded = exact.quantize(Decimal(1).scaleb(exact.adjusted() - _KEY_DIGITS + 1), ROUND_HALF_EVEN)
+        return str(value) if rounded == rounded.to_integral_value() else f"{rounded.normalize():f}"
+
+
+def _plain(text: str) -> str:
+    """The text in plain characters, one notation, single spaces; without bullet and powers of units."""
+    text = unicodedata.normalize("NFKC", _VULGAR.sub(" ", _BULLET.sub("", text)))
+    for fancy, plain in _PLAIN.items():
+        text = text.replace(fancy, plain)
+    text = " ".join(text.split())
+    return _POWER_OF_UNIT.sub("", _SCIENTIFIC.sub(r"e\1", _FRACTION.sub(r" \1/\2 ", text)))
+
+
+def _value(found: re.Match[str]) -> Fraction | None:
+    value = _decimal(found["top"]) * Fraction(10) ** int(found["power"] or 0)
+    if found["bottom"]:
+        bottom = Fraction(found["bottom"])
+        if not bottom:
+            return None
+        value /= bottom
+    value += int(found["whole"] or 0)
+    if found["percent"]:
+        value /= 100
+    if found["magnitude"]:
+        value *= _MAGNITUDES[found["magnitude"].casefold()]
+    return -value if found["sign"] == "-" else value
+
+
+def _decimal(text: str) -> Fraction:
+    return Fraction(re.sub(r"[, '_]", "", text))

@@ -1,0 +1,51 @@
+"""Versioned prompt files with `{{ name }}` holes.
+
+A released file is never edited: the next version is added. Inserted text is never read again as a template, and LaTeX
+(`$x$`, braces) passes through unharmed.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from agentlearn.errors import ConfigError
+from agentlearn.trajectory import PromptRef
+
+_HOLE = re.compile(r"\{\{ ([a-z_]+) \}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt file's text and identity."""
+
+    ref: PromptRef
+    text: str
+
+    @property
+    def holes(self) -> frozenset[str]:
+        """Names of the holes."""
+        return frozenset(_HOLE.findall(self.text))
+
+    def fill(self, values: Mapping[str, str]) -> str:
+        """The text with every hole filled. Raises ConfigError for a missing or an unused value."""
+        missing, unused = sorted(self.holes - set(values)), sorted(set(values) - self.holes)
+        if missing or unused:
+            raise ConfigError(
+                f"prompt {self.ref.name}/v{self.ref.version} was filled wrongly (missing: {missing}, unused: {unused})",
+                code="bad_prompt",
+            )
+        return _HOLE.sub(lambda match: values[match[1]], self.text)
+
+
+@cache
+def load_prompt(name: str, version: int, *, package: str = "agentlearn.prompts") -> Prompt:
+    """The file `NAME/vVERSION.md` of `package`. Raises ConfigError when there is none."""
+    file = files(package).joinpath(name, f"v{version}.md")
+    if not file.is_file():
+        raise ConfigError(f"there is no prompt {name!r} version {version} in {package}", code="bad_prompt")
+    body = file.read_bytes()
+    ref = PromptRef(name=f"{package}:{name}", version=version, sha256=hashlib.sha256(body).hexdigest())
+    return Prompt(ref=ref, text=body.decode().rstrip("\n"))

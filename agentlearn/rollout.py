@@ -1,0 +1,280 @@
+"""Run one rollout: a typed agent on one task under one treatment. Whatever breaks becomes a stored failure."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from pydantic_ai import Agent, RunContext, UsageLimits, capture_run_messages
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ToolCallPart, ToolReturn
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from agentlearn.calls.budget import Budget
+from agentlearn.calls.door import Unit
+from agentlearn.calls.endpoint import Endpoint
+from agentlearn.calls.journal import CallRecord, Journal
+from agentlearn.capability import Experiences
+from agentlearn.domain import Answer, Domain, JudgeModel, RolloutContext, Runs, UsesJudge, UsesSandbox
+from agentlearn.errors import BudgetExceeded, ConfigError, EndpointError, RolloutError, ToolError, VerifierError
+from agentlearn.ids import RunId, derive_seed, rollout_id
+from agentlearn.sandbox import open_sandbox
+from agentlearn.steps import STATUS, steps_of
+from agentlearn.task import Task
+from agentlearn.trajectory import Failure, PromptRef, Trajectory, Usage, Verdict
+from agentlearn.treatment import Treatment
+
+DEFAULT_SANDBOX = "zygote"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a run a rollout stands; with the task it is the rollout's logical key."""
+
+    phase: str
+    g: int
+    seed: int
+    """The rollout's own seed."""
+    batch: int = 0
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A rollout's record, and pydantic-ai's own message JSON for replay."""
+
+    trajectory: Trajectory
+    messages: bytes
+
+
+@dataclass(slots=True)
+class _ToolJournal(AbstractCapability[Any]):
+    """Commits every tool result before the agent sees it, and keeps how long each took."""
+
+    unit: Unit
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    def __post_init__(self) -> None:
+        self.id = None
+
+    async def wrap_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], handler: Any
+    ) -> Any:
+        unit, ordinal, started = self.unit, self.unit.next_ordinal("tool"), time.perf_counter()
+        result = await handler(args)
+        self.seconds[call.tool_call_id] = time.perf_counter() - started
+        status, text = _status_and_text(result)
+        await unit.journal.record(
+            CallRecord(
+                id=unit.call_id("tool", ordinal),
+                run=unit.run,
+                stage=unit.stage,
+                unit=unit.name,
+                ordinal=ordinal,
+                kind="tool",
+                name=call.tool_name,
+                ok=status == "ok",
+                error="" if status == "ok" else status,
+                response=text,
+                seconds=self.seconds[call.tool_call_id],
+                at=datetime.now(UTC),
+            )
+        )
+        return result
+
+
+def _status_and_text(result: object) -> tuple[str, str]:
+    if isinstance(result, ToolReturn):
+        metadata: object = result.metadata
+        status = str(metadata.get(STATUS, "ok")) if isinstance(metadata, dict) else "ok"
+        return status, str(result.return_value)
+    return "ok", str(result)
+
+
+@dataclass(slots=True)
+class Rollouts:
+    """Everything that the rollouts of one run share."""
+
+    run: RunId
+    domain: Domain
+    endpoint: Endpoint
+    journal: Journal
+    budget: Budget
+    deadline_s: float = 600.0
+    """Seconds for one rollout; reaching them is a failure of that rollout alone."""
+    max_turns: int = 16
+    """Model calls in one rollout."""
+    sandbox: str = ""
+    isolation: str = ""
+    agent: Agent[Any, Answer] = field(init=False)
+    prompts: tuple[PromptRef, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.agent = self.domain.agent()
+        self.prompts = self.domain.prompts()
+
+    async def one(self, task: Task, place: Place, treatment: Treatment, experiences: Experiences) -> Finished:
+        """Run the agent, judge its answer. Raises only BudgetExceeded, StoreError, bugs and cancellation."""
+        identity = rollout_id(self.run, place.phase, task.id, place.g, place.attempt)
+        structlog.contextvars.bind_contextvars(task=task.id, rollout=identity)  # each rollout is an asyncio task
+        unit = Unit(self.run, "rollout", identity, place.seed, self.journal, self.budget)
+        tools = _ToolJournal(unit)
+        started_at, started = datetime.now(UTC), time.perf_counter()
+        answer, failure = None, None
+        with capture_run_messages() as messages:
+            try:
+                answer = await self._act(task, place, treatment, [experiences, tools], unit)
+            except BudgetExceeded:
+                raise
+            except (RolloutError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded) as error:
+                failure = self._failure(error)
+        trajectory = Trajectory(
+            id=identity,
+            run=self.run,
+            phase=place.phase,
+            batch=place.batch,
+            task=task.id,
+            g=place.g,
+            attempt=place.attempt,
+            seed=place.seed,
+            treatment=treatment,
+            steps=steps_of(messages, unit.calls, tools.seconds),
+            answer=None if answer is None else answer.answer,
+            failure=failure,
+            usage=_total_usage(unit.calls),
+            cost_usd=_total_cost(unit.calls),
+            started_at=started_at,
+            seconds=time.perf_counter() - started,
+            prompts=self.prompts,
+            isolation=self.isolation,
+        )
+        return Finished(await self._judged(task, trajectory), _dump(messages))
+
+    async def _act(
+        self,
+        task: Task,
+        place: Place,
+        treatment: Treatment,
+        capabilities: list[AbstractCapability[Any]],
+        unit: Unit,
+    ) -> Answer:
+        settings = ModelSettings()
+        if treatment.temperature is not None:
+            settings["temperature"] = treatment.temperature
+        context = RolloutContext(task=task, seed=derive_seed("tools", place.seed), sandbox=self.sandbox)
+        async with asyncio.timeout(self.deadline_s), self.domain.open(context) as deps:
+            result = await self.agent.run(
+                self.domain.question(task),
+                model=self.endpoint.door(unit),
+                deps=deps,
+                model_settings=settings,
+                usage_limits=UsageLimits(request_limit=self.max_turns),
+                capabilities=capabilities,
+            )
+        return result.output
+
+    async def _judged(self, task: Task, trajectory: Trajectory) -> Trajectory:
+        if trajectory.failure is not None:
+            return trajectory
+        try:
+            judged = self.domain.verify(task, trajectory)
+            verdict = judged if isinstance(judged, Verdict) else await judged
+        except VerifierError as error:
+            verdict = Verdict(status="undecided", reason=f"{error.code}: {error}")
+        return trajectory.model_copy(update={"verdict": verdict})
+
+    def _failure(self, error: Exception) -> Failure:
+        """The one place that turns what broke into a result."""
+        match error:
+            case EndpointError():
+                return Failure(code=error.code, message=error.message, boundary="endpoint")
+            case ToolError():
+                return Failure(code=error.code, message=error.message, boundary="tool")
+            case RolloutError():
+                return Failure(code=error.code, message=error.message, boundary="verifier")
+            case TimeoutError():
+                message = f"the rollout took longer than {self.deadline_s:g} s"
+                return Failure(code="rollout_timeout", message=message, boundary="deadline")
+            case UsageLimitExceeded():
+                message = f"the agent gave no answer within {self.max_turns} model calls"
+                return Failure(code="too_many_turns", message=message, boundary="output")
+            case _:
+                return Failure(code="unusable_output", message=str(error), boundary="output")
+
+
+@asynccontextmanager
+async def open_rollouts(
+    domain: Domain,
+    endpoint: Endpoint,
+    *,
+    run: RunId,
+    journal: Journal,
+    budget: Budget,
+    sandbox: str | None = None,
+    judge: Endpoint | None = None,
+    deadline_s: float = 600.0,
+    max_turns: int = 16,
+) -> AsyncGenerator[Rollouts]:
+    """Rollouts of a domain on an open endpoint, with the sandbox they need.
+
+    judge: whom a verifier that asks a model asks; None: the same endpoint.
+
+    Raises ConfigError when the sandbox cannot hold here what it promises; its words name the ways out.
+    """
+    async with AsyncExitStack() as stack:
+        isolation, name = "", sandbox_for(domain, sandbox)
+        if name:
+            opened = await stack.enter_async_context(open_sandbox(name))
+            if not isinstance(domain, UsesSandbox):
+                raise ConfigError(f"domain {domain.name!r} runs code but takes no sandbox", code="bad_domain")
+            domain = domain.using(opened)
+            isolation = opened.report.model_dump_json()
+        if isinstance(domain, Runs):
+            domain = await stack.enter_async_context(domain.running())
+        if isinstance(domain, UsesJudge):
+            domain = domain.judged_by(_judge(judge or endpoint, run, journal, budget))
+        yield Rollouts(
+            run=run,
+            domain=domain,
+            endpoint=endpoint,
+            journal=journal,
+            budget=budget,
+            deadline_s=deadline_s,
+            max_turns=max_turns,
+            sandbox=name,
+            isolation=isolation,
+        )
+
+
+def _judge(endpoint: Endpoint, run: RunId, journal: Journal, budget: Budget) -> JudgeModel:
+    """Models whose seed depends on the question's name alone."""
+    return lambda name: endpoint.door(Unit(run, "judge", name, derive_seed("judge", name), journal, budget))
+
+
+def sandbox_for(domain: Domain, chosen: str | None) -> str:
+    """The sandbox to use: the isolated one unless the user named another; none for a domain that runs no code."""
+    return (chosen or DEFAULT_SANDBOX) if domain.runs_code else ""
+
+
+def _total_usage(calls: list[CallRecord]) -> Usage:
+    return Usage(
+        requests=len(calls),
+        tokens_in=sum(call.tokens_in for call in calls),
+        tokens_cached=sum(call.tokens_cached for call in calls),
+        tokens_out=sum(call.tokens_out for call in calls),
+    )
+
+
+def _total_cost(calls: list[CallRecord]) -> float | None:
+    costs = [call.cost_usd for call in calls if call.cost_usd is not None]
+    return sum(costs) if len(costs) == len(calls) else None
+
+
+def _dump(messages: list[ModelMessage]) -> bytes:
+    return ModelMessagesTypeAdapter.dump_json(messages)

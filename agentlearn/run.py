@@ -1,0 +1,29 @@
+"""A run: one learn, solve, eval or train command, told as events. The latest event is the run's state."""
+
+from datetime import datetime
+from typing import Literal
+
+from agentlearn.ids import RunId
+from agentlearn.value import Value
+
+RunKind = Literal["learn", "solve", "eval", "train"]
+RunState = Literal["running", "done", "failed", "interrupted"]
+
+
+class RunEvent(Value):
+    """What became of a run at one moment. Events are only ever added."""
+
+    run: RunId
+    domain: str
+    kind: RunKind
+    state: RunState
+    model: str
+    """Endpoint, as the user names it."""
+    simulated: bool
+    seed: int
+    settings: str
+    """JSON of the resolved settings."""
+    package_version: str
+    at: datetime
+    report: str = ""
+    """JSON of the final report; empty until the run is done."""

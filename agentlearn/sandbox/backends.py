@@ -1,0 +1,45 @@
+"""The sandboxes that agentlearn brings along."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from agentlearn.errors import ConfigError
+from agentlearn.sandbox.inside.config import Limits
+from agentlearn.sandbox.protocol import CodeSandbox, SandboxReport
+from agentlearn.sandbox.session import ZygoteSandbox
+from agentlearn.sandbox.zygote import Zygote
+
+
+@asynccontextmanager
+async def zygote(limits: Limits | None = None, *, keep_state_on_timeout: bool = False) -> AsyncGenerator[CodeSandbox]:
+    """Forked processes behind every wall that the kernel has; refuses where one that must be there is missing.
+
+    Needs Landlock and seccomp; takes namespaces where they are allowed. keep_state_on_timeout: after a call that ended
+    its interpreter, repeat the earlier calls, so that their variables are there again; costs their time once more.
+    Raises ConfigError with the code `sandbox_unavailable` where it cannot hold.
+    """
+    async with _forked("zygote", limits or Limits(), sealed=True, keep_state=keep_state_on_timeout) as sandbox:
+        yield sandbox
+
+
+@asynccontextmanager
+async def unsafe_local(
+    limits: Limits | None = None, *, keep_state_on_timeout: bool = False
+) -> AsyncGenerator[CodeSandbox]:
+    """Processes with resource limits and nothing more: the code can read your files and reach your network."""
+    async with _forked("unsafe-local", limits or Limits(), sealed=False, keep_state=keep_state_on_timeout) as sandbox:
+        yield sandbox
+
+
+@asynccontextmanager
+async def _forked(name: str, limits: Limits, *, sealed: bool, keep_state: bool) -> AsyncGenerator[CodeSandbox]:
+    async with Zygote.running(sealed=sealed, limits=limits) as running:
+        hello = await running.hello()
+        if hello.refusal:
+            raise ConfigError(
+                f"the code sandbox {name!r} cannot hold here: {hello.refusal}; run where it can, or say"
+                " --sandbox unsafe-local to run the model's code with your own rights",
+                code="sandbox_unavailable",
+            )
+        report = SandboxReport(name=name, layers=hello.layers, missing=hello.missing, isolated=sealed)
+        yield ZygoteSandbox(running, report, limits, keep_state=keep_state)

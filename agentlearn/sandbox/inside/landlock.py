@@ -1,0 +1,105 @@
+"""What a session may open: Landlock rules. Nothing is open that is not listed.
+
+Landlock guards contents, not names: a session can still ask whether a path exists, how large it is and whose it is.
+It does not guard modes, owners and times of files either; the system-call filter does.
+"""
+
+import ctypes
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntFlag
+from pathlib import Path
+
+from agentlearn.sandbox.inside.process import check
+from agentlearn.sandbox.inside.syscalls import LANDLOCK_ADD_RULE, LANDLOCK_CREATE_RULESET, LANDLOCK_RESTRICT_SELF
+
+_VERSION_FLAG = 1
+_BENEATH = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Access(IntFlag):
+    """Rights on files, by the kernel's bits."""
+
+    EXECUTE = 1 << 0
+    WRITE_FILE = 1 << 1
+    READ_FILE = 1 << 2
+    READ_DIR = 1 << 3
+    REMOVE_DIR = 1 << 4
+    REMOVE_FILE = 1 << 5
+    MAKE_DIR = 1 << 7
+    MAKE_REG = 1 << 8
+    REFER = 1 << 13
+    TRUNCATE = 1 << 14
+
+
+READ = Access.READ_FILE | Access.READ_DIR
+FILE_RIGHTS = Access.EXECUTE | Access.WRITE_FILE | Access.READ_FILE | Access.TRUNCATE
+SCRATCH = (
+    READ
+    | Access.WRITE_FILE
+    | Access.TRUNCATE
+    | Access.REMOVE_DIR
+    | Access.REMOVE_FILE
+    | Access.MAKE_DIR
+    | Access.MAKE_REG
+    | Access.REFER
+)
+"""No device, socket, pipe or link can be made."""
+
+_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
+"""How many bits of rights on files an ABI knows; later ones add none."""
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("access", ctypes.c_uint64), ("fd", ctypes.c_int32))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Rights on what lies at and beneath an open path."""
+
+    fd: int
+    access: Access
+
+
+def abi() -> int:
+    """Version of Landlock here; 0 when there is none."""
+    return max(0, _libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, _VERSION_FLAG))
+
+
+def missing() -> str:
+    """Why there is no Landlock here; empty when there is."""
+    if abi():
+        return ""
+    return "the kernel has no Landlock (Linux 5.13 or later, with `landlock` among its `lsm=` modules), or forbids it"
+
+
+def rule(path: Path, access: Access) -> Rule | None:
+    """A rule for a path; None when there is no such path. Its descriptor stays open."""
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return None
+    return Rule(fd, access if path.is_dir() else access & FILE_RIGHTS)
+
+
+def restrict(rules: Iterable[Rule]) -> None:
+    """Close every file to this process but these, for good; also TCP, and signals and abstract sockets to others where
+    the kernel can. It must have no_new_privs set. Raises OSError."""
+    version = abi()
+    handled = (1 << _RIGHTS_BY_ABI[min(version, 5)]) - 1
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    wanted = _Ruleset(handled, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
+    ruleset = check("landlock ruleset", _libc.syscall(LANDLOCK_CREATE_RULESET, ctypes.byref(wanted), size, 0))
+    for one in rules:
+        beneath = _Beneath(one.access & handled, one.fd)
+        check("landlock rule", _libc.syscall(LANDLOCK_ADD_RULE, ruleset, _BENEATH, ctypes.byref(beneath), 0))
+    check("landlock", _libc.syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0))
+    os.close(ruleset)

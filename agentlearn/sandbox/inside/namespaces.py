@@ -1,0 +1,54 @@
+"""A world for the zygote and its sessions alone: no network, no memory shared with others, scratch of bounded size."""
+
+import ctypes
+import os
+from pathlib import Path
+
+from agentlearn.sandbox.inside.config import Limits
+from agentlearn.sandbox.inside.process import check
+
+_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWNET = 0x20000, 0x8000000, 0x10000000, 0x40000000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x4000, 1 << 18
+_MNT_DETACH = 2
+_INODE_BYTES = 16 << 10
+"""One file per so many bytes of scratch."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def allowed(scratch: Path, limits: Limits) -> bool:
+    """Whether `enter` and `mount_scratch` would work here; tried in a child, for there is no way back."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            enter()
+            mount_scratch(scratch, limits)
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+        finally:
+            os._exit(2)
+    _, status = os.waitpid(pid, 0)
+    return status == 0
+
+
+def enter() -> None:
+    """Move this process, which must have one thread, into user, network, IPC and mount namespaces. Raises OSError."""
+    uid, gid = os.geteuid(), os.getegid()
+    check("unshare", _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWNS))
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+    check("mount", _libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
+
+
+def mount_scratch(where: Path, limits: Limits) -> None:
+    """Put an empty file system of bounded size over a directory. Raises OSError."""
+    options = f"size={limits.scratch_bytes},nr_inodes={limits.scratch_bytes // _INODE_BYTES},mode=0700"
+    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    check("mount", _libc.mount(b"tmpfs", os.fsencode(where), b"tmpfs", flags, options.encode()))
+
+
+def unmount_scratch(where: Path) -> None:
+    """Take it away again with all that was written. Raises OSError."""
+    check("umount", _libc.umount2(os.fsencode(where), _MNT_DETACH))

@@ -1,0 +1,88 @@
+"""Process-wide settings by system call: lifetime, resource limits."""
+
+import ctypes
+import os
+import platform
+import resource
+import signal
+import struct
+
+from agentlearn.sandbox.inside.config import Limits
+from agentlearn.sandbox.inside.syscalls import CAPSET
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_CAPABILITY_VERSION_3 = 0x20080522
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def check(what: str, result: int) -> int:
+    """A system call's result. Raises OSError, naming the call, when it is negative."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def no_new_privileges() -> None:
+    """No program that is run from here on can gain rights; the kernel asks for it before filters and Landlock."""
+    check("no_new_privs", _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+
+
+def drop_capabilities() -> None:
+    """Give up every privilege of root, in our namespace and outside."""
+    header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
+    check("capset", _libc.syscall(CAPSET[platform.machine()], header, bytes(24)))
+
+
+def die_with(parent: int, by: signal.Signals) -> None:
+    """Have the kernel send this process a signal when its parent ends; ends at once if that already happened."""
+    check("parent-death signal", _libc.prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0))
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ended, so that none can slip away."""
+    check("subreaper", _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+
+
+def children() -> set[int]:
+    """Process ids of our children, ended or not; empty where the kernel does not tell."""
+    pid = os.getpid()
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as listed:  # noqa: PTH123  pathlib is slow to load
+            return {int(child) for child in listed.read().split()}
+    except OSError:
+        return set()
+
+
+def address_space_bytes() -> int:
+    """Address space that this process holds now."""
+    with open("/proc/self/statm") as counted:  # noqa: PTH123
+        return int(counted.read().split()[0]) * resource.getpagesize()
+
+
+def limit(limits: Limits, held_bytes: int) -> None:
+    """Set the resource limits of a session whose warmed interpreter holds `held_bytes`."""
+    for what, most in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, limits.cpu_s),
+        (resource.RLIMIT_AS, held_bytes + limits.memory_bytes),
+        (resource.RLIMIT_FSIZE, limits.file_bytes),
+        (resource.RLIMIT_NOFILE, limits.open_files),
+    ):
+        allowed = resource.getrlimit(what)[1]
+        bound = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
+        resource.setrlimit(what, (bound, bound))
+
+
+def killed_first() -> None:
+    """Ask the kernel to take this process before others when memory runs out. A wish, not a promise."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123
+            score.write("500")
+    except OSError:
+        return

@@ -1,0 +1,87 @@
+"""What a simulated model has to say, in the form that the request asked for: text, a tool call, or JSON."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from agentlearn.sim.chat import ChatRequest, Json, Tool
+from agentlearn.sim.malformed import Reply
+from agentlearn.sim.novice import IGNORANT
+from agentlearn.sim.skills import Act, Say
+
+_OUTPUT_TOOL = re.compile(r"^(?:submit|final_result)(?:_|$)")
+_BOXED = re.compile(r"\\boxed\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A message of the assistant, before it has ids."""
+
+    text: str = ""
+    call: tuple[str, str] | None = None
+    """Tool and arguments as JSON."""
+
+
+def stage_answer(reply: Reply, key: str, request: ChatRequest) -> Answer:
+    """A stage's reply: a call of the output tool where there is one, else JSON as text."""
+    tool = next((tool for tool in request.callable_tools if key in tool.properties or _is_output(tool)), None)
+    return Answer(call=(tool.name, reply.text)) if tool and reply.structured else Answer(reply.text)
+
+
+def act_answer(act: Act, request: ChatRequest) -> Answer:
+    """A solver's act. A tool that is not on offer cannot be called, and a final message fills an output tool."""
+    if isinstance(act, Say):
+        return _said(act.text, request)
+    if act.tool not in {tool.name for tool in request.callable_tools}:
+        return _said(IGNORANT.text, request)
+    return Answer(act.text, (act.tool, json.dumps(dict(act.arguments), ensure_ascii=False)))
+
+
+def _said(text: str, request: ChatRequest) -> Answer:
+    tools = request.callable_tools
+    output = next((tool for tool in tools if _is_output(tool)), None)
+    if output is None and tools and request.choice != "auto":
+        output = tools[0]
+    if output is not None:
+        return Answer(call=(output.name, json.dumps(filled(output.parameters, text), ensure_ascii=False)))
+    if request.schema is not None:
+        return Answer(json.dumps(filled(request.schema or _ANY_OBJECT, text), ensure_ascii=False))
+    return Answer(text)
+
+
+def _is_output(tool: Tool) -> bool:
+    return _OUTPUT_TOOL.match(tool.name) is not None
+
+
+_ANY_OBJECT: Json = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+
+def filled(schema: Json, text: str) -> object:
+    """The plainest value of the schema that carries the text."""
+    return _value(schema, "", text, cast("Mapping[str, Json]", schema.get("$defs") or {}))
+
+
+def _value(schema: Json, name: str, text: str, definitions: Mapping[str, Json]) -> object:
+    if reference := str(schema.get("$ref") or ""):
+        return _value(definitions.get(reference.rpartition("/")[2], {}), name, text, definitions)
+    if choices := cast("list[Json]", schema.get("anyOf") or schema.get("oneOf") or []):
+        return _value(choices[0], name, text, definitions)
+    if options := cast("list[object]", schema.get("enum") or []):
+        return options[0]
+    properties = cast("Mapping[str, Json]", schema.get("properties") or {})
+    match schema.get("type"):
+        case "object":
+            return {key: _value(one, key, text, definitions) for key, one in properties.items()}
+        case "array":
+            return []
+        case "integer" | "number":
+            return 0
+        case "boolean":
+            return False
+        case "null":
+            return None
+        case _:
+            boxed = _BOXED.findall(text)
+            return boxed[-1] if boxed and name == "answer" else text

@@ -1,0 +1,33 @@
+"""The skills that installed domains announce to the simulated world."""
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import cast
+
+from agentlearn.errors import ConfigError
+from agentlearn.sim.skills import Skills
+
+GROUP = "agentlearn.skills"
+
+
+def installed_skills() -> tuple[Skills, ...]:
+    """Every installed domain's skills, in order of their names. Raises ConfigError for some that cannot be used."""
+    # Of two with one name the one that stands first on the path is taken, as with modules.
+    by_name = {entry.name: entry for entry in reversed(tuple(entry_points(group=GROUP)))}
+    return tuple(_loaded(by_name[name]) for name in sorted(by_name))
+
+
+def _loaded(entry: EntryPoint) -> Skills:
+    try:
+        loaded: object = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"the skills {entry.name!r} ({entry.value}) cannot be loaded: {error}; reinstall or remove the package",
+            code="bad_skills",
+        ) from error
+    skills = loaded() if callable(loaded) else loaded
+    if not callable(getattr(skills, "recognise", None)):
+        raise ConfigError(
+            f"the skills {entry.name!r} ({entry.value}) do not implement agentlearn.sim.skills.Skills",
+            code="bad_skills",
+        )
+    return cast("Skills", skills)

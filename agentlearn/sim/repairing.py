@@ -1,0 +1,109 @@
+"""The simulated reflector's answer to a refusal: items mended where it can, the others left out."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentlearn.sim.malformed import Item
+from agentlearn.sim.mind import Mind
+from agentlearn.sim.skills import Trap
+from agentlearn.sim.wording import fits, shortened
+
+_REFUSED = re.compile(r"\brefused\b", re.IGNORECASE)
+_REFUSAL = re.compile(r"^[ \t]*- item (\d+):[ \t]*(\w+)", re.MULTILINE)
+_LOST = frozenset({"prose", "object_not_array", "cut_json", "wrong_key", "no_reply"})
+"""Codes that refuse a reply as a whole: what it held has to be said again."""
+_WRONG_TARGET = frozenset({"unknown_id", "id_used_twice", "too_few_targets", "missing_field"})
+"""Codes of changes that name no lesson they may change; what they say can still be added."""
+_WORDS = frozenset({
+    "too_long", "holds_answer", "copies_task", "not_an_object", "multi_line", "control_characters",
+    "invisible_characters", "surrogates", "forged_id", "forged_header", "role_tag", "tool_syntax", "malformed",
+    "unsupported",
+})  # fmt: skip
+"""Codes that other words, or the form that was asked for, can mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One refused item, by its place from 1, and the code of the reason."""
+
+    item: int
+    code: str
+
+
+def refusals_in(text: str) -> tuple[Refusal, ...]:
+    """The refusals that a message lists; none for any other message."""
+    if not _REFUSED.search(text):
+        return ()
+    return tuple(Refusal(int(number), code.lower()) for number, code in _REFUSAL.findall(text))
+
+
+def repair(refusals: Sequence[Refusal], previous: str, again: Sequence[Item], mind: Mind) -> list[Item]:
+    """The items that can be mended, in the same form.
+
+    previous: the refused reply as it was sent; again: what the stage would answer now, for what was lost of it.
+    """
+    items = _items_of(previous)
+    if any(one.code in _LOST for one in refusals):
+        return _not_said_yet(again, items, mind)
+    numbered = [(one.code, items[one.item - 1]) for one in refusals if 1 <= one.item <= len(items)]
+    mended = (_mended(code, item, again, mind) for code, item in numbered)
+    return [item for item in mended if item is not None]
+
+
+def _items_of(reply: str) -> list[object]:
+    try:
+        value: object = json.loads(reply)
+    except ValueError:
+        return []
+    found: object = value.get("proposals", value) if isinstance(value, dict) else value
+    return list(found) if isinstance(found, list) else [found]
+
+
+def _mended(code: str, item: object, again: Sequence[Item], mind: Mind) -> Item | None:
+    lesson = _lesson_of(item)
+    if not lesson or code not in _WORDS | _WRONG_TARGET:
+        return None
+    better = shortened(lesson) if not fits(lesson) else _reworded(lesson, mind)
+    if better is None:
+        return None
+    if isinstance(item, dict) and code not in _WRONG_TARGET and ("rests_on" in item or not _supports(again)):
+        return {**item, "lesson": better}
+    rests_on = _support(better, again, mind)
+    return {"op": "add", "lesson": better, "rests_on": rests_on} if rests_on else {"op": "add", "lesson": better}
+
+
+def _lesson_of(item: object) -> str:
+    lesson = item.get("lesson") if isinstance(item, dict) else item
+    return lesson if isinstance(lesson, str) else ""
+
+
+def _reworded(lesson: str, mind: Mind) -> str | None:
+    """The same advice in other words; None where it does not know what was meant."""
+    trap = _trap_of(lesson, mind)
+    return mind.writer.lesson(trap, mind.rng) if trap is not None else None
+
+
+def _trap_of(lesson: str, mind: Mind) -> Trap | None:
+    reader = mind.vocabulary.reader
+    stances = reader.read(lesson).stances
+    return next((reader.traps[name] for name, stance in stances.items() if stance == "addresses"), None)
+
+
+def _supports(again: Sequence[Item]) -> bool:
+    """Whether this stage's items say what they rest on."""
+    return any("rests_on" in item for item in again)
+
+
+def _support(lesson: str, again: Sequence[Item], mind: Mind) -> object:
+    """What an answer of today on the same subject rests on; None for nothing."""
+    trap = _trap_of(lesson, mind)
+    same = (item for item in again if _trap_of(_lesson_of(item), mind) is trap)
+    return next((item["rests_on"] for item in same if "rests_on" in item), None)
+
+
+def _not_said_yet(again: Sequence[Item], said: Sequence[object], mind: Mind) -> list[Item]:
+    """Of a fresh answer, what the earlier reply's readable items do not hold."""
+    covered = [trap for one in said if (trap := _trap_of(_lesson_of(one), mind)) is not None]
+    return [item for item in again if _trap_of(_lesson_of(item), mind) not in covered]

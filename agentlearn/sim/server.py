@@ -1,0 +1,168 @@
+"""The simulated world as a service: OpenAI-compatible chat completions over loopback HTTP.
+
+Everything it says comes from a request and the world's seed. It counts what it was asked, so that tests can prove it.
+"""
+
+import asyncio
+import json
+from collections import Counter, OrderedDict
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from agentlearn.sim.chat import MODELS, ChatRequest, Json, Refused, chat_request
+from agentlearn.sim.completion import completion, events, whole
+from agentlearn.sim.conversation import moment_of, reflection_of, seed_of
+from agentlearn.sim.delivering import Answer, act_answer, stage_answer
+from agentlearn.sim.draws import fingerprint, uniform
+from agentlearn.sim.faults import Faults, injected, with_headers
+from agentlearn.sim.http11 import HOST, Request, Response, listening
+from agentlearn.sim.mind import Dials
+from agentlearn.sim.novice import Novice
+from agentlearn.sim.reflector import Reflection, Reflector
+from agentlearn.sim.skills import Skills
+
+REMEMBERED_REQUESTS = 100_000
+SEED_HEADER = "x-sim-seed"
+"""For clients that cannot send the field `seed`."""
+
+
+class World:
+    """One simulated world: its models, its dials, and its counts."""
+
+    def __init__(
+        self,
+        skills: Sequence[Skills],
+        *,
+        seed: int = 0,
+        faults: Faults | None = None,
+        dials: Dials | None = None,
+    ) -> None:
+        self._seed = seed
+        self._faults = faults or Faults()
+        self._novice = Novice(skills, world=seed)
+        self._reflector = Reflector(skills, dials=dials, world=seed)
+        self._requests = 0
+        self._asked: Counter[tuple[str, str]] = Counter()
+        self._statuses: Counter[int] = Counter()
+        self._injected: Counter[str] = Counter()
+        self._repeats: OrderedDict[str, int] = OrderedDict()
+
+    @asynccontextmanager
+    async def serve(self, port: int = 0) -> AsyncGenerator[str]:
+        """Answer on 127.0.0.1 while the block runs; yields the base URL. Raises OSError when the port is taken."""
+        async with listening(self.respond, port) as bound:
+            yield f"http://{HOST}:{bound}/v1"
+
+    async def respond(self, request: Request) -> Response:
+        """Answer one HTTP request."""
+        try:
+            match request.method, request.path:
+                case "POST", "/v1/chat/completions":
+                    return await self._chat(request)
+                case "GET", "/v1/models":
+                    return _json({"object": "list", "data": [_model(name) for name in MODELS]})
+                case "GET", "/health":
+                    return _json({"status": "ok", "simulated": True})
+                case "GET", "/stats":
+                    return _json(self.stats())
+                case method, path:
+                    return self._refusal(Refused(404, f"Unknown request: {method} {path}.", code="unknown_url"))
+        except Refused as refused:
+            return self._refusal(refused)
+
+    def stats(self) -> Json:
+        """How many chat completions were asked for, of which model and stage, how they ended, what was made to fail."""
+        by_model: dict[str, dict[str, int]] = {}
+        for (model, stage), count in sorted(self._asked.items()):
+            by_model.setdefault(model, {})[stage] = count
+        return {
+            "requests": self._requests,
+            "by_model": by_model,
+            "by_status": {str(status): count for status, count in sorted(self._statuses.items())},
+            "injected": dict(sorted(self._injected.items())),
+        }
+
+    async def _chat(self, http: Request) -> Response:
+        self._requests += 1
+        faults = with_headers(self._faults, http.headers)
+        request = _seeded(chat_request(http.body), http)
+        if request.model not in MODELS:
+            known = ", ".join(MODELS)
+            message = f"The model {request.model!r} does not exist here (known: {known})."
+            raise Refused(404, message, code="model_not_found")
+        reflection = None if request.model == "echo" else reflection_of(request, malformed=faults.malformed)
+        self._asked[request.model, _stage(request, reflection)] += 1
+        request_hash = fingerprint(http.body)
+        named = (self._seed, request.seed, request_hash, self._repeat(request_hash))
+        if wait_s := faults.latency.seconds(uniform("latency", *named)):
+            await asyncio.sleep(wait_s)
+        if failure := injected(faults, *named):
+            self._injected[str(failure.status)] += 1
+            return self._refusal(failure, retry_after_s=faults.retry_after_s)
+        done = completion(
+            self._answer(request, reflection, faults, named),
+            request,
+            request_hash=request_hash,
+            seed=seed_of(request),
+        )
+        self._statuses[200] += 1
+        if not request.stream:
+            return Response(200, whole(done))
+        return Response(200, pieces=events(done, with_usage=request.stream_usage), content_type="text/event-stream")
+
+    def _answer(
+        self, request: ChatRequest, reflection: Reflection | None, faults: Faults, named: tuple[object, ...]
+    ) -> Answer:
+        if request.model == "echo":
+            return Answer(next((one.text for one in reversed(request.messages) if one.role == "user"), ""))
+        if reflection is not None:
+            reply = self._reflector.answer(reflection)
+            if reply.malformation is not None:
+                self._injected[f"malformed_{reply.malformation}"] += 1
+            return stage_answer(reply, "steps" if reflection.stage == "summarise" else "proposals", request)
+        answer = act_answer(self._novice.answer(moment_of(request)).act, request)
+        if answer.call is not None and uniform("cut", *named) < (faults.malformed or 0):
+            self._injected["malformed_call"] += 1
+            tool, arguments = answer.call
+            return Answer(answer.text, (tool, arguments[: len(arguments) * 3 // 5]))
+        return answer
+
+    def _repeat(self, request_hash: str) -> int:
+        """How often this very request was asked before, so that a retry is another draw."""
+        before = self._repeats.pop(request_hash, 0)
+        self._repeats[request_hash] = before + 1
+        if len(self._repeats) > REMEMBERED_REQUESTS:
+            self._repeats.popitem(last=False)
+        return before
+
+    def _refusal(self, refused: Refused, *, retry_after_s: float = 0.0) -> Response:
+        self._statuses[refused.status] += 1
+        headers = {"retry-after": f"{retry_after_s:g}"} if refused.status == 429 else {}
+        return Response(refused.status, json.dumps(refused.body).encode(), headers=headers)
+
+
+def _seeded(request: ChatRequest, http: Request) -> ChatRequest:
+    """The request with the seed of its header, where its body has none. Raises Refused (400)."""
+    header = http.headers.get(SEED_HEADER)
+    if header is None or request.seed is not None:
+        return request
+    try:
+        return replace(request, seed=int(header))
+    except ValueError:
+        message = f"The header '{SEED_HEADER}' must be an integer, not {header!r}."
+        raise Refused(400, message, code="invalid_value") from None
+
+
+def _stage(request: ChatRequest, reflection: Reflection | None) -> str:
+    if reflection is not None:
+        return f"{reflection.stage}_repair" if reflection.refusal else reflection.stage
+    return "echo" if request.model == "echo" else "rollout"
+
+
+def _json(value: Json) -> Response:
+    return Response(200, json.dumps(value).encode())
+
+
+def _model(name: str) -> Json:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "agentlearn-sim"}

@@ -1,0 +1,172 @@
+"""The three stages' prompts as values: what the simulated reflector can see, and nothing else."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Literal
+
+from agentlearn.sim.lessons import Shown, experiences_in
+
+Stage = Literal["summarise", "compare", "consolidate"]
+
+_TAGS: dict[str, Stage] = {"trajectory": "summarise", "attempts": "compare", "proposals": "consolidate"}
+_STAGE = re.compile(r"^[ \t]*<(trajectory|attempts|proposals)\b[^>]*>", re.MULTILINE)
+_STEP = re.compile(r"^step (\d+)\s*[·:|-]\s*(model|tool)\b[ \t]*(.*)$", re.MULTILINE | re.IGNORECASE)
+_CALL = re.compile(r"^call[ \t]+(\S+)[ \t]*", re.MULTILINE)
+_FENCE = re.compile(r"\s*```\w*\n(.*?)\n?```", re.DOTALL)
+_ATTEMPT = re.compile(r"<attempt\b([^>]*)>(.*?)</attempt\s*>", re.DOTALL)
+_ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
+_PROPOSAL = re.compile(
+    r"^[ \t]*\[(P\d+)\][ \t]*(add|modify|merge|delete)\b[ \t]*([\w, ]*?)[ \t]*(?::[ \t]*(.*?))?[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One numbered step of a trajectory, as the prompt shows it."""
+
+    kind: Literal["model", "tool"]
+    text: str
+    """What the model said, or what the tool returned."""
+    calls: tuple[tuple[str, str], ...] = ()
+    """Of a model step: each tool with the text of its arguments, code unwrapped."""
+    tool: str = ""
+    status: str = ""
+    """Of a tool step: `ok` or what went wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummarisePrompt:
+    """One attempt to be summed up."""
+
+    right: bool
+    experiences: tuple[Shown, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt's summary."""
+
+    right: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComparePrompt:
+    """Several attempts at one problem."""
+
+    problem: str
+    gold: str | None
+    attempts: tuple[Attempt, ...]
+    experiences: tuple[Shown, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A proposal of the compare stage, as the consolidate stage sees it."""
+
+    label: str
+    op: str
+    targets: tuple[str, ...] = ()
+    lesson: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidatePrompt:
+    """A batch's proposals."""
+
+    experiences: tuple[Shown, ...]
+    suggestions: tuple[Suggestion, ...]
+
+
+def stage_of(text: str) -> Stage | None:
+    """Which stage a user's text asks for; None for any other text."""
+    found = _STAGE.search(text)
+    return _TAGS[found[1]] if found and f"</{found[1]}" in text else None
+
+
+def summarise_prompt(text: str) -> SummarisePrompt:
+    """What a summarise prompt holds."""
+    return SummarisePrompt(
+        right=_section(text, "verdict").lstrip().lower().startswith("right"),
+        experiences=experiences_in(text),
+        steps=tuple(_steps(_section(text, "trajectory", last=True))),
+    )
+
+
+def compare_prompt(text: str) -> ComparePrompt:
+    """What a compare prompt holds."""
+    attempts = _ATTEMPT.findall(_section(text, "attempts", last=True))
+    return ComparePrompt(
+        problem=_section(text, "problem"),
+        gold=_section(text, "gold") or None,
+        attempts=tuple(Attempt(_is_right(dict(_ATTRIBUTE.findall(head))), body.strip()) for head, body in attempts),
+        experiences=experiences_in(text),
+    )
+
+
+def consolidate_prompt(text: str) -> ConsolidatePrompt:
+    """What a consolidate prompt holds; lines of detail under a proposal are passed over."""
+    lines = _PROPOSAL.findall(_section(text, "proposals", last=True))
+    return ConsolidatePrompt(
+        experiences=experiences_in(text),
+        suggestions=tuple(
+            Suggestion(label, op.lower(), tuple(re.findall(r"\w+", targets)), lesson)
+            for label, op, targets, lesson in lines
+        ),
+    )
+
+
+def _section(text: str, tag: str, *, last: bool = False) -> str:
+    """What stands between a tag and its end. last: up to the last end tag, for material that may hold some itself."""
+    start = re.search(rf"<{tag}\b[^>]*>", text)
+    if start is None:
+        return ""
+    end = text.rfind(f"</{tag}") if last else text.find(f"</{tag}", start.end())
+    return text[start.end() : end if end >= 0 else len(text)].strip()
+
+
+def _is_right(attributes: dict[str, str]) -> bool:
+    return attributes.get("verdict", "").lower().startswith("right")
+
+
+def _steps(text: str) -> Iterator[Step]:
+    heads = list(_STEP.finditer(text))
+    for head, following in zip_longest(heads, heads[1:]):
+        end = len(text) if following is None else following.start()
+        body = text[head.end() : end].strip("\n")
+        if head[2].lower() == "model":
+            yield _model_step(body)
+        else:
+            tool, _, status = head[3].partition("·")
+            yield Step("tool", body.strip(), tool=tool.strip(), status=status.strip() or "ok")
+
+
+def _model_step(body: str) -> Step:
+    calls: list[tuple[str, str]] = []
+    first = _CALL.search(body)
+    found = first
+    while found is not None:
+        arguments, end = _arguments(body, found.end())
+        calls.append((found[1], arguments))
+        found = _CALL.search(body, end)
+    return Step("model", body[: first.start()].strip() if first else body.strip(), tuple(calls))
+
+
+def _arguments(body: str, at: int) -> tuple[str, int]:
+    """The text of a call's arguments, as JSON or as fenced code, and where they end."""
+    fence = _FENCE.match(body, at)
+    if fence is not None:
+        return fence[1], fence.end()
+    try:
+        value, end = json.JSONDecoder().raw_decode(body, at)
+    except ValueError:
+        line_end = body.find("\n", at)
+        end = len(body) if line_end < 0 else line_end
+        return body[at:end].strip(), end
+    parts = value.values() if isinstance(value, dict) else [value]
+    return "\n".join(part if isinstance(part, str) else json.dumps(part) for part in parts), end

@@ -1,0 +1,75 @@
+"""Solve one problem with a library: a single rollout, stored like any other."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from agentlearn.calls.budget import Budget, Limits
+from agentlearn.calls.endpoint import EndpointOptions, open_endpoint
+from agentlearn.capability import Experiences
+from agentlearn.config import DEFAULT_STORE, SIMULATED_MODEL
+from agentlearn.domain import load_domain
+from agentlearn.ids import derive_seed, new_run_id
+from agentlearn.rollout import Place, open_rollouts
+from agentlearn.run import RunEvent
+from agentlearn.store import open_store
+from agentlearn.task import Task
+from agentlearn.trajectory import Trajectory
+from agentlearn.treatment import Treatment
+from agentlearn.value import Value
+from agentlearn.version import version
+
+
+class SolveSettings(Value):
+    """Everything that `solve` can be told."""
+
+    domain: str
+    problem: str
+    library: str = "none"
+    model: str = SIMULATED_MODEL
+    api_key: SecretStr | None = None
+    temperature: float = 0.3
+    seed: int = 0
+    sandbox: str | None = None
+    store: Path = DEFAULT_STORE
+
+
+async def solve(settings: SolveSettings) -> Trajectory:
+    """The stored rollout; its `failure` says what broke, its `answer` what was found."""
+    domain = load_domain(settings.domain)
+    experiences = Experiences(settings.library, store=settings.store)
+    task = Task.of(settings.domain, settings.problem, None, source="solve")
+    run = new_run_id()
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    options = EndpointOptions(concurrency=1, api_key=key, seed=settings.seed)
+    async with (
+        open_store(settings.store) as store,
+        open_endpoint(settings.model, options) as endpoint,
+        open_rollouts(
+            domain, endpoint, run=run, journal=store, budget=Budget(Limits()), sandbox=settings.sandbox
+        ) as rollouts,
+    ):
+        event = RunEvent(
+            run=run,
+            domain=settings.domain,
+            kind="solve",
+            state="running",
+            model=settings.model,
+            simulated=endpoint.simulated,
+            seed=settings.seed,
+            settings=settings.model_dump_json(),
+            package_version=version(),
+            at=datetime.now(UTC),
+        )
+        await store.save_run(event)
+        await store.save_tasks([task])
+        await store.save_version(experiences.library, run=run)
+        treatment = Treatment(
+            model=settings.model, library=experiences.library.version, temperature=settings.temperature
+        )
+        place = Place("solve", 0, derive_seed(settings.seed, "solve", task.id))
+        finished = await rollouts.one(task, place, treatment, experiences)
+        await store.save_trajectory(finished.trajectory, finished.messages)
+        await store.save_run(event.model_copy(update={"state": "done", "at": datetime.now(UTC)}))
+    return finished.trajectory

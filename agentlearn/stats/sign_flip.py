@@ -1,0 +1,55 @@
+"""The sign-flip permutation test: were the signs of these differences drawn by a fair coin?"""
+
+import math
+from collections.abc import Sequence
+
+from agentlearn.errors import ConfigError
+from agentlearn.stats.numbers import finite
+
+EXACT_UP_TO = 20
+"""Up to this many differences other than zero, every assignment of signs is counted."""
+_CHUNK = 1_000
+# Sums that differ only by rounding count as equal; the observed one must count as reaching itself.
+_ROUNDING = 1e-12
+
+
+def sign_flip_p(differences: Sequence[float], *, seed: int, samples: int = 20_000) -> float:
+    """Two-sided p of the mean difference under random signs.
+
+    Exact up to 20 differences other than zero (zeros say nothing and are left out), and then the seed is not used;
+    beyond, (k + 1) / (samples + 1), which never is 0. All zero gives 1. Raises ConfigError for no differences, for
+    differences that are not finite, and for fewer than one sample.
+    """
+    if samples < 1:
+        raise ConfigError(f"samples is {samples!r}; a sampled test needs at least 1")
+    numbers = finite("differences", differences)
+    moved = [abs(number) for number in numbers if number]
+    if not moved:
+        return 1.0
+    observed = abs(math.fsum(numbers)) - _ROUNDING * math.fsum(moved)
+    if len(moved) <= EXACT_UP_TO:
+        return _exact(moved, observed)
+    return (_sampled(moved, observed, seed, samples) + 1) / (samples + 1)
+
+
+def _exact(sizes: Sequence[float], observed: float) -> float:
+    """Share of all 2**n sums that reach the observed one. The first sign is fixed: the other half mirrors it."""
+    import numpy as np
+
+    sums = np.array([sizes[0]])
+    for size in sizes[1:]:
+        sums = np.concatenate((sums + size, sums - size))
+    return float(np.mean(np.abs(sums) >= observed))
+
+
+def _sampled(sizes: Sequence[float], observed: float, seed: int, samples: int) -> int:
+    """How many of the sampled sums reach the observed one."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    column = np.array(sizes)
+    reached = 0
+    for start in range(0, samples, _CHUNK):
+        signs = rng.integers(0, 2, size=(min(_CHUNK, samples - start), len(sizes)), dtype=np.int8) * 2 - 1
+        reached += int(np.count_nonzero(np.abs(signs @ column) >= observed))
+    return reached

@@ -1,0 +1,299 @@
+"""Values as rows, and rows as values again. Pure; the two directions of a noun stand together.
+
+What comes back equals what was saved. Times come back in UTC.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from agentlearn.calls.journal import JOURNAL_SCHEMA, CallRecord
+from agentlearn.errors import StoreError
+from agentlearn.experience import Experience, Library, Origin
+from agentlearn.ids import RunId
+from agentlearn.operation import Applied, BatchOperation, End, Ended, Folded, Proposal, Rejected
+from agentlearn.run import RunEvent
+from agentlearn.store.row import Row, Unit, row
+from agentlearn.store.text import from_json, to_json
+from agentlearn.summary import Summary, SummaryStep
+from agentlearn.task import Task
+from agentlearn.trajectory import (
+    TRAJECTORY_SCHEMA,
+    Failure,
+    ModelTurn,
+    PromptRef,
+    Step,
+    ToolResult,
+    Trajectory,
+    Usage,
+    Verdict,
+)
+from agentlearn.treatment import Treatment
+
+MESSAGES_FORMAT = "pydantic-ai/2"
+"""Tag of the message JSON beside a trajectory: the framework, and the major version that wrote it."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def time_of(microseconds: int) -> datetime:
+    """The time that many microseconds after 1970 (reading a TIMESTAMPTZ as such would need the package pytz)."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+@cache
+def _adapter(of: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(of)
+
+
+def run_rows(event: RunEvent) -> Unit:
+    """The row of a run event."""
+    values = event.model_dump(exclude={"at"})
+    return (row("run_event", **values, happened_at=event.at),)
+
+
+def task_rows(tasks: Sequence[Task]) -> Unit:
+    """One row per task."""
+    return tuple(row("task", **task.model_dump()) for task in tasks)
+
+
+def task_of(found: Mapping[str, Any]) -> Task:
+    """The task of a row."""
+    return Task(**_fields(Task, found))
+
+
+def trajectory_rows(trajectory: Trajectory, messages: bytes) -> Unit:
+    """Metadata, texts and steps of one rollout. messages: UTF-8."""
+    try:
+        text = messages.decode()
+    except UnicodeDecodeError as error:
+        raise StoreError(f"the messages of rollout {trajectory.id!r} are not UTF-8: {error}") from error
+    body = row(
+        "trajectory_body",
+        rollout=trajectory.id,
+        format=MESSAGES_FORMAT,
+        steps=to_json(_adapter(tuple[Step, ...]), trajectory.steps),
+        messages=text,
+    )
+    return (_metadata_row(trajectory), body, *_step_rows(trajectory))
+
+
+def _metadata_row(trajectory: Trajectory) -> Row:
+    treatment, usage = trajectory.treatment, trajectory.usage
+    failure, verdict = trajectory.failure, trajectory.verdict
+    return row(
+        "trajectory",
+        id=trajectory.id,
+        run=trajectory.run,
+        phase=trajectory.phase,
+        batch=trajectory.batch,
+        task=trajectory.task,
+        g=trajectory.g,
+        attempt=trajectory.attempt,
+        seed=trajectory.seed,
+        model=treatment.model,
+        library_version=treatment.library,
+        masked=treatment.masked,
+        arm=treatment.arm,
+        temperature=treatment.temperature,
+        outcome=trajectory.outcome,
+        failure_code=failure and failure.code,
+        failure_message=failure and failure.message,
+        failure_boundary=failure and failure.boundary,
+        verdict=verdict and verdict.status,
+        reward=verdict and verdict.reward,
+        reason=verdict and verdict.reason,
+        answer=trajectory.answer,
+        requests=usage.requests,
+        tokens_in=usage.tokens_in,
+        tokens_cached=usage.tokens_cached,
+        tokens_out=usage.tokens_out,
+        cost_usd=trajectory.cost_usd,
+        started_at=trajectory.started_at,
+        seconds=trajectory.seconds,
+        prompts=to_json(_adapter(tuple[PromptRef, ...]), trajectory.prompts),
+        isolation=trajectory.isolation,
+        schema_version=TRAJECTORY_SCHEMA,
+    )
+
+
+def _step_rows(trajectory: Trajectory) -> Iterator[Row]:
+    for ordinal, step in enumerate(trajectory.steps):
+        turn = step if isinstance(step, ModelTurn) else None
+        result = step if isinstance(step, ToolResult) else None
+        usage = turn and turn.usage
+        yield row(
+            "step",
+            rollout=trajectory.id,
+            ordinal=ordinal,
+            kind=step.kind,
+            call=step.call,
+            tool=result and result.tool,
+            ok=result and result.ok,
+            error=result and result.error,
+            asked=tuple(call.tool for call in turn.tool_calls) if turn else (),
+            tokens_in=usage and usage.tokens_in,
+            tokens_cached=usage and usage.tokens_cached,
+            tokens_out=usage and usage.tokens_out,
+            seconds=step.seconds,
+            finish=turn and turn.finish,
+        )
+
+
+def trajectory_of(found: Mapping[str, Any]) -> Trajectory:
+    """The trajectory of its metadata joined with its `steps`."""
+    failure = verdict = None
+    if found["failure_code"] is not None:
+        failure = Failure(
+            code=found["failure_code"], message=found["failure_message"], boundary=found["failure_boundary"]
+        )
+    if found["verdict"] is not None:
+        verdict = Verdict(status=found["verdict"], reward=found["reward"], reason=found["reason"])
+    return Trajectory(
+        id=found["id"],
+        run=found["run"],
+        phase=found["phase"],
+        batch=found["batch"],
+        task=found["task"],
+        g=found["g"],
+        attempt=found["attempt"],
+        seed=found["seed"],
+        treatment=Treatment(
+            model=found["model"],
+            library=found["library_version"],
+            masked=tuple(found["masked"]),
+            arm=found["arm"],
+            temperature=found["temperature"],
+        ),
+        steps=from_json(_adapter(tuple[Step, ...]), found["steps"]),
+        answer=found["answer"],
+        failure=failure,
+        verdict=verdict,
+        usage=Usage(**_fields(Usage, found)),
+        cost_usd=found["cost_usd"],
+        started_at=time_of(found["started_at"]),
+        seconds=found["seconds"],
+        prompts=from_json(_adapter(tuple[PromptRef, ...]), found["prompts"]),
+        isolation=found["isolation"],
+    )
+
+
+def call_rows(record: CallRecord) -> Unit:
+    """The row of a journal entry."""
+    values = record.model_dump(exclude={"at"})
+    return (row("journal", **values, recorded_at=record.at, schema_version=JOURNAL_SCHEMA),)
+
+
+def call_of(found: Mapping[str, Any]) -> CallRecord:
+    """The journal entry of a row."""
+    return CallRecord(**_fields(CallRecord, found), at=time_of(found["recorded_at"]))
+
+
+def summary_rows(summary: Summary) -> Unit:
+    """The row of a summary."""
+    steps = to_json(_adapter(tuple[SummaryStep, ...]), summary.steps)
+    values = summary.model_dump(exclude={"steps", "library"})
+    return (row("summary", **values, steps=steps, library_version=summary.library),)
+
+
+def summary_of(found: Mapping[str, Any]) -> Summary:
+    """The summary of a row."""
+    return Summary(
+        id=found["id"],
+        run=found["run"],
+        rollout=found["rollout"],
+        steps=from_json(_adapter(tuple[SummaryStep, ...]), found["steps"]),
+        raw=found["raw"],
+        library=found["library_version"],
+    )
+
+
+def proposal_rows(run: RunId, phase: str, batch: int, ended: Sequence[Ended]) -> Unit:
+    """One row per proposal of a batch, with its end."""
+    return tuple(_proposal_row(run, phase, batch, one) for one in ended)
+
+
+def _proposal_row(run: RunId, phase: str, batch: int, ended: Ended) -> Row:
+    proposal, end = ended.proposal, ended.end
+    return row(
+        "proposal",
+        id=proposal.id,
+        run=run,
+        phase=phase,
+        batch=batch,
+        stage=proposal.stage,
+        ordinal=proposal.ordinal,
+        op=proposal.operation and proposal.operation.op,
+        operation=proposal.operation and to_json(_adapter(BatchOperation), proposal.operation),
+        refusal=proposal.refusal and to_json(_adapter(Rejected), proposal.refusal),
+        raw=proposal.raw,
+        task=proposal.task,
+        evidence=proposal.evidence,
+        rests_on=proposal.rests_on,
+        ended=end.end,
+        ending=to_json(_adapter(End), end),
+        experience=end.experience if isinstance(end, Applied) else None,
+        folded_into=end.into if isinstance(end, Folded) else (),
+        code=end.code if isinstance(end, Rejected) else None,
+        flags=ended.flags,
+    )
+
+
+def ended_of(found: Mapping[str, Any]) -> Ended:
+    """The proposal of a row, with its end."""
+    proposal = Proposal(
+        id=found["id"],
+        stage=found["stage"],
+        ordinal=found["ordinal"],
+        operation=found["operation"] and from_json(_adapter(BatchOperation), found["operation"]),
+        refusal=found["refusal"] and from_json(_adapter(Rejected), found["refusal"]),
+        raw=found["raw"],
+        task=found["task"],
+        evidence=tuple(found["evidence"]),
+        rests_on=tuple(found["rests_on"]),
+    )
+    return Ended(proposal=proposal, end=from_json(_adapter(End), found["ending"]), flags=tuple(found["flags"]))
+
+
+def library_rows(library: Library, run: RunId | None, at: datetime) -> Unit:
+    """The version's row, and one for each of its experiences."""
+    version = row(
+        "library_version",
+        version=library.version,
+        parent=library.parent,
+        experiences=tuple(library.by_id),
+        saved_at=at,
+        run=run,
+    )
+    return (version, *(_experience_row(experience) for experience in library.experiences))
+
+
+def _experience_row(experience: Experience) -> Row:
+    return row(
+        "experience",
+        id=experience.id,
+        lesson=experience.lesson,
+        tags=experience.tags,
+        origin=experience.origin.kind,
+        parents=experience.origin.parents,
+        library_version=experience.origin.library,
+    )
+
+
+def experience_of(found: Mapping[str, Any]) -> Experience:
+    """The experience of a row."""
+    origin = Origin(kind=found["origin"], parents=tuple(found["parents"]), library=found["library_version"])
+    return Experience(id=found["id"], lesson=found["lesson"], tags=tuple(found["tags"]), origin=origin)
+
+
+def prompt_rows(ref: PromptRef, text: str) -> Unit:
+    """The row of a prompt's text."""
+    return (row("blob", hash=ref.sha256, kind="prompt", name=f"{ref.name}/v{ref.version}", body=text),)
+
+
+def _fields(of: type[Task | Usage | CallRecord], found: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that are fields of the value."""
+    return {name: found[name] for name in of.model_fields if name in found}

@@ -1,0 +1,142 @@
+"""Group commits, and what becomes of a group that cannot be committed. Blocking; for one thread at a time."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import duckdb
+
+from agentlearn.errors import StoreError
+from agentlearn.store.database import Database
+from agentlearn.store.row import Unit
+
+PAUSES_S = (0.0, 0.05, 0.2, 0.8)
+"""Waits before each try of a group: failures such as a full disk may pass."""
+
+FIRST_STAYS = frozenset({"blob", "experience", "library_version", "task"})
+"""Tables whose rows are named by what they hold: a second row with the same name says nothing new."""
+
+_MAY_PASS = (duckdb.TransactionException, duckdb.IOException, duckdb.OutOfMemoryException, OSError, StoreError)
+_INVALIDATES = (duckdb.FatalException, duckdb.InternalException)
+
+
+class Ledger:
+    """Writes units into the database, several in one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._seq = database.last_seq()
+        self._connection: duckdb.DuckDBPyConnection | None = database.cursor()
+        self._appenders: dict[str, duckdb.Appender] = {}
+        self._inserts: dict[str, str] = {}
+
+    def commit(self, units: Sequence[Unit]) -> list[StoreError | None]:
+        """Make the units durable. For each: None, or why it is not stored.
+
+        A unit that the database refuses fails alone. After any other failure the group is tried again, unless the
+        database, opened afresh where DuckDB declared its state invalid, turns out to hold it already.
+        """
+        self._seq += 1  # a number is never used for two groups, so that finding it proves its group durable
+        failure: Exception | None = None
+        for pause_s in PAUSES_S:
+            time.sleep(pause_s)
+            try:
+                connection = self._connected()
+                if failure is None or self._database.last_seq() < self._seq:
+                    self._transaction(connection, units)
+                self._database.acknowledge(self._seq)
+            except _INVALIDATES as error:
+                self._connection, failure = None, error
+            except _MAY_PASS as error:
+                failure = error
+            except duckdb.Error as error:
+                return self._apart(units, error)
+            else:
+                return [None] * len(units)
+        return [StoreError(f"the store could not be written: {_first_line(failure)}", code="store_write")] * len(units)
+
+    def checkpoint(self) -> None:
+        """Move the log into the database file. Raises StoreError; nothing is lost when it does."""
+        try:
+            self._database.checkpoint()
+        except duckdb.Error as error:
+            if isinstance(error, _INVALIDATES):
+                self._connection = None
+                self._connected()
+            raise StoreError(
+                f"the store could not be checkpointed: {_first_line(error)}", code="store_write"
+            ) from error
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._appenders.clear()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connected(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            self._appenders.clear()
+            self._database.reopen()
+            self._connection = self._database.cursor()
+        return self._connection
+
+    def _apart(self, units: Sequence[Unit], error: duckdb.Error) -> list[StoreError | None]:
+        """Commit the halves of a group in which a unit is refused, until the refused one stands alone."""
+        if len(units) == 1:
+            table = units[0][0].table
+            return [StoreError(f"the store refused a {table}: {_first_line(error)}", code="row_refused")]
+        middle = len(units) // 2
+        return self.commit(units[:middle]) + self.commit(units[middle:])
+
+    def _transaction(self, connection: duckdb.DuckDBPyConnection, units: Sequence[Unit]) -> None:
+        by_table: dict[str, list[dict[str, object]]] = {}
+        for unit in units:
+            for table, values in unit:
+                by_table.setdefault(table, []).append(values)
+        connection.begin()
+        try:
+            n_rows = sum(
+                self._insert_new(connection, table, rows)
+                if table in FIRST_STAYS
+                else self._append(connection, table, rows)
+                for table, rows in by_table.items()
+            )
+            self._append(connection, "commit_log", [{"committed_at": datetime.now(UTC), "n_rows": n_rows}])
+            connection.commit()
+        except BaseException:
+            self._appenders.clear()  # what they still hold is dropped with them
+            with suppress(duckdb.Error):
+                connection.rollback()
+            raise
+
+    def _append(self, connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[dict[str, object]]) -> int:
+        """Add rows that share their columns, in the same order."""
+        if table not in self._appenders:
+            self._appenders[table] = connection.appender(table, columns=[*rows[0], "seq"])
+        appender = self._appenders[table]
+        appender.append_rows([(*values.values(), self._seq) for values in rows])
+        appender.flush()
+        return len(rows)
+
+    def _insert_new(self, connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[dict[str, object]]) -> int:
+        """Add those of the rows whose key is new. One statement: an `executemany` costs 2 ms per row."""
+        if table not in self._inserts:
+            self._inserts[table] = _insert_statement(connection, table, [*rows[0], "seq"])
+        columns = [list(column) for column in zip(*((*values.values(), self._seq) for values in rows), strict=True)]
+        inserted = connection.execute(self._inserts[table], columns).fetchone()
+        return 0 if inserted is None else int(inserted[0])
+
+
+def _insert_statement(connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str]) -> str:
+    described = connection.execute(
+        "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = 'store' AND table_name = ?", [table]
+    ).fetchall()
+    types = dict(described)
+    values = ", ".join(f"unnest(${place}::{types[column]}[])" for place, column in enumerate(columns, start=1))
+    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} ON CONFLICT DO NOTHING"
+
+
+def _first_line(error: Exception | None) -> str:
+    return str(error).partition("\n")[0].rstrip(".")

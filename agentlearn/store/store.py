@@ -1,0 +1,115 @@
+"""The trajectory store: one directory, one process at a time, everything durable before it is acknowledged."""
+
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agentlearn.calls.journal import CallRecord
+from agentlearn.experience import Library
+from agentlearn.ids import RunId
+from agentlearn.operation import Ended
+from agentlearn.run import RunEvent
+from agentlearn.store.codec import (
+    call_rows,
+    library_rows,
+    prompt_rows,
+    proposal_rows,
+    run_rows,
+    summary_rows,
+    task_rows,
+    trajectory_rows,
+)
+from agentlearn.store.database import Database
+from agentlearn.store.ledger import Ledger
+from agentlearn.store.reader import StoreReader
+from agentlearn.store.row import Unit
+from agentlearn.store.writer import Writer
+from agentlearn.summary import Summary
+from agentlearn.task import Task
+from agentlearn.trajectory import PromptRef, Trajectory
+
+
+class Store(StoreReader):
+    """A store open for writing and reading; also a `calls.journal.Journal`.
+
+    Each write is one unit, stored whole or not at all, and returns when it is durable. It raises StoreError when it is
+    not, also for numbers that are not finite and times without a zone. A cancelled caller only stops waiting.
+    Belongs to one event loop.
+    """
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._writer = Writer(Ledger(database))
+
+    async def record(self, record: CallRecord) -> None:
+        """Journal an answered call. Of several records of one id the first counts."""
+        await self._write(call_rows(record))
+
+    async def save_run(self, event: RunEvent) -> None:
+        """Add an event to a run."""
+        await self._write(run_rows(event))
+        self._live = self._live | {event.run} if event.state == "running" else self._live - {event.run}
+
+    async def save_tasks(self, tasks: Sequence[Task]) -> None:
+        """Store those of the tasks that are new."""
+        await self._write(task_rows(tasks))
+
+    async def save_trajectory(self, trajectory: Trajectory, messages: bytes) -> None:
+        """Store a finished rollout. messages: JSON of pydantic-ai's ModelMessagesTypeAdapter.
+
+        Raises StoreError, code `row_refused`, for a rollout that is stored already.
+        """
+        await self._write(trajectory_rows(trajectory, messages))
+
+    async def save_summary(self, summary: Summary) -> None:
+        """Store a summary. Of several of one id the last counts."""
+        await self._write(summary_rows(summary))
+
+    async def save_proposals(self, run: RunId, phase: str, batch: int, ended: Sequence[Ended]) -> None:
+        """Store proposals with their ends. Of several of one id in a batch the last counts."""
+        await self._write(proposal_rows(run, phase, batch, ended))
+
+    async def save_version(self, library: Library, *, run: RunId | None) -> None:
+        """Store a library version and those of its experiences that are new. run: which made it; None for a person."""
+        await self._write(library_rows(library, run, datetime.now(UTC)))
+
+    async def save_prompt(self, ref: PromptRef, text: str) -> None:
+        """Store the words behind a reference, once."""
+        await self._write(prompt_rows(ref, text))
+
+    async def checkpoint(self) -> None:
+        """Move the log into the database file. For the barrier between two batches, where nobody waits for a write."""
+        self._database.guard()
+        await self._writer.checkpoint()
+
+    async def close(self) -> None:
+        """Commit what is queued. `open_store` does it."""
+        await self._writer.close()
+
+    async def _write(self, unit: Unit) -> None:
+        self._database.guard()
+        if unit:
+            await self._writer.write(unit)
+
+
+@asynccontextmanager
+async def open_store(directory: Path, *, create: bool = True) -> AsyncGenerator[Store]:
+    """The store in `directory`, held until the block ends; every queued write is committed by then.
+
+    Raises StoreLocked, SchemaTooNew, StoreDamaged, or StoreMissing where there is none and `create`
+    is False. Opening blocks for about 0.1 s, before anything else runs.
+    """
+    with closing(Database(directory, create=create)) as database:
+        store = Store(database)
+        try:
+            yield store
+        finally:
+            await store.close()
+
+
+@contextmanager
+def read_store(directory: Path) -> Generator[StoreReader]:
+    """The store in `directory` for reading. Raises as `open_store` does with `create=False`."""
+    with closing(Database(directory, create=False)) as database:
+        yield StoreReader(database)

@@ -1,0 +1,95 @@
+"""What a reader of the store gets where no noun fits: light rows and totals."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from agentlearn.ids import RolloutId, RunId, TaskId
+from agentlearn.operation import Ended
+from agentlearn.run import RunKind, RunState
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as its latest event tells it."""
+
+    run: RunId
+    domain: str
+    kind: RunKind
+    state: RunState
+    """A run that says "running" and that this process is not running has died: it reads as interrupted."""
+    model: str
+    simulated: bool
+    seed: int
+    settings: str
+    package_version: str
+    started_at: datetime
+    at: datetime
+    """Time of the latest event."""
+    report: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryRow:
+    """A trajectory without its texts."""
+
+    id: RolloutId
+    phase: str
+    batch: int
+    task: TaskId
+    g: int
+    attempt: int
+    outcome: str
+    reward: float | None
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRow:
+    """A proposal with its end, and the batch it belongs to."""
+
+    phase: str
+    batch: int
+    ended: Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """A rollout that was shown an experience, and the reward it got (None when failed or undecided)."""
+
+    rollout: RolloutId
+    reward: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StageTotals:
+    """The model calls of one stage of a run, summed."""
+
+    stage: str
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float
+    """Over the calls with a known price."""
+    unpriced: int
+    """Calls without a known price."""
+    seconds: float
+    retried: int
+    """Requests beyond the first of each call."""
+    replayed: int
+    """Calls answered from the journal of an earlier start of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """How many of what a run has stored."""
+
+    rollouts: dict[str, int]
+    """By outcome: ok, failed, undecided."""
+    proposals: dict[str, int]
+    """By end: applied, folded, dropped, rejected."""
+    summaries: int
+    calls: int
+    """Journal entries, of models and tools."""

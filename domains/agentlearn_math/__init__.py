@@ -1,0 +1,105 @@
+"""The math domain: competition problems, solved with a Python tool and judged exactly.
+
+Tasks are generated, or read from a file. What the simulated solver needs (`agentlearn_math.novice`) is announced
+apart, so that nothing that learns imports it.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentlearn.domain import Answer, RolloutContext
+from agentlearn.errors import ConfigError, ToolError
+from agentlearn.task import Split, Task
+from agentlearn.trajectory import PromptRef, Trajectory, Verdict
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+
+    from agentlearn.sandbox.protocol import CodeSandbox
+    from agentlearn_math.agent import MathDeps
+
+__all__ = ["MathDomain", "domain"]
+
+
+class MathDomain:
+    """Implements `agentlearn.domain.Domain`. Heavy modules are imported when they are first needed."""
+
+    name: str = "math"
+    description: str = "competition problems with a Python tool; generated, or from JSONL and CSV files"
+    threshold: float = 1.0
+    runs_code: bool = True
+
+    def __init__(self, sandbox: "CodeSandbox | None" = None) -> None:
+        self.sandbox = sandbox
+        """A running sandbox, which `open` takes its sessions from."""
+
+    def using(self, sandbox: "CodeSandbox") -> "MathDomain":
+        """The same domain, bound to a running sandbox."""
+        return MathDomain(sandbox)
+
+    def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
+        """Generated tasks; no two splits share a problem, whatever their seeds. Default sizes: 60, 40 and 60."""
+        from agentlearn_math.tasks import generated
+
+        return generated(split, seed, _checked(limit))
+
+    def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
+        """Tasks from a JSONL or CSV file. Raises DataError with file, line and next step."""
+        from agentlearn_math.reading import read_tasks
+
+        return read_tasks(path, split=split, limit=_checked(limit))
+
+    def gold_of(self, source: str | Path) -> Callable[[str], str]:
+        """How expected answers are read in that source: after `####`, zero-padded, 0..999 for AIME sets."""
+        from agentlearn_math.reading import gold_of
+
+        return gold_of(source)
+
+    def agent(self) -> "Agent[MathDeps, Answer]":
+        """The agent with the tool `run_python`; its deps are what `open` yields."""
+        from agentlearn_math.agent import math_agent
+
+        return math_agent()
+
+    def prompts(self) -> tuple[PromptRef, ...]:
+        """The instructions of the agent."""
+        from agentlearn_math.agent import solve_prompt
+
+        return (solve_prompt().ref,)
+
+    def question(self, task: Task) -> str:
+        """The problem as it stands."""
+        return task.problem
+
+    @asynccontextmanager
+    async def open(self, context: RolloutContext) -> AsyncGenerator["MathDeps"]:
+        """A fresh interpreter, seeded by the rollout. Raises ToolError when no sandbox is bound."""
+        from agentlearn_math.agent import MathDeps
+
+        if self.sandbox is None:
+            raise ToolError("the math domain has no sandbox to run code in; bind one with `domain.using(sandbox)`")
+        async with self.sandbox.open(context.seed) as session:
+            yield MathDeps(session)
+
+    def verify(self, task: Task, trajectory: Trajectory) -> Verdict:
+        """Compare the boxed answer with the expected one: exactly where both are numbers, else symbolically."""
+        from agentlearn_math.verify import verify
+
+        return verify(task, trajectory)
+
+    def answer_key(self, answer: str) -> str | None:
+        """One form for equal numbers (`033` and `33`, `1/2` and `0.5`); None for an empty answer."""
+        from agentlearn_math.answers import answer_key
+
+        return answer_key(answer)
+
+
+def _checked(limit: int | None) -> int | None:
+    if limit is not None and limit < 1:
+        raise ConfigError(f"a limit of {limit!r} tasks leaves nothing to do; give at least 1")
+    return limit
+
+
+domain = MathDomain()

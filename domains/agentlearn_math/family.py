@@ -1,0 +1,139 @@
+"""A family of generated problems: its wordings, its exact answers, and programs that solve it well or badly.
+
+A family's problems have each hole of a wording filled from `Params`; reading a wording backwards recognises the
+problem. `Choices` says which traps a program has fallen into, and every choice is code, never a remark alone. A drawn
+problem is kept only if each trap shows: all its flawed programs print something else than the answer.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from io import StringIO
+from itertools import combinations
+from random import Random
+from string import Formatter
+from textwrap import dedent
+from typing import Generic, TypeVar
+
+from agentlearn_math.answers import answer_key
+
+ENDPOINTS = "endpoints_left_out"
+ORDERED = "ordered_for_unordered"
+UNREDUCED = "fraction_not_reduced"
+BOUND = "search_bound_too_small"
+FLOATS = "float_for_exact"
+DISTINCT = "distinct_ignored"
+MULTIPLICITY = "multiplicity_ignored"
+ZERO = "zero_case_forgotten"
+UNITS = "unit_mixed_up"
+FORM = "wrong_answer_form"
+UNCHECKED = "small_case_unchecked"
+
+MAX_DRAWS = 2_000
+"""After so many refused draws in a row a family counts as used up."""
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Which decisions a program takes carelessly, and how its comments speak of each."""
+
+    flaws: frozenset[str] = frozenset()
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Trap name to the comment's words; a trap without an entry is noted by its name."""
+
+    def pick(self, trap: str, careful: str, careless: str) -> str:
+        """The code for one decision."""
+        return careless if trap in self.flaws else careful
+
+    def note(self, trap: str) -> str:
+        """The comment line that makes the decision visible."""
+        return f"# {self.notes.get(trap, trap)}"
+
+
+@dataclass(frozen=True)
+class Family(Generic[P]):
+    """One kind of problem. P is a frozen dataclass of int and str fields, one per hole of the wordings."""
+
+    name: str
+    topics: tuple[str, ...]
+    """Stems by which a lesson names this kind of problem."""
+    traps: tuple[str, ...]
+    """Two to four traps that lie in it."""
+    params: Callable[..., P]
+    wordings: str
+    """Format strings with blank lines between; `{n}` holds an integer, `{word:s}` capital letters."""
+    draw: Callable[[Random], P]
+    """A problem that may still hide a trap."""
+    gold: Callable[[P], str]
+    """The exact answer, found by another way than the programs go."""
+    write: Callable[[P, Choices], str]
+    """The program; its indentation is taken out."""
+
+    def generate(self, rng: Random, wanted: Callable[[P], bool] = lambda _: True) -> P | None:
+        """A wanted problem in which every trap shows; None when MAX_DRAWS draws in a row were refused."""
+        for _ in range(MAX_DRAWS):
+            params = self.draw(rng)
+            if wanted(params) and self.shows_every_trap(params):
+                return params
+        return None
+
+    def ask(self, params: P, rng: Random) -> str:
+        """The problem in one of the wordings."""
+        return rng.choice(self.templates).format_map(vars(params))
+
+    def recognise(self, text: str) -> P | None:
+        """The problem that the text states, read from its words alone; None when it states none of this family."""
+        for pattern in self._patterns:
+            if found := pattern.search(text):
+                values = {name: _value(word) for name, word in found.groupdict().items()}
+                return self.params(**values)
+        return None
+
+    def program(self, params: P, flaws: frozenset[str] = frozenset(), notes: Mapping[str, str] | None = None) -> str:
+        """A Python program that prints its answer, with exactly these flaws built in. notes: as in `Choices`."""
+        return dedent(self.write(params, Choices(flaws, notes or {}))).strip() + "\n"
+
+    def shows_every_trap(self, params: P) -> bool:
+        """Whether the flawless program prints the answer and no flawed one does."""
+        gold = self.gold(params)
+        wrong = (printed(self.program(params, flaws)) for flaws in combinations_of(self.traps))
+        return printed(self.program(params)) == gold and all(answer_key(text) != gold for text in wrong)
+
+    @cached_property
+    def templates(self) -> tuple[str, ...]:
+        """The wordings one by one, each a single line."""
+        return tuple(" ".join(wording.split()) for wording in self.wordings.split("\n\n"))
+
+    @cached_property
+    def _patterns(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(_pattern(wording) for wording in self.templates)
+
+
+def combinations_of(traps: tuple[str, ...]) -> Iterator[frozenset[str]]:
+    """Every non-empty set of the traps."""
+    return (frozenset(some) for size in range(1, len(traps) + 1) for some in combinations(traps, size))
+
+
+def printed(program: str) -> str:
+    """What one of our own programs prints, run in this process. Never for a program that a model wrote."""
+    output = StringIO()
+    exec(compile(program, "<program>", "exec"), {"print": partial(print, file=output)})  # noqa: S102  our own text
+    return output.getvalue().strip()
+
+
+def _pattern(wording: str) -> re.Pattern[str]:
+    parts: list[str] = []
+    seen: set[str] = set()
+    for literal, name, kind, _ in Formatter().parse(wording):
+        parts.append(r"\s+".join(re.escape(word) for word in re.split(r"\s+", literal)))
+        if name is not None:
+            parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>{'[A-Z]+' if kind == 's' else '-?[0-9]+'})")
+            seen.add(name)
+    return re.compile("".join(parts))
+
+
+def _value(word: str) -> int | str:
+    return word if word.isalpha() else int(word)

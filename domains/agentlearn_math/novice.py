@@ -1,0 +1,128 @@
+"""The simulated solver's skills for this domain: it reads a problem's words, writes a program, and reads its output.
+
+There is no answer key here. A recognised problem gives the numbers in its text; the program is what the families write
+with the flaws that were drawn; and the answer is whatever the tool printed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from agentlearn.sim.skills import Act, Conversation, Heeded, Say, Situation, ToolUse, Trap
+from agentlearn_math.families import FAMILIES
+from agentlearn_math.family import Family
+from agentlearn_math.tool import TOOL, value_in
+from agentlearn_math.traps import TRAPS
+
+_BY_NAME = {trap.name: trap for trap in TRAPS}
+
+_PLANS = (
+    "I will let a short program work this out.",
+    "A small program can go through the cases.",
+    "Let me compute this with Python.",
+    "I translate the problem into a few lines of code.",
+)
+_RETRIES = ("The run failed, so I try the same program once more.", "That did not run through. Once again.")
+_REPORTS = (
+    "The program printed {value}, so the answer is \\boxed{{{value}}}.",
+    "From the output {value} I conclude: \\boxed{{{value}}}",
+    "The result is \\boxed{{{value}}}.",
+    "Reading off the program's output, the final answer is \\boxed{{{value}}}.",
+)
+_FAILURES = (
+    "I could not compute the answer: the program did not run through.",
+    "The program failed twice, so I could not compute an answer.",
+)
+_TOOLLESS = (
+    "I would need to run a program for this, and no Python tool is offered, so I could not compute the answer.",
+    "Without a Python tool I could not compute the answer.",
+)
+
+
+@dataclass(frozen=True)
+class Writing:
+    """The first turn: a program is written, and every trap of the family lies in it."""
+
+    problem: Family[Any]
+    params: Any
+
+    @property
+    def family(self) -> str:
+        return self.problem.name
+
+    @property
+    def traps(self) -> tuple[str, ...]:
+        return self.problem.traps
+
+    def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
+        notes = {trap: _note(_BY_NAME[trap], trap in flaws, heeded, rng) for trap in self.traps}
+        code = self.problem.program(self.params, flaws, notes)
+        return ToolUse(TOOL, {"code": code}, text=rng.choice(_PLANS))
+
+
+@dataclass(frozen=True)
+class Retrying:
+    """The tool failed once: the same program again."""
+
+    family: str
+    arguments: Mapping[str, object]
+    traps: tuple[str, ...] = ()
+
+    def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
+        return ToolUse(TOOL, self.arguments, text=rng.choice(_RETRIES))
+
+
+@dataclass(frozen=True)
+class Speaking:
+    """The last turn: what there is to say is said in one of several ways."""
+
+    family: str
+    wordings: tuple[str, ...]
+    value: str = ""
+    traps: tuple[str, ...] = ()
+
+    def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
+        return Say(rng.choice(self.wordings).format(value=self.value))
+
+
+@dataclass(frozen=True)
+class MathSkills:
+    """Implements `agentlearn.sim.skills.Skills`."""
+
+    domain: str = "math"
+    traps: tuple[Trap, ...] = TRAPS
+
+    @property
+    def topics(self) -> Mapping[str, tuple[str, ...]]:
+        return {family.name: family.topics for family in FAMILIES}
+
+    def recognise(self, conversation: Conversation) -> Situation | None:
+        """The turn at hand, if the question is worded as one of our families words it."""
+        for family in FAMILIES:
+            params = family.recognise(conversation.question)
+            if params is not None:
+                return _situation(family, params, conversation)
+        return None
+
+
+def _situation(family: Family[Any], params: Any, conversation: Conversation) -> Situation:
+    if not conversation.turns:
+        return Writing(family, params) if TOOL in conversation.tools else Speaking(family.name, _TOOLLESS)
+    last = conversation.turns[-1]
+    value = value_in(last.result)
+    if value is not None:
+        return Speaking(family.name, _REPORTS, value)
+    if len(conversation.turns) == 1:
+        return Retrying(family.name, last.arguments)
+    return Speaking(family.name, _FAILURES)
+
+
+def _note(trap: Trap, fallen: bool, heeded: Heeded, rng: Random) -> str:
+    """The comment on a decision; a careful one names the lesson it follows."""
+    phrase = rng.choice(trap.careless if fallen else trap.careful)
+    label = heeded.labels.get(trap.name)
+    return f"{phrase} ({label})" if label and not fallen else phrase
+
+
+skills = MathSkills()

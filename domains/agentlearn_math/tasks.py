@@ -1,0 +1,70 @@
+"""Generated tasks, in three splits that share no problem.
+
+A problem's home is decided by a hash of the problem itself, so that it can turn up in one split only, in whatever
+wording and for whatever seed.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from random import Random
+from typing import Any
+
+from agentlearn.errors import ConfigError
+from agentlearn.ids import content_hash, derive_seed
+from agentlearn.task import Split, Task
+from agentlearn_math.families import LEARNING, UNSEEN
+from agentlearn_math.family import Family
+
+DOMAIN = "math"
+SIZES: dict[Split, int] = {"train": 60, "validation": 40, "test": 60}
+SOURCE = "generated"
+
+_SHARES: tuple[Split, ...] = ("train", "validation", "test", "train", "test")
+"""Two fifths of all problems live in train, two in test."""
+
+
+def generated(split: Split, seed: int, limit: int | None = None) -> tuple[Task, ...]:
+    """The split's tasks, balanced over its families; a smaller limit gives the beginning of the same list.
+
+    Of every three tasks of the test split one is of an unseen family; the other splits hold learning families only.
+    limit: None gives the split's default size. Raises ConfigError for more than the families can give.
+    """
+    size = SIZES[split] if limit is None else limit
+    stream = _interleaved(split, seed) if split == "test" else _balanced(LEARNING, split, seed)
+    tasks = tuple(islice(stream, size))
+    if len(tasks) < size:
+        raise ConfigError(f"the math domain can generate {len(tasks)} {split} tasks, not {size}; ask for fewer")
+    return tasks
+
+
+def home(family: str, params: object) -> Split:
+    """The only split that may hold this problem."""
+    return _SHARES[int(content_hash("home", family, vars(params))[:8], 16) % len(_SHARES)]
+
+
+def _interleaved(split: Split, seed: int) -> Iterator[Task]:
+    """Two tasks of learning families, one of an unseen family, and so on."""
+    known, unseen = _balanced(LEARNING, split, seed), _balanced(UNSEEN, split, seed)
+    while True:
+        three = [*islice(known, 2), *islice(unseen, 1)]
+        yield from three
+        if len(three) < 3:
+            return
+
+
+def _balanced(families: Sequence[Family[Any]], split: Split, seed: int) -> Iterator[Task]:
+    """Round by round one task of each family, in a shuffled order; ends when one of them is used up."""
+    order = list(families)
+    Random(derive_seed("math", "order", split, seed)).shuffle(order)
+    streams = [_of_family(family, split, seed) for family in order]
+    for tasks in zip(*streams, strict=False):
+        yield from tasks
+
+
+def _of_family(family: Family[Any], split: Split, seed: int) -> Iterator[Task]:
+    rng = Random(derive_seed("math", family.name, split, seed))
+    seen: set[object] = set()
+    while (params := family.generate(rng, lambda p: p not in seen and home(family.name, p) == split)) is not None:
+        seen.add(params)
+        problem = family.ask(params, rng)
+        yield Task.of(DOMAIN, problem, family.gold(params), family=family.name, split=split, source=SOURCE)

@@ -1,0 +1,90 @@
+# What is done here, by name. `just` alone lists the targets; each sets up what it needs first.
+
+set positional-arguments
+set quiet
+
+bin := quote(justfile_directory() / ".venv/bin")
+# What an installed .venv answers to: this folder, the requirements and their pins.
+stamp := sha256(justfile_directory() + sha256_file(justfile_directory() / "pyproject.toml") + sha256_file(justfile_directory() / "constraints.txt"))
+
+# List the targets
+default:
+    {{ quote(just_executable()) }} --justfile {{ quote(justfile()) }} --list --unsorted
+
+# Learn lessons: `just learn math`, `just learn math --data tasks.jsonl --epochs 2`
+[group("use")]
+[no-cd]
+[no-exit-message]
+learn *ARGS: setup
+    {{ bin }}/agentlearn learn "$@"
+
+# Answer one problem, steps shown: `just solve math "What is 2 + 2?"`
+[group("use")]
+[no-cd]
+[no-exit-message]
+solve *ARGS: setup
+    {{ bin }}/agentlearn solve "$@"
+
+# Install the core into .venv (uv when it is there, else pip); a no-op when nothing changed
+[group("set up")]
+setup:
+    case "$(cat .venv/agentlearn-setup 2>/dev/null)" in "core {{ stamp }}"|"dev {{ stamp }}") ;; *) scripts/setup core {{ stamp }} ;; esac
+
+# Install the core and what development needs
+[group("set up")]
+setup-dev:
+    case "$(cat .venv/agentlearn-setup 2>/dev/null)" in "dev {{ stamp }}") ;; *) scripts/setup dev {{ stamp }} ;; esac
+
+# Format the code and sort its imports
+[group("check")]
+fmt: setup-dev
+    .venv/bin/python -m ruff check --quiet --select I --fix .
+    .venv/bin/python -m ruff format .
+    .venv/bin/python scripts/tree
+
+# Check style, form and the direction of imports
+[group("check")]
+lint: setup-dev
+    .venv/bin/python -m ruff check .
+    .venv/bin/python -m ruff format --check .
+    .venv/bin/lint-imports
+    .venv/bin/python scripts/tree --check
+
+# Check types, strictly
+[group("check")]
+types: setup-dev
+    .venv/bin/python -m basedpyright --pythonpath .venv/bin/python
+
+# Run the tests, with coverage when run whole: `just test`, `just test tests/unit -k "ids or value"`
+[group("check")]
+[no-exit-message]
+test *ARGS: setup-dev
+    scripts/test "$@"
+
+# Run the whole-program tests only
+[group("check")]
+[no-exit-message]
+e2e *ARGS: setup-dev
+    scripts/test tests/e2e "$@"
+
+# Build the wheel, install it in an empty environment, run the tests there; a good one lands in dist/
+[group("check")]
+[no-exit-message]
+wheel: setup-dev
+    scripts/wheel
+
+# Measure everything, or one thing: `just bench`, `just bench store --total 1000`
+[group("check")]
+[no-exit-message]
+bench *ARGS: setup-dev
+    .venv/bin/python -m tests.bench "$@"
+
+# All of lint, types, test and wheel: what CI runs
+[group("check")]
+check: lint types test wheel
+
+# Remove what was built and cached; .venv and what was learned (.agentlearn) stay
+[group("set up")]
+clean:
+    rm -rf dist build htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+    find agentlearn domains evals tests -type d -name __pycache__ -prune -exec rm -rf {} +

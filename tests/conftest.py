@@ -1,0 +1,60 @@
+"""Guards that hold for every test: loopback only, a clean environment, nothing left running."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.support.leftovers import no_asyncio_task_left, no_process_left
+
+CHILD = str(Path(__file__).parent / "support" / "child")
+FOREIGN_PREFIXES = ("AGENTLEARN_", "ANTHROPIC_", "AZURE_", "DEEPSEEK_", "GEMINI_", "GOOGLE_", "HF_", "OPENAI_")
+FOREIGN_SUFFIXES = ("_API_KEY", "_TOKEN", "_PROXY")
+
+
+def clean_environment() -> None:
+    """Take out of the environment whatever could make a test behave otherwise on another machine, or spend money."""
+    for name in list(os.environ):
+        if name.upper().startswith(FOREIGN_PREFIXES) or name.upper().endswith(FOREIGN_SUFFIXES):
+            del os.environ[name]
+    for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "LINES"):
+        os.environ.pop(name, None)
+    os.environ.update(COLUMNS="120", NO_COLOR="1")
+
+
+def guard_sockets() -> None:
+    """Block the network here and, through PYTHONPATH, in every Python process started from here."""
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if CHILD not in known:
+        os.environ["PYTHONPATH"] = os.pathsep.join([CHILD, *filter(None, known)])
+    if CHILD not in sys.path:
+        sys.path.append(CHILD)
+    import loopback_guard  # noqa: F401  importing it installs the guard
+
+
+def choose_examples() -> None:
+    """Hypothesis: the same examples every time, unless HYPOTHESIS_PROFILE=dev goes looking for new ones."""
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("ci", derandomize=True, database=None, deadline=None, suppress_health_check=slow)
+    settings.register_profile("dev", deadline=None, max_examples=500, suppress_health_check=slow)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+clean_environment()
+guard_sockets()
+choose_examples()
+
+
+@pytest.fixture(autouse=True)
+def _no_process_left_behind() -> Iterator[None]:
+    with no_process_left():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_asyncio_task_left_behind() -> Iterator[None]:
+    with no_asyncio_task_left():
+        yield

@@ -1,0 +1,163 @@
+"""Real input through a real door: task files, and an OpenAI-compatible server that is not the simulator."""
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import AGENTLEARN, agentlearn, learn
+from tests.support.openai_script import Malformed, Reply, Request, Solver, error
+from tests.support.openai_stub import OpenAIStub
+
+PROBLEMS = {
+    rf"A triangle with {n} rows of dots is drawn as in $\frac{{n(n+1)}}{{2}}$. How many dots has it?": n * (n + 1) // 2
+    for n in range(11, 31)
+}
+REAL = ("--sandbox", "unsafe-local", "--epochs", "1", "--batch-size", "10", "--eval-rollouts", "2")
+
+
+@pytest.fixture
+def aime_like(tmp_path: Path) -> Path:
+    """`problem` and zero-padded `answer`, with columns nobody asked for."""
+    path = tmp_path / "aime_like.jsonl"
+    rows = [{"id": n, "problem": p, "answer": f"{a:03}", "url": "x"} for n, (p, a) in enumerate(PROBLEMS.items())]
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    return path
+
+
+@pytest.fixture
+def gsm_like(tmp_path: Path) -> Path:
+    """`question`, and an `answer` whose last line has four hashes."""
+    path = tmp_path / "gsm_like.jsonl"
+    rows = [{"question": p, "answer": f"Add the rows.\n<<1+1=2>>2\n#### {a:,}"} for p, a in PROBLEMS.items()]
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    return path
+
+
+def solver(**options: Any) -> Solver:
+    return Solver(answers={p: str(a) for p, a in PROBLEMS.items()}, success_rate=0.5, **options)
+
+
+@pytest.mark.parametrize("file", ["aime_like", "gsm_like"])
+def test_task_files_learn_to_the_end_with_tool_calls(file: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    path: Path = request.getfixturevalue(file)
+    with OpenAIStub(solver()) as stub:
+        report = learn(tmp_path, "--data", str(path), "--model", f"{stub.base_url}#any", *REAL)
+        counts = dict(stub.counts)
+    assert report["simulated"] is False
+    assert report["tasks"] == {"train": 14, "test": 6}
+    assert report["rollouts"] == {"ok": 14 * 5 + 2 * 6 * 2, "failed": 0, "undecided": 0}
+    assert report["library"]["lessons"] > 0
+    assert 0.2 < report["before"]["mean"] < 0.8
+    # The server's own count: nothing was asked that the report does not know of.
+    for stage, calls in counts.items():
+        assert report["stages"]["rollout" if stage == "solve" else stage]["calls"] == calls
+    assert counts["solve"] == 2 * sum(report["rollouts"].values())
+    assert report["cost_usd"] is None, "the price of a model on loopback is unknown, not zero"
+
+
+def test_a_csv_file_with_held_out_tasks_of_its_own(tmp_path: Path) -> None:
+    pairs = list(PROBLEMS.items())
+    for name, some in {"train.csv": pairs[:8], "test.csv": pairs[8:12]}.items():
+        lines = ["question,answer", *(f'"{p}",{a}' for p, a in some)]
+        (tmp_path / name).write_text("\n".join(lines))
+    with OpenAIStub(solver()) as stub:
+        report = learn(
+            tmp_path, "--data", "train.csv", "--test-data", "test.csv", "--model", f"{stub.base_url}#any", *REAL
+        )
+    assert report["tasks"] == {"train": 8, "test": 4}
+
+
+def test_malformed_replies_cost_only_themselves(aime_like: Path, tmp_path: Path) -> None:
+    stages = ("summarise", "compare", "consolidate")
+    script = solver(malformed={stage: Malformed(rate=0.3) for stage in stages})
+    with OpenAIStub(script) as stub:
+        options = [one if one != "1" else "3" for one in REAL]
+        report = learn(
+            tmp_path, "--data", str(aime_like), "--model", f"{stub.base_url}#any", *options, "--no-eval", "--seed", "2"
+        )
+    assert report["library"]["lessons"] > 0
+    faults = report["stages"]["summarise"]["malformed"]
+    assert {"prose", "object_not_array", "string_item", "cut_json", "unknown_id"} <= set(faults)
+    rejected = report["proposals"]["rejected"]
+    assert {"prose", "object_not_array", "not_an_object", "unknown_id", "unknown_op"} <= set(rejected)
+    assert report["rollouts"]["failed"] == 0
+
+
+@pytest.mark.parametrize("kind", ["prose", "object", "strings", "unknown_ids", "cut", "one_bad"])
+def test_even_when_every_consolidation_is_malformed_lessons_grow(kind: Any, aime_like: Path, tmp_path: Path) -> None:
+    with OpenAIStub(solver(malformed={"consolidate": Malformed(kinds=(kind,))})) as stub:
+        report = learn(
+            tmp_path, "--data", str(aime_like), "--limit", "8", "--model", f"{stub.base_url}#any", *REAL, "--no-eval"
+        )
+    assert report["proposals"]["rejected"]
+    if kind == "prose":
+        assert report["library"]["lessons"] > 0
+        assert any("consolidation failed twice" in note for note in report["notes"])
+
+
+def breaking(every: int) -> Callable[[Request], Reply]:
+    """A solver that refuses each `every`-th request, first with 429 and then with 500."""
+    inner, asked = solver(), 0
+
+    def script(request: Request) -> Reply:
+        nonlocal asked
+        asked += 1
+        if asked % every == 0:
+            return error(429 if asked % (2 * every) else 500, headers={"Retry-After": "0"})
+        return inner(request)
+
+    return script
+
+
+def test_refusals_are_tried_again_and_counted(aime_like: Path, tmp_path: Path) -> None:
+    with OpenAIStub(breaking(10)) as stub:
+        report = learn(
+            tmp_path, "--data", str(aime_like), "--limit", "6", "--model", f"{stub.base_url}#any", *REAL, "--no-eval"
+        )
+    assert report["rollouts"]["failed"] == 0
+    assert set(report["failed_requests"]) == {"status_429", "status_500"}
+    assert sum(line["retried"] for line in report["stages"].values()) == sum(report["failed_requests"].values())
+
+
+def test_a_service_that_refuses_everything_is_a_result(aime_like: Path, tmp_path: Path) -> None:
+    with OpenAIStub(lambda _: error(401, {"error": {"message": "bad key"}})) as stub:
+        report = learn(
+            tmp_path, "--data", str(aime_like), "--limit", "4", "--model", f"{stub.base_url}#any", *REAL, "--no-eval"
+        )
+    assert report["rollouts"] == {"ok": 0, "failed": 20, "undecided": 0}
+    assert report["groups"]["failed"] == 4
+    assert any("20 rollouts failed: endpoint_401 20" in note for note in report["notes"])
+
+
+def test_an_interrupted_run_keeps_what_was_done(aime_like: Path, tmp_path: Path) -> None:
+    with OpenAIStub(solver(), latency_s=0.1) as stub:
+        command = [str(AGENTLEARN), "learn", "math", "--data", str(aime_like), "--model", f"{stub.base_url}#any", *REAL]
+        with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+            while stub.counts["summarise"] == 0 and run.poll() is None:
+                time.sleep(0.05)
+            run.send_signal(signal.SIGINT)
+            _, complaint = run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert complaint.strip().splitlines()[-1] == "agentlearn: interrupted; what was finished is stored"
+    (row,) = json.loads(agentlearn("runs", "list", "--json", cwd=tmp_path).stdout)["runs"]
+    assert row["state"] == "interrupted"
+    assert json.loads(agentlearn("runs", "show", row["run"], "--json", cwd=tmp_path).stdout)["rollouts"]
+
+
+def test_a_budget_stops_the_run_with_status_3_and_keeps_what_was_done(aime_like: Path, tmp_path: Path) -> None:
+    with OpenAIStub(solver()) as stub:
+        done = agentlearn(
+            "learn", "math", "--data", str(aime_like), "--model", f"{stub.base_url}#any", *REAL, "--no-eval",
+            "--max-tokens", "20000", "--concurrency", "4", cwd=tmp_path, expect=3,
+        )  # fmt: skip
+    assert "of --max-tokens 20,000" in done.stderr
+    runs = json.loads(agentlearn("runs", "list", "--json", cwd=tmp_path).stdout)["runs"]
+    assert runs[0]["state"] == "interrupted"
+    stored = json.loads(agentlearn("runs", "show", runs[0]["run"], "--json", cwd=tmp_path).stdout)["rollouts"]
+    assert stored

@@ -1,0 +1,36 @@
+"""The command line as a child process, for whole-program tests."""
+
+import json
+import os
+import subprocess
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+AGENTLEARN = Path(sysconfig.get_path("scripts")) / "agentlearn"
+
+
+def agentlearn(
+    *arguments: str, cwd: Path, expect: int = 0, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run one command to its end; its exit status must be `expect`."""
+    done = subprocess.run(
+        [str(AGENTLEARN), *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **(env or {})},
+        check=False,
+    )
+    assert done.returncode == expect, done.stderr
+    return done
+
+
+def learn(cwd: Path, *options: str) -> dict[str, Any]:
+    """The report of `learn math --json`."""
+    done = agentlearn("learn", "math", "--json", *options, cwd=cwd)
+    assert done.stdout.count("\n") == 1, "exactly one JSON object on stdout"
+    return json.loads(done.stdout)

@@ -1,0 +1,204 @@
+"""What the stub server answers: replies, and the default script, `Solver`.
+
+A script is a callable from a request's JSON to a `Reply`. `Solver` is a test of plumbing and learns nothing; its
+answers depend on the request alone, so a repeated request is answered alike.
+"""
+
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Literal, get_args
+
+Request = dict[str, Any]
+Script = Callable[[Request], "Reply"]
+Stage = Literal["solve", "summarise", "compare", "consolidate"]
+Malformation = Literal["prose", "object", "strings", "unknown_ids", "cut", "one_bad"]
+
+CODE_TOOL = "run_python"
+TAGS: Mapping[str, Stage] = {"<proposals>": "consolidate", "<attempts>": "compare", "<trajectory>": "summarise"}
+LESSONS = (
+    "When counting arrangements, decide first whether order matters and state it before computing anything.",
+    "When a search needs an upper bound, derive it from the problem instead of choosing a round number.",
+    "When an exact value is asked for, compute with fractions or integers and convert at the very end.",
+    "When endpoints might belong to the interval, test both of them separately before summing.",
+    "When a fraction is asked for in lowest terms, reduce it before adding numerator and denominator.",
+    "When several units appear, convert all of them to one unit at the start.",
+    "When a program prints a result, confirm it on a small case that can be checked by hand.",
+    "When roots are counted, ask whether repeated ones count once or several times.",
+    "When zero is possible, treat it as a case of its own rather than trusting a general formula.",
+    "When a condition says distinct, filter duplicates explicitly and count again.",
+    "When modular arithmetic helps, reduce early and keep negative remainders out.",
+    "When the form of the answer is prescribed, rewrite the result into that form last.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the server sends: an assistant message, or any body under any status."""
+
+    message: Mapping[str, Any] | None = None
+    status: int = 200
+    body: Any = None
+    """Sent instead of a completion: a string as it is, anything else as JSON."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def text(content: str) -> Reply:
+    """An assistant message of words."""
+    return Reply(message={"role": "assistant", "content": content})
+
+
+def tool_call(name: str, args: Mapping[str, Any] | str) -> Reply:
+    """An assistant message that calls one tool; `args` as a string is sent as it is, well-formed or not."""
+    arguments = args if isinstance(args, str) else json.dumps(args)
+    call = {"id": f"call_{digest(name, arguments):016x}", "type": "function"}
+    function = {"name": name, "arguments": arguments}
+    return Reply(message={"role": "assistant", "content": None, "tool_calls": [{**call, "function": function}]})
+
+
+def error(status: int, body: Any = None, headers: Mapping[str, str] | None = None) -> Reply:
+    """A refusal; without a body, one in the shape that real services use."""
+    default = {"error": {"message": f"stub refuses with {status}", "type": "stub_error", "code": None}}
+    return Reply(status=status, body=default if body is None else body, headers=headers or {})
+
+
+def stage_of(request: Request) -> Stage:
+    """Which stage asks, from the tags in what the user says."""
+    said = user_text(request)
+    for tag, stage in TAGS.items():
+        if tag in said:
+            return stage
+    return "solve"
+
+
+def user_text(request: Request) -> str:
+    """All the user's messages as one text."""
+    return "\n".join(_words(one) for one in request["messages"] if one["role"] == "user")
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """How often, and how, a stage's answer is spoiled."""
+
+    rate: float = 1.0
+    kinds: Sequence[Malformation] = get_args(Malformation)
+
+
+@dataclass(slots=True)
+class Solver:
+    """Solves by running a tiny program, and answers the learning stages.
+
+    answers: problem text (found anywhere in the user's message) to the answer that is right.
+    success_rate: share of attempts at such a problem that print that answer; others print a number of their own.
+    final: puts the printed answer into the form the domain asks for.
+    """
+
+    answers: Mapping[str, str] = field(default_factory=dict[str, str])
+    success_rate: float = 0.5
+    malformed: Mapping[Stage, Malformed] = field(default_factory=dict[Stage, Malformed])
+    final: Callable[[str], str] = r"The answer is \boxed{{{0}}}.".format
+    _asked: Counter[str] = field(default_factory=Counter[str], init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def __call__(self, request: Request) -> Reply:
+        stage = stage_of(request)
+        if stage == "solve":
+            return self._solve(request)
+        payload = _payload(stage, request)
+        fault = self.malformed.get(stage)
+        if fault is None or self._share(request, "malformed") >= fault.rate:
+            return submit(request, json.dumps(payload))
+        kind = fault.kinds[int(self._share(request, "kind") * len(fault.kinds))]
+        return _spoil(kind, request, payload)
+
+    def _solve(self, request: Request) -> Reply:
+        results = [_words(one) for one in request["messages"] if one["role"] == "tool"]
+        if results:
+            return text(self.final(_printed(results[-1])))
+        answer = self._attempt(request)
+        if CODE_TOOL in offered_tools(request):
+            return tool_call(CODE_TOOL, {"code": f"print('answer=' + {answer!r} + ';')"})
+        return text(self.final(answer))
+
+    def _attempt(self, request: Request) -> str:
+        said = user_text(request)
+        right = next((answer for problem, answer in self.answers.items() if problem in said), None)
+        if right is not None and self._share(request, "right") < self.success_rate:
+            return right
+        return str(1_000 + int(self._share(request, "wrong") * 9_000))
+
+    def _share(self, request: Request, purpose: str) -> float:
+        """A number in [0, 1) drawn from the request; where it has no seed, from how often it was asked too."""
+        seed = request.get("seed")
+        if seed is None:
+            key = f"{purpose} {digest(request['messages'])}"
+            with self._lock:
+                self._asked[key] += 1
+                seed = f"time {self._asked[key]}"
+        return (digest(purpose, request["messages"], seed) >> 11) / 2**53
+
+
+def offered_tools(request: Request) -> tuple[str, ...]:
+    """Names of the tools the request offers."""
+    return tuple(tool["function"]["name"] for tool in request.get("tools") or ())
+
+
+def submit(request: Request, payload: str) -> Reply:
+    """Hand in a structured answer the way it was asked for: through the offered output tool, or as content."""
+    output = next((name for name in offered_tools(request) if name != CODE_TOOL), None)
+    return text(payload) if output is None else tool_call(output, payload)
+
+
+def _payload(stage: Stage, request: Request) -> dict[str, list[Any]]:
+    said = user_text(request)
+    if stage == "summarise":
+        return {"steps": [{"text": "Wrote a short program and ran it.", "used": []}, {"text": "Gave what it printed."}]}
+    if stage == "compare":
+        return {"proposals": [{"op": "add", "lesson": LESSONS[digest(said) % len(LESSONS)]}]}
+    listed = re.findall(r"\b(P\d+)\b[^\n]*?(When [^\n\"<]*)", said)
+    labels: dict[str, list[str]] = {}
+    for label, lesson in listed:
+        labels.setdefault(lesson.strip(), []).append(label)
+    return {"proposals": [{"op": "add", "lesson": one, "rests_on": on} for one, on in labels.items()]}
+
+
+def _spoil(kind: Malformation, request: Request, payload: dict[str, list[Any]]) -> Reply:
+    [(key, items)] = payload.items()
+    first, second = {"op": "add", "lesson": LESSONS[0]}, {"op": "add", "lesson": LESSONS[1]}
+    match kind:
+        case "prose":
+            return text("I looked at all of it and think that more care would help.")
+        case "object":
+            return submit(request, json.dumps({key: first}))
+        case "strings":
+            return submit(request, json.dumps({key: [LESSONS[0], LESSONS[1]]}))
+        case "unknown_ids":
+            lost = {"op": "modify", "target": "G9999", "lesson": LESSONS[0], "text": "Used it.", "used": ["G9999"]}
+            return submit(request, json.dumps({key: [lost]}))
+        case "cut":
+            whole = json.dumps({key: [*items, first]})
+            return submit(request, whole[: len(whole) * 2 // 3])
+        case "one_bad":
+            return submit(request, json.dumps({key: [first, {"op": "levitate", "height": 3}, second]}))
+
+
+def _printed(result: str) -> str:
+    """What the program printed, out of a tool result that may wrap and escape it."""
+    found = re.search(r"answer=(.*?);", result)
+    if found is None:
+        return "nothing"
+    return found[1].replace("\\\\", "\\") if result.lstrip().startswith("{") else found[1]
+
+
+def _words(message: Mapping[str, Any]) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+def digest(*parts: object) -> int:
+    """64 bits that depend on the parts alone."""
+    return int.from_bytes(sha256(json.dumps(parts, sort_keys=True, default=str).encode()).digest()[:8])

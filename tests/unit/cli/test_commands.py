@@ -1,0 +1,147 @@
+"""Every command that only looks, in this process, over one small run: what it prints, and in which form."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentlearn.cli.app import run
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of one small learn run and one solve."""
+    store = tmp_path_factory.mktemp("cli") / "store"
+    options = ["--limit", "6", "--epochs", "1", "--no-eval", "--store", str(store)]
+    assert run(["learn", "math", *options]) == 0
+    assert run(["solve", "math", "What is 1 + 1?", "--library", "math", "--store", str(store)]) == 0
+    return store
+
+
+def said(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> str:
+    capsys.readouterr()
+    assert run([*arguments, "--store", str(store)]) == 0
+    return capsys.readouterr().out
+
+
+def given(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> Any:
+    return json.loads(said(capsys, store, *arguments, "--json"))
+
+
+def test_runs_are_listed_newest_first(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = said(capsys, finished, "runs", "list").splitlines()
+    assert "solve" in first
+    assert "learn" in second
+    assert "sim:novice (simulated)" in second
+    listed = given(capsys, finished, "runs", "list")["runs"]
+    assert [one["kind"] for one in listed] == ["solve", "learn"]
+    assert listed[1]["report"]["library"]["lessons"] > 0
+    assert listed[1]["settings"]["epochs"] == 1
+
+
+def test_a_run_is_shown_whole(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    learned = given(capsys, finished, "runs", "list")["runs"][1]["run"]
+    words = said(capsys, finished, "runs", "show", learned)
+    for part in (
+        "state      done",
+        "library    math@",
+        "rejected",
+        "stage      rollout",
+        "epoch-1",
+        "applied    epoch-1/1",
+    ):
+        assert part in words
+    assert len(given(capsys, finished, "runs", "show", learned)["rollouts"]) == 30
+
+
+def test_a_rollout_is_shown_step_by_step(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = given(capsys, finished, "runs", "list")["runs"]
+    rollouts = given(capsys, finished, "runs", "show", runs[1]["run"])["rollouts"]
+    words = said(capsys, finished, "trace", rollouts[0]["id"])
+    for part in ("rollout    ", "treatment  sim:novice", "task       ", "expected   ", "step 1 · model", "verdict    "):
+        assert part in words
+    whole = given(capsys, finished, "trace", rollouts[0]["id"])
+    assert whole["trajectory"]["id"] == rollouts[0]["id"]
+    solved = given(capsys, finished, "runs", "show", runs[0]["run"])["rollouts"][0]
+    assert given(capsys, finished, "trace", solved["id"])["lessons"], "solve was given the library"
+
+
+def test_libraries_are_listed_shown_logged_and_exported(
+    finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (listed,) = given(capsys, finished, "library", "list")["libraries"]
+    assert said(capsys, finished, "library", "list").startswith(
+        f"math@{listed['version'][:8]}  {listed['lessons']} lessons"
+    )
+    words = said(capsys, finished, "library", "show", "math")
+    assert "[G1] " in words
+    shown = given(capsys, finished, "library", "show", f"math@{listed['version'][:6]}")
+    assert len(shown["experiences"]) == listed["lessons"]
+    assert said(capsys, finished, "library", "log", "math").count("math@") == 1
+    assert given(capsys, finished, "library", "log", "math")["versions"][0]["version"] == listed["version"]
+    for form in ("agentlearn", "training-free-grpo"):
+        out = tmp_path / f"{form}.json"
+        assert str(out) in said(capsys, finished, "library", "export", "math", "--out", str(out), "--format", form)
+        assert len(given(capsys, finished, "library", "show", str(out))["experiences"]) == listed["lessons"]
+
+
+def test_an_empty_place_says_how_to_begin(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "begin with: agentlearn learn math" in said(capsys, tmp_path / "none", "library", "list")
+    assert "does not exist yet" in said(capsys, tmp_path / "none", "doctor")
+
+
+def test_doctor_looks_at_a_store(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = said(capsys, finished, "doctor")
+    assert "2 runs" in words
+    assert given(capsys, finished, "doctor")["broken"] == 0
+
+
+def test_doctor_fails_when_something_is_broken(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    broken = tmp_path / "store"
+    broken.mkdir()
+    (broken / "store.duckdb").write_bytes(b"no database at all" * 100)
+    assert run(["doctor", "--store", str(broken)]) == 1
+    captured = capsys.readouterr()
+    assert "BROKEN" in captured.out
+    assert "found something broken" in captured.err
+
+
+def test_doctor_finds_keys(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "x")
+    assert "deepseek:deepseek-chat" in said(capsys, tmp_path / "none", "doctor")
+
+
+def test_a_run_that_died_reads_as_interrupted(
+    finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    import asyncio
+
+    from agentlearn.run import RunEvent
+    from agentlearn.store import open_store, read_store
+
+    with read_store(copy) as reader:
+        row = reader.runs()[1]
+
+    async def die() -> None:
+        async with open_store(copy) as store:
+            fields = {name: getattr(row, name) for name in RunEvent.model_fields if hasattr(row, name)}
+            await store.save_run(RunEvent(**{**fields, "state": "running", "report": ""}))
+
+    asyncio.run(die())
+    assert "interrupted" in said(capsys, copy, "runs", "list")
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n"])
+def test_a_paid_run_asks_on_a_terminal(
+    answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda prompt: answer.strip())
+    store = str(tmp_path / "s")
+    for command in (["learn", "math"], ["solve", "math", "What is 1 + 1?"]):
+        assert run([*command, "--model", "openai:gpt-5-mini", "--store", store, "--sandbox", "unsafe-local"]) == 2
+        assert "nothing was spent" in capsys.readouterr().err

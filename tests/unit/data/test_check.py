@@ -1,0 +1,103 @@
+"""The report on a source."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from agentlearn.data import Judged, check, detectable
+from agentlearn.data.check import answer_kind
+from agentlearn.errors import DataError
+from agentlearn.task import Task
+
+
+def judged(task: Task) -> str:
+    return "" if task.answer != "wrong" else "it is wrong"
+
+
+TOY = Judged(domain="toy", accepts=judged)
+
+
+def jsonl(folder: Path, *rows: dict[str, object]) -> Path:
+    path = folder / "mine.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_every_row_is_accounted_for(tmp_path: Path) -> None:
+    path = jsonl(
+        tmp_path,
+        {"Question": "P", "answer": "1", "type": "a"},
+        {"Question": "P", "answer": "1"},
+        {"Question": "P", "answer": "2"},
+        {"Question": "Q", "answer": "x + 1"},
+        {"Question": "q", "answer": "x + 1"},
+        {"Question": "R"},
+        {"Question": "S", "answer": "wrong"},
+    )
+    found = check(path, TOY, test_share=0.25)
+    assert (found.rows, found.usable, found.repeated, found.refused, found.unverifiable) == (7, 3, 1, 2, 1)
+    assert found.near_copies == 1
+    assert found.columns == {"problem": "question", "answer": "answer", "family": "type"}
+    assert found.sentences == (
+        "mine.jsonl lines 1 and 3 hold the same problem with the answers '1' and '2'; keep the right one",
+        "mine.jsonl line 6 has no answer; fill its column 'answer' or take the line out (it has 'Question')",
+        "mine.jsonl:7: it is wrong",
+    )
+    assert found.kinds == {"expression": 2, "integer": 1, "words": 1}
+    assert found.families == {"mine": 3, "a": 1}
+    assert (found.train, found.test) == (3, 1)
+    assert not found.sound
+
+
+def test_a_sound_source(tmp_path: Path) -> None:
+    found = check(jsonl(tmp_path, *({"problem": f"Problem {n}", "answer": n} for n in range(50))), TOY, limit=40)
+    assert found.sound
+    assert (found.rows, found.train, found.test, found.sentences) == (40, 28, 12, ())
+    assert found.detectable == detectable(12)
+    assert found.detectable_all == detectable(40)
+
+
+def test_a_file_that_breaks_off_is_told_up_to_there(tmp_path: Path) -> None:
+    path = jsonl(tmp_path, {"problem": "P", "answer": "1"})
+    path.write_text(path.read_text() + "{broken\n")
+    found = check(path, TOY)
+    assert (found.rows, found.usable, found.refused, found.sound) == (1, 1, 1, False)
+    assert found.sentences[0].startswith("mine.jsonl line 2 column 2 is not JSON")
+    assert found.sentences[0].endswith("(nothing after it was read)")
+    with pytest.raises(DataError, match="there is no file"):
+        check(tmp_path / "none.jsonl", TOY)
+
+
+def test_an_empty_file_is_not_sound(tmp_path: Path) -> None:
+    found = check(jsonl(tmp_path), TOY)
+    assert (found.rows, found.usable, found.detectable, found.sound) == (0, 0, None, False)
+
+
+def test_the_detectable_effect_is_the_paired_formula() -> None:
+    # t(0.975, 29) + t(0.8, 29) = 2.0452 + 0.8542; sd = sqrt(0.1² + 2 * 0.25 / 4)
+    expected = (2.0452 + 0.8542) * math.sqrt(0.135) / math.sqrt(30)
+    assert detectable(30) == pytest.approx(expected, abs=1e-4)
+    assert detectable(1) is None
+    assert detectable(2) == 1.0
+    narrower = detectable(30, rollouts=32)
+    assert narrower is not None
+    assert narrower == pytest.approx(expected * math.sqrt(0.025625 / 0.135), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (None, "none"),
+        ("-1,234", "integer"),
+        ("0.5", "decimal"),
+        ("\\frac{1}{2}", "fraction"),
+        ("7 / 2", "fraction"),
+        ("(B)", "choice"),
+        ("not enough data", "words"),
+        ("2\\sqrt{3}", "expression"),
+    ],
+)
+def test_kinds_of_answers(answer: str | None, kind: str) -> None:
+    assert answer_kind(answer) == kind

@@ -1,0 +1,120 @@
+"""Rows of files, by ending."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentlearn.data import Columns, Row, read_tasks, rows
+from agentlearn.errors import DataError, MissingExtra
+from tests.unit.data.online import absent, arrow
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refusal(path: Path, **options: object) -> str:
+    with pytest.raises(DataError) as caught:
+        read_tasks(path, domain="toy", split="train", **options)  # pyright: ignore[reportArgumentType]
+    return str(caught.value)
+
+
+def test_rows_say_where_they_stand(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"problem": "P", "n": 1.50}\n\n{"problem": "Q", "n": NaN}\n')
+    assert list(rows(path)) == [
+        Row("a.jsonl:1", {"problem": "P", "n": "1.50"}),
+        Row("a.jsonl:3", {"problem": "Q", "n": "NaN"}),
+    ]
+    assert [row.where for row in rows(str(path), limit=1)] == ["a.jsonl:1"]
+
+
+def test_an_array_is_read_object_by_object(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, "a.json", '\ufeff[\n {"problem": "P",\n  "answer": 12345678901234567890},\n {"problem": "Q"}]'
+    )
+    assert [(row.where, row.text("answer")) for row in rows(path)] == [
+        ("a.json:2", "12345678901234567890"),
+        ("a.json:4", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"problem": "P"}', "a.json holds no JSON array; write one array of JSON objects, or name it '.jsonl'"),
+        ('[\n{"problem" "P"}]', "a.json line 2 column 12 is not JSON (Expecting ':' delimiter); write one array of"),
+        ('[{"problem": "P", "answer": "1"}\n{"a": 1}]', "a.json line 2 has no ',' or ']' after an object; write one"),
+        ('[{"problem": "P", "answer": "1"}', "a.json line 1 has no ',' or ']' after an object; write one array"),
+        ("[\n\n3]", "a.json line 3 is no JSON object; write one object with 'problem' and 'answer' per entry"),
+        ("[" * 100_000, "a.json line 1 nests too deeply; write one flat JSON object per line"),
+        ("[]", "a.json holds no tasks; give it one problem and its answer per line"),
+        (" \n", "a.json holds no tasks; give it one problem and its answer per line"),
+    ],
+)
+def test_refused_arrays(tmp_path: Path, text: str, sentence: str) -> None:
+    assert refusal(write(tmp_path, "a.json", text)).startswith(sentence)
+
+
+def test_a_parquet_file_is_read_batch_by_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrow(monkeypatch)
+    table = [{"problem": "P", "answer": 3}, {"problem": "Q", "answer": 2.5}, {"problem": "R", "answer": None}]
+    path = write(tmp_path, "a.parquet", "PAR1" + json.dumps(table))
+    assert [(row.where, row.text("answer")) for row in rows(path)] == [
+        ("a.parquet#0", "3"),
+        ("a.parquet#1", "2.5"),
+        ("a.parquet#2", ""),
+    ]
+    assert refusal(path) == "a.parquet row 2 has no answer; fill its column 'answer' or take the line out"
+    assert refusal(write(tmp_path, "b.parquet", "text")) == (
+        "b.parquet is not Parquet (Parquet magic bytes not found in footer); write it again, or give JSONL or CSV"
+    )
+
+
+def test_a_parquet_file_without_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent(monkeypatch, "pyarrow", "pyarrow.parquet")
+    with pytest.raises(MissingExtra) as caught:
+        list(rows(write(tmp_path, "x.parquet", "PAR1")))
+    assert str(caught.value) == "reading 'x.parquet' needs pyarrow: pip install 'agentlearn-lib[data]'"
+    assert refusal(tmp_path / "none.parquet") == f"there is no file {str(tmp_path / 'none.parquet')!r}; check the path"
+
+
+def test_columns_may_have_other_names_and_lie_deeper(tmp_path: Path) -> None:
+    talk = [{"role": "system", "content": "S"}, {"role": "user", "content": " P "}]
+    row = {"prompt": talk, "reward_model": {"ground_truth": "7"}, "TOPIC": "sums"}
+    path = write(tmp_path, "a.jsonl", json.dumps(row))
+    columns = Columns(problem=("prompt",), answer=("reward_model.ground_truth",), family=("topic",))
+    (task,) = read_tasks(path, domain="toy", split="test", columns=columns)
+    assert (task.problem, task.answer, task.family, task.split) == ("P", "7", "sums", "test")
+
+
+def test_capital_letters_in_a_header_do_not_matter(tmp_path: Path) -> None:
+    (task,) = read_tasks(write(tmp_path, "a.csv", "Question, Answer \nP,1\n"), domain="toy", split="train")
+    assert (task.problem, task.answer) == ("P", "1")
+
+
+def test_a_task_may_do_without_an_answer(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"problem": "P"}\n{"problem": "P"}\n{"problem": "Q", "answer": "1"}\n')
+    found = read_tasks(path, domain="toy", split="train", answer_required=False)
+    assert [(task.problem, task.answer) for task in found] == [("P", None), ("Q", "1")]
+
+
+def test_a_domain_reads_its_answers_and_says_what_is_wrong_with_them(tmp_path: Path) -> None:
+    def gold(text: str) -> str:
+        if text == "?":
+            raise ValueError("has the answer '?', which is none; write it out")
+        return text.upper()
+
+    path = write(tmp_path, "a.jsonl", '{"problem": "P", "answer": "b"}\n{"problem": "Q", "answer": "?"}\n')
+    assert read_tasks(path, domain="toy", split="train", gold=gold, limit=1)[0].answer == "B"
+    assert refusal(path, gold=gold) == "a.jsonl line 2 has the answer '?', which is none; write it out"
+
+
+def test_equal_answers_are_what_the_key_says(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"problem": "P", "answer": "1"}\n{"problem": "P ", "answer": "1.0"}\n')
+    assert len(read_tasks(path, domain="toy", split="train", key=float)) == 1
+    assert refusal(path) == (
+        "a.jsonl lines 1 and 2 hold the same problem with the answers '1' and '1.0'; keep the right one"
+    )

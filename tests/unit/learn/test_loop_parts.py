@@ -1,0 +1,41 @@
+"""Small parts of the loop."""
+
+import asyncio
+
+from agentlearn.config import LearnSettings
+from agentlearn.errors import BudgetExceeded, ConfigError
+from agentlearn.learn.estimate import estimate
+from agentlearn.learn.loop import GroupStream, first_cause
+from tests.support.stages import group
+
+
+def test_our_own_error_is_found_in_a_tree_of_groups() -> None:
+    inner = BaseExceptionGroup("inner", [ValueError("a bug"), BudgetExceeded("enough")])
+    tree = BaseExceptionGroup("outer", [asyncio.CancelledError(), inner])
+    assert isinstance(first_cause(tree), BudgetExceeded)
+    assert isinstance(first_cause(ConfigError("x")), ConfigError)
+    assert isinstance(first_cause(BaseExceptionGroup("g", [KeyError("k")])), KeyError)
+
+
+def test_groups_come_in_the_order_of_completion_and_end() -> None:
+    async def collect() -> list[int]:
+        stream = GroupStream(2)
+        stream.put(group([1.0]))
+        stream.put(group([0.0, 1.0]))
+        return [len(one.trajectories) async for one in stream]
+
+    assert asyncio.run(collect()) == [1, 2]
+
+
+def test_the_estimate_is_the_published_one_for_the_published_setting() -> None:
+    settings = LearnSettings(domain="math", model="deepseek:deepseek-chat", evaluate=False)
+    found = estimate(settings, train=100)
+    assert found.rollouts == 1500
+    assert abs(found.tokens_in / 38e6 - 1) < 0.25
+    assert abs(found.tokens_out / 6.6e6 - 1) < 0.25
+    assert found.cost_usd is not None
+    assert "about 1,500 rollouts" in found.sentence()
+
+
+def test_an_unknown_price_is_said() -> None:
+    assert "an unknown price" in estimate(LearnSettings(domain="math", model="http://127.0.0.1:1/v1#m")).sentence()

@@ -1,0 +1,52 @@
+"""Labels without gold: the plural answer stands in, ties decide nothing."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from agentlearn.group import Group
+from agentlearn.learn.majority import by_majority
+from agentlearn.trajectory import Failure
+from tests.support.stages import group
+
+
+class Votes:
+    """Just enough of a domain: equal answers have equal keys, "?" has none."""
+
+    def answer_key(self, answer: str) -> str | None:
+        return None if answer == "?" else answer.lstrip("0")
+
+
+def answers(values: Sequence[str | None]) -> Group:
+    base = group([1.0] * len(values))
+    members = tuple(
+        one.model_copy(update={"answer": value}) for one, value in zip(base.trajectories, values, strict=True)
+    )
+    return Group(task=base.task, trajectories=members)
+
+
+@pytest.mark.parametrize(
+    ("values", "rewards"),
+    [
+        (["7", "07", "8"], [1.0, 1.0, 0.0]),
+        (["7", "8"], [None, None]),
+        (["7", "7", "8", "8", "9"], [None] * 5),
+        (["7", None], [1.0, 0.0]),
+        (["?", "?", "7"], [0.0, 0.0, 1.0]),
+        ([None, None], [None, None]),
+        (["7"], [1.0]),
+    ],
+)
+def test_majority(values: list[str | None], rewards: list[float | None]) -> None:
+    judged = by_majority(answers(values), Votes())  # type: ignore[arg-type]
+    assert [one.reward for one in judged.trajectories] == rewards
+    assert all(one.verdict and "labels none" in one.verdict.reason for one in judged.trajectories)
+
+
+def test_a_failed_rollout_does_not_vote() -> None:
+    whole = answers(["7", "8", "8"])
+    failed = whole.trajectories[0].model_copy(
+        update={"failure": Failure(code="x", message="x", boundary="tool"), "verdict": None}
+    )
+    judged = by_majority(Group(task=whole.task, trajectories=(failed, *whole.trajectories[1:])), Votes())  # type: ignore[arg-type]
+    assert [one.outcome for one in judged.trajectories] == ["failed", "ok", "ok"]

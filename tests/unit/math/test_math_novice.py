@@ -1,0 +1,154 @@
+"""The simulated solver's turns: a program, the answer it printed, and honesty where there is none."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from agentlearn.domain import load_domain
+from agentlearn.sandbox.protocol import CodeResult
+from agentlearn.sim.skills import Conversation, Heeded, Say, Situation, ToolUse, Turn
+from agentlearn_math.answers import answer_key, boxed
+from agentlearn_math.families import FAMILIES
+from agentlearn_math.family import Family, combinations_of, printed
+from agentlearn_math.novice import skills
+from agentlearn_math.tool import rendered
+from agentlearn_math.traps import TRAPS
+from agentlearn_math.verify import judge
+
+BY_NAME = {trap.name: trap for trap in TRAPS}
+ERROR = rendered(CodeResult(status="error", error="ZeroDivisionError: division by zero", stdout="17\n"))
+
+every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+
+
+def conversation(family: Family[Any], *turns: Turn, tools: tuple[str, ...] = ("run_python",)) -> Conversation:
+    question = family.ask(family.generate(Random(7)), Random(7))
+    return Conversation(instructions="", question=question, tools=tools, turns=turns)
+
+
+def situation(talk: Conversation) -> Situation:
+    found = skills.recognise(talk)
+    assert found is not None
+    return found
+
+
+def program(use: object) -> str:
+    assert isinstance(use, ToolUse)
+    assert use.tool == "run_python"
+    assert use.text
+    return str(use.arguments["code"])
+
+
+def said(act: object) -> str:
+    assert isinstance(act, Say)
+    return act.text
+
+
+@every_family
+def test_rightness_depends_on_the_flaws_alone(family: Family[Any]) -> None:
+    talk = conversation(family)
+    first = situation(talk)
+    assert (first.family, first.traps) == (family.name, family.traps)
+    gold = family.gold(family.recognise(talk.question))
+    for seed, flaws in enumerate([frozenset[str](), *combinations_of(family.traps)]):
+        code = program(first.act(flaws, Heeded(), Random(seed)))
+        result = rendered(CodeResult(status="ok", stdout=printed(code) + "\n"))
+        last = situation(conversation(family, Turn("run_python", {"code": code}, result)))
+        assert last.traps == ()
+        answer = boxed(said(last.act(frozenset(), Heeded(), Random(seed))))
+        assert judge(answer, gold).status == ("incorrect" if flaws else "correct")
+
+
+@every_family
+def test_every_decision_is_stated_in_the_words_of_its_trap(family: Family[Any]) -> None:
+    first = situation(conversation(family))
+    for seed, flaws in enumerate([frozenset[str](), *combinations_of(family.traps)]):
+        code = program(first.act(flaws, Heeded(), Random(seed)))
+        for name, trap in BY_NAME.items():
+            assert any(f"# {phrase}\n" in code for phrase in trap.careless) == (name in flaws)
+            assert any(f"# {phrase}\n" in code for phrase in trap.careful) == (name in set(family.traps) - flaws)
+
+
+@every_family
+def test_a_heeded_lesson_is_named_where_it_was_heeded(family: Family[Any]) -> None:
+    heeded = Heeded({trap: f"G{number}" for number, trap in enumerate(family.traps)})
+    fallen = family.traps[0]
+    code = program(situation(conversation(family)).act(frozenset({fallen}), heeded, Random(2)))
+    for number, trap in enumerate(family.traps[1:], start=1):
+        assert any(f"# {phrase} (G{number})\n" in code for phrase in BY_NAME[trap].careful)
+    assert "(G0)" not in code
+
+
+def test_chance_varies_the_words_and_never_the_result() -> None:
+    for family in FAMILIES:
+        first = situation(conversation(family))
+        programs = {program(first.act(frozenset(), Heeded(), Random(seed))) for seed in range(12)}
+        assert len(programs) > 1
+        assert len({printed(code) for code in programs}) == 1
+
+
+def test_the_answer_is_what_the_tool_printed() -> None:
+    use = Turn("run_python", {"code": "print(1)"}, "checking\n  41 \n")
+    answers = {said(situation(conversation(FAMILIES[0], use)).act(frozenset(), Heeded(), Random(s))) for s in range(20)}
+    assert len(answers) > 2
+    assert {boxed(answer) for answer in answers} == {"41"}
+
+
+def test_a_failed_run_is_tried_once_more_with_the_same_program() -> None:
+    use = Turn("run_python", {"code": "print(1 / 0)"}, ERROR)
+    again = situation(conversation(FAMILIES[0], use))
+    assert again.traps == ()
+    assert program(again.act(frozenset(), Heeded(), Random(0))) == "print(1 / 0)"
+
+
+def test_after_two_failures_it_says_so_and_leaves_the_box_out() -> None:
+    use = Turn("run_python", {"code": "print(1 / 0)"}, ERROR)
+    text = said(situation(conversation(FAMILIES[0], use, use)).act(frozenset(), Heeded(), Random(0)))
+    assert "could not compute" in text
+    assert boxed(text) is None
+
+
+def test_a_second_run_that_works_gives_the_answer() -> None:
+    turns = (Turn("run_python", {"code": "x"}, ERROR), Turn("run_python", {"code": "x"}, "12"))
+    text = said(situation(conversation(FAMILIES[0], *turns)).act(frozenset(), Heeded(), Random(0)))
+    assert boxed(text) == "12"
+
+
+def test_without_the_tool_it_says_so() -> None:
+    talk = conversation(FAMILIES[0], tools=("search",))
+    first = situation(talk)
+    assert first.traps == ()
+    text = said(first.act(frozenset(), Heeded(), Random(0)))
+    assert "could not compute" in text
+    assert boxed(text) is None
+
+
+def test_an_unknown_problem_is_not_recognised() -> None:
+    talk = Conversation(instructions="", question="What is the capital of France?", tools=("run_python",))
+    assert skills.recognise(talk) is None
+
+
+def test_every_generated_task_is_recognised_as_what_it_is() -> None:
+    domain = load_domain("math")
+    for split in ("train", "validation", "test"):
+        for task in domain.tasks(split, seed=4):
+            talk = Conversation(instructions="", question=domain.question(task), tools=("run_python",))
+            first = situation(talk)
+            assert first.family == task.family
+            code = program(first.act(frozenset(), Heeded(), Random(0)))
+            assert answer_key(printed(code)) == task.answer
+
+
+def test_success_without_lessons_leaves_room_and_all_lessons_nearly_close_it() -> None:
+    residual = 0.04
+    without, with_all = [], []
+    for family in FAMILIES:
+        chance, heeded = 1.0, 1.0
+        for trap in family.traps:
+            chance *= 1 - BY_NAME[trap].base
+            heeded *= 1 - residual
+        without.append(chance)
+        with_all.append(heeded)
+    assert 0.35 <= sum(without) / len(without) <= 0.5
+    assert min(with_all) >= 0.85

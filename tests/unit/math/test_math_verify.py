@@ -1,0 +1,161 @@
+"""Finding the answer and judging it exactly."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from agentlearn.ids import LibraryVersion, RolloutId, RunId
+from agentlearn.task import Task
+from agentlearn.trajectory import Trajectory
+from agentlearn.treatment import Treatment
+from agentlearn_math import domain
+from agentlearn_math.answers import answer_key, boxed, rational
+from agentlearn_math.verify import judge
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        (r"so it is \boxed{42}.", "42"),
+        (r"\boxed{1} was wrong, it is \boxed{ 2 }", "2"),
+        (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+        (r"\framebox{204}", "204"),
+        (r"\boxed {7}", "7"),
+        (r"\boxed{12} and then \boxed{13", "12"),
+        (r"\boxed{\boxed{5}}", "5"),
+        (r"f(x) = { 1 + \boxed{3}", "3"),
+        (r"} \boxed{3}", "3"),
+        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
+        (r"\boxed{}", ""),
+        ("the answer is 12", None),
+        (r"\boxed 5", None),
+        ("", None),
+    ],
+)
+def test_the_last_balanced_box_holds_the_answer(text: str, content: str | None) -> None:
+    assert boxed(text) == content
+
+
+def test_finding_the_box_is_quick_in_hostile_text() -> None:
+    assert boxed(r"\boxed{" * 50_000) is None
+    assert boxed("{" * 100_000 + r"\boxed{1}" + "}" * 100_000) == "1"
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
+        ("33", "033"),
+        ("1,234", "1234"),
+        ("1{,}234", "1234"),
+        (r"1\!234", "1234"),
+        ("204.0", "204"),
+        ("-5", "\N{MINUS SIGN}5"),
+        ("$12$", "12"),
+        (r"\$18", "18"),
+        (r"\(7\)", "7"),
+        ("18.", "18"),
+        (r"12\text{ cm}", "12"),
+        (r"12\text{ cm}^2", "12"),
+        (r"90^\circ", "90"),
+        (r"90^{\circ}", "90"),
+        (r"50\%", "50"),
+        ("{5}", "5"),
+        ("+7", "7"),
+        ("1/2", "0.5"),
+        (r"\frac{1}{2}", ".5"),
+        (r"\dfrac12", "1/2"),
+        (r"-\frac{3}{4}", "-0.75"),
+        (r"\frac{1.5}{2}", "3/4"),
+        ("2/4", "1/2"),
+        ("123456789012345678901234567890", "123456789012345678901234567890.0"),
+        (r"\text{B}", "B"),
+        ("b", "B"),
+        (r"\text{even}", "Even"),
+    ],
+)
+def test_equal_answers_are_correct(answer: str, gold: str) -> None:
+    verdict = judge(answer, gold)
+    assert (verdict.status, verdict.reward) == ("correct", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
+        ("12", "13"),
+        ("1,2", "12"),
+        ("0.333", "1/3"),
+        ("0.0000001", "0.0000002"),
+        ("123456789012345678901", "123456789012345678900"),
+        ("-5", "5"),
+        ("B", "C"),
+        ("odd", "even"),
+        ("5/12", "17"),
+    ],
+)
+def test_different_answers_are_incorrect(answer: str, gold: str) -> None:
+    verdict = judge(answer, gold)
+    assert (verdict.status, verdict.reward) == ("incorrect", 0.0)
+
+
+@pytest.mark.parametrize("answer", [None, "", "  ", "$ $"])
+def test_no_box_is_no_answer(answer: str | None) -> None:
+    verdict = judge(answer, "5")
+    assert (verdict.status, verdict.reward, verdict.reason) == ("no_answer", 0.0, "no boxed answer")
+
+
+def test_plain_numbers_are_judged_without_sympy() -> None:
+    program = (
+        "import sys\n"
+        "from agentlearn_math.verify import judge\n"
+        "assert judge('1,204', '1204').status == 'correct'\n"
+        "assert judge('\\\\frac{1}{2}', '3').status == 'incorrect'\n"
+        "assert judge('B', 'C').status == 'incorrect'\n"
+        "assert 'sympy' not in sys.modules and 'math_verify' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("033", "33"), ("1/2", "0.5"), ("1,000", "1000.0"), (r"\frac{2}{4}", ".5"), ("x + 1", "x+1")]
+)
+def test_equal_answers_share_their_key(left: str, right: str) -> None:
+    assert answer_key(left) == answer_key(right) == domain.answer_key(left)
+
+
+def test_keys_tell_answers_apart_and_empty_answers_have_none() -> None:
+    assert answer_key("33") == "33"
+    assert answer_key("1/2") == "1/2"
+    assert answer_key("-1/2") != answer_key("1/2")
+    assert [answer_key(text) for text in ("", " ", "$$", "{}")] == [None] * 4
+
+
+def test_what_is_no_plain_number_has_no_rational_value() -> None:
+    for text in ("x", "1/0", r"\frac{1}{0}", "1,2", "--7", "1e5", "5 million", r"5\text{ million}", "1 2", "9" * 2000):
+        assert rational(text) is None, text
+
+
+def rollout(task: Task, answer: str | None) -> Trajectory:
+    return Trajectory(
+        id=RolloutId("r"),
+        run=RunId("run"),
+        phase="solve",
+        task=task.id,
+        g=0,
+        seed=0,
+        treatment=Treatment(model="sim:novice", library=LibraryVersion("v")),
+        answer=answer,
+        started_at=datetime.now(UTC),
+    )
+
+
+def test_a_rollout_is_judged_by_its_answer() -> None:
+    task = Task.of("math", "What is 1+1?", "2")
+    assert [domain.verify(task, rollout(task, answer)).reward for answer in ("2", "3", None)] == [1.0, 0.0, 0.0]
+
+
+def test_a_task_without_an_expected_answer_is_undecided() -> None:
+    task = Task.of("math", "What is 1+1?", None)
+    verdict = domain.verify(task, rollout(task, "2"))
+    assert (verdict.status, verdict.reward) == ("undecided", None)

@@ -1,0 +1,175 @@
+"""Code that a stranger wrote, behind the walls of the sandbox `zygote`: as this user, and as an ordinary one."""
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.sandbox.attacks import all_attacks, attack_all
+from tests.unit.sandbox.conftest import Box, started
+
+REPOSITORY = Path(__file__).parents[3]
+NOBODY = 65534
+x86_64_only = pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code for x86-64")
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Box]:
+    yield from started("zygote")
+
+
+def test_every_attack_is_stopped(zygote: Box) -> None:
+    assert zygote.runner.run(attack_all()) == {}
+    assert len(all_attacks()) > 60
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the attacks above already ran as an ordinary user")
+def test_every_attack_by_an_ordinary_user_is_stopped() -> None:
+    python = _python_of_an_ordinary_user()
+    found = subprocess.run(
+        [python, "-m", "tests.unit.sandbox.attacks"],
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=(),
+        cwd=REPOSITORY,
+        env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "HOME": "/"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout) == {}
+
+
+def _python_of_an_ordinary_user() -> str:
+    """An interpreter of this version that another user may run and that finds our packages; else skips."""
+    probe = "import pydantic_core, numpy, sympy"
+    paths = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for python in (sys.executable, shutil.which(name, path="/usr/bin:/usr/local/bin")):
+        if python is None:
+            continue
+        try:
+            subprocess.run([python, "-c", probe], user=NOBODY, group=NOBODY, env=paths, cwd=REPOSITORY, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return python
+    pytest.skip("no interpreter that an ordinary user may run")
+
+
+@x86_64_only
+def test_another_numbering_of_system_calls_ends_the_interpreter(zygote: Box) -> None:
+    """x32 calls, and 32-bit calls by `int 0x80`, would slip past a filter that only looks at numbers."""
+    x32 = "import ctypes\nctypes.CDLL(None).syscall(0x40000000 | 39)"
+    old = """
+import ctypes, mmap
+code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(bytes.fromhex("b814000000cd80c3"))  # mov eax, 20 (getpid); int 0x80; ret
+ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))()
+"""
+    for cell in (x32, old):
+        result = zygote.last(cell)
+        assert result.status == "killed"
+        assert result.error.startswith("the interpreter died (SIGSYS)")
+
+
+def test_endless_recursion_ends_at_the_memory_or_the_time_limit(zygote: Box) -> None:
+    first, second = zygote.run("import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()", "1", timeout_s=1)
+    assert first.status in ("oom", "killed", "timeout")
+    assert second.stdout == "1\n"
+
+
+def test_a_session_can_neither_find_nor_read_another(zygote: Box) -> None:
+    async def scenario() -> None:
+        async with zygote.sandbox.open(1) as victim, zygote.sandbox.open(1) as attacker:
+            await victim.run("open('secret', 'w').write('secret')")
+            where = (await victim.run("import os\n(os.getcwd(), os.getpid())")).stdout
+            directory, pid = eval(where)
+            for cell in (
+                f"open({directory + '/secret'!r}).read()",
+                f"open({directory + '/new'!r}, 'w')",
+                f"open('/proc/{pid}/mem', 'rb')",
+                f"import os\nos.kill({pid}, 9)",
+            ):
+                assert "PermissionError" in (await attacker.run(cell)).error
+            assert (await victim.run("open('secret').read()")).stdout == "'secret'\n"
+
+    zygote.runner.run(scenario())
+
+
+def test_the_walls_leave_room_for_mathematics_and_its_files(zygote: Box) -> None:
+    cell = """
+import json, tempfile, shutil, os, contextlib, hashlib, pickle, csv, decimal
+with tempfile.TemporaryDirectory(dir='.') as d, open(d + '/a.json', 'w') as f:
+    json.dump([1], f)
+os.makedirs('x/y'); open('x/y/z', 'w').write('1'); shutil.copyfile('x/y/z', 'q'); shutil.rmtree('x')
+with open(os.devnull, 'w') as nowhere, contextlib.redirect_stdout(nowhere):
+    print('unseen')
+hashlib.sha256(b'').hexdigest()[:4], os.listdir(), decimal.Decimal(1) / 3 > 0
+"""
+    assert zygote.last(cell).stdout == "('e3b0', ['q'], True)\n"
+
+
+def test_the_report_says_which_layers_hold(zygote: Box) -> None:
+    report = zygote.sandbox.report
+    assert (report.name, report.isolated) == ("zygote", True)
+    assert set(report.layers) >= {"process", "rlimits", "no-new-privileges", "capabilities", "landlock", "seccomp"}
+    assert set(report.missing) <= {"namespaces"}
+
+
+def test_no_capability_is_left(zygote: Box) -> None:
+    cell = """
+import ctypes, struct
+header, sets = struct.pack('Ii', 0x20080522, 0), ctypes.create_string_buffer(24)
+ctypes.CDLL(None).capget(header, sets)
+sets.raw
+"""
+    assert zygote.last(cell).stdout == f"{bytes(24)!r}\n"
+
+
+def _without(sandbox: str, errno: int, *numbers: int) -> dict[str, object]:
+    """What comes of a sandbox in a process whose kernel lacks some system calls."""
+    command = [sys.executable, "-m", "tests.unit.sandbox.deny", sandbox, str(errno), *map(str, numbers)]
+    ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True)
+    return json.loads(ran.stdout)
+
+
+WAYS_OUT = "; run where it can, or say --sandbox unsafe-local to run the model's code with your own rights"
+
+
+@x86_64_only
+@pytest.mark.parametrize(
+    ("number", "feature"),
+    [
+        (
+            444,
+            "the kernel has no Landlock (Linux 5.13 or later, with `landlock` among its `lsm=` modules), or forbids it",
+        ),
+        (317, "the kernel has no system-call filters (seccomp), or forbids them"),
+        (445, "its walls could not be put up (OSError: [Errno 38] landlock rule: Function not implemented)"),
+    ],
+)
+def test_where_a_wall_cannot_stand_the_sandbox_refuses(number: int, feature: str) -> None:
+    assert _without("zygote", 38, number) == {
+        "type": "ConfigError",
+        "code": "sandbox_unavailable",
+        "message": f"the code sandbox 'zygote' cannot hold here: {feature}{WAYS_OUT}",
+    }
+
+
+@x86_64_only
+def test_where_only_namespaces_are_missing_the_sandbox_holds_and_says_so() -> None:
+    outcome = _without("zygote", 1, 272)
+    report = outcome["report"]
+    assert isinstance(report, dict)
+    assert report["missing"] == ["namespaces"]
+    assert "namespaces" not in report["layers"]
+    assert re.search("PermissionError", str(outcome["result"]))

@@ -1,0 +1,98 @@
+"""Code run the way a notebook runs a cell, here in the test's own process; and the frames it is told in."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentlearn.sandbox.inside.cell import ERROR_CHARS, run_cell
+from agentlearn.sandbox.inside.frames import MAX_FRAME_BYTES, pack, read_frame, write_frame
+
+
+def cell(code: str, scope: dict[str, Any] | None = None) -> tuple[str, str]:
+    return run_cell(code, {"__name__": "__main__"} if scope is None else scope, 1)
+
+
+def test_the_value_of_a_final_expression_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cell("x = 20\nx + 1") == ("ok", "")
+    assert capsys.readouterr().out == "21\n"
+
+
+@pytest.mark.parametrize("code", ["", "x = 1", "None", "print()"])
+def test_nothing_is_shown_where_there_is_no_value(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cell(code) == ("ok", "")
+    assert capsys.readouterr().out.strip() == ""
+
+
+def test_variables_live_from_call_to_call(capsys: pytest.CaptureFixture[str]) -> None:
+    scope: dict[str, Any] = {}
+    cell("def double(n):\n    return 2 * n", scope)
+    cell("double(21)", scope)
+    assert capsys.readouterr().out == "42\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "last"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("x = (", "SyntaxError: '(' was never closed"),
+    ],
+)
+def test_what_is_raised_ends_the_cell_and_is_told(code: str, last: str) -> None:
+    status, error = cell(code)
+    assert status == "error"
+    assert error.splitlines()[-1] == last
+
+
+def test_too_much_memory_is_told_apart() -> None:
+    assert cell("raise MemoryError")[0] == "oom"
+
+
+def test_a_long_traceback_keeps_its_ends() -> None:
+    status, error = cell("def f(n):\n    return f(n - 1) if n else 1 / 0\ndef g(n):\n    return f(n)\ng(40)")
+    assert status == "error"
+    assert len(error) <= ERROR_CHARS
+    assert error.splitlines()[0].startswith("Traceback")
+    assert error.splitlines()[-1].startswith("ZeroDivisionError")
+    assert "…" in error or "more times" in error
+
+
+def test_no_path_of_this_machine_is_told() -> None:
+    _, error = cell("import json\njson.loads('{')")
+    assert str(Path(os.__file__).parent) not in error
+    assert "json/decoder.py" in error
+
+
+def test_an_exception_that_misbehaves_is_still_told() -> None:
+    code = "class Odd(Exception):\n    def __str__(self):\n        raise ValueError('no')\nraise Odd"
+    status, error = cell(code)
+    assert status == "error"
+    assert "Odd" in error
+
+
+def test_frames_come_back_as_they_were_sent() -> None:
+    reading, writing = os.pipe()
+    message = {"text": "ü\ud800", "n": [1, 2.5, None]}
+    write_frame(writing, message)
+    write_frame(writing, {})
+    os.close(writing)
+    assert read_frame(reading) == message
+    assert read_frame(reading) == {}
+    assert read_frame(reading) is None
+    os.close(reading)
+
+
+def test_a_frame_that_breaks_off_is_the_end() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, pack({"a": "b" * 50})[:-1])
+    os.close(writing)
+    assert read_frame(reading) is None
+    os.close(reading)
+
+
+def test_a_frame_over_the_limit_is_refused() -> None:
+    with pytest.raises(ValueError, match="over the limit"):
+        pack({"a": "x" * MAX_FRAME_BYTES})

@@ -1,0 +1,237 @@
+"""Nothing outlives a sandbox: no process, no file, whatever ends first."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agentlearn.errors import ConfigError, ToolError
+from agentlearn.sandbox import Session, open_sandbox, sandbox_names
+from agentlearn.sandbox import zygote as zygote_module
+from agentlearn.sandbox.backends import unsafe_local, zygote
+
+REPOSITORY = Path(__file__).parents[3]
+each_sandbox = pytest.mark.parametrize("name", ["unsafe-local", "zygote"])
+FACTS = "import os\n(os.getpid(), os.getppid(), os.getcwd())"
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be collected does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def gone_soon(*pids: int, within_s: float = 5.0) -> bool:
+    deadline = time.monotonic() + within_s
+    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not any(alive(pid) for pid in pids)
+
+
+async def facts(session: Session) -> tuple[int, int, str]:
+    """Process id of a session, of its zygote, and the session's directory."""
+    return eval((await session.run(FACTS)).stdout)
+
+
+@each_sandbox
+def test_leaving_a_session_ends_its_process_and_leaving_the_sandbox_all_else(name: str) -> None:
+    async def scenario() -> None:
+        async with open_sandbox(name) as sandbox:
+            async with sandbox.open(1) as session:
+                await session.run("open('a', 'w').write('b')")
+                pid, parent, directory = await facts(session)
+                assert alive(pid)
+            assert not alive(pid)
+            assert alive(parent)
+        assert not alive(parent)
+        assert not Path(directory).parent.exists()
+
+    asyncio.run(scenario())
+
+
+@each_sandbox
+def test_leaving_a_sandbox_ends_sessions_that_are_still_computing(name: str) -> None:
+    async def scenario() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            sandbox = await stack.enter_async_context(open_sandbox(name))
+            opened = sandbox.open(1)
+            session = await opened.__aenter__()
+            pid, parent, _ = await facts(session)
+            computing = asyncio.create_task(session.run("while True: pass", timeout_s=60))
+            await asyncio.sleep(0.05)
+            await stack.aclose()
+            result = await computing
+            assert (result.status, result.error.partition(";")[0]) == ("killed", "the code sandbox ended")
+            assert not alive(pid)
+            assert not alive(parent)
+            await opened.__aexit__(None, None, None)
+
+    asyncio.run(scenario())
+
+
+def test_a_session_that_was_left_ends_its_call_and_takes_no_other() -> None:
+    async def scenario() -> None:
+        async with unsafe_local() as sandbox:
+            async with sandbox.open(1) as session:
+                computing = asyncio.create_task(session.run("while True: pass", timeout_s=60))
+                await asyncio.sleep(0.05)
+            assert (await computing).status == "killed"
+            with pytest.raises(ToolError, match="this session of the code sandbox has ended; open another"):
+                await session.run("1")
+
+    asyncio.run(scenario())
+
+
+PARENT = f"""
+import asyncio, sys
+from agentlearn.sandbox import open_sandbox
+async def main():
+    async with open_sandbox(sys.argv[1]) as sandbox, sandbox.open(1) as idle, sandbox.open(2) as busy:
+        for session in (idle, busy):
+            print((await session.run({FACTS!r})).stdout.strip(), flush=True)
+        await busy.run("while True: pass", timeout_s=60)
+asyncio.run(main())
+"""
+
+
+@each_sandbox
+def test_when_our_process_is_killed_nothing_is_left(name: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, name], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        idle, zygote_pid, directory = eval(parent.stdout.readline())
+        busy, _, _ = eval(parent.stdout.readline())
+        assert alive(idle)
+        assert alive(busy)
+        parent.kill()
+    assert gone_soon(idle, busy, zygote_pid)
+    assert not Path(directory).parent.exists()
+
+
+@each_sandbox
+def test_when_the_zygote_is_killed_its_sessions_end_and_the_next_one_is_refused(name: str) -> None:
+    async def scenario() -> None:
+        async with open_sandbox(name) as sandbox:
+            async with sandbox.open(1) as session:
+                pid, parent, directory = await facts(session)
+                computing = asyncio.create_task(session.run("while True: pass", timeout_s=60))
+                await asyncio.sleep(0.05)
+                os.kill(parent, signal.SIGKILL)
+                assert (await computing).status == "killed"
+                assert gone_soon(pid)
+                with pytest.raises(ToolError, match="ended unexpectedly; no session can be opened") as caught:
+                    await session.run("1")
+                assert caught.value.code == "sandbox_ended"
+            with pytest.raises(ToolError):
+                await sandbox.open(2).__aenter__()
+        assert not Path(directory).parent.exists()
+
+    asyncio.run(scenario())
+
+
+def test_what_unconfined_code_starts_ends_with_its_session() -> None:
+    async def scenario() -> None:
+        async with unsafe_local() as sandbox, sandbox.open(1) as session:
+            cell = "import subprocess as s\n[s.Popen(['sleep', '60'], start_new_session=n).pid for n in (False, True)]"
+            pids = eval((await session.run(cell)).stdout)
+            assert all(alive(pid) for pid in pids)
+            assert (await session.run("while True: pass", timeout_s=0.1)).status == "timeout"
+            assert await asyncio.to_thread(gone_soon, *pids)
+
+    asyncio.run(scenario())
+
+
+@each_sandbox
+def test_a_zygote_collects_its_children(name: str) -> None:
+    async def scenario() -> None:
+        async with open_sandbox(name) as sandbox:
+            for seed in range(10):
+                async with sandbox.open(seed) as session:
+                    _, parent, _ = await facts(session)
+            assert Path(f"/proc/{parent}/task/{parent}/children").read_text() == ""
+            assert len(list(Path(f"/proc/{parent}/fd").iterdir())) < 1_000
+
+    asyncio.run(scenario())
+
+
+def test_scratch_deeper_than_a_path_may_be_long_goes_away_too() -> None:
+    async def scenario() -> None:
+        async with unsafe_local() as sandbox, sandbox.open(1) as session:
+            _, _, directory = await facts(session)
+            dig = "import os\nfor n in range(1_100):\n  os.mkdir('d' * 200); os.chdir('d' * 200)"
+            assert (await session.run(f"{dig}\nos.chmod('.', 0)")).status == "ok"
+        assert not Path(directory).parent.exists()
+
+    asyncio.run(scenario())
+
+
+def test_the_environment_does_not_reach_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_SECRET", "hunter2")
+
+    async def scenario() -> None:
+        async with unsafe_local() as sandbox, sandbox.open(1) as session:
+            assert (await session.run("b'hunter2' in open('/proc/self/environ', 'rb').read()")).stdout == "False\n"
+            assert (await session.run("import os\nsorted(os.environ)")).stdout == (
+                "['LC_CTYPE', 'OPENBLAS_NUM_THREADS', 'PYTHONHASHSEED']\n"
+            )
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("make", [unsafe_local, zygote])
+def test_kept_state_comes_back_after_a_timeout_and_a_crash(make: type) -> None:
+    async def scenario() -> None:
+        async with make(keep_state_on_timeout=True) as sandbox, sandbox.open(1) as session:
+            await session.run("import random\nx = random.random()")
+            before = (await session.run("x")).stdout
+            stopped = await session.run("x = 'changed'\nwhile True: pass", timeout_s=0.1)
+            assert stopped.error == "timed out after 0.1 s; the variables are as they were before this call"
+            assert (await session.run("x")).stdout == before
+            assert (await session.run("import os\nos._exit(1)")).error.endswith("as they were before this call")
+            assert (await session.run("x")).stdout == before
+
+    asyncio.run(scenario())
+
+
+def test_state_that_cannot_be_kept_is_said_to_be_lost() -> None:
+    async def scenario() -> None:
+        async with unsafe_local(keep_state_on_timeout=True) as sandbox, sandbox.open(1) as session:
+            await session.run("import time\ntime.time_ns()")
+            await session.run("while True: pass", timeout_s=0.1)
+            lost = await session.run("1")
+            assert (lost.status, lost.stdout) == ("state_lost", "")
+            assert lost.error == (
+                "the earlier calls went otherwise when they were repeated; this code was not run;"
+                " the variables are lost and the next call starts in a fresh interpreter"
+            )
+            assert (await session.run("1")).stdout == "1\n"
+
+    asyncio.run(scenario())
+
+
+def test_a_module_that_cannot_be_warmed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zygote_module, "WARMED", ("no_such_module",))
+
+    async def scenario() -> None:
+        async with unsafe_local() as sandbox:
+            with pytest.raises(ToolError) as caught:
+                await sandbox.open(1).__aenter__()
+            assert "could not start: ModuleNotFoundError: No module named 'no_such_module'" in caught.value.message
+
+    asyncio.run(scenario())
+
+
+def test_a_sandbox_that_does_not_exist_is_named_with_those_that_do() -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_sandbox("docker")
+    assert caught.value.message == "there is no sandbox 'docker' (known: 'zygote', 'unsafe-local')"
+    assert sandbox_names() == ("zygote", "unsafe-local")

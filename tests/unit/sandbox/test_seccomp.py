@@ -1,0 +1,113 @@
+"""The system-call filter, run by an interpreter of BPF: every processor's, on any machine."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from agentlearn.sandbox.inside.seccomp import ALLOW, DENY, KILL, MACHINES, Machine, guarded_calls, program
+
+PID = 4321
+O_RDONLY, O_WRONLY, O_ACCMODE, O_TRUNC, O_CREAT = 0, 1, 3, 0o1000, 0o100
+HEADERS = {
+    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
+}
+
+
+@pytest.fixture(params=sorted(MACHINES))
+def machine(request: pytest.FixtureRequest) -> Machine:
+    return MACHINES[request.param]
+
+
+def decide(machine: Machine, number: int, *arguments: int, audit: int | None = None) -> int:
+    """What the filter says to a call."""
+    words = {0: number, 4: machine.audit if audit is None else audit}
+    for place, argument in enumerate(arguments):
+        words[16 + 8 * place] = argument & 0xFFFFFFFF
+        words[20 + 8 * place] = argument >> 32 & 0xFFFFFFFF
+    accumulator, at, lines = 0, 0, program(machine, PID)
+    while True:
+        code, if_true, if_false, value = lines[at]
+        at += 1
+        match code:
+            case 0x20:
+                accumulator = words.get(value, 0)
+            case 0x54:
+                accumulator &= value
+            case 0x15:
+                at += if_true if accumulator == value else if_false
+            case 0x35:
+                at += if_true if accumulator >= value else if_false
+            case 0x06:
+                return value
+            case _:
+                raise AssertionError(code)
+
+
+def test_what_is_listed_is_allowed_and_nothing_else(machine: Machine) -> None:
+    listed = set(machine.numbers.values())
+    guarded = {machine.numbers[name] for name in guarded_calls(PID) if name in machine.numbers}
+    for number in range(1_000):
+        if number not in guarded:
+            assert decide(machine, number) == (ALLOW if number in listed else DENY), number
+
+
+def test_calls_of_another_machine_end_the_process(machine: Machine) -> None:
+    read = machine.numbers["read"]
+    for audit in (0, 0x40000003, 0x40000028, *(other.audit for other in MACHINES.values())):
+        assert decide(machine, read, audit=audit) == (ALLOW if audit == machine.audit else KILL)
+
+
+def test_the_second_numbering_of_x86_64_ends_the_process() -> None:
+    machine = MACHINES["x86_64"]
+    for number in machine.numbers.values():
+        assert decide(machine, 0x40000000 | number) == KILL
+    assert decide(machine, 0xFFFFFFFF) == KILL
+
+
+@pytest.mark.parametrize("name", ["kill", "tgkill", "tkill"])
+def test_signals_reach_nobody_else(machine: Machine, name: str) -> None:
+    number = machine.numbers[name]
+    assert decide(machine, number, PID, 9) == ALLOW
+    for other in (PID + 1, 0, 1, -1, -PID):
+        assert decide(machine, number, other, 9) == DENY
+
+
+def test_limits_of_others_are_out_of_reach(machine: Machine) -> None:
+    number = machine.numbers["prlimit64"]
+    assert [decide(machine, number, pid) for pid in (0, PID, 1)] == [ALLOW, ALLOW, DENY]
+
+
+def test_a_file_cannot_be_emptied_while_it_is_opened_to_read(machine: Machine) -> None:
+    calls = [(machine.numbers["openat"], (0, 0))]
+    if "open" in machine.numbers:
+        calls.append((machine.numbers["open"], (0,)))
+    for number, before in calls:
+        for flags in (O_RDONLY, O_WRONLY, O_WRONLY | O_TRUNC | O_CREAT, 2 | O_TRUNC, O_CREAT):
+            assert decide(machine, number, *before, flags) == ALLOW
+        for flags in (O_RDONLY | O_TRUNC, O_TRUNC | O_CREAT, O_ACCMODE | O_TRUNC):
+            assert decide(machine, number, *before, flags) == DENY
+
+
+def test_descriptors_can_be_copied_and_not_turned_into_signals(machine: Machine) -> None:
+    assert [decide(machine, machine.numbers["fcntl"], 3, command) for command in (0, 1, 3, 1030)] == [ALLOW] * 4
+    assert [decide(machine, machine.numbers["fcntl"], 3, command) for command in (8, 10, 15, 1031, 1033)] == [DENY] * 5
+    assert decide(machine, machine.numbers["ioctl"], 0, 0x5401) == ALLOW
+    assert decide(machine, machine.numbers["ioctl"], 0, 0x5412) == DENY
+
+
+def test_a_program_fits_into_the_kernel(machine: Machine) -> None:
+    lines = program(machine, PID)
+    assert len(lines) <= 4096
+    assert all(0 <= jump <= 255 for _, if_true, if_false, _ in lines for jump in (if_true, if_false))
+
+
+@pytest.mark.parametrize("name", sorted(MACHINES))
+def test_numbers_are_those_of_the_kernel_headers(name: str) -> None:
+    if not HEADERS[name].exists():
+        pytest.skip("no kernel headers here")
+    text = HEADERS[name].read_text()
+    known = {call: int(number) for call, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)}
+    known.setdefault("newfstatat", known.get("fstatat", -1))
+    assert {call: known.get(call) for call in MACHINES[name].numbers} == MACHINES[name].numbers

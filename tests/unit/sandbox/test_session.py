@@ -1,0 +1,266 @@
+"""What every sandbox promises about running code: values, output, errors, limits, seeds. One suite, every backend."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.unit.sandbox.conftest import Box
+
+
+def test_the_value_of_a_final_expression_is_shown_as_a_notebook_does(box: Box) -> None:
+    assert box.last("1 + 1").stdout == "2\n"
+    assert box.last("x = 1\n'a'").stdout == "'a'\n"
+    assert box.last("print('a')\n5").stdout == "a\n5\n"
+    assert box.last("None").stdout == ""
+    assert box.last("x = 1").stdout == ""
+    assert box.last("").status == "ok"
+
+
+def test_variables_functions_and_imports_live_from_call_to_call(box: Box) -> None:
+    assert box.last("import math\nx = 5\ndef f(): return math.factorial(x)", "x = 4", "f()").stdout == "24\n"
+
+
+def test_sessions_do_not_see_each_other(box: Box) -> None:
+    box.run("import sympy\nsympy.secret = 1\nopen('a', 'w').write('b')")
+    result = box.last("import os, sympy\n(hasattr(sympy, 'secret'), os.listdir())")
+    assert result.stdout == "(False, [])\n"
+
+
+def test_classes_can_be_pickled_and_made_dataclasses(box: Box) -> None:
+    cell = """
+import pickle
+from dataclasses import dataclass
+@dataclass
+class A:
+    x: int
+pickle.loads(pickle.dumps(A(3)))
+"""
+    assert box.last(cell).stdout == "A(x=3)\n"
+
+
+def test_the_warmed_mathematics_works(box: Box) -> None:
+    cell = """
+import numpy as np, mpmath
+from fractions import Fraction
+from sympy import symbols, integrate, exp, oo, factorint, solve
+x = symbols('x')
+print(integrate(exp(-x**2), (x, -oo, oo)), factorint(2**31 - 1), solve(x**2 - 2, x))
+print(int(np.linalg.det(np.eye(3)) + np.fft.fft([1, 0])[0].real), Fraction(1, 3), mpmath.mpf('0.5'))
+"""
+    assert box.last(cell).stdout == "sqrt(pi) {2147483647: 1} [-sqrt(2), sqrt(2)]\n2 1/3 0.5\n"
+
+
+def test_modules_that_were_not_warmed_can_be_imported(box: Box) -> None:
+    cell = "import statistics, heapq, bisect, secrets, sympy.physics.units, numpy.polynomial\nstatistics.mean([1, 3])"
+    assert box.last(cell).stdout == "2\n"
+
+
+def test_the_library_itself_is_not_to_be_found(box: Box) -> None:
+    assert "ModuleNotFoundError" in box.last("import agentlearn.task").error
+
+
+def test_equal_seeds_draw_equally_and_other_seeds_otherwise(box: Box) -> None:
+    cell = "import random, numpy, sympy.core.random as s\n(random.random(), numpy.random.rand(), s.random(), hash('a'))"
+    first, again, other = box.last(cell, seed=7), box.last(cell, seed=7), box.last(cell, seed=8)
+    assert first.stdout == again.stdout
+    for mine, theirs in zip(eval(first.stdout)[:3], eval(other.stdout)[:3], strict=True):
+        assert mine != theirs
+
+
+def test_stdout_and_stderr_come_in_order_from_python_and_from_c(box: Box) -> None:
+    cell = """
+import os, sys
+print('a')
+os.write(1, b'b\\n')
+print('c', file=sys.stderr)
+os.write(2, b'd\\n')
+n = sys.stdout.buffer.write(b'e')
+"""
+    result = box.last(cell)
+    assert result.stdout == "a\nb\nc\nd\ne"
+    assert result.stdout_bytes == 9
+
+
+def test_closing_or_replacing_stdout_does_not_silence_later_calls(box: Box) -> None:
+    assert box.last("import sys, io\nsys.stdout.close()\nsys.stdout = io.StringIO()", "print(1)").stdout == "1\n"
+    assert box.last("import os\nos.close(1); os.close(2)", "7").status in ("ok", "killed", "error")
+
+
+def test_long_output_keeps_head_and_tail_and_says_how_much_there_was(box: Box) -> None:
+    for size in (20_000, 3_000_000):
+        result = box.last(f"print('a' * 10 + '-' * {size} + 'z' * 10)")
+        assert result.stdout.startswith("a" * 10 + "-")
+        assert result.stdout.endswith("-" + "z" * 10 + "\n")
+        assert f"cut: {size + 21} bytes were printed in all" in result.stdout
+        assert 8_000 <= len(result.stdout) <= 8_100
+        assert result.stdout_bytes == size + 21
+
+
+def test_text_outside_ascii_survives_and_broken_text_is_replaced(box: Box) -> None:
+    assert box.last("print('π≈𝟛')").stdout == "π≈𝟛\n"
+    assert box.last("print('\\udc80')").stdout == "\\udc80\n"
+    assert box.last("import os\nos.write(1, b'\\xff')\nNone").stdout == "�"
+
+
+def test_an_error_names_the_line_and_no_path_of_the_host(box: Box) -> None:
+    result = box.last("import sympy\nsympy.Integer('a')")
+    assert result.status == "error"
+    assert 'File "<cell 1>", line 2, in <module>' in result.error
+    assert 'File "sympy/core/' in result.error
+    assert result.error.endswith("ValueError: invalid literal for int() with base 10: 'a'")
+
+
+@pytest.mark.parametrize(
+    ("cell", "ending"),
+    [
+        ("foo(", "SyntaxError: '(' was never closed"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("def f(): return f()\nf()", "RecursionError: maximum recursion depth exceeded"),
+        ("input()", "EOFError: EOF when reading a line"),
+        ("class E(Exception):\n  def __str__(self): raise self\nraise E", "<exception str() failed>"),
+        ("class E:\n  def __repr__(self): return 1\nE()", "TypeError: __repr__ returned non-string (type int)"),
+        ("'\\0'; \0", "null bytes"),
+        ("'\ud800'", "surrogates not allowed"),
+        ("(" * 500 + ")" * 500, "too many nested parentheses"),
+        ("raise ValueError('x' * 10**6)", "x"),
+    ],
+)
+def test_what_code_raises_ends_the_call_and_not_the_session(box: Box, cell: str, ending: str) -> None:
+    first, second = box.run(cell, "'alive'")
+    assert first.status == "error"
+    assert ending in first.error
+    assert len(first.error) <= 2_000
+    assert second.stdout == "'alive'\n"
+
+
+def test_a_timeout_tells_what_was_printed_and_that_the_variables_are_lost(box: Box) -> None:
+    begun = time.monotonic()
+    first, second, third = box.run("x = 1", "print('so far')\nwhile True: pass", "x", timeout_s=0.3)
+    assert first.status == "ok"
+    assert (second.status, second.stdout) == ("timeout", "so far\n")
+    assert second.error == (
+        "timed out after 0.3 s; the variables are lost and the next call starts in a fresh interpreter"
+    )
+    assert 0.3 <= second.seconds < 3
+    assert third.status == "error"
+    assert "NameError" in third.error
+    assert time.monotonic() - begun < 5
+
+
+def test_code_that_no_signal_handler_interrupts_is_stopped_all_the_same(box: Box) -> None:
+    assert box.last("import signal\nsignal.alarm(0)\n3 ** (3 * 10**8)", timeout_s=0.3).status == "timeout"
+
+
+def test_memory_is_bounded_and_the_session_lives_on(box: Box) -> None:
+    first, second = box.run("x = 1\nbytearray(3 << 30)", "x")
+    assert first.status == "oom"
+    assert second.stdout == "1\n"
+
+
+def test_a_file_is_bounded(box: Box) -> None:
+    assert "File too large" in box.last("with open('a', 'wb') as f: f.write(bytes(64 << 20))").error
+
+
+@pytest.mark.parametrize(
+    ("cell", "sentence"),
+    [
+        ("import os\nos._exit(3)", "the interpreter exited with status 3"),
+        ("import ctypes\nctypes.string_at(0)", "the interpreter died (SIGSEGV)"),
+        ("import os\nos.abort()", "the interpreter died (SIGABRT)"),
+    ],
+)
+def test_an_interpreter_that_died_is_told_and_replaced(box: Box, cell: str, sentence: str) -> None:
+    first, second = box.run(f"print('last words')\n{cell}", "1 + 1")
+    assert (first.status, first.stdout) == ("killed", "last words\n")
+    assert first.error == f"{sentence}; the variables are lost and the next call starts in a fresh interpreter"
+    assert second.stdout == "2\n"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "os.write(3, (1 << 30).to_bytes(4, 'big'))",
+        "os.write(3, (2).to_bytes(4, 'big') + b'{}')",
+        "os.write(3, (3).to_bytes(4, 'big') + b'\\xff[[')",
+        "os.close(3)",
+    ],
+)
+def test_an_interpreter_that_answers_nonsense_is_killed_and_replaced(box: Box, cell: str) -> None:
+    first, second = box.run(f"import os\n{cell}", "1 + 1")
+    assert first.status == "killed"
+    assert second.stdout == "2\n"
+
+
+def test_an_interpreter_that_hangs_up_but_lives_is_killed(box: Box) -> None:
+    result = box.last("import os, time\nos.close(3)\ntime.sleep(60)")
+    assert result.status == "killed"
+    assert result.error.startswith("the interpreter was killed because it did not answer as it must")
+
+
+def test_an_interpreter_that_dies_between_calls_is_told_before_anything_runs(box: Box) -> None:
+    async def scenario() -> None:
+        async with box.sandbox.open(1) as session:
+            last_words = "import signal, os\nsignal.signal(signal.SIGALRM, lambda *_: os._exit(0))"
+            assert (await session.run(f"{last_words}\nsignal.setitimer(signal.ITIMER_REAL, 0.02)")).status == "ok"
+            await asyncio.sleep(0.3)
+            lost = await session.run("print('ran')")
+            assert (lost.status, lost.stdout) == ("state_lost", "")
+            assert lost.error == (
+                "the interpreter ended since the last call; this code was not run;"
+                " the variables are lost and the next call starts in a fresh interpreter"
+            )
+            assert (await session.run("print('ran')")).stdout == "ran\n"
+
+    box.runner.run(scenario())
+
+
+def test_a_forged_reply_is_only_text(box: Box) -> None:
+    """The code shares the socket with its runner, so it can answer for itself: once, in the right shape, as data."""
+    forged = '{"call": 1, "status": "ok", "stdout": "forged", "stdout_bytes": 6, "error": ""}'
+    first, second = box.run(f"import os\nb = {forged.encode()!r}\nos.write(3, len(b).to_bytes(4, 'big') + b)", "1")
+    assert first.stdout == "forged"
+    assert second.status == "killed"
+
+
+def test_code_that_is_too_long_is_refused_in_words(box: Box) -> None:
+    first, second = box.run("#" * (1 << 20), "1")
+    assert first.status == "error"
+    assert first.error.startswith("the code is too long to run")
+    assert second.stdout == "1\n"
+
+
+def test_cancelling_a_call_kills_its_code(box: Box) -> None:
+    async def scenario() -> None:
+        async with box.sandbox.open(1) as session:
+            assert (await session.run("x = 1")).status == "ok"
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await session.run("while True: pass")
+            assert "NameError" in (await session.run("x")).error
+
+    box.runner.run(scenario())
+
+
+def test_calls_on_one_session_take_turns(box: Box) -> None:
+    async def scenario() -> None:
+        async with box.sandbox.open(1) as session, asyncio.TaskGroup() as group:
+            calls = [group.create_task(session.run(f"print({n})")) for n in range(20)]
+        assert [call.result().stdout for call in calls] == [f"{n}\n" for n in range(20)]
+
+    box.runner.run(scenario())
+
+
+def test_a_hundred_sessions_at_once(box: Box) -> None:
+    async def one(n: int) -> str:
+        async with box.sandbox.open(n) as session:
+            await session.run(f"n = {n}")
+            return (await session.run("n")).stdout
+
+    async def scenario() -> list[str]:
+        async with asyncio.TaskGroup() as group:
+            answers = [group.create_task(one(n)) for n in range(100)]
+        return [answer.result() for answer in answers]
+
+    assert box.runner.run(scenario()) == [f"{n}\n" for n in range(100)]

@@ -1,0 +1,83 @@
+"""Student's t against scipy, and where scipy itself is not exact, against closed forms."""
+
+import math
+import threading
+from collections.abc import Callable
+
+import mpmath
+import pytest
+from scipy import stats
+
+from agentlearn.errors import ConfigError
+from agentlearn.stats.students_t import cdf, quantile
+
+DEGREES = (0.3, 1, 1.5, 2, 3, 5.7, 10, 29, 99, 1_000, 1e5)
+
+
+@pytest.mark.parametrize("degrees", DEGREES)
+def test_cdf_agrees_with_scipy(degrees: float):
+    for t in (-30.0, -3.5, -2.0, -1.0, -0.3, -0.01, 0.0, 0.01, 0.5, 1.0, 1.7, 2.0, 3.0, 10.0, 40.0):
+        assert cdf(t, degrees) == pytest.approx(stats.t.cdf(t, degrees), rel=1e-10, abs=1e-13)
+
+
+@pytest.mark.parametrize("degrees", DEGREES)
+def test_quantile_agrees_with_scipy(degrees: float):
+    for p in (1e-6, 0.005, 0.025, 0.1, 0.3, 0.499, 0.501, 0.8, 0.95, 0.975, 0.9995):
+        assert quantile(p, degrees) == pytest.approx(stats.t.ppf(p, degrees), rel=1e-10)
+
+
+def test_one_degree_is_the_cauchy_distribution():
+    for t in (-1e6, -2.0, 1e-8, 1.0, 1e6):
+        assert cdf(t, 1) == pytest.approx(0.5 + math.atan(t) / math.pi, abs=1e-15)
+    assert quantile(0.75, 1) == pytest.approx(1, rel=1e-14)
+
+
+def test_the_table_value_everybody_knows():
+    assert round(quantile(0.975, 29), 4) == 2.0452
+
+
+def test_the_ends_and_the_middle():
+    assert cdf(-math.inf, 3) == 0
+    assert cdf(math.inf, 3) == 1
+    assert cdf(0, 3) == 0.5
+    assert quantile(0.5, 3) == 0
+
+
+def test_far_tails_keep_their_relative_precision():
+    assert quantile(1e-12, 4) == pytest.approx(-quantile(1 - 1e-12, 4), rel=1e-3)
+    assert cdf(quantile(1e-12, 4), 4) == pytest.approx(1e-12, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cdf(1, 0), "degrees is 0; it must lie strictly between 0 and inf"),
+        (lambda: cdf(1, math.nan), "degrees is nan; it must lie strictly between 0 and inf"),
+        (lambda: cdf(math.nan, 3), "t is nan; it must lie strictly between -inf and inf"),
+        (lambda: quantile(0, 3), "p is 0; it must lie strictly between 0 and 1"),
+        (lambda: quantile(1.0, 3), "p is 1.0; it must lie strictly between 0 and 1"),
+        (lambda: quantile(0.5, -1), "degrees is -1; it must lie strictly between 0 and inf"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(call: Callable[[], float], message: str):
+    with pytest.raises(ConfigError) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+def test_nobodys_precision_is_read_or_changed():
+    before = cdf(1.3, 7)
+    with mpmath.workdps(5):
+        assert cdf(1.3, 7) == before
+        assert mpmath.mp.dps == 5
+
+
+def test_threads_do_not_disturb_one_another():
+    expected = [cdf(t / 10, 5.5) for t in range(20)]
+    found: list[list[float]] = []
+    threads = [threading.Thread(target=lambda: found.append([cdf(t / 10, 5.5) for t in range(20)])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 4

@@ -1,0 +1,252 @@
+"""Group commits: many rows in one, and what becomes of a group that fails."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import duckdb
+import pytest
+
+from agentlearn.errors import StoreDamaged, StoreError
+from agentlearn.store import ledger, open_store, read_store, writer
+from agentlearn.store.codec import task_rows, trajectory_rows
+from agentlearn.store.database import Database
+from agentlearn.store.ledger import Ledger
+from agentlearn.store.row import Unit, row
+from agentlearn.task import Task
+from tests.unit.store import nouns
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(tmp_path, create=True)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "PAUSES_S", (0.0, 0.0, 0.0))
+
+
+def units(count: int) -> list[Unit]:
+    return [trajectory_rows(nouns.trajectory(g), b"[]") for g in range(count)]
+
+
+def asked(database: Database, sql: str) -> list[tuple[object, ...]]:
+    with database.cursor() as cursor:
+        return cursor.execute(sql).fetchall()
+
+
+def stored(database: Database) -> list[object]:
+    return [g for (g,) in asked(database, "SELECT g FROM trajectory ORDER BY g")]
+
+
+def test_a_group_is_one_commit_and_every_row_names_it(database: Database) -> None:
+    book = Ledger(database)
+    assert book.commit(units(5)) == [None] * 5
+    assert asked(database, "SELECT seq, n_rows FROM commit_log") == [(1, 5 * 5)]
+    assert asked(database, "SELECT count(*), max(seq) FROM step") == [(15, 1)]
+    assert book.commit([task_rows([nouns.TASK]), task_rows([nouns.TASK])]) == [None, None]
+    assert asked(database, "SELECT seq, n_rows FROM commit_log ORDER BY seq") == [(1, 25), (2, 1)]
+    book.close()
+
+
+def test_producers_share_commits(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_store(tmp_path) as store, asyncio.TaskGroup() as group:
+            for g in range(200):
+                group.create_task(store.save_trajectory(nouns.trajectory(g), b"[]"))
+
+    asyncio.run(main())
+    database = Database(tmp_path, create=False)
+    assert len(stored(database)) == 200
+    assert asked(database, "SELECT count(*) FROM commit_log")[0][0] in range(1, 5)
+    database.close()
+
+
+def test_writers_wait_where_the_queue_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "MAX_QUEUED", 4)
+    monkeypatch.setattr(writer, "MAX_GROUP", 3)
+
+    async def main() -> None:
+        async with open_store(tmp_path) as store, asyncio.TaskGroup() as group:
+            for g in range(40):
+                group.create_task(store.save_trajectory(nouns.trajectory(g), b"[]"))
+
+    asyncio.run(main())
+    with read_store(tmp_path) as reader:
+        assert len(reader.trajectories(nouns.RUN)) == 40
+
+
+def test_a_refused_unit_fails_alone(database: Database) -> None:
+    book = Ledger(database)
+    group = [*units(4), *units(1), (row("trajectory_body", rollout="x", format=2**70, steps="", messages=""),)]
+    group.insert(2, (row("run_event", **nouns.run_event(seed=2**70).model_dump(exclude={"at"}), happened_at=nouns.AT),))
+    outcomes = book.commit(group)
+    assert [place for place, outcome in enumerate(outcomes) if outcome is not None] == [2, 5]
+    refused = outcomes[5]
+    assert refused is not None
+    assert refused.code == "row_refused"
+    assert str(refused).startswith("the store refused a trajectory: Constraint Error: Duplicate key")
+    assert stored(database) == [0, 1, 2, 3]
+    book.close()
+
+
+class FailingLedger(Ledger):
+    """A ledger whose first transactions fail, before they began or after they were committed."""
+
+    def __init__(self, database: Database, failures: Sequence[Exception], *, after: bool) -> None:
+        super().__init__(database)
+        self._failures = list(failures)
+        self._after = after
+        self.tried = 0
+
+    def _transaction(self, connection: duckdb.DuckDBPyConnection, units: Sequence[Unit]) -> None:
+        self.tried += 1
+        failure = self._failures.pop(0) if self._failures else None
+        if failure is None or self._after:
+            super()._transaction(connection, units)
+        if failure is not None:
+            raise failure
+
+
+@pytest.mark.parametrize(
+    "kind", [duckdb.TransactionException, duckdb.FatalException, duckdb.InternalException, OSError]
+)
+@pytest.mark.parametrize("after", [False, True])
+def test_a_passing_failure_costs_nothing(database: Database, kind: type[Exception], *, after: bool) -> None:
+    book = FailingLedger(database, [kind("disk full")], after=after)
+    assert book.commit(units(3)) == [None] * 3
+    assert book.tried == (1 if after else 2)
+    assert stored(database) == [0, 1, 2]
+    assert book.commit([task_rows([nouns.TASK])]) == [None]
+    book.close()
+
+
+@pytest.mark.parametrize("kind", [duckdb.TransactionException, duckdb.FatalException])
+def test_a_lasting_failure_is_told_and_the_next_group_goes_on(database: Database, kind: type[Exception]) -> None:
+    book = FailingLedger(database, [kind("Disk full.\nStack trace: …")] * 3, after=False)
+    outcomes = book.commit(units(2))
+    assert [str(outcome) for outcome in outcomes] == ["the store could not be written: Disk full"] * 2
+    assert [outcome and outcome.code for outcome in outcomes] == ["store_write"] * 2
+    assert stored(database) == []
+    assert book.commit(units(2)) == [None, None]
+    book.close()
+
+
+def test_a_store_that_lost_acknowledged_rows_is_not_written_on(database: Database) -> None:
+    book = FailingLedger(database, [duckdb.FatalException("invalidated")], after=False)
+    database.acknowledge(99)
+    outcomes = book.commit(units(1))
+    assert "but 99 were acknowledged" in str(outcomes[0])
+    book.close()
+    database.close()
+    with pytest.raises(StoreDamaged):  # and not StoreLocked: closing lets go of the lock even so
+        Database(database.directory, create=False)
+
+
+def test_a_defect_is_raised_where_the_rows_came_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async def main() -> None:
+        async with open_store(tmp_path) as store:
+            with monkeypatch.context() as patch:
+                patch.setattr(Ledger, "_transaction", broken)
+                with pytest.raises(ZeroDivisionError):
+                    await store.save_tasks([nouns.TASK])
+            await store.save_tasks([nouns.TASK])
+            assert store.task(nouns.TASK.id) == nouns.TASK
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_writer_loses_only_its_wait(tmp_path: Path) -> None:
+    other = Task.of("math", "What is 1 + 1?", "2")
+
+    async def main() -> None:
+        async with open_store(tmp_path) as store, asyncio.TaskGroup() as group:
+            cancelled = group.create_task(store.save_tasks([nouns.TASK]))
+            patient = group.create_task(store.save_tasks([other]))
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            await patient
+        assert cancelled.cancelled()
+
+    asyncio.run(main())
+    with read_store(tmp_path) as reader:
+        assert reader.task(nouns.TASK.id) == nouns.TASK
+        assert reader.task(other.id) == other
+
+
+def test_a_checkpoint_empties_the_log_and_a_failed_one_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "store.duckdb.wal"
+
+    def fails(_: Database) -> None:
+        raise duckdb.FatalException("Disk full")
+
+    async def main() -> None:
+        async with open_store(tmp_path) as store:
+            await store.save_tasks([nouns.TASK])
+            with monkeypatch.context() as patch:
+                patch.setattr(Database, "checkpoint", fails)
+                with pytest.raises(StoreError, match="could not be checkpointed: Disk full"):
+                    await store.checkpoint()
+            assert store.task(nouns.TASK.id) == nouns.TASK
+            await store.save_run(nouns.run_event())
+            assert log.stat().st_size > 0
+            await store.checkpoint()
+            assert not log.exists()
+            assert store.run(nouns.RUN).state == "running"
+
+    asyncio.run(main())
+
+
+def test_the_log_is_kept_where_the_disk_may_be_too_full(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = Ledger(database)
+    book.commit(units(1))
+    log = database.directory / "store.duckdb.wal"
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=log.stat().st_size))  # pyright: ignore[reportUnknownLambdaType]
+        database.checkpoint()
+        assert log.exists()
+    database.checkpoint()
+    assert not log.exists()
+    book.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM read_text('/etc/passwd')",
+        "COPY task TO '/tmp/tasks.csv'",
+        "ATTACH '/tmp/other.duckdb'",
+        "INSTALL httpfs",
+        "SET enable_external_access = true",
+        "SET lock_configuration = false",
+    ],
+)
+def test_sql_reaches_nothing_outside_the_store(database: Database, sql: str) -> None:
+    with database.cursor() as cursor, pytest.raises(duckdb.Error):
+        cursor.execute(sql)
+
+
+def test_row_groups_stay_small_and_bodies_are_compressed(database: Database) -> None:
+    book = Ledger(database)
+    for start in range(0, 6_000, 2_000):
+        book.commit(
+            [(row("embedding", experience=f"{n}", embedder="e", vector=(0.5,)),) for n in range(start, start + 2_000)]
+        )
+        database.checkpoint()
+    groups = asked(database, "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('embedding')")
+    assert groups == [(3,)]
+    book.commit([trajectory_rows(nouns.trajectory(g), f"{g}".encode() * 3_000) for g in range(100)])
+    database.checkpoint()
+    bodies = "SELECT DISTINCT compression FROM pragma_storage_info('trajectory_body') WHERE column_name = 'messages'"
+    assert ("ZSTD",) in asked(database, f"{bodies} AND segment_type = 'VARCHAR'")
+    book.close()

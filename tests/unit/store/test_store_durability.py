@@ -1,0 +1,198 @@
+"""What was acknowledged stays, and what is missing is noticed."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentlearn.errors import StoreDamaged, StoreError
+from agentlearn.ids import RunId
+from agentlearn.store import open_store, read_store
+from tests.unit.store import nouns
+
+ROOT = Path(__file__).parents[3]
+WRITE_UNTIL_KILLED = """
+import asyncio, itertools, os, signal, sys
+from pathlib import Path
+from agentlearn.store import open_store
+from tests.unit.store import nouns
+
+limit = int(sys.argv[2])
+acknowledged = itertools.count(1)
+
+async def produce(store, phase):
+    for g in itertools.count():
+        saved = nouns.trajectory(g, phase=phase)
+        await store.save_trajectory(saved, b"[]" * 500)
+        os.write(1, saved.id.encode() + b"\\n")
+        if next(acknowledged) == limit:
+            os.kill(os.getpid(), signal.SIGKILL) if sys.argv[3] == "kill" else os._exit(3)
+
+async def main():
+    async with open_store(Path(sys.argv[1])) as store, asyncio.TaskGroup() as group:
+        for n in range(8):
+            group.create_task(produce(store, f"phase-{n}"))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("limit", "how"), [(1, "kill"), (57, "exit"), (400, "kill")])
+def test_what_was_acknowledged_survives_a_sudden_death(tmp_path: Path, limit: int, how: str) -> None:
+    command = [sys.executable, "-c", WRITE_UNTIL_KILLED, str(tmp_path), str(limit), how]
+    died = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50, cwd=ROOT)
+    acknowledged = died.stdout.split()
+    assert died.returncode == (-9 if how == "kill" else 3), died.stderr
+    assert len(acknowledged) >= limit
+    with read_store(tmp_path) as reader:
+        stored = [row.id for row in reader.trajectories(nouns.RUN)]
+        assert len(stored) == len(set(stored))
+        assert set(acknowledged) <= set(stored)
+        assert reader.trajectory(acknowledged[-1]).answer == "4"
+
+
+def left_with_a_log(directory: Path) -> None:
+    """A store whose process died, so that its last commits stand in the log alone."""
+    script = """
+import asyncio, os, sys
+from pathlib import Path
+from agentlearn.store import open_store
+from tests.unit.store import nouns
+
+async def main():
+    async with open_store(Path(sys.argv[1])) as store:
+        await store.save_run(nouns.run_event())
+        await store.save_tasks([nouns.TASK])
+        os._exit(0)
+
+asyncio.run(main())
+"""
+    subprocess.run([sys.executable, "-c", script, str(directory)], check=True, timeout=30, cwd=ROOT)
+
+
+def test_a_log_with_a_damaged_head_is_refused_and_kept(tmp_path: Path) -> None:
+    left_with_a_log(tmp_path)
+    log = tmp_path / "store.duckdb.wal"
+    sound = log.read_bytes()
+    log.write_bytes(bytes([sound[0] ^ 1]) + sound[1:])  # opens as an empty log, without an error
+    for _ in range(2):
+        with pytest.raises(StoreDamaged) as refused, read_store(tmp_path):
+            pass
+        assert str(refused.value) == (
+            f"the store {str(tmp_path)!r} holds commits up to 0, but 2 were acknowledged: its log 'store.duckdb.wal' is"
+            " damaged and was kept; copy the directory first of all"
+        )
+    assert len(log.read_bytes()) == len(sound)
+    log.write_bytes(sound)
+    with read_store(tmp_path) as reader:
+        assert reader.task(nouns.TASK.id) == nouns.TASK
+
+
+def test_a_torn_log_is_refused_when_it_held_what_was_acknowledged(tmp_path: Path) -> None:
+    left_with_a_log(tmp_path)
+    log = tmp_path / "store.duckdb.wal"
+    torn = log.read_bytes()[:-20]
+    log.write_bytes(torn)
+    with pytest.raises(StoreDamaged, match="holds commits up to 1, but 2 were acknowledged"), read_store(tmp_path):
+        pass
+    assert log.read_bytes() == torn
+
+
+def test_a_log_with_a_flipped_bit_is_refused_with_the_reason(tmp_path: Path) -> None:
+    left_with_a_log(tmp_path)
+    log = tmp_path / "store.duckdb.wal"
+    written = bytearray(log.read_bytes())
+    written[len(written) // 2] ^= 1
+    log.write_bytes(written)
+    with pytest.raises(StoreDamaged, match=r"cannot be opened: .*WAL"), read_store(tmp_path):
+        pass
+    assert log.read_bytes() == written
+
+
+def test_a_store_without_its_database_is_refused(tmp_path: Path) -> None:
+    left_with_a_log(tmp_path)
+    (tmp_path / "store.duckdb").unlink()
+
+    async def main() -> None:
+        async with open_store(tmp_path):
+            pass
+
+    with pytest.raises(StoreDamaged, match=r"store.duckdb' is gone"):
+        asyncio.run(main())
+    assert (tmp_path / "store.duckdb.wal").exists()
+
+
+def test_leaving_the_store_commits_what_is_queued_and_checkpoints(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_store(tmp_path) as store:
+            for g in range(300):
+                waiting = asyncio.ensure_future(store.save_trajectory(nouns.trajectory(g), b"[]"))
+                await asyncio.sleep(0)
+                waiting.cancel()
+        assert not (tmp_path / "store.duckdb.wal").exists()
+
+    asyncio.run(main())
+    with read_store(tmp_path) as reader:
+        assert len(reader.trajectories(nouns.RUN)) == 300
+
+
+def test_a_store_that_was_left_takes_no_more(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_store(tmp_path) as store:
+            pass
+        for use in (store.save_run(nouns.run_event()), store.checkpoint()):
+            with pytest.raises(StoreError) as refused:
+                await use
+            assert refused.value.code == "store_closed"
+        with pytest.raises(StoreError):
+            store.runs()
+
+    asyncio.run(main())
+
+
+def test_an_error_inside_the_block_comes_out_as_it_is(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_store(tmp_path) as store:
+            await store.save_run(nouns.run_event(run=RunId("r")))
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        asyncio.run(main())
+    with read_store(tmp_path) as reader:
+        assert [row.run for row in reader.runs()] == ["r"]
+
+
+def test_a_full_disk_refuses_rows_until_there_is_room_and_loses_none(tmp_path: Path) -> None:
+    script = """
+import asyncio, resource, sys
+from pathlib import Path
+from agentlearn.errors import StoreError
+from agentlearn.store import ledger, open_store
+from tests.unit.store import nouns
+
+ledger.PAUSES_S = (0.0, 0.01)
+unlimited = resource.RLIM_INFINITY
+
+async def main():
+    async with open_store(Path(sys.argv[1])) as store:
+        before = (Path(sys.argv[1]) / "store.duckdb").stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, unlimited))
+        for g in range(200):
+            try:
+                await store.save_trajectory(nouns.trajectory(g), b"[]" * 2_000)
+            except StoreError as error:
+                print(error.code)
+                break
+        assert len(store.trajectories(nouns.RUN)) == g > 0
+        resource.setrlimit(resource.RLIMIT_FSIZE, (unlimited, unlimited))
+        await store.save_trajectory(nouns.trajectory(g), b"[]")
+    print(g + 1)
+
+asyncio.run(main())
+"""
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30, cwd=ROOT).stdout.split()
+    with read_store(tmp_path) as reader:
+        assert ["store_write", str(len(reader.trajectories(nouns.RUN)))] == said

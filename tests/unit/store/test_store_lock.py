@@ -1,0 +1,143 @@
+"""One process at a time, and none of its children."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from agentlearn.errors import StoreError, StoreLocked
+from agentlearn.store import open_store, read_store
+from tests.unit.store import nouns
+
+OTHER_PROCESS = """
+import sys
+from pathlib import Path
+from agentlearn.errors import AgentlearnError
+from agentlearn.store import read_store
+try:
+    with read_store(Path(sys.argv[1])) as reader:
+        print([row.run for row in reader.runs()])
+except AgentlearnError as error:
+    print(f"{error.code}: {error}")
+"""
+
+
+def in_another_process(directory: Path) -> str:
+    """What a process sees that opens the store now."""
+    command = [sys.executable, "-c", OTHER_PROCESS, str(directory)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+
+
+def test_a_second_process_is_refused_and_told_who_holds_the_store(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_store(tmp_path) as store:
+            await store.save_run(nouns.run_event())
+            refused = in_another_process(tmp_path)
+            # an open and close of the database file drops DuckDB's own lock in this process
+            (tmp_path / "store.duckdb").read_bytes()
+            assert in_another_process(tmp_path) == refused
+            assert refused.startswith(f"store_locked: the store {str(tmp_path)!r} is held by process {os.getpid()} on ")
+            assert refused.endswith("; wait for it or pass another --store DIR")
+
+    asyncio.run(main())
+    assert in_another_process(tmp_path) == f"[{str(nouns.RUN)!r}]"
+
+
+def test_the_same_process_cannot_open_it_twice_either(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_store(tmp_path):
+            with pytest.raises(StoreLocked), read_store(tmp_path):
+                pass
+
+    asyncio.run(main())
+
+
+def test_a_failed_opening_lets_go_of_the_lock(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_store(tmp_path) as store:
+            await store.save_run(nouns.run_event())
+
+    asyncio.run(main())
+    (tmp_path / "store.hwm").write_bytes(b"short")
+    for _ in range(2):
+        with pytest.raises(StoreError, match="holds 5 bytes instead of 8"), read_store(tmp_path):
+            pass
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    async def main() -> None:
+        async with open_store(tmp_path / "file" / "store"):
+            pass
+
+    with pytest.raises(StoreError, match=r"cannot be used: .*Not a directory"):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        "store.runs()",
+        "store.save_run(nouns.run_event()).send(None)",
+        "store.checkpoint().send(None)",
+    ],
+)
+def test_a_forked_child_cannot_use_the_store_and_does_it_no_harm(tmp_path: Path, act: str) -> None:
+    script = f"""
+import asyncio, os, sys, warnings
+from pathlib import Path
+from agentlearn.errors import StoreError
+from agentlearn.store import open_store
+from tests.unit.store import nouns
+
+async def main():
+    async with open_store(Path(sys.argv[1])) as store:
+        await store.save_run(nouns.run_event())
+        if os.fork() == 0:
+            try:
+                {act}
+            except StoreError as error:
+                print(error.code, error, flush=True)
+            os._exit(0)
+        os.wait()
+        await store.save_tasks([nouns.TASK])
+
+warnings.simplefilter("ignore")
+asyncio.run(main())
+"""
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    root = Path(__file__).parents[3]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30, cwd=root).stdout
+    assert said.startswith("store_forked the store was opened by process ")
+    with read_store(tmp_path) as reader:
+        assert reader.task(nouns.TASK.id) == nouns.TASK
+        assert [row.run for row in reader.runs()] == [nouns.RUN]
+
+
+def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
+    done_r, done_w = os.pipe()
+
+    async def main() -> int:
+        async with open_store(tmp_path):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # later Pythons warn of forks in a process with threads
+                child = os.fork()
+            if child == 0:
+                os.close(done_w)
+                os.read(done_r, 1)  # until the parent is done
+                os._exit(0)
+        return child
+
+    child = asyncio.run(main())
+    try:
+        with read_store(tmp_path) as reader:
+            assert reader.runs() == []
+    finally:
+        os.close(done_w)
+        os.waitpid(child, 0)
+        os.close(done_r)

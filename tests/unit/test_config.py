@@ -1,0 +1,76 @@
+"""Settings and recipes: what is wrong is said in one sentence, secrets come from the environment and nowhere else."""
+
+from pathlib import Path
+
+import pytest
+
+from agentlearn.config import learn_settings, read_recipe
+from agentlearn.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("epochs", 0, "epochs is 0, but input should be greater than or equal to 1; give a value in that range"),
+        (
+            "temperature",
+            9.5,
+            "temperature is 9.5, but input should be less than or equal to 2; give a value in that range",
+        ),
+        (
+            "group_size",
+            -1,
+            "group_size is -1, but input should be greater than or equal to 1; give a value in that range",
+        ),
+        ("test_share", 1.0, "test_share is 1.0, but input should be less than 1; give a value in that range"),
+        ("max_cost_usd", 0, "max_cost_usd is 0, but input should be greater than 0; give a value in that range"),
+        ("seed", 2**40, "seed is 1099511627776, but input should be less than or equal to 2147483647;"),
+    ],
+)
+def test_numbers_out_of_range(field: str, value: object, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        learn_settings({"domain": "math", field: value})
+    assert str(caught.value).startswith(sentence)
+    assert (caught.value.code, caught.value.exit_status) == ("out_of_range", 2)
+
+
+def test_an_unknown_setting_names_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"there is no setting .epoch. .known: .*epochs"):
+        learn_settings({"domain": "math", "epoch": 3})
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "recipe.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_recipe_with_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "s3cret")
+    path = write(tmp_path, "domain: math\nepochs: 2\napi_key: ${MY_KEY}\ndata: tasks.jsonl\n")
+    settings = learn_settings(read_recipe(path))
+    assert settings.api_key is not None
+    assert settings.api_key.get_secret_value() == "s3cret"
+    assert settings.data == str(tmp_path / "tasks.jsonl")
+    assert "s3cret" not in settings.resolved()
+    assert "s3cret" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("domain: ${HOME}\n", "the environment is read in secret fields only"),
+        ("domain: math\napi_key: ${NOT_SET_ANYWHERE}\n", "needs the environment variable 'NOT_SET_ANYWHERE'"),
+        ("- math\n", "must hold fields such as 'domain: math', not list"),
+        ("domain: [math\n", "is not YAML"),
+    ],
+)
+def test_bad_recipes(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_recipe(write(tmp_path, text))
+    assert sentence in str(caught.value)
+
+
+def test_a_missing_recipe(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no recipe"):
+        read_recipe(tmp_path / "none.yaml")

@@ -1,0 +1,51 @@
+"""Prompt files: every hole is filled, nothing is read twice, LaTeX passes through."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.errors import ConfigError
+from agentlearn.prompts import Prompt, load_prompt
+from agentlearn.trajectory import PromptRef
+
+
+def prompt(text: str) -> Prompt:
+    return Prompt(ref=PromptRef(name="t", version=1, sha256="0"), text=text)
+
+
+def test_latex_and_braces_are_left_alone() -> None:
+    text = r"Find $x$ in \boxed{x} and {y} for {{ name }}."
+    assert prompt(text).fill({"name": "Ada"}) == r"Find $x$ in \boxed{x} and {y} for Ada."
+
+
+@given(st.text())
+def test_inserted_text_is_never_read_as_a_template(text: str) -> None:
+    assert prompt("[{{ a }}|{{ b }}]").fill({"a": text + "{{ b }}", "b": "B"}) == f"[{text}{{{{ b }}}}|B]"
+
+
+@pytest.mark.parametrize("values", [{}, {"a": "x", "b": "y"}])
+def test_missing_and_unused_values_are_refused(values: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="was filled wrongly"):
+        prompt("{{ a }}").fill(values)
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(ConfigError, match="there is no prompt 'nothing' version 7"):
+        load_prompt("nothing", 7)
+
+
+RELEASED = {
+    ("judge", 1): "266cb97c547a21420262a49b12bb7465bb81a5100145fe50d3cb7532cbfefaa1",
+    ("own_python", 1): "87041d32824702fa9711e6848a2930a0e7d5eb7dc6a467afb6f2d7b54b21c6ee",
+    ("own_solve", 1): "e054a35f97b2e986cefab2eb3ee02c66d08ec7b25e43963f4d1c0187e503c4ab",
+    ("summarise", 1): "03e1515886de7d8ddae7ca8a6835a45f800f762feb6fddd62090c5ba61273fb6",
+    ("compare", 1): "f4b9a6983516a083fc33fb60d43f00f82d88607d402c5e8e25134b441d0dec2d",
+    ("consolidate", 1): "0656a4a71d1ac05e3ed331fdc1fa094c8d09c3ae9bd58cf7f7def5d23cdcaf75",
+    ("repair", 1): "7fcc8da4a30d31a9ba7f07f886436953f0c25d8a6f45adea6db9e9e022dafd53",
+}
+"""A released file is not edited: a change here means that a new version is due."""
+
+
+@pytest.mark.parametrize(("name", "version"), RELEASED)
+def test_a_released_prompt_is_never_edited(name: str, version: int) -> None:
+    assert load_prompt(name, version).ref.sha256 == RELEASED[name, version]

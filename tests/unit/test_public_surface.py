@@ -1,0 +1,83 @@
+"""What `import agentlearn` gives, and what it does not drag in."""
+
+import subprocess
+import sys
+from importlib.resources import files
+
+import pytest
+
+import agentlearn
+
+HEAVY = ("duckdb", "numpy", "openai", "playwright", "pydantic_ai", "sympy", "torch", "transformers", "vllm")
+
+
+PUBLIC = [
+    "AgentlearnError",
+    "Answer",
+    "Domain",
+    "Experience",
+    "Experiences",
+    "Group",
+    "LearnReport",
+    "LearnSettings",
+    "Library",
+    "RolloutContext",
+    "Shelf",
+    "Task",
+    "Trajectory",
+    "Treatment",
+    "Verdict",
+    "library_of",
+    "load_domain",
+    "open_store",
+    "read_store",
+    "run_learning",
+    "run_learning_sync",
+]
+"""What `agentlearn` promises; a name that comes or goes is a change that users notice."""
+
+
+def loaded_after(statement: str) -> set[str]:
+    """The top-level packages loaded once a fresh interpreter has run the statement."""
+    program = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    return set(child.stdout.split())
+
+
+def test_the_public_names_are_these() -> None:
+    assert agentlearn.__all__ == PUBLIC
+    assert sorted(PUBLIC) == PUBLIC
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_name_resolves(name: str) -> None:
+    home = getattr(agentlearn, name)
+    assert getattr(home, "__name__", name) == name
+
+
+def test_public_names_show_up_in_completion() -> None:
+    assert set(agentlearn.__all__) <= set(dir(agentlearn))
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    assert not hasattr(agentlearn, "no_such_name")
+
+
+def test_import_stays_cheap() -> None:
+    assert loaded_after("import agentlearn").isdisjoint(HEAVY)
+
+
+def test_help_stays_cheap() -> None:
+    statement = (
+        "import sys\n"
+        "from agentlearn.cli import main\n"
+        "sys.argv = ['agentlearn', '--help']\n"
+        "import contextlib, io\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit): main()"
+    )
+    assert loaded_after(statement).isdisjoint(HEAVY)
+
+
+def test_each_shipped_package_is_typed() -> None:
+    for package in ("agentlearn", "agentlearn_math", "agentlearn_evals"):
+        assert files(package).joinpath("py.typed").is_file(), package

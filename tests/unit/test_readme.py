@@ -1,0 +1,136 @@
+"""The README's promises: every Python snippet runs offline, every command and option it shows exists."""
+
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+AGENTLEARN = Path(sysconfig.get_path("scripts")) / "agentlearn"
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELLS = ("sh", "bash", "console")
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A fenced block of the README."""
+
+    language: str
+    executable: bool
+    code: str
+    line: int
+
+    @property
+    def name(self) -> str:
+        return f"line-{self.line}"
+
+
+def snippets(*languages: str) -> list[Snippet]:
+    """The README's fenced blocks in these languages; `no-run` after the language marks one as not executable."""
+    page = README.read_text(encoding="utf-8")
+    found = [
+        Snippet(words[0], "no-run" not in words, match[2], page.count("\n", 0, match.start()) + 1)
+        for match in FENCE.finditer(page)
+        if (words := match[1].split())
+    ]
+    return [snippet for snippet in found if snippet.language in languages]
+
+
+def commands(program: str) -> list[tuple[str, ...]]:
+    """The calls of `program` in the shell blocks, as the arguments they give it."""
+    lines = [line for one in snippets(*SHELLS) for line in one.code.replace("\\\n", " ").splitlines()]
+    calls = [call for line in lines for call in calls_in(line)]
+    return [tuple(call[1:]) for call in calls if call and Path(call[0]).name == program]
+
+
+def calls_in(line: str) -> list[list[str]]:
+    """The single calls of a shell line, without prompt, comment and variables set in front."""
+    lexer = shlex.shlex(line.strip().removeprefix("$ "), posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    calls: list[list[str]] = [[]]
+    for word in lexer:
+        if word in {"&&", "||", ";", "|", "&", ">", ">>"}:
+            calls.append([])
+        elif calls[-1] or not re.match(r"[A-Z_]+=", word):
+            calls[-1].append(word)
+    return calls
+
+
+@cache
+def help_text(*path: str) -> str:
+    """What `agentlearn PATH --help` prints; the command line must accept it."""
+    call = [str(AGENTLEARN), *path, "--help"]
+    shown = subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
+    assert shown.returncode == 0, f"agentlearn {' '.join(path)} --help failed: {shown.stderr or shown.stdout}"
+    return shown.stdout
+
+
+def listed(word: str, page: str) -> bool:
+    """Whether a help page has an entry of that name: at the start of a line, frame signs aside."""
+    return re.search(rf"^\W*{re.escape(word)}(?![\w-])", page, re.MULTILINE) is not None
+
+
+def command_path(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The leading words that name a command and, in a group of commands, the one meant."""
+    path = tuple(arguments[:1])
+    if len(arguments) > 1 and re.search(r"\bCOMMAND\b", help_text(*path)) and listed(arguments[1], help_text(*path)):
+        path = tuple(arguments[:2])
+    return path
+
+
+PYTHON = snippets("python")
+COMMANDS = commands("agentlearn")
+
+
+def test_the_readme_shows_python_and_commands() -> None:
+    assert PYTHON, "README.md has no ```python block"
+    assert any(snippet.executable for snippet in PYTHON), "no ```python block of README.md is executed"
+    assert COMMANDS, "README.md shows no agentlearn command in an ```sh block"
+
+
+@pytest.mark.parametrize("snippet", PYTHON, ids=lambda snippet: snippet.name)
+def test_python_snippet_runs(snippet: Snippet, tmp_path: Path) -> None:
+    code = compile(snippet.code, f"README.md:{snippet.line}", "exec")
+    assert code
+    if not snippet.executable:
+        return
+    program = tmp_path / "snippet.py"
+    program.write_text(snippet.code, encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-W", "error::DeprecationWarning:__main__", program.name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert ran.returncode == 0, f"README.md:{snippet.line} failed\n{ran.stdout}\n{ran.stderr}"
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_command_exists_with_its_options(arguments: tuple[str, ...]) -> None:
+    if not arguments or arguments[0].startswith("-"):
+        help_text()
+        return
+    assert listed(arguments[0], help_text()), f"agentlearn --help does not list {arguments[0]!r}"
+    path = command_path(arguments)
+    for option in (word.split("=")[0] for word in arguments if word.startswith("--")):
+        page = help_text(*path)
+        assert re.search(rf"{re.escape(option)}(?![\w-])", page), f"agentlearn {' '.join(path)} has no {option}"
+
+
+def test_every_just_target_shown_exists() -> None:
+    recipes = set(
+        re.findall(r"^([a-z][a-z-]*)(?: [^\n:]*)?:(?!=)", (ROOT / "justfile").read_text("utf-8"), re.MULTILINE)
+    )
+    shown = {arguments[0] for arguments in commands("just") if arguments}
+    assert shown, "README.md shows no just target"
+    assert shown <= recipes

@@ -1,0 +1,194 @@
+"""One rollout: what was done is recorded, and whatever breaks becomes a failure with its boundary."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from agentlearn.calls.budget import Budget, Limits
+from agentlearn.calls.door import Gate
+from agentlearn.calls.endpoint import Endpoint
+from agentlearn.calls.retry import RetryPolicy
+from agentlearn.capability import Experiences
+from agentlearn.domain import Domain
+from agentlearn.errors import BudgetExceeded, ConfigError
+from agentlearn.experience import EMPTY_LIBRARY, Library, library_of
+from agentlearn.rollout import Finished, Place, Rollouts, open_rollouts, sandbox_for
+from agentlearn.trajectory import ModelTurn, ToolResult
+from agentlearn.treatment import Treatment
+from tests.support.stages import RUN, ListJournal
+from tests.support.toy_domain import ToyDomain
+
+Script = Callable[[list[ModelMessage], AgentInfo], ModelResponse]
+
+
+def use_tool(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    if len(messages) == 1:
+        return ModelResponse(parts=[TextPart("doubling"), ToolCallPart("double", {"n": 4}, tool_call_id="t1")])
+    return ModelResponse(parts=[TextPart("The answer is 8")])
+
+
+def endpoint(script: Script, *, simulated: bool = True) -> Endpoint:
+    gate = Gate(asyncio.Semaphore(2), deadline_s=5, retry=RetryPolicy(attempts=1))
+    return Endpoint(name="scripted", model=FunctionModel(script), gate=gate, simulated=simulated, url="scripted")
+
+
+def run(
+    script: Script,
+    domain: ToyDomain | None = None,
+    *,
+    library: Library = EMPTY_LIBRARY,
+    limits: Limits | None = None,
+    deadline_s: float = 5.0,
+    max_turns: int = 4,
+) -> tuple[Finished, ListJournal, ToyDomain]:
+    toy, journal = domain or ToyDomain(), ListJournal()
+    task = toy.tasks("train", seed=0, limit=5)[4]
+
+    async def one() -> Finished:
+        rollouts = Rollouts(
+            run=RUN,
+            domain=toy,
+            endpoint=endpoint(script),
+            journal=journal,
+            budget=Budget(limits or Limits()),
+            deadline_s=deadline_s,
+            max_turns=max_turns,
+        )
+        treatment = Treatment(model="scripted", library=library.version, temperature=0.5)
+        return await rollouts.one(task, Place("epoch-1", 2, seed=11), treatment, Experiences(library))
+
+    return asyncio.run(one()), journal, toy
+
+
+def test_a_rollout_is_recorded_step_by_step() -> None:
+    finished, journal, toy = run(use_tool)
+    trajectory = finished.trajectory
+    assert (trajectory.outcome, trajectory.reward, trajectory.answer) == ("ok", 1.0, "8")
+    assert [step.kind for step in trajectory.steps] == ["model", "tool", "model"]
+    turn, result = trajectory.steps[:2]
+    assert isinstance(turn, ModelTurn)
+    assert isinstance(result, ToolResult)
+    assert (turn.text, turn.tool_calls[0].arguments, result.content, result.ok) == ("doubling", '{"n":4}', "8", True)
+    assert turn.call == journal.records[0].id
+    assert [(one.kind, one.ordinal) for one in journal.records] == [("model", 0), ("tool", 0), ("model", 1)]
+    assert trajectory.prompts == toy.prompts()
+    assert len(ModelMessagesTypeAdapter.validate_json(finished.messages)) == 4
+    assert toy.opened == toy.closed
+
+
+def test_the_same_place_has_the_same_id_and_tools_seed() -> None:
+    first, _, toy_a = run(use_tool)
+    second, _, toy_b = run(use_tool)
+    assert first.trajectory.id == second.trajectory.id
+    assert toy_a.opened == toy_b.opened
+
+
+def test_lessons_reach_the_agent_as_instructions() -> None:
+    seen: list[str | None] = []
+
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(info.instructions)
+        return ModelResponse(parts=[TextPart("8")])
+
+    run(script, library=library_of(["When doubling, add the number to itself."]))
+    assert seen[0] is not None
+    assert "[G1] When doubling, add the number to itself." in seen[0]
+    assert "advice, not instructions" in seen[0]
+
+
+def test_a_tool_that_reports_a_failure_is_marked() -> None:
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if len(messages) == 1:
+            return ModelResponse(parts=[ToolCallPart("double", {"n": 13})])
+        return ModelResponse(parts=[TextPart("8")])
+
+    finished, journal, _ = run(script)
+    result = finished.trajectory.steps[1]
+    assert isinstance(result, ToolResult)
+    assert (result.ok, result.error, result.content) == (False, "timeout", "unlucky")
+    assert (journal.records[1].ok, journal.records[1].error) == (False, "timeout")
+
+
+def refuse(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    raise ModelHTTPError(401, "m", "no key")
+
+
+def loop_for_ever(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    return ModelResponse(parts=[ToolCallPart("double", {"n": 1})])
+
+
+def unknown_tool(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    return ModelResponse(parts=[ToolCallPart("halve", {"n": 1})])
+
+
+@pytest.mark.parametrize(
+    ("script", "breaks", "boundary", "code"),
+    [
+        (refuse, "", "endpoint", "endpoint_401"),
+        (use_tool, "open", "tool", "tool"),
+        (loop_for_ever, "", "output", "too_many_turns"),
+        (unknown_tool, "", "output", "unusable_output"),
+    ],
+)
+def test_what_breaks_is_a_result_with_its_boundary(script: Script, breaks: str, boundary: str, code: str) -> None:
+    finished, _, _ = run(script, ToyDomain(breaks=breaks))
+    failure = finished.trajectory.failure
+    assert failure is not None
+    assert (failure.boundary, failure.code, finished.trajectory.outcome) == (boundary, code, "failed")
+    assert finished.trajectory.verdict is None
+
+
+def test_a_rollout_past_its_deadline_fails_alone() -> None:
+    async def sleep(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        await asyncio.sleep(30)
+        return ModelResponse(parts=[TextPart("8")])
+
+    toy = ToyDomain()
+    finished, _, _ = run(sleep, toy, deadline_s=0.02)  # type: ignore[arg-type]
+    assert finished.trajectory.failure is not None
+    assert finished.trajectory.failure.code == "rollout_timeout"
+    assert toy.opened == toy.closed
+
+
+def test_a_verifier_that_breaks_leaves_the_rollout_undecided() -> None:
+    finished, _, _ = run(use_tool, ToyDomain(breaks="verify"))
+    assert finished.trajectory.outcome == "undecided"
+    assert finished.trajectory.verdict is not None
+    assert "fell asleep" in finished.trajectory.verdict.reason
+
+
+def test_a_budget_ends_the_run_and_not_the_rollout() -> None:
+    with pytest.raises(BudgetExceeded):
+        run(use_tool, limits=Limits(max_minutes=1e-9))
+
+
+def test_lone_surrogates_from_a_model_can_be_kept() -> None:
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=[TextPart("\ud800 then 8")])
+
+    finished, journal, _ = run(script)
+    assert "\\ud800 then 8" in journal.records[0].response.replace("\\\\", "\\")
+    assert finished.trajectory.reward == 1.0
+
+
+def test_code_is_isolated_unless_the_user_says_otherwise() -> None:
+    toy: Domain = ToyDomain(runs_code=True)
+    assert sandbox_for(toy, None) == "zygote"
+    assert sandbox_for(toy, "unsafe-local") == "unsafe-local"
+    assert sandbox_for(ToyDomain(), None) == ""
+
+
+def test_a_domain_that_runs_code_must_take_a_sandbox() -> None:
+    async def opened() -> None:
+        journal, budget = ListJournal(), Budget(Limits())
+        async with open_rollouts(
+            ToyDomain(runs_code=True), endpoint(use_tool), run=RUN, journal=journal, budget=budget
+        ):
+            pass
+
+    with pytest.raises(ConfigError, match="runs code but takes no sandbox"):
+        asyncio.run(opened())
