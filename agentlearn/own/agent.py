@@ -13,7 +13,7 @@ from agentlearn.prompts import load_prompt
 from agentlearn.trajectory import PromptRef
 
 
-def answer_of(text: str) -> Answer:
+async def answer_of(text: str) -> Answer:
     """The final text with the answer found in it."""
     return Answer(text=text, answer=answer_in(text))
 

@@ -11,13 +11,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from agentlearn.calls.journal import JOURNAL_SCHEMA, CallRecord
-from agentlearn.errors import StoreError
+from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.experience import Experience, Library, Origin
 from agentlearn.ids import RunId
 from agentlearn.operation import Applied, BatchOperation, End, Ended, Folded, Proposal, Rejected
 from agentlearn.run import RunEvent
 from agentlearn.store.row import Row, Unit, row
-from agentlearn.store.text import from_json, to_json
+from agentlearn.store.text import escape, from_json, to_json, unescape
 from agentlearn.summary import Summary, SummaryStep
 from agentlearn.task import Task
 from agentlearn.trajectory import (
@@ -185,6 +185,19 @@ def call_rows(record: CallRecord) -> Unit:
     """The row of a journal entry."""
     values = record.model_dump(exclude={"at"})
     return (row("journal", **values, recorded_at=record.at, schema_version=JOURNAL_SCHEMA),)
+
+
+def call_bytes(record: CallRecord) -> bytes:
+    """A journal entry as the journal's file holds it."""
+    return escape(to_json(_adapter(CallRecord), record)).encode()
+
+
+def call_rows_of(content: bytes) -> Unit:
+    """The row of a journal entry that `call_bytes` wrote. Raises StoreDamaged."""
+    try:
+        return call_rows(from_json(_adapter(CallRecord), unescape(content.decode())))
+    except (UnicodeDecodeError, ValueError) as error:
+        raise StoreDamaged(f"an entry of the journal's file cannot be read: {error}") from error
 
 
 def call_of(found: Mapping[str, Any]) -> CallRecord:

@@ -1,15 +1,17 @@
 """Group commits, and what becomes of a group that cannot be committed. Blocking; for one thread at a time."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import duckdb
 
 from agentlearn.errors import StoreError
 from agentlearn.store.database import Database
 from agentlearn.store.row import Unit
+from agentlearn.store.spool import Spool
 
 PAUSES_S = (0.0, 0.05, 0.2, 0.8)
 """Waits before each try of a group: failures such as a full disk may pass."""
@@ -21,15 +23,53 @@ _MAY_PASS = (duckdb.TransactionException, duckdb.IOException, duckdb.OutOfMemory
 _INVALIDATES = (duckdb.FatalException, duckdb.InternalException)
 
 
-class Ledger:
-    """Writes units into the database, several in one transaction."""
+MAX_SPOOLED = 1_024
+"""Journal entries that wait outside the database at most."""
 
-    def __init__(self, database: Database) -> None:
+
+class Entry(NamedTuple):
+    """One entry of the journal: its row, and its content as the journal's file holds it."""
+
+    unit: Unit
+    content: bytes
+
+
+class Ledger:
+    """Writes units into the database, several in one transaction; journal entries first into a file of their own.
+
+    The entries go into the database with the next units, or by `fold`. read: an entry as an earlier process wrote it.
+    """
+
+    def __init__(self, database: Database, read: Callable[[bytes], Unit]) -> None:
         self._database = database
+        self._spool = Spool(database.directory / "store.journal")
+        self._spooled: list[Unit] = [read(content) for content in self._spool.recover()]
         self._seq = database.last_seq()
         self._connection: duckdb.DuckDBPyConnection | None = database.cursor()
         self._appenders: dict[str, duckdb.Appender] = {}
         self._inserts: dict[str, str] = {}
+
+    @property
+    def spooled(self) -> int:
+        """Journal entries that are durable, and not in the database yet."""
+        return len(self._spooled)
+
+    def write(self, group: Sequence[Unit | Entry]) -> list[StoreError | None]:
+        """Make everything durable. For each: None, or why it is not stored."""
+        entries = [one for one in group if isinstance(one, Entry)]
+        if len(entries) < len(group):  # the database is written anyway
+            return self.commit([one.unit if isinstance(one, Entry) else one for one in group])
+        failure = self._append_to_spool(entries)
+        if failure is None and len(self._spooled) > MAX_SPOOLED:
+            with suppress(StoreError):  # they are durable where they are
+                self.fold()
+        return [failure] * len(entries)
+
+    def fold(self) -> None:
+        """Move the journal's entries into the database. Raises StoreError; they stay where they are when it does."""
+        failure = self._commit([]) if self._spooled else None
+        if failure is not None:
+            raise _not_written(failure)
 
     def commit(self, units: Sequence[Unit]) -> list[StoreError | None]:
         """Make the units durable. For each: None, or why it is not stored.
@@ -37,6 +77,19 @@ class Ledger:
         A unit that the database refuses fails alone. After any other failure the group is tried again, unless the
         database, opened afresh where DuckDB declared its state invalid, turns out to hold it already.
         """
+        failure = self._commit(units)
+        if failure is None:
+            return [None] * len(units)
+        if not isinstance(failure, duckdb.Error) or isinstance(failure, (*_MAY_PASS, *_INVALIDATES)):
+            return [_not_written(failure)] * len(units)
+        if len(units) == 1:
+            table = units[0][0].table
+            return [StoreError(f"the store refused a {table}: {_first_line(failure)}", code="row_refused")]
+        middle = len(units) // 2
+        return self.commit(units[:middle]) + self.commit(units[middle:])
+
+    def _commit(self, units: Sequence[Unit]) -> Exception | None:
+        """Commit what waits in the spool and the units; why it could not be done."""
         self._seq += 1  # a number is never used for two groups, so that finding it proves its group durable
         failure: Exception | None = None
         for pause_s in PAUSES_S:
@@ -44,17 +97,33 @@ class Ledger:
             try:
                 connection = self._connected()
                 if failure is None or self._database.last_seq() < self._seq:
-                    self._transaction(connection, units)
+                    self._transaction(connection, [*self._spooled, *units])
                 self._database.acknowledge(self._seq)
             except _INVALIDATES as error:
                 self._connection, failure = None, error
             except _MAY_PASS as error:
                 failure = error
             except duckdb.Error as error:
-                return self._apart(units, error)
+                return error
             else:
-                return [None] * len(units)
-        return [StoreError(f"the store could not be written: {_first_line(failure)}", code="store_write")] * len(units)
+                self._spooled.clear()
+                with suppress(OSError):  # what stays there is folded in once more, and the first of equal ids counts
+                    self._spool.clear()
+                return None
+        return failure
+
+    def _append_to_spool(self, entries: Sequence[Entry]) -> StoreError | None:
+        failure: OSError | None = None
+        for pause_s in PAUSES_S:
+            time.sleep(pause_s)
+            try:
+                self._spool.append([entry.content for entry in entries])
+            except OSError as error:
+                failure = error
+            else:
+                self._spooled.extend(entry.unit for entry in entries)
+                return None
+        return _not_written(failure)
 
     def checkpoint(self) -> None:
         """Move the log into the database file. Raises StoreError; nothing is lost when it does."""
@@ -69,7 +138,10 @@ class Ledger:
             ) from error
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Let go of the connection and of the spool; what is left in it is folded in when the store is opened again."""
+        with suppress(StoreError):
+            self.fold()
+        self._spool.close()
         self._appenders.clear()
         if self._connection is not None:
             self._connection.close()
@@ -81,14 +153,6 @@ class Ledger:
             self._database.reopen()
             self._connection = self._database.cursor()
         return self._connection
-
-    def _apart(self, units: Sequence[Unit], error: duckdb.Error) -> list[StoreError | None]:
-        """Commit the halves of a group in which a unit is refused, until the refused one stands alone."""
-        if len(units) == 1:
-            table = units[0][0].table
-            return [StoreError(f"the store refused a {table}: {_first_line(error)}", code="row_refused")]
-        middle = len(units) // 2
-        return self.commit(units[:middle]) + self.commit(units[middle:])
 
     def _transaction(self, connection: duckdb.DuckDBPyConnection, units: Sequence[Unit]) -> None:
         by_table: dict[str, list[dict[str, object]]] = {}
@@ -136,6 +200,10 @@ def _insert_statement(connection: duckdb.DuckDBPyConnection, table: str, columns
     types = dict(described)
     values = ", ".join(f"unnest(${place}::{types[column]}[])" for place, column in enumerate(columns, start=1))
     return f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} ON CONFLICT DO NOTHING"
+
+
+def _not_written(failure: Exception | None) -> StoreError:
+    return StoreError(f"the store could not be written: {_first_line(failure)}", code="store_write")
 
 
 def _first_line(error: Exception | None) -> str:

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from agentlearn.calls.journal import CallRecord
 from agentlearn.experience import Library
@@ -11,7 +12,9 @@ from agentlearn.ids import RunId
 from agentlearn.operation import Ended
 from agentlearn.run import RunEvent
 from agentlearn.store.codec import (
+    call_bytes,
     call_rows,
+    call_rows_of,
     library_rows,
     prompt_rows,
     proposal_rows,
@@ -21,7 +24,7 @@ from agentlearn.store.codec import (
     trajectory_rows,
 )
 from agentlearn.store.database import Database
-from agentlearn.store.ledger import Ledger
+from agentlearn.store.ledger import Entry, Ledger
 from agentlearn.store.reader import StoreReader
 from agentlearn.store.row import Unit
 from agentlearn.store.writer import Writer
@@ -40,11 +43,12 @@ class Store(StoreReader):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._writer = Writer(Ledger(database))
+        self._writer = Writer(Ledger(database, call_rows_of))
 
     async def record(self, record: CallRecord) -> None:
         """Journal an answered call. Of several records of one id the first counts."""
-        await self._write(call_rows(record))
+        self._database.guard()
+        await self._writer.write(Entry(call_rows(record), call_bytes(record)))
 
     async def save_run(self, event: RunEvent) -> None:
         """Add an event to a run."""
@@ -87,6 +91,10 @@ class Store(StoreReader):
         """Commit what is queued. `open_store` does it."""
         await self._writer.close()
 
+    def _query(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
+        self._writer.settle()
+        return super()._query(sql, *parameters)
+
     async def _write(self, unit: Unit) -> None:
         self._database.guard()
         if unit:
@@ -112,4 +120,5 @@ async def open_store(directory: Path, *, create: bool = True) -> AsyncGenerator[
 def read_store(directory: Path) -> Generator[StoreReader]:
     """The store in `directory` for reading. Raises as `open_store` does with `create=False`."""
     with closing(Database(directory, create=False)) as database:
+        Ledger(database, call_rows_of).close()  # takes in what a process that was killed left in the journal's file
         yield StoreReader(database)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from agentlearn.errors import StoreError
-from agentlearn.store.ledger import Ledger
+from agentlearn.store.ledger import Entry, Ledger
 from agentlearn.store.row import Unit
 
 MAX_GROUP = 256
@@ -20,7 +20,7 @@ MAX_QUEUED = 1_024
 
 
 class _Pending(NamedTuple):
-    unit: Unit
+    what: Unit | Entry
     done: asyncio.Future[None]
 
 
@@ -34,15 +34,20 @@ class Writer:
         self._draining = asyncio.create_task(self._drain())  # ends in `close`
         self._closed = False
 
-    async def write(self, unit: Unit) -> None:
-        """Return when the unit is durable. Raises StoreError when it is not.
+    async def write(self, what: Unit | Entry) -> None:
+        """Return when the unit or the journal's entry is durable. Raises StoreError when it is not.
 
-        A caller that is cancelled only stops waiting: a unit that stands in the queue is still committed.
+        A caller that is cancelled only stops waiting: what stands in the queue is still committed.
         """
         self._refuse_when_closed()
-        pending = _Pending(unit, asyncio.get_running_loop().create_future())
+        pending = _Pending(what, asyncio.get_running_loop().create_future())
         await self._queue.put(pending)
         await pending.done
+
+    def settle(self) -> None:
+        """Fold the journal's file into the database, for a question to find it. Blocks. Raises StoreError."""
+        if self._ledger.spooled and not self._closed:
+            self._thread.submit(self._ledger.fold).result()
 
     async def checkpoint(self) -> None:
         """Move the log into the database file, between two commits. Raises StoreError."""
@@ -72,7 +77,7 @@ class Writer:
                 group.append(self._queue.get_nowait())
             outcomes: Sequence[Exception | None]
             try:
-                outcomes = await loop.run_in_executor(self._thread, self._ledger.commit, [one.unit for one in group])
+                outcomes = await loop.run_in_executor(self._thread, self._ledger.write, [one.what for one in group])
             except Exception as error:  # noqa: BLE001 - a defect; raised where the rows came from, so that none waits
                 outcomes = [error] * len(group)
             for pending, error in zip(group, outcomes, strict=True):

@@ -18,7 +18,7 @@ def solve_prompt() -> Prompt:
     return load_prompt("solve", 1, package="agentlearn_math.prompts")
 
 
-def answer_of(text: str) -> Answer:
+async def answer_of(text: str) -> Answer:
     """The final text with the content of its last box; no answer where there is no box."""
     return Answer(text=text, answer=boxed(text) or None)
 

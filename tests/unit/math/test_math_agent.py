@@ -129,7 +129,7 @@ def test_the_agent_is_made_once_and_says_with_which_words() -> None:
     ("text", "answer"), [("so \\boxed{5}", "5"), ("no box", None), ("\\boxed{}", None), ("\\boxed{1} \\boxed{2}", "2")]
 )
 def test_the_answer_is_the_last_box(text: str, answer: str | None) -> None:
-    assert answer_of(text) == Answer(text=text, answer=answer)
+    assert asyncio.run(answer_of(text)) == Answer(text=text, answer=answer)
 
 
 def test_without_a_sandbox_nothing_opens() -> None:

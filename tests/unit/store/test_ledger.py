@@ -10,7 +10,7 @@ import pytest
 
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import ledger, open_store, read_store, writer
-from agentlearn.store.codec import task_rows, trajectory_rows
+from agentlearn.store.codec import call_rows_of, task_rows, trajectory_rows
 from agentlearn.store.database import Database
 from agentlearn.store.ledger import Ledger
 from agentlearn.store.row import Unit, row
@@ -44,7 +44,7 @@ def stored(database: Database) -> list[object]:
 
 
 def test_a_group_is_one_commit_and_every_row_names_it(database: Database) -> None:
-    book = Ledger(database)
+    book = Ledger(database, call_rows_of)
     assert book.commit(units(5)) == [None] * 5
     assert asked(database, "SELECT seq, n_rows FROM commit_log") == [(1, 5 * 5)]
     assert asked(database, "SELECT count(*), max(seq) FROM step") == [(15, 1)]
@@ -81,7 +81,7 @@ def test_writers_wait_where_the_queue_is_full(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_refused_unit_fails_alone(database: Database) -> None:
-    book = Ledger(database)
+    book = Ledger(database, call_rows_of)
     group = [*units(4), *units(1), (row("trajectory_body", rollout="x", format=2**70, steps="", messages=""),)]
     group.insert(2, (row("run_event", **nouns.run_event(seed=2**70).model_dump(exclude={"at"}), happened_at=nouns.AT),))
     outcomes = book.commit(group)
@@ -98,7 +98,7 @@ class FailingLedger(Ledger):
     """A ledger whose first transactions fail, before they began or after they were committed."""
 
     def __init__(self, database: Database, failures: Sequence[Exception], *, after: bool) -> None:
-        super().__init__(database)
+        super().__init__(database, call_rows_of)
         self._failures = list(failures)
         self._after = after
         self.tried = 0
@@ -207,7 +207,7 @@ def test_a_checkpoint_empties_the_log_and_a_failed_one_loses_nothing(
 
 
 def test_the_log_is_kept_where_the_disk_may_be_too_full(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    book = Ledger(database)
+    book = Ledger(database, call_rows_of)
     book.commit(units(1))
     log = database.directory / "store.duckdb.wal"
     with monkeypatch.context() as patch:
@@ -237,7 +237,7 @@ def test_sql_reaches_nothing_outside_the_store(database: Database, sql: str) -> 
 
 
 def test_row_groups_stay_small_and_bodies_are_compressed(database: Database) -> None:
-    book = Ledger(database)
+    book = Ledger(database, call_rows_of)
     for start in range(0, 6_000, 2_000):
         book.commit(
             [(row("embedding", experience=f"{n}", embedder="e", vector=(0.5,)),) for n in range(start, start + 2_000)]

@@ -1,0 +1,158 @@
+"""The journal's file: what was acknowledged is found again, whatever became of the process or of the file's end."""
+
+import asyncio
+import errno
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.errors import StoreDamaged, StoreError
+from agentlearn.store import ledger, open_store, read_store
+from agentlearn.store.spool import Spool, whole_frames
+from tests.unit.store import nouns
+
+ROOT = Path(__file__).parents[3]
+HEADER_BYTES = 16
+entries = st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=8)
+
+
+def written(path: Path, batches: list[list[bytes]]) -> None:
+    spool = Spool(path)
+    for batch in batches:
+        spool.append(batch)
+    spool.close()
+
+
+def recovered(path: Path) -> list[bytes]:
+    spool = Spool(path)
+    try:
+        return spool.recover()
+    finally:
+        spool.close()
+
+
+@given(batches=st.lists(entries, max_size=4))
+def test_what_was_appended_is_recovered(tmp_path_factory: pytest.TempPathFactory, batches: list[list[bytes]]) -> None:
+    path = tmp_path_factory.mktemp("spool") / "journal"
+    written(path, batches)
+    assert recovered(path) == [one for batch in batches for one in batch]
+
+
+@given(batch=entries, torn=st.binary(min_size=1, max_size=60), cut=st.integers(1, 60))
+def test_a_torn_end_that_was_never_acknowledged_is_left_out_and_written_over(
+    tmp_path_factory: pytest.TempPathFactory, batch: list[bytes], torn: bytes, cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("spool") / "journal"
+    written(path, [batch])
+    whole = path.read_bytes()
+    path.write_bytes(whole + (struct.pack("<II", len(torn), 7) + torn)[:cut])  # 7 is not its checksum
+    spool = Spool(path)
+    assert spool.recover() == batch
+    spool.append([b"next"])
+    spool.close()
+    assert recovered(path) == [*batch, b"next"]
+
+
+@given(batch=entries, where=st.integers(0, 10_000), bit=st.integers(0, 7))
+def test_a_flipped_bit_in_what_was_acknowledged_is_never_silent(
+    tmp_path_factory: pytest.TempPathFactory, batch: list[bytes], where: int, bit: int
+) -> None:
+    path = tmp_path_factory.mktemp("spool") / "journal"
+    written(path, [batch])
+    content = bytearray(path.read_bytes())
+    content[HEADER_BYTES + where % (len(content) - HEADER_BYTES)] ^= 1 << bit
+    path.write_bytes(content)
+    with pytest.raises(StoreDamaged, match="store repair"):
+        recovered(path)
+
+
+def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(b"something else entirely")
+    with pytest.raises(StoreDamaged, match="does not begin as a journal file does"):
+        recovered(path)
+
+
+def test_a_failed_append_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "journal"
+    spool = Spool(path)
+    spool.append([b"first"])
+
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdatasync", full)
+        with pytest.raises(OSError, match="No space"):
+            spool.append([b"second"])
+    assert whole_frames(path.read_bytes())[0] == [b"first"]
+    spool.append([b"third"])
+    spool.close()
+    assert recovered(path) == [b"first", b"third"]
+
+
+def test_a_full_disk_is_told_to_whoever_asked_and_the_next_record_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "PAUSES_S", (0.0, 0.0))
+
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def main() -> None:
+        async with open_store(tmp_path) as store:
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "fdatasync", full)
+                with pytest.raises(StoreError, match="No space left on device") as told:
+                    await store.record(nouns.call(0))
+            assert told.value.code == "store_write"
+            await store.record(nouns.call(1))
+            assert [one.ordinal for one in store.calls(nouns.RUN, nouns.call(1).unit)] == [1]
+
+    asyncio.run(main())
+
+
+def test_records_are_found_before_they_are_folded_in(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_store(tmp_path) as store:
+            record = nouns.call(0)
+            await store.record(record)
+            assert whole_frames((tmp_path / "store.journal").read_bytes())[0]
+            assert store.calls(nouns.RUN, record.unit) == [record]
+            assert not whole_frames((tmp_path / "store.journal").read_bytes())[0]
+
+    asyncio.run(main())
+
+
+RECORD_AND_DIE = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from agentlearn.store import open_store
+from tests.unit.store import nouns
+
+async def main():
+    async with open_store(Path(sys.argv[1])) as store:
+        for ordinal in range(40):
+            await store.record(nouns.call(ordinal))
+            os.write(1, b"%d\\n" % ordinal)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+def test_acknowledged_records_survive_a_sudden_death(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", RECORD_AND_DIE, str(tmp_path)]
+    died = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=ROOT)
+    assert died.returncode == -9, died.stderr
+    assert len(died.stdout.split()) == 40
+    with read_store(tmp_path) as reader:
+        assert [one.ordinal for one in reader.calls(nouns.RUN, nouns.call(0).unit)] == list(range(40))
+    with read_store(tmp_path) as reader:  # and only once
+        assert reader.counts(nouns.RUN).calls == 40
