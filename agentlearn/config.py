@@ -81,6 +81,8 @@ class LearnSettings(Value):
     """Experiences that one batch may delete."""
     max_lessons: int = Field(default=100, ge=1, le=10_000)
     max_library_tokens: int = Field(default=4_000, ge=32)
+    max_staleness: int = Field(default=0, ge=0, le=1)
+    """1: a batch's rollouts begin while the batch before is still learned from, under the library before that."""
     call_deadline_s: float = Field(default=120.0, gt=0)
     rollout_deadline_s: float = Field(default=600.0, gt=0)
     max_turns: int = Field(default=16, ge=1, le=1000)

@@ -16,6 +16,8 @@
         ToolError            a tool could not be run at all (a tool that ran and failed is a result)
         VerifierError        the verifier could not decide
         BudgetExceeded       the run reached a limit that its user set
+        EndpointGone         the model's service answers nobody any more
+      Interrupted            the user stopped the run
       CurationError
         StalePlan            a plan made for another library version
 
@@ -142,6 +144,19 @@ class BudgetExceeded(RolloutError):
 
     code = "budget"
     exit_status = 3
+
+
+class EndpointGone(RolloutError):
+    """Raised when a model's service answers no call any more; the run can be resumed."""
+
+    code = "endpoint_gone"
+
+
+class Interrupted(AgentlearnError):
+    """Raised when the user stopped the run; it can be resumed."""
+
+    code = "interrupted"
+    exit_status = 130
 
 
 class CurationError(AgentlearnError):

@@ -16,14 +16,14 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ToolCal
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from agentlearn.calls.budget import Budget
+from agentlearn.calls.account import Account
 from agentlearn.calls.door import Unit
 from agentlearn.calls.endpoint import Endpoint
-from agentlearn.calls.journal import CallRecord, Journal
+from agentlearn.calls.journal import CallRecord
 from agentlearn.capability import Experiences
 from agentlearn.domain import Answer, Domain, JudgeModel, RolloutContext, Runs, UsesJudge, UsesSandbox
 from agentlearn.errors import BudgetExceeded, ConfigError, EndpointError, RolloutError, ToolError, VerifierError
-from agentlearn.ids import RunId, derive_seed, rollout_id
+from agentlearn.ids import content_hash, derive_seed, rollout_id
 from agentlearn.sandbox import open_sandbox
 from agentlearn.steps import STATUS, steps_of
 from agentlearn.task import Task
@@ -51,14 +51,22 @@ class Finished:
 
     trajectory: Trajectory
     messages: bytes
+    stored: bool = False
+    """Whether the store had it already."""
 
 
 @dataclass(slots=True)
 class _ToolJournal(AbstractCapability[Any]):
-    """Commits every tool result before the agent sees it, and keeps how long each took."""
+    """Commits every tool result before the agent sees it, and keeps how long each took.
+
+    In a run that is resumed, a tool whose result is on record runs again, for the state that it leaves; the agent sees
+    the result on record, also where the new one is another.
+    """
 
     unit: Unit
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    diverged: set[str] = field(default_factory=set[str])
+    """Ids of the tool calls whose new result was another."""
 
     def __post_init__(self) -> None:
         self.id = None
@@ -67,13 +75,21 @@ class _ToolJournal(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], handler: Any
     ) -> Any:
         unit, ordinal, started = self.unit, self.unit.next_ordinal("tool"), time.perf_counter()
-        result = await handler(args)
-        self.seconds[call.tool_call_id] = time.perf_counter() - started
+        request_hash = content_hash(call.tool_name, call.args_as_json_str())
+        identity = unit.call_id("tool", ordinal, request_hash)
+        result = await handler(args)  # also where the result is known: what the tool did has to be done again
         status, text = _status_and_text(result)
-        await unit.journal.record(
+        if (past := unit.recorded(identity)) is not None:
+            self.seconds[call.tool_call_id] = past.seconds
+            if text != past.response:
+                self.diverged.add(call.tool_call_id)
+                return ToolReturn(past.response, metadata={STATUS: past.error or "ok"})
+            return result
+        self.seconds[call.tool_call_id] = time.perf_counter() - started
+        await unit.account.journal.record(
             CallRecord(
-                id=unit.call_id("tool", ordinal),
-                run=unit.run,
+                id=identity,
+                run=unit.account.run,
                 stage=unit.stage,
                 unit=unit.name,
                 ordinal=ordinal,
@@ -82,6 +98,7 @@ class _ToolJournal(AbstractCapability[Any]):
                 ok=status == "ok",
                 error="" if status == "ok" else status,
                 response=text,
+                request_hash=request_hash,
                 seconds=self.seconds[call.tool_call_id],
                 at=datetime.now(UTC),
             )
@@ -101,11 +118,9 @@ def _status_and_text(result: object) -> tuple[str, str]:
 class Rollouts:
     """Everything that the rollouts of one run share."""
 
-    run: RunId
+    account: Account
     domain: Domain
     endpoint: Endpoint
-    journal: Journal
-    budget: Budget
     deadline_s: float = 600.0
     """Seconds for one rollout; reaching them is a failure of that rollout alone."""
     max_turns: int = 16
@@ -121,9 +136,9 @@ class Rollouts:
 
     async def one(self, task: Task, place: Place, treatment: Treatment, experiences: Experiences) -> Finished:
         """Run the agent, judge its answer. Raises only BudgetExceeded, StoreError, bugs and cancellation."""
-        identity = rollout_id(self.run, place.phase, task.id, place.g, place.attempt)
+        identity = rollout_id(self.account.run, place.phase, task.id, place.g, place.attempt)
         structlog.contextvars.bind_contextvars(task=task.id, rollout=identity)  # each rollout is an asyncio task
-        unit = Unit(self.run, "rollout", identity, place.seed, self.journal, self.budget)
+        unit = Unit(self.account, "rollout", identity, place.seed)
         tools = _ToolJournal(unit)
         started_at, started = datetime.now(UTC), time.perf_counter()
         answer, failure = None, None
@@ -133,10 +148,11 @@ class Rollouts:
             except BudgetExceeded:
                 raise
             except (RolloutError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded) as error:
+                await self.account.hold()  # what breaks while the run is being stopped is no result
                 failure = self._failure(error)
         trajectory = Trajectory(
             id=identity,
-            run=self.run,
+            run=self.account.run,
             phase=place.phase,
             batch=place.batch,
             task=task.id,
@@ -144,7 +160,7 @@ class Rollouts:
             attempt=place.attempt,
             seed=place.seed,
             treatment=treatment,
-            steps=steps_of(messages, unit.calls, tools.seconds),
+            steps=steps_of(messages, unit.calls, tools.seconds, tools.diverged),
             answer=None if answer is None else answer.answer,
             failure=failure,
             usage=_total_usage(unit.calls),
@@ -213,9 +229,7 @@ async def open_rollouts(
     domain: Domain,
     endpoint: Endpoint,
     *,
-    run: RunId,
-    journal: Journal,
-    budget: Budget,
+    account: Account,
     sandbox: str | None = None,
     judge: Endpoint | None = None,
     deadline_s: float = 600.0,
@@ -238,13 +252,11 @@ async def open_rollouts(
         if isinstance(domain, Runs):
             domain = await stack.enter_async_context(domain.running())
         if isinstance(domain, UsesJudge):
-            domain = domain.judged_by(_judge(judge or endpoint, run, journal, budget))
+            domain = domain.judged_by(_judge(judge or endpoint, account))
         yield Rollouts(
-            run=run,
+            account=account,
             domain=domain,
             endpoint=endpoint,
-            journal=journal,
-            budget=budget,
             deadline_s=deadline_s,
             max_turns=max_turns,
             sandbox=name,
@@ -252,9 +264,9 @@ async def open_rollouts(
         )
 
 
-def _judge(endpoint: Endpoint, run: RunId, journal: Journal, budget: Budget) -> JudgeModel:
+def _judge(endpoint: Endpoint, account: Account) -> JudgeModel:
     """Models whose seed depends on the question's name alone."""
-    return lambda name: endpoint.door(Unit(run, "judge", name, derive_seed("judge", name), journal, budget))
+    return lambda name: endpoint.door(Unit(account, "judge", name, derive_seed("judge", name)))
 
 
 def sandbox_for(domain: Domain, chosen: str | None) -> str:

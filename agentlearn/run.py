@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
-from agentlearn.ids import RunId
+from agentlearn.ids import LibraryVersion, RunId, TaskId
 from agentlearn.value import Value
 
 RunKind = Literal["learn", "solve", "eval", "train"]
@@ -27,3 +27,12 @@ class RunEvent(Value):
     at: datetime
     report: str = ""
     """JSON of the final report; empty until the run is done."""
+
+
+class Ground(Value):
+    """What a learn run stands on, beside its settings: whoever resumes it must find the same."""
+
+    train: tuple[TaskId, ...]
+    test: tuple[TaskId, ...]
+    library: LibraryVersion
+    """The version that it starts from."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from agentlearn.calls.account import Account
 from agentlearn.calls.budget import Budget, Limits
 from agentlearn.calls.endpoint import EndpointOptions, open_endpoint
 from agentlearn.capability import Experiences
@@ -47,7 +48,7 @@ async def solve(settings: SolveSettings) -> Trajectory:
         open_store(settings.store) as store,
         open_endpoint(settings.model, options) as endpoint,
         open_rollouts(
-            domain, endpoint, run=run, journal=store, budget=Budget(Limits()), sandbox=settings.sandbox
+            domain, endpoint, account=Account(run, store, Budget(Limits())), sandbox=settings.sandbox
         ) as rollouts,
     ):
         event = RunEvent(

@@ -1,7 +1,8 @@
 """Pydantic-ai messages as our own steps, and steps as the text that the semantic stages read."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import assert_never
 
 from pydantic_ai.messages import (
@@ -22,9 +23,12 @@ STATUS = "status"
 
 
 def steps_of(
-    messages: Iterable[ModelMessage], calls: Sequence[CallRecord] = (), tool_seconds: dict[str, float] | None = None
+    messages: Iterable[ModelMessage],
+    calls: Sequence[CallRecord] = (),
+    tool_seconds: Mapping[str, float] | None = None,
+    diverged: AbstractSet[str] = frozenset(),
 ) -> tuple[Step, ...]:
-    """The steps of a run. calls: its model calls, in order; tool_seconds: by tool call id."""
+    """The steps of a run. calls: its model calls, in order; tool_seconds, diverged: by tool call id."""
     steps: list[Step] = []
     answered = iter(calls)
     for message in messages:
@@ -32,7 +36,7 @@ def steps_of(
             steps.append(_turn(message, next(answered, None)))
             continue
         steps.extend(
-            _result(part, (tool_seconds or {}).get(part.tool_call_id, 0.0))
+            _result(part, (tool_seconds or {}).get(part.tool_call_id, 0.0), part.tool_call_id in diverged)
             for part in message.parts
             if isinstance(part, ToolReturnPart)
         )
@@ -61,7 +65,7 @@ def _turn(response: ModelResponse, record: CallRecord | None) -> ModelTurn:
     )
 
 
-def _result(part: ToolReturnPart, seconds: float) -> ToolResult:
+def _result(part: ToolReturnPart, seconds: float, diverged: bool) -> ToolResult:
     metadata: object = part.metadata
     status = str(metadata.get(STATUS, "ok")) if isinstance(metadata, dict) else "ok"
     ok = status == "ok" and part.outcome == "success"
@@ -72,6 +76,7 @@ def _result(part: ToolReturnPart, seconds: float) -> ToolResult:
         ok=ok,
         error="" if ok else status if status != "ok" else part.outcome,
         seconds=seconds,
+        diverged=diverged,
     )
 
 

@@ -66,6 +66,8 @@ class ToolResult(Value):
     error: str = ""
     """Stable code of what went wrong; empty when ok."""
     seconds: float = 0.0
+    diverged: bool = False
+    """Whether the tool, run again in a resumed run, gave another result than the one on record, which stands here."""
 
 
 Step = Annotated[ModelTurn | ToolResult, Field(discriminator="kind")]

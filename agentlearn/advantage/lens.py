@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from agentlearn.calls.budget import Budget
+from agentlearn.calls.account import Account
 from agentlearn.calls.door import Unit
 from agentlearn.calls.endpoint import Endpoint
-from agentlearn.calls.journal import Journal, Stage
+from agentlearn.calls.journal import Stage
 from agentlearn.experience import Library
-from agentlearn.ids import RunId, derive_seed
+from agentlearn.ids import derive_seed
 from agentlearn.retrieve import Rendered, render
 
 
@@ -15,10 +15,8 @@ from agentlearn.retrieve import Rendered, render
 class Lens:
     """The reflecting model as one batch of one run uses it."""
 
-    run: RunId
+    account: Account
     endpoint: Endpoint
-    journal: Journal
-    budget: Budget
     seed: int
     step: str
     """Where in the run, as `epoch-1/2`; part of every unit's name and seed."""
@@ -35,7 +33,7 @@ class Lens:
     def unit(self, stage: Stage, name: str) -> Unit:
         """A unit of work whose seed depends on (run seed, stage, step, name) alone, never on the run's own id."""
         key = f"{self.step}/{name}"
-        return Unit(self.run, stage, key, derive_seed(self.seed, stage, key), self.journal, self.budget)
+        return Unit(self.account, stage, key, derive_seed(self.seed, stage, key))
 
 
 def shown(library: Library) -> Rendered:

@@ -92,7 +92,7 @@ def _one_line(text: str) -> str:
 def _summary(trajectory: Trajectory, lens: Lens, steps: tuple[SummaryStep, ...], raw: str) -> Summary:
     return Summary(
         id=content_hash("summary", trajectory.id, lens.step),
-        run=lens.run,
+        run=lens.account.run,
         rollout=trajectory.id,
         steps=steps,
         raw=raw,

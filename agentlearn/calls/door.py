@@ -1,5 +1,7 @@
 """The door: a pydantic-ai model that limits, retries, prices and journals every request that goes through it.
 
+What an interrupted run had recorded is answered from its journal.
+
 A `Door` belongs to one unit of work (a rollout, one summary, one comparison); units share the endpoint's limiter.
 Each request's `seed` is derived from the unit's seed and the request's ordinal, so that what a seeded service answers
 depends on nothing else. A response is committed to the journal before anyone sees it.
@@ -17,6 +19,7 @@ from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedMode
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
+    ModelRequest,
     ModelResponse,
     ModelResponsePart,
     TextPart,
@@ -27,12 +30,13 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
-from agentlearn.calls.budget import Budget
-from agentlearn.calls.journal import CallRecord, Journal, Stage
+from agentlearn.calls.account import Account
+from agentlearn.calls.journal import CallRecord, Stage
+from agentlearn.calls.limiter import Limiter
 from agentlearn.calls.price import cost_usd
 from agentlearn.calls.retry import RetryPolicy, is_transient, retry_after_s
-from agentlearn.errors import EndpointError
-from agentlearn.ids import CallId, RunId, content_hash, derive_seed
+from agentlearn.errors import EndpointError, EndpointGone
+from agentlearn.ids import CallId, content_hash, derive_seed
 from agentlearn.log import get_log
 from agentlearn.text import storable
 from agentlearn.trajectory import Usage
@@ -41,12 +45,19 @@ _LOG = get_log()
 
 Once = Callable[[], Awaitable[ModelResponse]]
 
+_NOBODY_MAY = frozenset({"endpoint_401", "endpoint_403"})
+"""Refusals that are about the key, not about the request."""
+
+
+GONE_AFTER = 3
+"""Calls in a row that failed for good, with no answer in between: the service is gone."""
+
 
 @dataclass(slots=True)
 class Gate:
     """What all units of one endpoint share: places, deadline, retries."""
 
-    places: asyncio.Semaphore
+    limiter: Limiter
     deadline_s: float = 120.0
     """Seconds that one request may take."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -56,31 +67,41 @@ class Gate:
     """Requests that got no answer, by the kind of failure, the ones that a retry mended included."""
     models: Counter[str] = field(default_factory=Counter[str])
     """Answers by the model name that they carry: who really answered."""
+    replayed: Counter[str] = field(default_factory=Counter[str])
+    """Calls that were not made because an interrupted run had made them, by stage."""
+    lost: int = 0
+    """Calls that failed for good since the last answer."""
 
 
 @dataclass(slots=True)
 class Unit:
     """One unit of work and what it has asked so far."""
 
-    run: RunId
+    account: Account
     stage: Stage
     name: str
     """A rollout id, or the stage's own key; unique within run and stage."""
     seed: int
-    journal: Journal
-    budget: Budget
     asked: Counter[str] = field(default_factory=Counter[str])
     calls: list[CallRecord] = field(default_factory=list[CallRecord])
     """Every model call that was answered, in order."""
+    live: bool = False
+    """Whether it has asked something that no interrupted run had asked; from then on nothing is replayed."""
 
     def next_ordinal(self, kind: str) -> int:
         """The place of the next record of that kind."""
         self.asked[kind] += 1
         return self.asked[kind] - 1
 
-    def call_id(self, kind: str, ordinal: int) -> CallId:
-        """The same question of the same run has the same id when it is resumed."""
-        return CallId(content_hash("call", self.run, self.stage, self.name, kind, ordinal))
+    def call_id(self, kind: str, ordinal: int, request_hash: str) -> CallId:
+        """The same question of the same run has the same id when the run is resumed."""
+        return CallId(content_hash("call", self.account.run, self.stage, self.name, kind, ordinal, request_hash))
+
+    def recorded(self, identity: CallId) -> CallRecord | None:
+        """What was recorded under that id before the run was interrupted; None from the first new question on."""
+        past = None if self.live else self.account.journal.recorded(identity)
+        self.live = past is None
+        return past
 
 
 def usage_of(response: ModelResponse) -> Usage:
@@ -109,24 +130,53 @@ class Door(WrapperModel):
         unit, ordinal = self.unit, self.unit.next_ordinal("model")
         settings = ModelSettings(**(model_settings or {}))
         settings["seed"] = derive_seed(unit.seed, ordinal)
-        started = time.perf_counter()
-        attempts = 0
+        request_hash = _request_hash(messages, settings)
+        identity = unit.call_id("model", ordinal, request_hash)
+        if (past := unit.recorded(identity)) is not None:
+            return self._replayed(past)
+        started, attempts = time.perf_counter(), 0
 
         async def once() -> ModelResponse:
             nonlocal attempts
-            unit.budget.check()
-            async with self.gate.places:
+            async with self.gate.limiter.place(), unit.account.asking():
                 attempts += 1
+                asked_at = time.perf_counter()
                 async with asyncio.timeout(self.gate.deadline_s):
-                    return await self.wrapped.request(messages, settings, model_request_parameters)
+                    given = await self.wrapped.request(messages, settings, model_request_parameters)
+                self.gate.limiter.answered(time.perf_counter() - asked_at, unit.stage)
+                response = _storable(given)
+                await self._record(response, identity, ordinal, request_hash, attempts, time.perf_counter() - started)
+            return response
 
-        response = _storable(await self._until_answered(once, Random(settings["seed"])))
+        return await self._until_answered(once, Random(settings["seed"]))
+
+    def _replayed(self, past: CallRecord) -> ModelResponse:
+        """The response that an interrupted run had recorded."""
+        (response,) = ModelMessagesTypeAdapter.validate_json(past.response)
+        assert isinstance(response, ModelResponse)
+        self.gate.models[response.model_name or self.wrapped.model_name] += 1
+        self.gate.replayed[self.unit.stage] += 1
+        self.unit.calls.append(past)
+        return response
+
+    async def _record(
+        self,
+        response: ModelResponse,
+        identity: CallId,
+        ordinal: int,
+        request_hash: str,
+        attempts: int,
+        seconds: float,
+    ) -> None:
+        """Commit an answer, and count what it cost."""
+        unit = self.unit
+        self.gate.lost = 0
         self.gate.models[response.model_name or self.wrapped.model_name] += 1
         usage, cost = usage_of(response), 0.0 if self.gate.free else cost_usd(response)
-        unit.budget.spend(usage, cost)
+        unit.account.budget.spend(usage, cost)
         record = CallRecord(
-            id=unit.call_id("model", ordinal),
-            run=unit.run,
+            id=identity,
+            run=unit.account.run,
             stage=unit.stage,
             unit=unit.name,
             ordinal=ordinal,
@@ -134,39 +184,46 @@ class Door(WrapperModel):
             name=self.wrapped.model_name,
             ok=True,
             response=ModelMessagesTypeAdapter.dump_json([response]).decode(),
-            request_hash=_request_hash(messages, settings),
+            request_hash=request_hash,
             tokens_in=usage.tokens_in,
             tokens_cached=usage.tokens_cached,
             tokens_out=usage.tokens_out,
             cost_usd=cost,
             attempts=attempts,
-            seconds=time.perf_counter() - started,
+            seconds=seconds,
             at=datetime.now(UTC),
         )
-        await unit.journal.record(record)
+        await unit.account.journal.record(record)
         unit.calls.append(record)
-        return response
 
     async def _until_answered(self, once: Once, rng: Random) -> ModelResponse:
         policy = self.gate.retry
         for attempt in range(policy.attempts):
             try:
                 return await once()
-            except (TimeoutError, ModelAPIError) as error:
+            except (TimeoutError, ModelAPIError, UnexpectedModelBehavior) as error:
                 self.gate.failures[_kind(error)] += 1
-                wait_s = policy.wait_s(attempt, retry_after_s(error), rng)
+                wanted_s = retry_after_s(error)
+                if _kind(error) == "status_429":
+                    self.gate.limiter.refused(wanted_s)
                 last = attempt == policy.attempts - 1
-                if last or not is_transient(error) or (retry_after_s(error) or 0.0) > policy.retry_after_cap_s:
-                    raise self._endpoint_error(error, attempt + 1) from error
+                if last or not is_transient(error) or (wanted_s or 0.0) > policy.retry_after_cap_s:
+                    told = self._given_up(error, attempt + 1)
+                    await self.unit.account.hold()
+                    raise told from error
+                wait_s = policy.wait_s(attempt, wanted_s, rng)
                 self._retrying(error, attempt + 1, wait_s)
                 await asyncio.sleep(wait_s)
-            except UnexpectedModelBehavior as error:
-                self.gate.failures["no_completion"] += 1
-                # The body was no chat completion at all. Services recover from that as they do from a 5xx.
-                if attempt == policy.attempts - 1:
-                    raise self._endpoint_error(error, attempt + 1) from error
-                await asyncio.sleep(policy.wait_s(attempt, None, rng))
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _given_up(self, error: Exception, attempts: int) -> EndpointError:
+        """The error of this call; the run is stopped when no call comes through any more."""
+        told = self._endpoint_error(error, attempts)
+        self.gate.lost += 1
+        if self.gate.lost >= GONE_AFTER or (told.code in _NOBODY_MAY and not self.gate.models):
+            calls = "no call has" if not self.gate.models else f"none of the last {self.gate.lost} calls has"
+            self.unit.account.stop(EndpointGone(f"{calls} been answered: {told.message}"))
+        return told
 
     def _retrying(self, error: Exception, attempt: int, wait_s: float) -> None:
         _LOG.info("call.retried", stage=self.unit.stage, attempt=attempt, wait_s=round(wait_s, 3), cause=_kind(error))
@@ -190,6 +247,8 @@ class Door(WrapperModel):
 def _kind(error: Exception) -> str:
     if isinstance(error, ModelHTTPError):
         return f"status_{error.status_code}"
+    if isinstance(error, UnexpectedModelBehavior):
+        return "no_completion"
     return "timeout" if isinstance(error, TimeoutError) else "connection"
 
 
@@ -214,7 +273,9 @@ def _short(value: object) -> str:
 
 
 def _request_hash(messages: list[ModelMessage], settings: ModelSettings) -> str:
-    last = ModelMessagesTypeAdapter.dump_python(
-        messages[-1:], mode="json", exclude={"__all__": {"timestamp", "run_id"}}
-    )
-    return content_hash(len(messages), settings.get("seed"), [part.get("content") for part in last[0]["parts"]])
+    """What is asked beside the unit's earlier questions and answers, which are recorded themselves."""
+    last = messages[-1]
+    instructions = last.instructions if isinstance(last, ModelRequest) else None
+    (plain,) = ModelMessagesTypeAdapter.dump_python([last], mode="json")
+    said = [[part["part_kind"], part.get("tool_call_id"), part.get("content")] for part in plain["parts"]]
+    return content_hash(len(messages), settings.get("seed"), settings.get("temperature"), instructions, said)

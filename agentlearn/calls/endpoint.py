@@ -5,7 +5,6 @@ http://host:port/v1#model     any OpenAI-compatible service
 openai:gpt-5-mini             any model id of pydantic-ai
 """
 
-import asyncio
 import os
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -14,6 +13,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from agentlearn.calls.limiter import Limiter
 from agentlearn.calls.retry import RetryPolicy
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.value import Value
@@ -94,7 +94,7 @@ async def open_endpoint(name: str, options: EndpointOptions) -> AsyncGenerator[E
     """
     from agentlearn.calls.door import Gate
 
-    gate = Gate(places=asyncio.Semaphore(options.concurrency), deadline_s=options.deadline_s, retry=options.retry)
+    gate = Gate(Limiter(options.concurrency), deadline_s=options.deadline_s, retry=options.retry)
     prefix, _, rest = name.partition(":")
     plugins = {entry.name: entry for entry in entry_points(group=GROUP)}
     if prefix in plugins:

@@ -18,7 +18,8 @@ class CallRecord(Value):
     """One entry of the journal: an answered model call, or a tool's result."""
 
     id: CallId
-    """Hash of (run, unit, kind, ordinal): the same question of the same run has the same id when it is resumed."""
+    """Hash of (run, stage, unit, kind, ordinal, request): the same question of a run has the same id when it is asked
+    again by whoever resumes the run, and another question has another."""
     run: RunId
     stage: Stage
     unit: str
@@ -34,7 +35,7 @@ class CallRecord(Value):
     response: str = ""
     """Parsed `ModelResponse` as pydantic-ai JSON, or the tool's text."""
     request_hash: str = ""
-    """Hash of what was asked, to see on replay whether the question is still the same."""
+    """Hash of what was asked; part of the id."""
     tokens_in: int = 0
     tokens_cached: int = 0
     tokens_out: int = 0
@@ -50,4 +51,8 @@ class Journal(Protocol):
 
     async def record(self, record: CallRecord) -> None:
         """Return only when the record is durable. Raises StoreError."""
+        ...
+
+    def recorded(self, identity: CallId) -> CallRecord | None:
+        """What the interrupted run that is being resumed had recorded under that id; None when nothing."""
         ...

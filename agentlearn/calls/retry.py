@@ -24,7 +24,7 @@ class RetryPolicy(Value):
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether sending the same request again may succeed: rate limits, 5xx, connections, timeouts."""
+    """Whether sending the same request again may succeed: rate limits, 5xx, connections, timeouts, garbled bodies."""
     from pydantic_ai import exceptions as ai
 
     transient = (
@@ -34,6 +34,7 @@ def is_transient(error: BaseException) -> bool:
         ai.ModelServerError,
         ai.ModelConnectionError,
         ai.ModelRequestTimeout,
+        ai.UnexpectedModelBehavior,  # the body was no chat completion at all
     )
     if isinstance(error, transient):
         return True

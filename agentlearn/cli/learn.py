@@ -8,17 +8,19 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from agentlearn.cli.ask import spend_or_stop
+from agentlearn.cli.interrupt import on_interrupt
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.cli.progress import Progress
-from agentlearn.config import ONLINE, LearnSettings, learn_settings, packaged_recipe, read_recipe
+from agentlearn.config import DEFAULT_STORE, ONLINE, LearnSettings, learn_settings, packaged_recipe, read_recipe
 from agentlearn.errors import ConfigError
+from agentlearn.ids import RunId
 from agentlearn.learn.report import LearnReport
 
 
 def learn(
     what: Annotated[
-        str, Parameter(help="A domain (math), a recipe (.yaml, math/published), or a task file with --reward.")
-    ],
+        str | None, Parameter(help="A domain (math), a recipe (.yaml, math/published), or a task file with --reward.")
+    ] = None,
     /,
     *,
     model: Annotated[str | None, Parameter(help="Endpoint of the rollouts. [default: sim:novice, simulated]")] = None,
@@ -47,10 +49,14 @@ def learn(
     concurrency: Annotated[int | None, Parameter(help="Rollouts in flight at once. [default: 32]")] = None,
     eval_rollouts: Annotated[int | None, Parameter(help="Rollouts per held-out task. [default: 4]")] = None,
     no_eval: Annotated[bool, Parameter(negative="", help="Do not measure on held-out tasks.")] = False,
+    max_staleness: Annotated[
+        int | None, Parameter(help="1: begin a batch while the one before is still learned from. [default: 0]")
+    ] = None,
     sandbox: Annotated[str | None, Parameter(help="Where code of the model runs. [default: zygote, isolated]")] = None,
     max_cost_usd: Annotated[float | None, Parameter(help="Stop at this cost.")] = None,
     max_tokens: Annotated[int | None, Parameter(help="Stop at this many tokens.")] = None,
     max_minutes: Annotated[float | None, Parameter(help="Stop after this time.")] = None,
+    resume: Annotated[str | None, Parameter(help="Go on with an interrupted run, by its id.")] = None,
     store: Annotated[Path | None, Parameter(help="Directory of everything kept. [default: .agentlearn]")] = None,
     dry_run: Annotated[bool, Parameter(negative="", help="Say what would be done and spent, and do nothing.")] = False,
     yes: Annotated[bool, Parameter(negative="", help="Spend without asking.")] = False,
@@ -78,21 +84,41 @@ def learn(
         "concurrency": concurrency,
         "eval_rollouts": eval_rollouts,
         "evaluate": False if no_eval else None,
+        "max_staleness": max_staleness,
         "sandbox": sandbox,
         "max_cost_usd": max_cost_usd,
         "max_tokens": max_tokens,
         "max_minutes": max_minutes,
         "store": store,
     }
-    settings = learn_settings(_fields(what, given))
+    settings, run = _settings(what, resume, {key: value for key, value in given.items() if value is not None})
     show_logs(log)
     if dry_run:
         _show_plan(settings, json=json)
         return
     spend_or_stop(settings, yes=yes)
-    report = _run(settings, Progress(settings, console(to_stderr=json)))
+    report = _run(settings, Progress(settings, console(to_stderr=json)), run)
     if json:
         print_json(report)
+
+
+def _settings(what: str | None, resume: str | None, given: Mapping[str, Any]) -> tuple[LearnSettings, RunId | None]:
+    """The settings of a new run, or of the one that is resumed, and its id."""
+    if resume is not None:
+        from agentlearn.learn.resume import settings_of
+
+        if what is not None:
+            raise ConfigError(
+                f"--resume goes on with what run {resume!r} was begun with; leave out {what!r}", code="fixed_setting"
+            )
+        run, settings = settings_of(resume, given.get("store", DEFAULT_STORE), given)
+        return settings, run
+    if what is None:
+        raise ConfigError(
+            "say what to learn: a domain (agentlearn learn math), a recipe, or a task file with --reward",
+            code="no_task",
+        )
+    return learn_settings(_fields(what, given)), None
 
 
 def _fields(what: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,7 +130,7 @@ def _fields(what: str, given: Mapping[str, Any]) -> dict[str, Any]:
         fields = _own(what, given)
     else:
         fields: dict[str, Any] = {"domain": what}
-    return fields | {key: value for key, value in given.items() if value is not None}
+    return fields | dict(given)
 
 
 def _show_plan(settings: LearnSettings, *, json: bool) -> None:
@@ -121,7 +147,7 @@ def _show_plan(settings: LearnSettings, *, json: bool) -> None:
 
 
 def _own(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    if given["reward"] is None:
+    if "reward" not in given:
         raise ConfigError(
             f"say how answers in {source!r} are judged: --reward exact, number, choice, contains, judge or"
             f" module:function; or name the domain that judges them: agentlearn learn math --data {source}",
@@ -129,11 +155,15 @@ def _own(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
         )
     from agentlearn.own import name_for
 
-    return {"domain": given["name"] or name_for(source), "data": source}
+    return {"domain": given.get("name") or name_for(source), "data": source}
 
 
-def _run(settings: LearnSettings, progress: Progress) -> LearnReport:
+def _run(settings: LearnSettings, progress: Progress, resume: RunId | None) -> LearnReport:
     from agentlearn.learn.loop import run_learning
 
+    async def run() -> LearnReport:
+        with on_interrupt(progress.interrupt):
+            return await run_learning(settings, progress, resume=resume)
+
     with progress:
-        return asyncio.run(run_learning(settings, progress))
+        return asyncio.run(run())

@@ -7,10 +7,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from agentlearn.calls.account import Account
 from agentlearn.calls.discover import found_models
 from agentlearn.calls.endpoint import Endpoint
 from agentlearn.cli.output import ago
-from agentlearn.config import LearnSettings
+from agentlearn.config import DEFAULT_STORE, LearnSettings
+from agentlearn.errors import BudgetExceeded, EndpointGone, Interrupted
 from agentlearn.learn.estimate import estimate
 from agentlearn.learn.learner import Update
 from agentlearn.learn.observer import Observer
@@ -19,6 +21,7 @@ from agentlearn.task import Task
 from agentlearn.trajectory import Trajectory
 
 _LABEL = 11
+RESUMABLE = (KeyboardInterrupt, BudgetExceeded, EndpointGone, Interrupted)
 
 
 class Progress(Observer):
@@ -32,6 +35,7 @@ class Progress(Observer):
         self.bars = Bars(*columns, *extra, console=out, transient=True, disable=not out.is_terminal)
         self.bar: TaskID | None = None
         self.rewards: list[float] = []
+        self.account: Account | None = None
 
     def __enter__(self) -> Self:
         self.bars.start()
@@ -41,8 +45,23 @@ class Progress(Observer):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.bars.stop()
+        if self.account is not None and (isinstance(error, RESUMABLE)):
+            self._line("resume", f"agentlearn learn --resume {self.account.run}{self._store_words()}")
 
-    def opened(self, run: str, endpoint: Endpoint, train: tuple[Task, ...], test: tuple[Task, ...]) -> None:
+    def _store_words(self) -> str:
+        return "" if self.settings.store == DEFAULT_STORE else f" --store {self.settings.store}"
+
+    def interrupt(self) -> bool:
+        """Stop the run in good order; False when it is stopping already, or not yet begun."""
+        if self.account is None or self.account.stopped is not None:
+            return False
+        self.account.stop(Interrupted("interrupted; what was finished is stored"))
+        if calls := self.account.in_flight:
+            self._line("stopping", f"{_count(calls, 'call')} in flight will be stored; Ctrl-C again stops now")
+        return True
+
+    def opened(self, account: Account, endpoint: Endpoint, train: tuple[Task, ...], test: tuple[Task, ...]) -> None:
+        self.account = account
         self.out.print(f"agentlearn learn {self.settings.domain}")
         if endpoint.simulated:
             self._line("model", f"{endpoint.name}, a simulated model: it shows the mechanics, not a result")
@@ -56,7 +75,7 @@ class Progress(Observer):
         held = f"{len(test)} held out{of_which}" if test else "none held out"
         shape = f"{self.settings.group_size} rollouts each · {_count(self.settings.epochs, 'epoch')}"
         self._line("tasks", f"{len(train)} to learn from, {held} · {shape}")
-        self._line("run", run)
+        self._line("run", account.run)
 
     def _hint(self, why: str, endpoint: str, train: int, test: int, *, paid: bool) -> None:
         other = self.settings.model_copy(update={"model": endpoint, "reflector": None})

@@ -1,5 +1,6 @@
 """What an onlooker of a run is told. The loop calls it in its own thread of control: methods must be quick."""
 
+from agentlearn.calls.account import Account
 from agentlearn.calls.endpoint import Endpoint
 from agentlearn.learn.learner import Update
 from agentlearn.learn.report import EpochLine, LearnReport
@@ -10,8 +11,8 @@ from agentlearn.trajectory import Trajectory
 class Observer:
     """Does nothing with anything; override what you want to see."""
 
-    def opened(self, run: str, endpoint: Endpoint, train: tuple[Task, ...], test: tuple[Task, ...]) -> None:
-        """Everything is open and the tasks are known."""
+    def opened(self, account: Account, endpoint: Endpoint, train: tuple[Task, ...], test: tuple[Task, ...]) -> None:
+        """Everything is open and the tasks are known. `account.stop` ends the run once its calls in flight are done."""
 
     def phase_started(self, phase: str, rollouts: int) -> None:
         """`before`, `epoch-N` or `after` begins, with so many rollouts."""

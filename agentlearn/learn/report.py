@@ -62,12 +62,15 @@ class StageLine(Value):
 
     calls: int = 0
     tokens_in: int = 0
+    tokens_cached: int = 0
+    """Of the tokens in, those that the service had cached."""
     tokens_out: int = 0
     cost_usd: float | None = 0.0
     """None when the model's price is unknown."""
     seconds: float = 0.0
     retried: int = 0
     replayed: int = 0
+    """Calls that a resumed run took from the journal."""
     malformed: dict[str, int] = Field(default_factory=dict[str, int])
     """Misshapen replies and lost units, by code."""
 

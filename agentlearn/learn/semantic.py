@@ -9,13 +9,13 @@ from agentlearn.advantage.compare import compare
 from agentlearn.advantage.consolidate import consolidate
 from agentlearn.advantage.lens import Lens, shown
 from agentlearn.advantage.summarise import summarise
-from agentlearn.calls.budget import Budget
+from agentlearn.calls.account import Account
 from agentlearn.calls.endpoint import Endpoint
 from agentlearn.curate import CheckContext, apply, check
 from agentlearn.errors import EndpointError
 from agentlearn.experience import Library, LibraryLimits
 from agentlearn.group import Group
-from agentlearn.ids import RolloutId, RunId
+from agentlearn.ids import RolloutId
 from agentlearn.learn.learner import Advanced, Evidence, Held, Outcome, Update
 from agentlearn.log import get_log
 from agentlearn.operation import Applied, Ended, Proposal, Rejected
@@ -65,18 +65,16 @@ class SemanticLearner:
         library: Library,
         options: SemanticOptions,
         *,
-        run: RunId,
+        account: Account,
         reflector: Endpoint,
         store: Store,
-        budget: Budget,
     ) -> None:
         self._library = library
         self._options = options
-        self._run = run
+        self._account = account
         self._reflector = reflector
         self._store = store
-        self._budget = budget
-        self._log = get_log(run=run)
+        self._log = get_log(run=account.run)
 
     @property
     def library(self) -> Library:
@@ -128,10 +126,8 @@ class SemanticLearner:
     def _lens(self, step: str) -> Lens:
         options = self._options
         return Lens(
-            run=self._run,
+            account=self._account,
             endpoint=self._reflector,
-            journal=self._store,
-            budget=self._budget,
             seed=options.seed,
             step=step,
             library=self._library,

@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agentlearn.calls.budget import Budget
+from agentlearn.calls.account import Account
 from agentlearn.calls.endpoint import Endpoint
 from agentlearn.config import LearnSettings
 from agentlearn.curate import count_ends
 from agentlearn.experience import Library
-from agentlearn.ids import RunId
 from agentlearn.learn.evaluate import Scores, held_out
 from agentlearn.learn.learner import Held, Update
 from agentlearn.learn.report import (
@@ -26,7 +25,7 @@ from agentlearn.learn.tasks import TaskSets
 from agentlearn.operation import Ended
 from agentlearn.store import StageTotals
 from agentlearn.task import Task
-from agentlearn.trajectory import Trajectory
+from agentlearn.trajectory import ToolResult, Trajectory
 
 
 @dataclass(slots=True)
@@ -49,6 +48,8 @@ class Tally:
     notes: list[str] = field(default_factory=list[str])
     held: list[str] = field(default_factory=list[str])
     advanced: int = 0
+    diverged: int = 0
+    """Tool results that came out differently when they were repeated."""
     lines: list[EpochLine] = field(default_factory=list[EpochLine])
 
     def add_rollout(self, trajectory: Trajectory) -> None:
@@ -56,6 +57,7 @@ class Tally:
         self.outcomes[trajectory.outcome] += 1
         if trajectory.failure is not None:
             self.failures[trajectory.failure.code] += 1
+        self.diverged += sum(isinstance(step, ToolResult) and step.diverged for step in trajectory.steps)
         if trajectory.phase.startswith("epoch-") and trajectory.reward is not None:
             self._epoch(int(trajectory.phase.removeprefix("epoch-"))).rewards.append(trajectory.reward)
 
@@ -94,10 +96,9 @@ class Tally:
         self,
         *,
         settings: LearnSettings,
-        run: RunId,
+        account: Account,
         endpoint: Endpoint,
         reflector: Endpoint,
-        budget: Budget,
         sets: TaskSets,
         start: Library,
         library: Library,
@@ -110,9 +111,12 @@ class Tally:
         ends = count_ends([one for epoch in self.epochs.values() for one in epoch.ended])
         groups = sum((epoch.groups for epoch in self.epochs.values()), Counter[str]())
         whole = _held_out(sets.test, before, after, settings.seed)
-        failures = endpoint.gate.failures + (reflector.gate.failures if reflector is not endpoint else Counter())
+        gates = {id(one): one.gate for one in (endpoint, reflector)}.values()
+        failures = sum((gate.failures for gate in gates), Counter[str]())
+        replayed = sum((gate.replayed for gate in gates), Counter[str]())
+        budget = account.budget
         return LearnReport(
-            run=run,
+            run=account.run,
             domain=settings.domain,
             model=settings.model,
             reflector=settings.reflector_name,
@@ -136,7 +140,7 @@ class Tally:
             ),
             groups={kind: groups[kind] for kind in ("mixed", "all_right", "all_wrong", "undecided", "failed")},
             rollouts={kind: self.outcomes[kind] for kind in ("ok", "failed", "undecided")},
-            stages={total.stage: self._stage(total) for total in stages},
+            stages={total.stage: self._stage(total, replayed[total.stage]) for total in stages},
             failed_requests=dict(sorted(failures.items())),
             epochs=tuple(self.lines),
             weights=_weights(endpoint),
@@ -144,6 +148,7 @@ class Tally:
             wall_s=round(wall_s, 3),
             notes=(
                 *self._notes(settings, endpoint, groups, library, start, whole.delta if whole else None),
+                *_resumption_notes(sum(replayed.values()), self.diverged),
                 *self.notes,
             ),
         )
@@ -151,15 +156,16 @@ class Tally:
     def _epoch(self, epoch: int) -> Epoch:
         return self.epochs.setdefault(epoch, Epoch())
 
-    def _stage(self, total: StageTotals) -> StageLine:
+    def _stage(self, total: StageTotals, replayed: int) -> StageLine:
         return StageLine(
             calls=total.calls,
             tokens_in=total.tokens_in,
+            tokens_cached=total.tokens_cached,
             tokens_out=total.tokens_out,
             cost_usd=None if total.unpriced else total.cost_usd,
             seconds=round(total.seconds, 3),
             retried=total.retried,
-            replayed=total.replayed,
+            replayed=replayed,
             malformed={code: count for code, count in sorted(self.faults.get(total.stage, Counter()).items()) if count},
         )
 
@@ -198,6 +204,15 @@ class Tally:
             codes = ", ".join(f"{code} {count}" for code, count in self.failures.most_common())
             notes.append(f"{sum(self.failures.values())} rollouts failed: {codes}")
         return notes
+
+
+def _resumption_notes(replayed: int, diverged: int) -> list[str]:
+    notes: list[str] = []
+    if replayed:
+        notes.append(f"resumed: {replayed:,} calls were on record and were not made again")
+    if diverged:
+        notes.append(f"{diverged} tool results came out differently when repeated: those on record were used")
+    return notes
 
 
 def _nothing_mixed(groups: Counter[str], total: int) -> str:

@@ -13,9 +13,9 @@ from pydantic import TypeAdapter
 from agentlearn.calls.journal import JOURNAL_SCHEMA, CallRecord
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.experience import Experience, Library, Origin
-from agentlearn.ids import RunId
+from agentlearn.ids import RunId, content_hash
 from agentlearn.operation import Applied, BatchOperation, End, Ended, Folded, Proposal, Rejected
-from agentlearn.run import RunEvent
+from agentlearn.run import Ground, RunEvent
 from agentlearn.store.row import Row, Unit, row
 from agentlearn.store.text import escape, from_json, to_json, unescape
 from agentlearn.summary import Summary, SummaryStep
@@ -305,6 +305,21 @@ def experience_of(found: Mapping[str, Any]) -> Experience:
 def prompt_rows(ref: PromptRef, text: str) -> Unit:
     """The row of a prompt's text."""
     return (row("blob", hash=ref.sha256, kind="prompt", name=f"{ref.name}/v{ref.version}", body=text),)
+
+
+GROUND = "ground"
+"""Kind of the texts that say what a run stands on; their name is the run's id."""
+
+
+def ground_rows(run: RunId, ground: Ground) -> Unit:
+    """The row of what a run stands on."""
+    identity = content_hash(GROUND, run)
+    return (row("blob", hash=identity, kind=GROUND, name=run, body=to_json(_adapter(Ground), ground)),)
+
+
+def ground_of(found: Mapping[str, Any]) -> Ground:
+    """What a run stands on, of its row."""
+    return from_json(_adapter(Ground), found["body"])
 
 
 def _fields(of: type[Task | Usage | CallRecord], found: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,15 +35,26 @@ TRAJECTORY = """
     FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
     WHERE t.id = $1
 """
+FINISHED = """
+    SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
+    FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
+    WHERE t.run = $1 AND t.phase = $2 AND t.batch = $3
+"""
+GROUND = "SELECT body FROM blob WHERE kind = 'ground' AND name = $1"
 MESSAGES = "SELECT messages FROM trajectory_body WHERE rollout = $1"
 TASK = "FROM task WHERE id = $1"
 PROMPT = "SELECT body FROM blob WHERE hash = $1"
 
+# Of rollouts that are stored the journal is not needed any more.
+RECALLED = f"""
+    FROM ({_CALLS}) WHERE stage <> 'rollout' OR unit NOT IN (SELECT id FROM trajectory WHERE run = $1)
+"""
 CALLS = f"FROM ({_CALLS}) WHERE unit = $2 ORDER BY kind, ordinal, id"
 STAGES = f"""
-    SELECT stage, count(*) AS calls, sum(tokens_in)::BIGINT AS tokens_in, sum(tokens_out)::BIGINT AS tokens_out,
+    SELECT stage, count(*) AS calls, sum(tokens_in)::BIGINT AS tokens_in,
+           sum(tokens_cached)::BIGINT AS tokens_cached, sum(tokens_out)::BIGINT AS tokens_out,
            coalesce(sum(cost_usd), 0.0) AS cost_usd, count(*) - count(cost_usd) AS unpriced, sum(seconds) AS seconds,
-           sum(attempts - 1)::BIGINT AS retried, 0 AS replayed
+           sum(attempts - 1)::BIGINT AS retried
     FROM ({_CALLS}) WHERE kind = 'model' GROUP BY stage ORDER BY stage
 """
 MODELS = "SELECT DISTINCT name FROM journal WHERE run = $1 AND kind = 'model' ORDER BY name"

@@ -12,11 +12,13 @@ from agentlearn.calls.journal import CallRecord
 from agentlearn.errors import ConfigError, StoreDamaged, StoreError
 from agentlearn.experience import Library
 from agentlearn.ids import ExperienceId, RolloutId, RunId
+from agentlearn.run import Ground
 from agentlearn.store import queries
 from agentlearn.store.codec import (
     call_of,
     ended_of,
     experience_of,
+    ground_of,
     summary_of,
     task_of,
     time_of,
@@ -55,6 +57,20 @@ class StoreReader:
         """The trajectory whose id starts so. Raises ConfigError, code `unknown_rollout`."""
         (found,) = self._query(queries.TRAJECTORY, self._resolve("rollout", prefix))
         return trajectory_of(found)
+
+    def finished(self, run: RunId, phase: str, batch: int) -> dict[RolloutId, Trajectory]:
+        """The stored trajectories of one batch of a run, by id."""
+        found = [trajectory_of(one) for one in self._query(queries.FINISHED, run, phase, batch)]
+        return {one.id: one for one in found}
+
+    def ground(self, run: RunId) -> Ground | None:
+        """What the run stands on; None when it ended before it was known."""
+        found = self._query(queries.GROUND, run)
+        return ground_of(found[0]) if found else None
+
+    def unfinished_calls(self, run: RunId) -> list[CallRecord]:
+        """The run's journal but for the rollouts that are stored."""
+        return [call_of(one) for one in self._query(queries.RECALLED, run)]
 
     def messages(self, prefix: str) -> bytes:
         """The agent framework's messages that were saved with the trajectory. Raises ConfigError."""

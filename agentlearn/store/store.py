@@ -8,13 +8,14 @@ from typing import Any
 
 from agentlearn.calls.journal import CallRecord
 from agentlearn.experience import Library
-from agentlearn.ids import RunId
+from agentlearn.ids import CallId, RunId
 from agentlearn.operation import Ended
-from agentlearn.run import RunEvent
+from agentlearn.run import Ground, RunEvent
 from agentlearn.store.codec import (
     call_bytes,
     call_rows,
     call_rows_of,
+    ground_rows,
     library_rows,
     prompt_rows,
     proposal_rows,
@@ -43,12 +44,25 @@ class Store(StoreReader):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
+        self._recalled: dict[CallId, CallRecord] = {}
         self._writer = Writer(Ledger(database, call_rows_of))
 
     async def record(self, record: CallRecord) -> None:
         """Journal an answered call. Of several records of one id the first counts."""
         self._database.guard()
         await self._writer.write(Entry(call_rows(record), call_bytes(record)))
+
+    def recorded(self, identity: CallId) -> CallRecord | None:
+        """What `recall` found under that id; once, for a question is asked once."""
+        return self._recalled.pop(identity, None)
+
+    def recall(self, run: RunId) -> None:
+        """Let `recorded` answer from the journal of an interrupted run."""
+        self._recalled = {one.id: one for one in self.unfinished_calls(run)}
+
+    async def save_ground(self, run: RunId, ground: Ground) -> None:
+        """Store what a run stands on, once."""
+        await self._write(ground_rows(run, ground))
 
     async def save_run(self, event: RunEvent) -> None:
         """Add an event to a run."""

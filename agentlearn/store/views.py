@@ -70,6 +70,7 @@ class StageTotals:
     stage: str
     calls: int
     tokens_in: int
+    tokens_cached: int
     tokens_out: int
     cost_usd: float
     """Over the calls with a known price."""
@@ -78,7 +79,6 @@ class StageTotals:
     seconds: float
     retried: int
     """Requests beyond the first of each call."""
-    replayed: int
     """Calls answered from the journal of an earlier start of the run."""
 
 

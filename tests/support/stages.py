@@ -1,6 +1,5 @@
 """A learner's surroundings without a network: a scripted model behind a real door, a journal in memory."""
 
-import asyncio
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -9,14 +8,16 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.advantage.lens import Lens
+from agentlearn.calls.account import Account
 from agentlearn.calls.budget import Budget, Limits
 from agentlearn.calls.door import Gate
 from agentlearn.calls.endpoint import Endpoint
 from agentlearn.calls.journal import CallRecord
+from agentlearn.calls.limiter import Limiter
 from agentlearn.calls.retry import RetryPolicy
 from agentlearn.experience import EMPTY_LIBRARY, Library
 from agentlearn.group import Group
-from agentlearn.ids import RunId, rollout_id
+from agentlearn.ids import CallId, RunId, rollout_id
 from agentlearn.retrieve import render
 from agentlearn.task import Task
 from agentlearn.trajectory import ModelTurn, Trajectory, Verdict
@@ -35,6 +36,10 @@ class ListJournal:
 
     async def record(self, record: CallRecord) -> None:
         self.records.append(record)
+
+    def recorded(self, identity: CallId) -> CallRecord | None:
+        """Nothing: no run is resumed."""
+        return None
 
 
 def last_user_text(messages: Sequence[ModelMessage]) -> str:
@@ -57,7 +62,7 @@ def scripted(reply: Reply) -> Endpoint:
         arguments = given.text if isinstance(given, Arguments) else json.dumps(given)
         return ModelResponse(parts=[ToolCallPart("submit", arguments)])
 
-    gate = Gate(asyncio.Semaphore(8), deadline_s=5, retry=RetryPolicy(attempts=2, base_s=0))
+    gate = Gate(Limiter(8), deadline_s=5, retry=RetryPolicy(attempts=2, base_s=0))
     return Endpoint(name="scripted", model=FunctionModel(script), gate=gate, simulated=False, url="scripted")
 
 
@@ -71,10 +76,8 @@ class Arguments:
 def lens(reply: Reply, library: Library = EMPTY_LIBRARY, step: str = "epoch-1/1") -> Lens:
     """A lens on a scripted model."""
     return Lens(
-        run=RUN,
+        account=Account(RUN, ListJournal(), Budget(Limits())),
         endpoint=scripted(reply),
-        journal=ListJournal(),
-        budget=Budget(Limits()),
         seed=0,
         step=step,
         library=library,

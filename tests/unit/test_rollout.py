@@ -8,9 +8,11 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from agentlearn.calls.account import Account
 from agentlearn.calls.budget import Budget, Limits
 from agentlearn.calls.door import Gate
 from agentlearn.calls.endpoint import Endpoint
+from agentlearn.calls.limiter import Limiter
 from agentlearn.calls.retry import RetryPolicy
 from agentlearn.capability import Experiences
 from agentlearn.domain import Domain
@@ -32,7 +34,7 @@ def use_tool(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 def endpoint(script: Script, *, simulated: bool = True) -> Endpoint:
-    gate = Gate(asyncio.Semaphore(2), deadline_s=5, retry=RetryPolicy(attempts=1))
+    gate = Gate(Limiter(2), deadline_s=5, retry=RetryPolicy(attempts=1))
     return Endpoint(name="scripted", model=FunctionModel(script), gate=gate, simulated=simulated, url="scripted")
 
 
@@ -50,11 +52,9 @@ def run(
 
     async def one() -> Finished:
         rollouts = Rollouts(
-            run=RUN,
+            account=Account(RUN, journal, Budget(limits or Limits())),
             domain=toy,
             endpoint=endpoint(script),
-            journal=journal,
-            budget=Budget(limits or Limits()),
             deadline_s=deadline_s,
             max_turns=max_turns,
         )
@@ -184,10 +184,8 @@ def test_code_is_isolated_unless_the_user_says_otherwise() -> None:
 
 def test_a_domain_that_runs_code_must_take_a_sandbox() -> None:
     async def opened() -> None:
-        journal, budget = ListJournal(), Budget(Limits())
-        async with open_rollouts(
-            ToyDomain(runs_code=True), endpoint(use_tool), run=RUN, journal=journal, budget=budget
-        ):
+        account = Account(RUN, ListJournal(), Budget(Limits()))
+        async with open_rollouts(ToyDomain(runs_code=True), endpoint(use_tool), account=account):
             pass
 
     with pytest.raises(ConfigError, match="runs code but takes no sandbox"):

@@ -26,8 +26,8 @@ LIBRARY = library_of(["When in doubt, try a small case first.", "When a fraction
 def summarised(reply: Reply, library: Library = EMPTY_LIBRARY) -> tuple[Summarised, int]:
     one, at = task(), lens(reply, library)
     result = asyncio.run(summarise(trajectory(one, 0, 1.0), one, at))
-    assert isinstance(at.journal, ListJournal)
-    return result, len(at.journal.records)
+    assert isinstance(at.account.journal, ListJournal)
+    return result, len(at.account.journal.records)
 
 
 def test_a_summary_keeps_text_and_known_labels() -> None:
@@ -161,5 +161,5 @@ def test_after_two_failures_the_groups_own_proposals_go_to_the_check() -> None:
 def test_nothing_to_consolidate_costs_no_call() -> None:
     at = lens(lambda _: {"proposals": []})
     asyncio.run(consolidate([], at, CheckContext()))
-    assert isinstance(at.journal, ListJournal)
-    assert at.journal.records == []
+    assert isinstance(at.account.journal, ListJournal)
+    assert at.account.journal.records == []

@@ -10,12 +10,14 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
+from agentlearn.calls.account import Account
 from agentlearn.calls.budget import Budget, Limits
 from agentlearn.calls.door import Door, Gate, Unit
 from agentlearn.calls.journal import CallRecord
+from agentlearn.calls.limiter import Limiter
 from agentlearn.calls.retry import RetryPolicy
 from agentlearn.errors import BudgetExceeded, EndpointError
-from agentlearn.ids import RunId
+from agentlearn.ids import CallId, RunId
 
 Script = Callable[[list[ModelMessage], AgentInfo], ModelResponse]
 
@@ -29,15 +31,18 @@ class ListJournal:
     async def record(self, record: CallRecord) -> None:
         self.records.append(record)
 
+    def recorded(self, identity: CallId) -> CallRecord | None:
+        return None
+
 
 def answer(text: str = "done", tokens: int = 5) -> ModelResponse:
     return ModelResponse(parts=[TextPart(text)], usage=RequestUsage(input_tokens=tokens, output_tokens=tokens))
 
 
 def door(script: Script, *, limits: Limits | None = None, gate: Gate | None = None) -> Door:
-    unit = Unit(RunId("r"), "rollout", "u", 7, ListJournal(), Budget(limits or Limits()))
+    unit = Unit(Account(RunId("r"), ListJournal(), Budget(limits or Limits())), "rollout", "u", 7)
     retry = RetryPolicy(attempts=3, base_s=0.0)
-    return Door(FunctionModel(script), gate or Gate(asyncio.Semaphore(4), deadline_s=1.0, retry=retry), unit)
+    return Door(FunctionModel(script), gate or Gate(Limiter(4), deadline_s=1.0, retry=retry), unit)
 
 
 async def ask(one: Door, text: str = "hello") -> ModelResponse:
@@ -45,8 +50,8 @@ async def ask(one: Door, text: str = "hello") -> ModelResponse:
 
 
 def journal(one: Door) -> list[CallRecord]:
-    assert isinstance(one.unit.journal, ListJournal)
-    return one.unit.journal.records
+    assert isinstance(one.unit.account.journal, ListJournal)
+    return one.unit.account.journal.records
 
 
 def test_each_request_has_its_own_seed_and_the_same_one_again() -> None:
@@ -82,7 +87,7 @@ def test_a_journal_that_fails_keeps_the_response_from_being_used() -> None:
             raise RuntimeError("disk")
 
     one = door(lambda messages, info: answer())
-    one.unit.journal = Broken()
+    one.unit.account.journal = Broken()
     with pytest.raises(RuntimeError, match="disk"):
         asyncio.run(ask(one))
 
@@ -136,7 +141,7 @@ def test_a_deadline_really_cancels() -> None:
             raise
         return answer()
 
-    gate = Gate(asyncio.Semaphore(1), deadline_s=0.02, retry=RetryPolicy(attempts=2, base_s=0.0))
+    gate = Gate(Limiter(1), deadline_s=0.02, retry=RetryPolicy(attempts=2, base_s=0.0))
     one = door(lambda messages, info: answer(), gate=gate)
     one.wrapped = FunctionModel(script)
     with pytest.raises(EndpointError, match=r"did not answer within 0\.02 s \(asked 2 times\)"):
@@ -156,7 +161,7 @@ def test_no_more_requests_in_flight_than_places() -> None:
         return answer()
 
     async def many() -> None:
-        gate = Gate(asyncio.Semaphore(3), deadline_s=5)
+        gate = Gate(Limiter(3), deadline_s=5)
         doors = [door(lambda m, i: answer(), gate=gate) for _ in range(12)]
         for one in doors:
             one.wrapped = FunctionModel(script)
@@ -179,7 +184,7 @@ def test_a_budget_stops_the_next_call(limits: Limits, sentence: str) -> None:
     async def two() -> None:
         one = door(lambda messages, info: answer(), limits=limits)
         if limits.max_minutes:
-            one.unit.budget.started -= 60
+            one.unit.account.budget.started -= 60
         else:
             await ask(one)
         await ask(one)
@@ -194,4 +199,4 @@ def test_an_unknown_price_is_unknown_and_not_zero() -> None:
     one = door(lambda messages, info: answer())
     asyncio.run(ask(one))
     assert journal(one)[0].cost_usd is None
-    assert one.unit.budget.unpriced_calls == 1
+    assert one.unit.account.budget.unpriced_calls == 1

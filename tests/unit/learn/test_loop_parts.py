@@ -5,7 +5,7 @@ import asyncio
 from agentlearn.config import LearnSettings
 from agentlearn.errors import BudgetExceeded, ConfigError
 from agentlearn.learn.estimate import estimate
-from agentlearn.learn.loop import GroupStream, first_cause
+from agentlearn.learn.session import GroupStream, first_cause
 from tests.support.stages import group
 
 

@@ -276,8 +276,8 @@ def test_stage_totals_cover_model_calls_only_and_each_once(tmp_path: Path) -> No
         await store.record(nouns.call(0, kind="tool"))
         await store.record(nouns.call(0, unit="v", stage="compare", tokens_in=5, tokens_out=6, cost_usd=None))
         assert store.stage_totals(nouns.RUN) == [
-            StageTotals("compare", 1, 5, 6, cost_usd=0.0, unpriced=1, seconds=0.5, retried=0, replayed=0),
-            StageTotals("rollout", 2, 200, 20, cost_usd=0.25, unpriced=1, seconds=1.0, retried=2, replayed=0),
+            StageTotals("compare", 1, 5, 0, 6, cost_usd=0.0, unpriced=1, seconds=0.5, retried=0),
+            StageTotals("rollout", 2, 200, 0, 20, cost_usd=0.25, unpriced=1, seconds=1.0, retried=2),
         ]
         assert store.stage_totals(OTHER_RUN) == []
 

@@ -1,0 +1,90 @@
+"""A run at the door to its models: where its calls are recorded, what it may spend, and whether it may still ask.
+
+A run that is stopped, by its budget, its user or a service that is gone, asks nothing more. Calls that are under way
+are paid for: they come to their end and are recorded before the work is cancelled. Whoever resumes the run finds them.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from agentlearn.calls.budget import Budget
+from agentlearn.calls.journal import Journal
+from agentlearn.errors import AgentlearnError, BudgetExceeded
+from agentlearn.ids import RunId
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Account:
+    """What all calls of one run share. Belongs to one event loop."""
+
+    run: RunId
+    journal: Journal
+    budget: Budget
+    in_flight: int = 0
+    """Calls under way, from the request to its record."""
+    stopped: AgentlearnError | None = None
+    """Why nothing more is asked; None while the run goes on."""
+    _attended: bool = False
+    _quiet: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def stop(self, why: AgentlearnError) -> None:
+        """Ask nothing more. Of several reasons the first counts."""
+        if self.stopped is None:
+            self.stopped = why
+        self._hush()
+
+    @asynccontextmanager
+    async def asking(self) -> AsyncGenerator[None]:
+        """One call. Raises the reason where the run was stopped or has reached its budget.
+
+        Under `until_stopped` it does not raise but waits, to be cancelled: a raise would take calls under way with it.
+        """
+        if self.stopped is None:
+            try:
+                self.budget.check()
+            except BudgetExceeded as reached:
+                self.stop(reached)
+        await self.hold()
+        if self.stopped is not None:
+            raise self.stopped
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            self._hush()
+
+    async def hold(self) -> None:
+        """Under `until_stopped`, in a run that was stopped: wait to be cancelled. Returns at once otherwise."""
+        if self.stopped is not None and self._attended:
+            await asyncio.Event().wait()
+
+    async def until_stopped(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work's result; or, when the run is stopped, the reason, raised once no call is under way any more."""
+        self._attended = True
+        working, quiet = asyncio.create_task(work), asyncio.create_task(self._quiet.wait())
+        try:
+            await asyncio.wait({working, quiet}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+        finally:
+            self._attended = False
+            await _cancelled(working, quiet)
+        assert self.stopped is not None
+        raise self.stopped
+
+    def _hush(self) -> None:
+        if self.stopped is not None and not self.in_flight:
+            self._quiet.set()
+
+
+async def _cancelled(*tasks: "asyncio.Task[Any]") -> None:
+    """Return when every task has ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)

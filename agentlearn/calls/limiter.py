@@ -1,0 +1,132 @@
+"""How many requests an endpoint is given at once: as many as it takes, found by trying.
+
+Additive increase, multiplicative decrease, round by round; a round is as many requests as may be in flight. More than a
+quarter of it refused as too many halves the limit, and nobody asks again before the time that the service named. Fewer
+refusals are the noise of a service that is well used: they cost a retry each, where halving would cost half the speed.
+Answers that have become slow lower the limit by a tenth; any other round raises it by one.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+REFUSED = 0.25
+"""Share of a round above which refusals mean that the limit is too high."""
+SLOW = 2.5
+"""A round whose mean time is so many times the best round's is slow."""
+FORGET = 1.05
+"""The best round's time grows by this with each round, so that a lasting change is taken as it is."""
+LEAST_ROUND = 8
+"""Requests in a round at least; fewer say little."""
+
+
+@dataclass(slots=True)
+class _Times:
+    """How long answers of one kind took in this round, and in the best round so far."""
+
+    total_s: float = 0.0
+    answers: int = 0
+    best_s: float = float("inf")
+
+    def slow(self) -> bool:
+        """Close the round: whether it was slow. Too few answers are left to the next round."""
+        if self.answers < LEAST_ROUND:
+            return False
+        mean_s, self.total_s, self.answers = self.total_s / self.answers, 0.0, 0
+        slow = mean_s > SLOW * self.best_s
+        self.best_s = min(self.best_s * FORGET, mean_s)
+        return slow
+
+
+class Limiter:
+    """Places for requests, in the order in which they were asked for. Belongs to one event loop."""
+
+    def __init__(self, most: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.most = most
+        """Requests in flight at once, whatever the endpoint would take."""
+        self.limit = float(most)
+        """Requests in flight at once, as the endpoint is being used now; 1..most."""
+        self.in_flight = 0
+        self.lowered = 0
+        """How often the limit was lowered."""
+        self._clock = clock
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._closed_until = 0.0
+        self._times: dict[str, _Times] = {}
+        self._requests = 0
+        self._refusals = 0
+        self._retry_at = 0.0
+
+    @asynccontextmanager
+    async def place(self) -> AsyncGenerator[None]:
+        """A place among the requests in flight."""
+        if self._waiting or self.in_flight >= int(self.limit):
+            await self._turn()
+        else:
+            self.in_flight += 1
+        try:
+            await self._until_open()
+            yield
+        finally:
+            self.in_flight -= 1
+            self._admit()
+
+    def answered(self, seconds: float, kind: str = "") -> None:
+        """An answer came after so many seconds. kind: answers of different kinds are not compared in time."""
+        times = self._times.setdefault(kind, _Times())
+        times.total_s, times.answers = times.total_s + seconds, times.answers + 1
+        self._count()
+
+    def refused(self, retry_after_s: float | None) -> None:
+        """A request was refused as one too many. retry_after_s: when the service wants to hear from us again."""
+        self._refusals += 1
+        self._retry_at = max(self._retry_at, self._clock() + (retry_after_s or 0.0))
+        self._count()
+
+    def _count(self) -> None:
+        """One more request of this round; at its end, the limit of the next."""
+        self._requests += 1
+        if self._requests < max(LEAST_ROUND, int(self.limit)):
+            return
+        if self._refusals > REFUSED * self._requests:
+            self._lower(0.5)
+            self._closed_until = self._retry_at
+        elif sum(times.slow() for times in self._times.values()):  # a sum: every kind's round is closed
+            self._lower(0.9)
+        else:
+            self.limit = min(float(self.most), self.limit + 1)
+        self._requests = self._refusals = 0
+        self._admit()
+
+    async def _until_open(self) -> None:
+        """Wait until the service wants to hear from us again."""
+        if (pause_s := self._closed_until - self._clock()) > 0:
+            await asyncio.sleep(pause_s)
+            await self._until_open()  # it may have been closed for longer meanwhile
+
+    async def _turn(self) -> None:
+        """Wait for a place; whoever frees it counts us in."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # a place was given to us in the moment in which we left
+                self.in_flight -= 1
+                self._admit()
+            raise
+
+    def _lower(self, factor: float) -> None:
+        self.limit = max(1.0, self.limit * factor)
+        self.lowered += 1
+
+    def _admit(self) -> None:
+        """Give free places to those who wait."""
+        while self._waiting and self.in_flight < int(self.limit):
+            turn = self._waiting.popleft()
+            if not turn.done():  # else its owner has left
+                self.in_flight += 1
+                turn.set_result(None)

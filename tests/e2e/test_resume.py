@@ -1,0 +1,246 @@
+"""A run that is stopped, by whatever, goes on where it stopped: nothing is lost, and nothing is asked twice."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentlearn import LearnReport, LearnSettings
+from agentlearn.cli.app import run as command_line
+from agentlearn.errors import BudgetExceeded, ConfigError, EndpointGone
+from agentlearn.learn.loop import run_learning
+from agentlearn.learn.resume import settings_of
+from agentlearn.store import read_store
+from tests.support.command import AGENTLEARN
+from tests.support.openai_script import Reply, Request, Script, Solver, error
+from tests.support.openai_stub import OpenAIStub
+
+PROBLEMS = {f"How many dots has a triangle of {n} rows?": str(n * (n + 1) // 2) for n in range(11, 19)}
+IN_FLIGHT = 4
+Plain = tuple[LearnReport, int, Path]
+LARGEST_CALL = 20_000
+"""Tokens of no call are more."""
+
+
+class Tripwire:
+    """The usual answers; at the given requests, counted from 1, it calls `trip` first."""
+
+    def __init__(self, *at: int) -> None:
+        self.solver: Script = Solver(answers=PROBLEMS, success_rate=0.5)
+        self.at = set(at)
+        self.trip: Callable[[], object] = lambda: None
+        self.asked = 0
+        self.lock = threading.Lock()
+
+    def __call__(self, request: Request) -> Reply:
+        with self.lock:
+            self.asked += 1
+            tripped = self.asked in self.at
+        if tripped:
+            self.trip()
+        return self.solver(request)
+
+
+def written(folder: Path) -> Path:
+    path = folder / "tasks.jsonl"
+    path.write_text("\n".join(json.dumps({"problem": p, "answer": a}) for p, a in PROBLEMS.items()))
+    return path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+def settings(data: Path, base_url: str, store: str, **changes: Any) -> LearnSettings:
+    fields: dict[str, Any] = {
+        "domain": "math",
+        "model": f"{base_url}#any",
+        "data": data,
+        "evaluate": False,
+        "epochs": 2,
+        "batch_size": 4,
+        "group_size": 3,
+        "concurrency": IN_FLIGHT,
+        "sandbox": "unsafe-local",
+        "store": data.parent / store,
+    }
+    return LearnSettings(**fields | changes)
+
+
+def run(chosen: LearnSettings, resume: str | None = None, **given: Any) -> LearnReport:
+    if resume is None:
+        return asyncio.run(run_learning(chosen))
+    identity, again = settings_of(resume, chosen.store, given)
+    return asyncio.run(run_learning(again, resume=identity))
+
+
+def command_of(chosen: LearnSettings) -> list[str]:
+    """The same run as a command."""
+    names = ("model", "data", "epochs", "batch_size", "group_size", "concurrency", "sandbox", "store")
+    options = [word for name in names for word in (f"--{name.replace('_', '-')}", str(getattr(chosen, name)))]
+    return [str(AGENTLEARN), "learn", chosen.domain, *options, "--no-eval"]
+
+
+def calls(report: LearnReport) -> dict[str, int]:
+    return {stage: line.calls for stage, line in report.stages.items()}
+
+
+def asked_more_than_once(requests: list[Request]) -> int:
+    """Requests that repeat an earlier one."""
+    bodies = Counter(json.dumps(request, sort_keys=True) for request in requests)
+    return sum(count - 1 for count in bodies.values())
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Plain:
+    """The run that nothing disturbs, how many requests it made, and its store."""
+    with OpenAIStub(Tripwire()) as stub:
+        chosen = settings(written(tmp_path_factory.mktemp("plain")), stub.base_url, "plain")
+        return run(chosen), len(stub.requests), chosen.store
+
+
+def interrupted(store: Path) -> str:
+    with read_store(store) as reader:
+        (row,) = reader.runs()
+        assert row.state == "interrupted"
+        return row.run
+
+
+def test_killed_three_times_it_ends_as_if_nothing_had_happened(plain: Plain, data: Path) -> None:
+    undisturbed, requests, _ = plain
+    script = Tripwire(5, requests // 2, requests - 6)
+    with OpenAIStub(script) as stub:
+        begun = settings(data, stub.base_url, "killed")
+        command = command_of(begun)
+        for _ in range(3):
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+                script.trip = child.kill
+                _, complaints = child.communicate(timeout=300)
+            assert child.returncode == -signal.SIGKILL, complaints
+            command = [str(AGENTLEARN), "learn", "--resume", interrupted(begun.store), "--store", str(begun.store)]
+        report = run(begun, resume=interrupted(begun.store))
+        assert asked_more_than_once(stub.requests) <= 3 * IN_FLIGHT
+        assert len(stub.requests) <= requests + 3 * IN_FLIGHT
+    assert report.library == undisturbed.library
+    assert calls(report) == calls(undisturbed)
+    assert (report.proposals, report.groups, report.rollouts) == (
+        undisturbed.proposals,
+        undisturbed.groups,
+        undisturbed.rollouts,
+    )
+    assert sum(line.replayed for line in report.stages.values()) > 0
+    assert any(note.startswith("resumed: ") for note in report.notes)
+
+
+def test_ctrl_c_loses_no_call_and_says_how_to_go_on(plain: Plain, data: Path) -> None:
+    undisturbed, requests, _ = plain
+    script = Tripwire(requests // 3)
+    with OpenAIStub(script, latency_s=0.05) as stub:
+        begun = settings(data, stub.base_url, "stopped")
+        command = command_of(begun)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+            script.trip = lambda: child.send_signal(signal.SIGINT)
+            said, complaints = child.communicate(timeout=300)
+        assert child.returncode == 130, complaints
+        assert complaints == "agentlearn: interrupted; what was finished is stored\n"
+        identity = interrupted(begun.store)
+        assert f"agentlearn learn --resume {identity} --store {begun.store}" in said
+        report = run(begun, resume=identity)
+        assert len(stub.requests) == requests
+        assert asked_more_than_once(stub.requests) == 0
+    assert report.library == undisturbed.library
+
+
+def test_a_budget_stops_within_one_call_and_a_larger_one_goes_on(plain: Plain, data: Path) -> None:
+    undisturbed, requests, _ = plain
+    half = sum(line.tokens_in + line.tokens_out for line in undisturbed.stages.values()) // 2
+    with OpenAIStub(Tripwire()) as stub:
+        begun = settings(data, stub.base_url, "budget", max_tokens=half)
+        with pytest.raises(BudgetExceeded, match="--max-tokens") as reached:
+            run(begun)
+        assert reached.value.exit_status == 3
+        identity = interrupted(begun.store)
+        with read_store(begun.store) as reader:
+            totals = reader.stage_totals(reader.run(identity).run)
+            assert sum(one.calls for one in totals) == len(stub.requests)  # what was in flight is on record
+        assert half <= sum(one.tokens_in + one.tokens_out for one in totals) < half + IN_FLIGHT * LARGEST_CALL
+        with pytest.raises(BudgetExceeded):  # what was spent before counts
+            run(begun, resume=identity)
+        report = run(begun, resume=identity, max_tokens=10 * half)
+        assert len(stub.requests) == requests
+    assert report.library == undisturbed.library
+
+
+def test_an_endpoint_that_is_gone_stops_the_run_and_not_the_rollouts(plain: Plain, data: Path) -> None:
+    undisturbed, *_ = plain
+    solver, gone = Solver(answers=PROBLEMS, success_rate=0.5), threading.Event()
+
+    def script(request: Request) -> Reply:
+        return error(401) if gone.is_set() else solver(request)
+
+    wire = Tripwire(20)
+    wire.trip = gone.set
+    wire.solver = script
+    with OpenAIStub(wire) as stub:
+        begun = settings(data, stub.base_url, "gone")
+        with pytest.raises(
+            EndpointGone, match=r"none of the last 3 calls has been answered: .* refused with status 401"
+        ):
+            run(begun)
+        gone.clear()
+        wire.at.clear()
+        report = run(begun, resume=interrupted(begun.store))
+    assert report.rollouts["failed"] <= 2  # those that failed before it was clear that the endpoint is gone
+    assert report.rollouts["ok"] + report.rollouts["failed"] == undisturbed.rollouts["ok"]
+
+
+def test_the_next_batch_may_begin_under_the_older_library_and_the_record_says_so(data: Path) -> None:
+    with OpenAIStub(Tripwire()) as stub:
+        chosen = settings(data, stub.base_url, "stale", max_staleness=1)
+        report, again = run(chosen), run(settings(data, stub.base_url, "stale2", max_staleness=1))
+    assert report.library == again.library  # which library a batch reads does not depend on time
+    with read_store(chosen.store) as reader:
+        rows = [reader.trajectory(row.id) for row in reader.trajectories(report.run)]
+    read_by = {(one.phase, one.batch): one.treatment.library for one in rows}
+    order = [read_by[phase, batch] for phase in ("epoch-1", "epoch-2") for batch in (1, 2)]
+    assert len(set(read_by.values())) > 1
+    assert order[0] == order[1]  # the second batch began under the first one's library
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--resume", "nope"), "holds no run that starts with 'nope'"),
+        (("--resume", "RUN"), "is done; see it with: agentlearn runs show"),
+        (("math", "--resume", "RUN"), "leave out 'math'"),
+        ((), "say what to learn"),
+    ],
+)
+def test_what_cannot_be_resumed_is_said(
+    plain: Plain, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], sentence: str
+) -> None:
+    report, _, store = plain
+    words = [report.run if one == "RUN" else one for one in options]
+    assert command_line(["learn", *words, "--store", str(store)]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_resumed_run_keeps_its_settings_and_its_tasks(data: Path) -> None:
+    with OpenAIStub(Tripwire()) as stub:
+        begun = settings(data, stub.base_url, "changed", max_tokens=5_000)
+        with pytest.raises(BudgetExceeded):
+            run(begun)
+        identity = interrupted(begun.store)
+        with pytest.raises(ConfigError, match="leave out --epochs"):
+            run(begun, resume=identity, epochs=3)
+        data.write_text("\n".join(data.read_text().splitlines()[:-1]))
+        with pytest.raises(ConfigError, match=r"no longer the same \(8 to learn from and 0 held out then, 7"):
+            run(begun, resume=identity, max_tokens=10**9)
