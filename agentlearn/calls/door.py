@@ -34,7 +34,7 @@ from agentlearn.calls.account import Account
 from agentlearn.calls.journal import CallRecord, Stage
 from agentlearn.calls.limiter import Limiter
 from agentlearn.calls.price import cost_usd
-from agentlearn.calls.retry import RetryPolicy, is_transient, retry_after_s
+from agentlearn.calls.retry import RetryPolicy, is_garbled, is_transient, retry_after_s
 from agentlearn.errors import EndpointError, EndpointGone
 from agentlearn.ids import CallId, content_hash, derive_seed
 from agentlearn.log import get_log
@@ -247,7 +247,7 @@ class Door(WrapperModel):
 def _kind(error: Exception) -> str:
     if isinstance(error, ModelHTTPError):
         return f"status_{error.status_code}"
-    if isinstance(error, UnexpectedModelBehavior):
+    if is_garbled(error):
         return "no_completion"
     return "timeout" if isinstance(error, TimeoutError) else "connection"
 

@@ -1,8 +1,8 @@
 """How many requests an endpoint is given at once: as many as it takes, found by trying.
 
-Additive increase, multiplicative decrease, round by round; a round is as many requests as may be in flight. More than a
-quarter of it refused as too many halves the limit, and nobody asks again before the time that the service named. Fewer
-refusals are the noise of a service that is well used: they cost a retry each, where halving would cost half the speed.
+Additive increase, multiplicative decrease, round by round; a round is as many requests as may be in flight. Clearly
+more than a quarter of it refused as too many halves the limit, and nobody asks before the time that the service named.
+Fewer refusals are the noise of a service that is well used: they cost a retry each, halving would cost half the speed.
 Answers that have become slow lower the limit by a tenth; any other round raises it by one.
 """
 
@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from math import sqrt
 
 REFUSED = 0.25
-"""Share of a round above which refusals mean that the limit is too high."""
+"""Share of a round above which, by two standard errors, refusals mean that the limit is too high."""
 SLOW = 2.5
 """A round whose mean time is so many times the best round's is slow."""
 FORGET = 1.05
@@ -91,7 +92,8 @@ class Limiter:
         self._requests += 1
         if self._requests < max(LEAST_ROUND, int(self.limit)):
             return
-        if self._refusals > REFUSED * self._requests:
+        noise = 2 * sqrt(REFUSED * (1 - REFUSED) * self._requests)
+        if self._refusals > REFUSED * self._requests + noise:
             self._lower(0.5)
             self._closed_until = self._retry_at
         elif sum(times.slow() for times in self._times.values()):  # a sum: every kind's round is closed

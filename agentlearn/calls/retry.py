@@ -34,13 +34,22 @@ def is_transient(error: BaseException) -> bool:
         ai.ModelServerError,
         ai.ModelConnectionError,
         ai.ModelRequestTimeout,
-        ai.UnexpectedModelBehavior,  # the body was no chat completion at all
     )
     if isinstance(error, transient):
         return True
-    return isinstance(error, ai.ModelHTTPError) and (
-        error.status_code in {408, 409, 425, 429} or error.status_code >= 500
-    )
+    if isinstance(error, ai.ModelHTTPError):
+        return error.status_code in {408, 409, 425, 429} or error.status_code >= 500
+    return is_garbled(error)
+
+
+def is_garbled(error: BaseException) -> bool:
+    """Whether a body came that is no chat completion, or no JSON at all."""
+    from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
+
+    if isinstance(error, UnexpectedModelBehavior):
+        return True
+    unread = isinstance(error, ModelAPIError) and not isinstance(error, ModelHTTPError)
+    return unread and isinstance(error.__cause__, ValueError)  # JSONDecodeError is one
 
 
 def retry_after_s(error: BaseException) -> float | None:

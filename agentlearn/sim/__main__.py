@@ -12,25 +12,23 @@ import sys
 import threading
 
 from agentlearn.errors import AgentlearnError
-from agentlearn.sim.faults import Faults, Fixed
+from agentlearn.sim.faults import faults_of
 from agentlearn.sim.installed import installed_skills
 from agentlearn.sim.server import World
 
 PARENT_CHECK_S = 1.0
+DIALS = (
+    *("latency-s", "latency-spread", "rate-limited", "retry-after-s", "server-error"),
+    *("reset", "stall", "stall-s", "garbled", "malformed"),
+)
 
 
 def main() -> int:
     """Serve; returns the exit status."""
     options = _options()
-    faults = Faults(
-        latency=Fixed(options.latency_s),
-        rate_limited=options.rate_limited,
-        retry_after_s=options.retry_after_s,
-        server_error=options.server_error,
-        malformed=options.malformed,
-    )
     try:
-        world = World(installed_skills(), seed=options.seed, faults=faults)
+        dials = {name: value for name, value in vars(options).items() if name not in {"port", "seed"}}
+        world = World(installed_skills(), seed=options.seed, faults=faults_of(dials))
         asyncio.run(_serve(world, options.port))
     except AgentlearnError as error:
         print(error, file=sys.stderr)  # noqa: T201  the command's own output
@@ -45,11 +43,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m agentlearn.sim", description="Serve the simulated world.")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--seed", type=int, default=0, help="which world: another seed is another novice")
-    parser.add_argument("--latency-s", type=float, default=0.0)
-    parser.add_argument("--rate-limited", type=float, default=0.0, help="share of requests answered 429")
-    parser.add_argument("--retry-after-s", type=float, default=1.0)
-    parser.add_argument("--server-error", type=float, default=0.0, help="share of requests answered 5xx")
-    parser.add_argument("--malformed", type=float, default=None, help="share of malformed replies")
+    for dial in DIALS:
+        parser.add_argument(f"--{dial}", type=float, help="see `agentlearn sim serve --help`")
     return parser.parse_args()
 
 

@@ -16,26 +16,38 @@ def serve(
     *,
     port: Annotated[int, Parameter(help="Loopback port; 0 takes a free one.")] = 0,
     seed: Annotated[int, Parameter(help="Which world: another seed is another novice.")] = 0,
-    latency_s: Annotated[float, Parameter(help="Seconds that each answer takes.")] = 0.0,
+    latency_s: Annotated[float, Parameter(help="Median seconds that an answer takes.")] = 0.0,
+    latency_spread: Annotated[float, Parameter(help="Standard deviation of the time's logarithm.")] = 0.0,
     rate_limited: Annotated[float, Parameter(help="Share of requests answered with status 429.")] = 0.0,
+    retry_after_s: Annotated[float, Parameter(help="Seconds that a 429 names in Retry-After.")] = 1.0,
     server_error: Annotated[float, Parameter(help="Share of requests answered with status 5xx.")] = 0.0,
+    reset: Annotated[float, Parameter(help="Share of requests whose connection is reset.")] = 0.0,
+    stall: Annotated[float, Parameter(help="Share of requests that get no answer.")] = 0.0,
+    stall_s: Annotated[float, Parameter(help="Seconds after which those are reset.")] = 600.0,
+    garbled: Annotated[float, Parameter(help="Share of answers that are no chat completion.")] = 0.0,
     malformed: Annotated[float | None, Parameter(help="Share of malformed replies of the reflector.")] = None,
 ) -> None:
     """Serve the simulated models on loopback, OpenAI-compatible, until interrupted."""
-    from agentlearn.sim.faults import Faults, Fixed
+    from agentlearn.sim.faults import faults_of
     from agentlearn.sim.installed import installed_skills
     from agentlearn.sim.server import World
 
-    shares = {"rate-limited": rate_limited, "server-error": server_error, "malformed": malformed or 0.0}
-    for name, share in shares.items():
-        if not 0 <= share <= 1:
-            raise ConfigError(f"--{name} is {share!r}; give a share from 0 to 1", code="out_of_range")
-    if not 0 <= port <= 65_535 or latency_s < 0:
-        raise ConfigError(
-            f"--port is {port!r} and --latency-s is {latency_s!r}; give 0 to 65535, and no negative time",
-            code="out_of_range",
-        )
-    faults = Faults(latency=Fixed(latency_s), rate_limited=rate_limited, server_error=server_error, malformed=malformed)
+    if not 0 <= port <= 65_535:
+        raise ConfigError(f"--port is {port!r}; give 0 to 65535", code="out_of_range")
+    faults = faults_of(
+        {
+            "latency_s": latency_s,
+            "latency_spread": latency_spread,
+            "rate_limited": rate_limited,
+            "retry_after_s": retry_after_s,
+            "server_error": server_error,
+            "reset": reset,
+            "stall": stall,
+            "stall_s": stall_s,
+            "garbled": garbled,
+            "malformed": malformed,
+        }
+    )
     world = World(installed_skills(), seed=seed, faults=faults)
 
     async def run() -> None:

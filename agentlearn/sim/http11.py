@@ -5,9 +5,12 @@ Keep-alive, chunked replies, many connections. It knows requests and responses, 
 
 import asyncio
 import contextlib
+import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from socket import SO_LINGER, SOL_SOCKET
+from socket import socket as Socket  # noqa: N812  a class
 
 import h11
 
@@ -39,6 +42,10 @@ class Response:
     content_type: str = "application/json"
 
 
+class Cut(ConnectionError):
+    """Raised by the app in place of a response: the connection is reset."""
+
+
 App = Callable[[Request], Awaitable[Response]]
 
 
@@ -56,6 +63,11 @@ async def listening(app: App, port: int = 0) -> AsyncGenerator[int]:
         running.add(task)
         try:
             await _converse(app, reader, writer)
+        except Cut:
+            # With no time to linger the peer is sent a reset, not an orderly end.
+            socket: Socket = writer.get_extra_info("socket")
+            socket.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
         except (ConnectionError, asyncio.CancelledError):
             # The client went away, or we are closing: either way nobody waits for an answer.
             pass

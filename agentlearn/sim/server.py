@@ -15,8 +15,8 @@ from agentlearn.sim.completion import completion, events, whole
 from agentlearn.sim.conversation import moment_of, reflection_of, seed_of
 from agentlearn.sim.delivering import Answer, act_answer, stage_answer
 from agentlearn.sim.draws import fingerprint, uniform
-from agentlearn.sim.faults import Faults, injected, with_headers
-from agentlearn.sim.http11 import HOST, Request, Response, listening
+from agentlearn.sim.faults import Faults, Garbled, Silence, injected, with_headers
+from agentlearn.sim.http11 import HOST, Cut, Request, Response, listening
 from agentlearn.sim.mind import Dials
 from agentlearn.sim.novice import Novice
 from agentlearn.sim.reflector import Reflection, Reflector
@@ -95,11 +95,23 @@ class World:
         self._asked[request.model, _stage(request, reflection)] += 1
         request_hash = fingerprint(http.body)
         named = (self._seed, request.seed, request_hash, self._repeat(request_hash))
-        if wait_s := faults.latency.seconds(uniform("latency", *named)):
+        failure = injected(faults, *named)
+        at_the_door = isinstance(failure, Refused) and failure.status == 429
+        if not at_the_door and (wait_s := faults.latency.seconds(uniform("latency", *named))):
             await asyncio.sleep(wait_s)
-        if failure := injected(faults, *named):
-            self._injected[str(failure.status)] += 1
-            return self._refusal(failure, retry_after_s=faults.retry_after_s)
+        match failure:
+            case Refused():
+                self._injected[str(failure.status)] += 1
+                return self._refusal(failure, retry_after_s=faults.retry_after_s)
+            case Silence(kind=kind, after_s=after_s):
+                self._injected[kind] += 1
+                await asyncio.sleep(after_s)
+                raise Cut(kind)
+            case Garbled(body=body):
+                self._injected["garbled"] += 1
+                return Response(200, body)
+            case None:
+                pass
         done = completion(
             self._answer(request, reflection, faults, named),
             request,

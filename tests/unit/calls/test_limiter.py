@@ -75,7 +75,7 @@ def test_whoever_stops_waiting_takes_no_place_along(leavers: set[int], after: in
 
 def test_a_round_with_many_refusals_halves_the_limit_and_a_good_one_raises_it_by_one() -> None:
     limiter = Limiter(32, clock=Clock())
-    a_round(limiter, refused=9)
+    a_round(limiter, refused=13)
     assert limiter.limit == 16
     a_round(limiter, refused=16)
     assert limiter.limit == 8
@@ -88,7 +88,7 @@ def test_a_round_with_many_refusals_halves_the_limit_and_a_good_one_raises_it_by
 def test_a_few_refusals_are_noise() -> None:
     limiter = Limiter(32, clock=Clock())
     for _ in range(20):
-        a_round(limiter, refused=8)
+        a_round(limiter, refused=12)
     assert limiter.limit == 32
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import re
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from agentlearn.sim.faults import Faults, Fixed
+from agentlearn.errors import ConfigError
+from agentlearn.sim.faults import Faults, Fixed, Lognormal, faults_of, injected
 from agentlearn.sim.mind import FLAWLESS, Dials
 from agentlearn.sim.server import World
 from tests.unit.sim.loop import run
@@ -274,6 +277,66 @@ def test_server_errors_come_in_their_kinds() -> None:
         assert {one.json()["error"]["type"] for one in answers} == {"server_error"}
 
     with_client(act, faults=Faults(server_error=1.0))
+
+
+def test_a_reset_is_no_answer() -> None:
+    async def act(client: Client) -> None:
+        with pytest.raises(httpx2.ReadError):
+            await client.post(CHAT, json=chat("x", model="echo"))
+        assert (await client.get("/stats")).json()["injected"] == {"reset": 1}
+
+    with_client(act, faults=Faults(reset=1.0))
+
+
+def test_a_stalled_request_hears_nothing_and_is_reset_in_the_end() -> None:
+    async def act(client: Client) -> None:
+        with pytest.raises(httpx2.ReadTimeout):
+            await client.post(CHAT, json=chat("x", model="echo"), timeout=0.05)
+        with pytest.raises(httpx2.ReadError):
+            await client.post(CHAT, json=chat("y", model="echo"), headers={"x-sim-stall-s": "0"})
+        assert (await client.get("/stats")).json()["injected"] == {"stall": 2}
+
+    with_client(act, faults=Faults(stall=1.0, stall_s=600.0))
+
+
+def test_a_garbled_answer_is_no_chat_completion() -> None:
+    async def act(client: Client) -> None:
+        answers = [await client.post(CHAT, json=chat(str(number), model="echo")) for number in range(20)]
+        assert {one.status_code for one in answers} == {200}
+        assert not any("choices" in one.text for one in answers)
+        assert len({one.text for one in answers}) > 1
+
+    with_client(act, faults=Faults(garbled=1.0))
+
+
+def test_shares_of_failures_stay_apart() -> None:
+    faults = Faults(rate_limited=0.2, server_error=0.2, reset=0.2, stall=0.2, garbled=0.2)
+    drawn = Counter(
+        getattr(failure, "kind", "garbled") for n in range(1_000) if (failure := injected(faults, n)) is not None
+    )
+    assert drawn.keys() == {"requests", "server_error", "reset", "stall", "garbled"}
+    assert sum(drawn.values()) == 1_000
+    assert min(drawn.values()) > 150
+
+
+def test_latency_spreads_about_its_median() -> None:
+    times = Lognormal(0.2, 0.5)
+    assert times.seconds(0.5) == pytest.approx(0.2)
+    assert times.seconds(0.98) == pytest.approx(0.56, rel=0.05)
+    assert 0 < times.seconds(0.0) < times.seconds(0.999_999) < 60
+
+
+@pytest.mark.parametrize(
+    ("dials", "sentence"),
+    [
+        ({"reset": 1.5}, "--reset is 1.5; give a share from 0 to 1"),
+        ({"stall_s": -1.0}, "--stall-s is -1.0; give no negative number"),
+        ({"rate_limited": 0.6, "stall": 0.6}, "the shares of failures add up to 1.2; keep them to 1 in all"),
+    ],
+)
+def test_dials_out_of_range_are_refused(dials: dict[str, float | None], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(sentence)):
+        faults_of(dials)
 
 
 def test_a_header_sets_a_dial_for_its_request_alone() -> None:
