@@ -17,9 +17,16 @@ def print_json(value: Value | Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+class _Lines(Console):
+    """A console whose broken pipe is an error like others: rich would end the process from within a task."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console(*, to_stderr: bool = False) -> Console:
     """A console that writes text as it is: no markup, no emoji codes, no highlighting of words from models."""
-    return Console(stderr=to_stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    return _Lines(stderr=to_stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def show_logs(level: str) -> None:

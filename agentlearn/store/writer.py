@@ -42,6 +42,7 @@ class Writer:
         self._refuse_when_closed()
         pending = _Pending(what, asyncio.get_running_loop().create_future())
         await self._queue.put(pending)
+        self._refuse_when_closed()  # meanwhile
         await pending.done
 
     def settle(self) -> None:
@@ -70,19 +71,33 @@ class Writer:
             raise StoreError("the store is closed; write inside `async with open_store(...)`", code="store_closed")
 
     async def _drain(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            group = [await self._queue.get()]
-            while len(group) < MAX_GROUP and not self._queue.empty():
+        group: list[_Pending] = []
+        try:
+            while True:
+                group = [await self._queue.get()]
+                while len(group) < MAX_GROUP and not self._queue.empty():
+                    group.append(self._queue.get_nowait())
+                self._settle(group, await self._committed(group))
+        finally:  # ended from outside, as when an event loop is torn down: nobody is to wait for ever
+            self._closed = True
+            while not self._queue.empty():
                 group.append(self._queue.get_nowait())
-            outcomes: Sequence[Exception | None]
-            try:
-                outcomes = await loop.run_in_executor(self._thread, self._ledger.write, [one.what for one in group])
-            except Exception as error:  # noqa: BLE001 - a defect; raised where the rows came from, so that none waits
-                outcomes = [error] * len(group)
-            for pending, error in zip(group, outcomes, strict=True):
-                _settle(pending.done, error)
-                self._queue.task_done()
+            ended = StoreError("the store was closed before this was written", code="store_closed")
+            self._settle(group, [ended] * len(group))
+
+    async def _committed(self, group: Sequence[_Pending]) -> Sequence[Exception | None]:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, self._ledger.write, [one.what for one in group])
+        except Exception as error:  # noqa: BLE001 - a defect; raised where the rows came from, so that none waits
+            return [error] * len(group)
+
+    def _settle(self, group: list[_Pending], outcomes: Sequence[Exception | None]) -> None:
+        """Tell everyone in the group how it went, and empty it."""
+        for pending, error in zip(group, outcomes, strict=True):
+            _settle(pending.done, error)
+            self._queue.task_done()
+        group.clear()
 
 
 def _settle(done: asyncio.Future[None], error: Exception | None) -> None:

@@ -250,3 +250,18 @@ def test_row_groups_stay_small_and_bodies_are_compressed(database: Database) -> 
     bodies = "SELECT DISTINCT compression FROM pragma_storage_info('trajectory_body') WHERE column_name = 'messages'"
     assert ("ZSTD",) in asked(database, f"{bodies} AND segment_type = 'VARCHAR'")
     book.close()
+
+
+def test_a_writer_that_is_ended_from_outside_leaves_nobody_waiting(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_store(tmp_path) as store:
+            await store.save_trajectory(nouns.trajectory(0), b"[]")
+            writing = [asyncio.create_task(store.save_trajectory(nouns.trajectory(g), b"[]")) for g in (1, 2)]
+            await asyncio.sleep(0)
+            store._writer._draining.cancel()  # as `asyncio.run` does with every task when a loop is torn down
+            done = await asyncio.gather(*writing, return_exceptions=True)
+            assert all(one is None or isinstance(one, StoreError) for one in done)
+            with pytest.raises(StoreError, match="the store is closed"):
+                await store.save_trajectory(nouns.trajectory(3), b"[]")
+
+    asyncio.run(asyncio.wait_for(main(), timeout=60))
