@@ -13,6 +13,7 @@ from agentlearn.calls.discover import found_models
 from agentlearn.domain import installed_domains, load_domain
 from agentlearn.errors import AgentlearnError
 from agentlearn.sandbox.protocol import SandboxReport
+from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
 from agentlearn.value import Value
 from agentlearn.version import version
 
@@ -34,7 +35,7 @@ def examine(store: Path) -> tuple[Finding, ...]:
         _name_clash,
         _domains,
         lambda: _store(store),
-        _sandbox,
+        _sandboxes,
         _models,
     )
     return tuple(finding for look in looks for finding in look())
@@ -89,21 +90,29 @@ def _store(path: Path) -> Iterator[Finding]:
         yield Finding(what="store", state="broken", words=str(error))
 
 
-def _sandbox() -> Iterator[Finding]:
+def _sandboxes() -> Iterator[Finding]:
+    yield _sandbox("zygote")
+    if monty_installed():
+        yield _sandbox("monty")
+    else:
+        words = "pydantic-monty is not installed; needed only where the kernel cannot hold the sandbox zygote"
+        yield Finding(what="sandbox monty", state="missing", words=words, mend=INSTALL_MONTY)
+
+
+def _sandbox(name: str) -> Finding:
     from agentlearn.sandbox import open_sandbox
 
     async def report() -> SandboxReport:
-        async with open_sandbox("zygote") as sandbox:
+        async with open_sandbox(name) as sandbox:
             return sandbox.report
 
     try:
         found = asyncio.run(report())
     except AgentlearnError as error:
-        yield Finding(what="sandbox zygote", state="broken", words=str(error))
-        return
+        return Finding(what=f"sandbox {name}", state="broken", words=str(error))
     missing = f"; missing: {', '.join(found.missing)}" if found.missing else ""
-    yield Finding(
-        what="sandbox zygote",
+    return Finding(
+        what=f"sandbox {name}",
         state="ok" if found.isolated else "broken",
         words=f"isolated; layers that hold: {', '.join(found.layers)}{missing}",
     )

@@ -1,12 +1,15 @@
-"""The sandboxes that agentlearn brings along."""
+"""The sandboxes that stand on forked processes: behind walls (`zygote`), and without (`unsafe-local`)."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from agentlearn.errors import ConfigError
+from agentlearn.sandbox.forked import ForkedInterpreter
 from agentlearn.sandbox.inside.config import Limits
 from agentlearn.sandbox.protocol import CodeSandbox, SandboxReport
-from agentlearn.sandbox.session import ZygoteSandbox
+from agentlearn.sandbox.refusal import ways_out
+from agentlearn.sandbox.session import InterpreterSandbox
 from agentlearn.sandbox.zygote import Zygote
 
 
@@ -37,9 +40,9 @@ async def _forked(name: str, limits: Limits, *, sealed: bool, keep_state: bool) 
         hello = await running.hello()
         if hello.refusal:
             raise ConfigError(
-                f"the code sandbox {name!r} cannot hold here: {hello.refusal}; run where it can, or say"
-                " --sandbox unsafe-local to run the model's code with your own rights",
+                f"the code sandbox {name!r} cannot hold here: {hello.refusal}; {ways_out()}",
                 code="sandbox_unavailable",
             )
         report = SandboxReport(name=name, layers=hello.layers, missing=hello.missing, isolated=sealed)
-        yield ZygoteSandbox(running, report, limits, keep_state=keep_state)
+        begin = partial(ForkedInterpreter.start, running)
+        yield InterpreterSandbox(begin, report, limits, keep_state=keep_state)

@@ -1,15 +1,12 @@
-"""Our end of one forked interpreter. What it says may be written by the code it runs: data of bounded size, no more."""
+"""One interpreter as a session sees it. What it says may be written by the code it runs: data of bounded size, no more.
 
-import asyncio
-import contextlib
-import socket
-from typing import Annotated, Literal
+A session outlives its interpreters; how an interpreter is made, and what holds it, is each backend's own affair.
+"""
 
-from pydantic import Field, ValidationError
+from typing import Annotated, Literal, Protocol
 
-from agentlearn.errors import ToolError
-from agentlearn.sandbox.inside.frames import HEADER_BYTES, MAX_FRAME_BYTES, pack
-from agentlearn.sandbox.zygote import Exit, Zygote
+from pydantic import Field
+
 from agentlearn.value import Value
 
 
@@ -23,11 +20,20 @@ class Reply(Value):
     error: Annotated[str, Field(max_length=4_000)]
 
 
-class Started(Value):
-    """First word of an interpreter: ready, or why it cannot be."""
+class Exit(Value):
+    """How an interpreter ended."""
 
-    ready: bool = False
-    failed: str = ""
+    kind: Literal["exit"] = "exit"
+    session: int = 0
+    status: int | None = None
+    """Exit status, negative for a signal; None when it never began or its sandbox ended."""
+    ordered: bool = False
+    """Whether we ordered its end."""
+    error: str = ""
+    """Why it never began, or how it ended where no status tells."""
+    stdout: str = ""
+    """What its unfinished call had printed."""
+    stdout_bytes: int = 0
 
 
 class Gone(Exception):
@@ -39,78 +45,19 @@ class Gone(Exception):
         """Whether it said what is no answer, rather than ended."""
 
 
-class Interpreter:
-    """One forked process that runs cells."""
-
-    def __init__(self, zygote: Zygote, session: int, connection: socket.socket) -> None:
-        self._zygote = zygote
-        self._session = session
-        self._connection = connection
-        self._calls = 0
-
-    @classmethod
-    async def start(cls, zygote: Zygote, seed: int) -> "Interpreter":
-        """A fresh interpreter. Raises ToolError."""
-        session, connection = await zygote.open(seed)
-        interpreter = cls(zygote, session, connection)
-        try:
-            started = Started.model_validate_json(await interpreter._receive())
-        except (Gone, ValidationError):
-            ended = await interpreter.kill()
-            started = Started(failed=ended.error or f"it ended at once (status {ended.status})")
-        except BaseException:
-            await interpreter.kill()
-            raise
-        if not started.ready:
-            await interpreter.kill()
-            why = started.failed
-            raise ToolError(f"a session of the code sandbox could not start: {why}", code="sandbox_session")
-        return interpreter
+class Interpreter(Protocol):
+    """Runs one cell after another, until it ends."""
 
     @property
     def ended(self) -> bool:
         """Whether it is known to have ended."""
-        return self._zygote.ended(self._session)
+        ...
 
     async def call(self, code: str, *, most_chars: int) -> Reply:
         """Run one cell and wait for its end; the printed text may have `most_chars`. Raises Gone, or ValueError for
-        code that is too long to send."""
-        self._calls += 1
-        frame = pack({"call": self._calls, "code": code})
-        try:
-            await asyncio.get_running_loop().sock_sendall(self._connection, frame)
-            reply = Reply.model_validate_json(await self._receive())
-        except OSError as error:
-            raise Gone(babbled=False) from error
-        except ValidationError as error:
-            raise Gone(babbled=True) from error
-        if reply.call != self._calls or len(reply.stdout) > most_chars:
-            raise Gone(babbled=True)
-        return reply
+        code that is too long to send. A call that is cancelled goes on until `kill`."""
+        ...
 
     async def kill(self, *, grace_s: float = 0.0) -> Exit:
-        """Kill it unless it ends by itself within `grace_s`; tells how it ended."""
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)  # wakes a call that is waiting; closing would not
-        try:
-            return await self._zygote.kill(self._session, grace_s=grace_s)
-        finally:
-            self._connection.close()
-
-    async def _receive(self) -> bytes:
-        size = int.from_bytes(await self._read(HEADER_BYTES), "big")
-        if size > MAX_FRAME_BYTES:
-            raise Gone(babbled=True)
-        return await self._read(size)
-
-    async def _read(self, size: int) -> bytes:
-        loop, parts = asyncio.get_running_loop(), bytearray()
-        while len(parts) < size:
-            try:
-                part = await loop.sock_recv(self._connection, size - len(parts))
-            except OSError as error:
-                raise Gone(babbled=False) from error
-            if not part:
-                raise Gone(babbled=False)
-            parts += part
-        return bytes(parts)
+        """Kill it unless it ends by itself within `grace_s`; tells how it ended. To be called once."""
+        ...

@@ -1,35 +1,43 @@
 """Which sandboxes there are, by name."""
 
+import pkgutil
 from contextlib import AbstractAsyncContextManager
+from typing import Protocol, cast
 
 from agentlearn.errors import ConfigError
 from agentlearn.sandbox.inside.config import Limits
 from agentlearn.sandbox.protocol import CodeSandbox
 
-_NAMES = ("zygote", "unsafe-local")
+_OPENERS = {
+    "zygote": "agentlearn.sandbox.backends:zygote",
+    "monty": "agentlearn.sandbox.monty:monty",
+    "unsafe-local": "agentlearn.sandbox.backends:unsafe_local",
+}
+"""Where each is opened; imported when it is."""
+
+
+class _Opener(Protocol):
+    def __call__(
+        self, limits: Limits | None = None, *, keep_state_on_timeout: bool = False
+    ) -> AbstractAsyncContextManager[CodeSandbox]: ...
 
 
 def sandbox_names() -> tuple[str, ...]:
     """Names that `open_sandbox` knows."""
-    return _NAMES
+    return tuple(_OPENERS)
 
 
 def open_sandbox(
     name: str, *, limits: Limits | None = None, keep_state_on_timeout: bool = False
 ) -> AbstractAsyncContextManager[CodeSandbox]:
     """The sandbox of that name, started on entering. Raises ConfigError for an unknown name, and on entering where the
-    sandbox cannot hold (code `sandbox_unavailable`).
+    sandbox cannot hold (code `sandbox_unavailable`) or is not installed (code `missing_extra`).
 
     limits: of each session; None takes the usual ones. keep_state_on_timeout: a session whose interpreter was lost
     gets its variables back, by repeating the calls that ran to their end.
     """
-    from agentlearn.sandbox import backends
-
-    match name:
-        case "zygote":
-            return backends.zygote(limits, keep_state_on_timeout=keep_state_on_timeout)
-        case "unsafe-local":
-            return backends.unsafe_local(limits, keep_state_on_timeout=keep_state_on_timeout)
-        case _:
-            known = ", ".join(repr(one) for one in _NAMES)
-            raise ConfigError(f"there is no sandbox {name!r} (known: {known})", code="unknown_sandbox")
+    if name not in _OPENERS:
+        known = ", ".join(repr(one) for one in _OPENERS)
+        raise ConfigError(f"there is no sandbox {name!r} (known: {known})", code="unknown_sandbox")
+    opener = cast("_Opener", pkgutil.resolve_name(_OPENERS[name]))
+    return opener(limits, keep_state_on_timeout=keep_state_on_timeout)

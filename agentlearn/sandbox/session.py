@@ -1,18 +1,21 @@
-"""Sessions of a zygote: one interpreter at a time, replaced when it is lost."""
+"""Sessions: one interpreter at a time, replaced when it is lost."""
 
 import asyncio
 import contextlib
 import os
 import signal
+import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
 from agentlearn.errors import ToolError
 from agentlearn.sandbox.inside.config import Limits
-from agentlearn.sandbox.interpreter import Gone, Interpreter
+from agentlearn.sandbox.interpreter import Exit, Gone, Interpreter
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport
-from agentlearn.sandbox.zygote import Exit, Zygote
+
+Begin = Callable[[int], Awaitable[Interpreter]]
+"""Makes a fresh interpreter whose draws follow from a seed. Raises ToolError."""
 
 CALLS_PER_PROCESSOR = 2
 """Calls that run at once; more wait their turn, so that a time limit measures the code and not its neighbours."""
@@ -34,7 +37,7 @@ class Done:
     result: CodeResult
 
 
-class ZygoteSession:
+class InterpreterSession:
     """A session that outlives its interpreter: after a call that ended the interpreter, a fresh one serves the next.
 
     The call that lost the variables says so in its own result. When the interpreter ended between two calls, the next
@@ -43,10 +46,8 @@ class ZygoteSession:
     otherwise than before, that call too says `state_lost`.
     """
 
-    def __init__(
-        self, zygote: Zygote, seed: int, limits: Limits, slots: asyncio.Semaphore, *, keep_state: bool
-    ) -> None:
-        self._zygote = zygote
+    def __init__(self, begin: Begin, seed: int, limits: Limits, slots: asyncio.Semaphore, *, keep_state: bool) -> None:
+        self._begin = begin
         self._seed = seed
         self._limits = limits
         self._keep_state = keep_state
@@ -61,7 +62,7 @@ class ZygoteSession:
         if self._over:
             raise ToolError("this session of the code sandbox has ended; open another", code="sandbox_session")
         if self._interpreter is None:
-            self._interpreter = await Interpreter.start(self._zygote, self._seed)
+            self._interpreter = await self._begin(self._seed)
         return self._interpreter
 
     async def end(self) -> None:
@@ -72,7 +73,7 @@ class ZygoteSession:
     async def _drop(self, *, grace_s: float = 0.0) -> Exit:
         """End the interpreter, if there is one and it does not end by itself within `grace_s`; tells how it ended."""
         interpreter, self._interpreter = self._interpreter, None
-        return Exit(session=0) if interpreter is None else await interpreter.kill(grace_s=grace_s)
+        return Exit() if interpreter is None else await interpreter.kill(grace_s=grace_s)
 
     async def run(self, code: str, *, timeout_s: float | None = None) -> CodeResult:
         """Run code; never raises for what the code does. timeout_s: wall time; None takes the sandbox's own limit.
@@ -144,16 +145,16 @@ class ZygoteSession:
         )
 
 
-class ZygoteSandbox:
-    """Sessions forked from one zygote."""
+class InterpreterSandbox:
+    """Sessions on interpreters of one kind."""
 
-    def __init__(self, zygote: Zygote, report: SandboxReport, limits: Limits, *, keep_state: bool = False) -> None:
-        self._zygote = zygote
+    def __init__(self, begin: Begin, report: SandboxReport, limits: Limits, *, keep_state: bool = False) -> None:
+        self._begin = begin
         self._report = report
         self._limits = limits
         self._keep_state = keep_state
         self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
-        self._slots = asyncio.Semaphore(CALLS_PER_PROCESSOR * len(os.sched_getaffinity(0)))
+        self._slots = asyncio.Semaphore(calls_at_once())
 
     @property
     def report(self) -> SandboxReport:
@@ -161,15 +162,22 @@ class ZygoteSandbox:
         return self._report
 
     @contextlib.asynccontextmanager
-    async def open(self, seed: int) -> AsyncGenerator[ZygoteSession]:
-        """A fresh session whose `random`, numpy and sympy generators are seeded; killed on exit. Raises ToolError."""
-        session = ZygoteSession(self._zygote, seed, self._limits, self._slots, keep_state=self._keep_state)
+    async def open(self, seed: int) -> AsyncGenerator[InterpreterSession]:
+        """A fresh session whose random generators are seeded; killed on exit. Raises ToolError."""
+        session = InterpreterSession(self._begin, seed, self._limits, self._slots, keep_state=self._keep_state)
         async with self._starts:
             await session.start()
         try:
             yield session
         finally:
             await session.end()
+
+
+def calls_at_once() -> int:
+    """Calls that a sandbox runs at the same time on this machine."""
+    if sys.platform == "linux":
+        return CALLS_PER_PROCESSOR * len(os.sched_getaffinity(0))
+    return CALLS_PER_PROCESSOR * (os.cpu_count() or 1)
 
 
 def _state_lost(why: str) -> CodeResult:
@@ -181,7 +189,7 @@ def _death(ended: Exit, gone: Gone) -> tuple[CodeStatus, str]:
     if gone.babbled or ended.ordered:
         return "killed", "the interpreter was killed because it did not answer as it must"
     if ended.status is None:
-        return "killed", "the code sandbox ended"
+        return "killed", ended.error or "the code sandbox ended"
     if ended.status >= 0:
         return "killed", f"the interpreter exited with status {ended.status}"
     if ended.status == -signal.SIGXCPU:

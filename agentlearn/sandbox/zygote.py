@@ -22,6 +22,8 @@ from pydantic import Field, TypeAdapter
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.sandbox.inside.config import Config, Limits
 from agentlearn.sandbox.inside.scratch import remove_tree
+from agentlearn.sandbox.interpreter import Exit
+from agentlearn.sandbox.refusal import ways_out
 from agentlearn.value import Value
 
 _T = TypeVar("_T")
@@ -57,22 +59,6 @@ class Failed(Value):
     reason: str
 
 
-class Exit(Value):
-    """How a session ended."""
-
-    kind: Literal["exit"] = "exit"
-    session: int
-    status: int | None = None
-    """Exit status, negative for a signal; None when the session never began or the zygote itself ended."""
-    ordered: bool = False
-    """Whether we ordered its end."""
-    error: str = ""
-    """Why it never began."""
-    stdout: str = ""
-    """What its unfinished call had printed."""
-    stdout_bytes: int = 0
-
-
 _MESSAGE: TypeAdapter[Hello | Ready | Failed | Exit] = TypeAdapter(
     Annotated[Hello | Ready | Failed | Exit, Field(discriminator="kind")]
 )
@@ -97,7 +83,10 @@ class Zygote:
     async def running(cls, *, sealed: bool, limits: Limits) -> AsyncGenerator[Self]:
         """A zygote, warming up; on leaving, it and all its sessions and files are gone."""
         if sys.platform != "linux":
-            raise ConfigError(f"the code sandbox needs Linux; this is {sys.platform!r}", code="sandbox_unavailable")
+            raise ConfigError(
+                f"the code sandbox 'zygote' needs Linux; this is {sys.platform!r}; {ways_out()}",
+                code="sandbox_unavailable",
+            )
         scratch = tempfile.mkdtemp(prefix="agentlearn-")
         try:
             zygote = await cls._spawn(Config(os.getpid(), scratch, _search_paths(), WARMED, sealed, limits))

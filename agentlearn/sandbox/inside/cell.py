@@ -56,6 +56,11 @@ def _explain(error: BaseException) -> str:
         lines = _without_paths("".join(told.format())).splitlines()
     except Exception as broken:  # noqa: BLE001  the exception is the cell's own and may misbehave when looked at
         lines = [f"{type(error).__name__} (and {type(broken).__name__} while it was being described)"]
+    return shortened(lines)
+
+
+def shortened(lines: list[str]) -> str:
+    """An error in bounded room: the first and the last lines of a long traceback, the end of a long text."""
     if len(lines) > FIRST_LINES + LAST_LINES:
         lines = [*lines[:FIRST_LINES], "  …", *lines[-LAST_LINES:]]
     return "\n".join(lines)[-ERROR_CHARS:].encode("utf-8", "backslashreplace").decode()

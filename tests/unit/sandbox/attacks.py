@@ -46,6 +46,13 @@ FILES = [
     Attack("leave scratch by ..", "os.listdir('..')", DENIED),
     Attack("read the zygote's environment", "open(f'/proc/{os.getppid()}/environ').read()", DENIED),
     Attack("read its own environment", "open('/proc/self/environ').read()", DENIED),
+    Attack("walk the processes", "os.listdir('/proc')", DENIED),
+    Attack("read its own memory map", "open('/proc/self/maps').read()", DENIED),
+    Attack("read the zygote's command line", "open(f'/proc/{os.getppid()}/cmdline').read()", DENIED),
+    Attack("open the zygote's descriptors", "os.listdir(f'/proc/{os.getppid()}/fd')", DENIED),
+    Attack("change the kernel's settings", "open('/proc/sys/kernel/core_pattern', 'w')", DENIED),
+    Attack("leave by its own root link", "os.listdir('/proc/self/root/')", DENIED),
+    Attack("leave by its own directory link", "os.listdir('/proc/self/cwd/..')", DENIED),
     Attack("write its own memory", "open('/proc/self/mem', 'wb')", DENIED),
     Attack(
         "reopen a path handle", "os.open(f'/proc/self/fd/{os.open(\"/etc/passwd\", os.O_PATH)}', os.O_RDONLY)", DENIED
@@ -59,6 +66,13 @@ FILES = [
     ),
     Attack("link a file in", "os.link('/etc/passwd', 'a')", NOT_PERMITTED),
     Attack("make a symbolic link", "os.symlink('/etc/passwd', 'a')", NOT_PERMITTED),
+    Attack("link out of scratch, relatively", "os.symlink('../..', 'a')", NOT_PERMITTED),
+    Attack(
+        "link a file to itself in another place", "open('a', 'w').close(); os.link('a', '/tmp/breach')", NOT_PERMITTED
+    ),
+    Attack(
+        "swap two files", "open('a', 'w').close(); os.replace('/etc/hostname', 'a')", f"{DENIED}|OSError: .Errno 18.*"
+    ),
     Attack("make a pipe", "os.mkfifo('a')", NOT_PERMITTED),
     Attack("make a device", "os.mknod('a', 0o20666, os.makedev(1, 3))", NOT_PERMITTED),
     Attack("change a mode", "os.chmod('/etc/passwd', 0o777)", NOT_PERMITTED),
@@ -77,6 +91,21 @@ FILES = [
 PROCESSES = [
     Attack("fork", "os.fork()", NOT_PERMITTED),
     Attack("start a thread", "threading.Thread(target=print).start()", "RuntimeError: can't start new thread"),
+    Attack(
+        "flood with threads",
+        "for n in range(999): threading.Thread(target=lambda: 1).start()",
+        "RuntimeError: can't start new thread",
+    ),
+    Attack("fork by the C library", "if libc.fork() < 0: raise PermissionError('no fork')", "PermissionError: no fork"),
+    Attack(
+        "run a shell by the C library",
+        "if libc.system(b'true') != 0: raise PermissionError('no shell')",
+        "Perm.*no shell",
+    ),
+    Attack("run a program in memory", "call(EXECVEAT, 3, b'', None, None, 0x1000)", NOT_PERMITTED),
+    Attack("set the clock", "import time; time.clock_settime(time.CLOCK_REALTIME, 0)", NOT_PERMITTED),
+    Attack("map the zygote's memory", "mmap.mmap(os.open(f'/proc/{os.getppid()}/mem', os.O_RDONLY), 4096)", DENIED),
+    Attack("map a library to change it", "mmap.mmap(os.open(os.__file__, os.O_RDWR), 4096)", DENIED),
     Attack("run a program", "os.execv('/bin/true', ['true'])", NOT_PERMITTED),
     Attack("run a child", "subprocess.run(['/bin/true'])", NOT_PERMITTED),
     Attack("spawn", "os.posix_spawn('/bin/true', ['true'], {})", NOT_PERMITTED),
@@ -114,7 +143,10 @@ NETWORK = [
 ]
 # x86-64 numbers of what no code of a session needs
 KERNEL = {
-    "accept": 43, "acct": 163, "add_key": 248, "bpf": 321, "chroot": 161, "clone": 56, "clone3": 435,
+    "accept": 43, "acct": 163, "add_key": 248, "adjtimex": 159, "clock_adjtime": 305, "clock_settime": 227,
+    "delete_module": 176, "fsconfig": 431, "fsmount": 432, "io_uring_enter": 426, "landlock_restrict_self": 446,
+    "modify_ldt": 154, "mount_setattr": 442, "process_mrelease": 448, "ptrace": 101, "sched_setattr": 314,
+    "sched_setscheduler": 144, "swapoff": 168, "vhangup": 153, "bpf": 321, "chroot": 161, "clone": 56, "clone3": 435,
     "execveat": 322, "fanotify_init": 300, "finit_module": 313, "fsopen": 430, "init_module": 175, "inotify_init": 253,
     "io_setup": 206, "io_uring_setup": 425, "ioperm": 173, "iopl": 172, "kcmp": 312, "kexec_load": 246,
     "keyctl": 250, "landlock_create_ruleset": 444, "mbind": 237, "memfd_secret": 447, "migrate_pages": 256,
@@ -146,8 +178,8 @@ async def attack_all() -> dict[str, str]:
     """Let all attacks loose, in one session; those that got through, with how they ended."""
     import pydantic
 
-    known = {"x86_64": (101, 46), "aarch64": (117, 211)}.get(platform.machine(), (-1, -1))
-    names = f"PYDANTIC, HOME = {pydantic.__file__!r}, {str(Path.home())!r}\nTRACE, SENDMSG = {known}\n"
+    known = {"x86_64": (101, 46, 322), "aarch64": (117, 211, 281)}.get(platform.machine(), (-1, -1, -1))
+    names = f"PYDANTIC, HOME = {pydantic.__file__!r}, {str(Path.home())!r}\nTRACE, SENDMSG, EXECVEAT = {known}\n"
     breaches: dict[str, str] = {}
     async with open_sandbox("zygote") as sandbox, sandbox.open(1) as session:
         assert (await session.run(PRELUDE + names)).status == "ok"

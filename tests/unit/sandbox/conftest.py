@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from agentlearn.sandbox import CodeResult, CodeSandbox, open_sandbox
+from agentlearn.sandbox import CodeResult, CodeSandbox, open_sandbox, sandbox_names
+from agentlearn.sandbox.refusal import monty_installed
 
 
 @dataclass(frozen=True)
@@ -40,5 +41,18 @@ def started(name: str) -> Iterator[Box]:
 
 @pytest.fixture(scope="module", params=["unsafe-local", "zygote"])
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:
-    """Each sandbox in turn."""
+    """Each sandbox of forked processes in turn."""
     yield from started(request.param)
+
+
+@pytest.fixture(scope="module", params=sandbox_names())
+def any_box(request: pytest.FixtureRequest) -> Iterator[Box]:
+    """Each sandbox in turn."""
+    needs(request.param)
+    yield from started(request.param)
+
+
+def needs(name: str) -> None:
+    """Skip where a sandbox is not installed."""
+    if name == "monty" and not monty_installed():
+        pytest.skip("pydantic-monty is not installed")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agentlearn.sandbox.refusal import monty_installed
 from tests.unit.sandbox.attacks import all_attacks, attack_all
 from tests.unit.sandbox.conftest import Box, started
 
@@ -105,6 +106,79 @@ def test_a_session_can_neither_find_nor_read_another(zygote: Box) -> None:
     zygote.runner.run(scenario())
 
 
+def test_nothing_is_inherited_but_the_socket_and_the_output(zygote: Box) -> None:
+    cell = """
+import os
+def is_open(fd):
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+[fd for fd in range(1 << 16) if is_open(fd)]
+"""
+    assert zygote.last(cell).stdout in ("[0, 1, 2, 3]\n", "[1, 2, 3]\n")
+
+
+def test_what_one_session_spoils_is_spoilt_for_nobody_else(zygote: Box) -> None:
+    """Hooks on imports, changed builtins and modules: they stay in the session, and our side hears only data."""
+    spoil = """
+import builtins, json, sys, types
+class Hook:
+    def find_spec(self, name, path=None, target=None):
+        raise SystemError('hooked ' + name)
+sys.meta_path.insert(0, Hook())
+sys.path.insert(0, '/breach')
+builtins.len = lambda _: 0
+json.loads = json.dumps = lambda *a, **k: '[]'
+sys.modules['math'] = types.ModuleType('math')
+for frame in iter([sys._getframe()]):
+    while frame.f_back:
+        frame = frame.f_back
+        frame.f_globals.clear()
+"""
+
+    async def scenario() -> None:
+        async with zygote.sandbox.open(1) as victim:
+            async with zygote.sandbox.open(1) as attacker:
+                await attacker.run(spoil)
+                assert (await attacker.run("1 + 1")).status in ("ok", "error", "killed", "state_lost")
+            check = "import math, json, statistics, fractions\n(len('abc'), math.sqrt(4), json.loads('[1]'))"
+            assert (await victim.run(check)).stdout == "(3, 2.0, [1])\n"
+            async with zygote.sandbox.open(1) as later:
+                assert (await later.run(check)).stdout == "(3, 2.0, [1])\n"
+
+    zygote.runner.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import pickle; body = pickle.dumps(print)",
+        "class E:\n    def __reduce__(self): return print, ('BREACH',)\nimport pickle; body = pickle.dumps(E())",
+        'body = b\'{"call": 1, "status": "ok", "stdout": "", "stdout_bytes": -1, "error": ""}\'',
+        'body = b\'{"call": 1, "status": "correct", "stdout": "", "stdout_bytes": 0, "error": ""}\'',
+        'body = b\'{"call": 1, "status": "ok", "stdout_bytes": 0, "error": "", "stdout": "%s"}\' % (b"a" * 99_999)',
+        "body = b'[' * 500_000",
+        "body = b'{\"call\": ' + b'9' * 500_000 + b'}'",
+    ],
+)
+def test_a_reply_that_is_no_reply_is_not_believed(zygote: Box, body: str, capfd: pytest.CaptureFixture[str]) -> None:
+    send = "import os\nframe = len(body).to_bytes(4, 'big') + body\nwhile frame: frame = frame[os.write(3, frame):]"
+    first, second = zygote.run(f"{body}\n{send}", "1 + 1")
+    assert first.status == "killed"
+    assert second.stdout == "2\n"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_flood_of_replies_fills_no_memory_of_ours(zygote: Box) -> None:
+    """What a session sends without being asked waits in the socket, and the first frame is all that is read."""
+    flood = "import os\nframe = (1 << 19).to_bytes(4, 'big') + b'a' * (1 << 19)\nwhile True: os.write(3, frame)"
+    first, second = zygote.run(flood, "1 + 1")
+    assert first.status == "killed"
+    assert second.stdout == "2\n"
+
+
 def test_the_walls_leave_room_for_mathematics_and_its_files(zygote: Box) -> None:
     cell = """
 import json, tempfile, shutil, os, contextlib, hashlib, pickle, csv, decimal
@@ -142,7 +216,12 @@ def _without(sandbox: str, errno: int, *numbers: int) -> dict[str, object]:
     return json.loads(ran.stdout)
 
 
-WAYS_OUT = "; run where it can, or say --sandbox unsafe-local to run the model's code with your own rights"
+def ways_out() -> str:
+    first = "" if monty_installed() else " (first: pip install 'agentlearn-lib[monty]')"
+    return (
+        f"; say --sandbox monty for an isolated interpreter that needs nothing of the kernel{first},"
+        " or --sandbox unsafe-local to run the model's code with your own rights"
+    )
 
 
 @x86_64_only
@@ -161,7 +240,7 @@ def test_where_a_wall_cannot_stand_the_sandbox_refuses(number: int, feature: str
     assert _without("zygote", 38, number) == {
         "type": "ConfigError",
         "code": "sandbox_unavailable",
-        "message": f"the code sandbox 'zygote' cannot hold here: {feature}{WAYS_OUT}",
+        "message": f"the code sandbox 'zygote' cannot hold here: {feature}{ways_out()}",
     }
 
 

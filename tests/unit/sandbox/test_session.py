@@ -1,24 +1,10 @@
-"""What every sandbox promises about running code: values, output, errors, limits, seeds. One suite, every backend."""
+"""What the sandboxes of forked processes promise beyond the contract: all of Python, its files, its deaths."""
 
 import asyncio
-import time
 
 import pytest
 
 from tests.unit.sandbox.conftest import Box
-
-
-def test_the_value_of_a_final_expression_is_shown_as_a_notebook_does(box: Box) -> None:
-    assert box.last("1 + 1").stdout == "2\n"
-    assert box.last("x = 1\n'a'").stdout == "'a'\n"
-    assert box.last("print('a')\n5").stdout == "a\n5\n"
-    assert box.last("None").stdout == ""
-    assert box.last("x = 1").stdout == ""
-    assert box.last("").status == "ok"
-
-
-def test_variables_functions_and_imports_live_from_call_to_call(box: Box) -> None:
-    assert box.last("import math\nx = 5\ndef f(): return math.factorial(x)", "x = 4", "f()").stdout == "24\n"
 
 
 def test_sessions_do_not_see_each_other(box: Box) -> None:
@@ -87,16 +73,6 @@ def test_closing_or_replacing_stdout_does_not_silence_later_calls(box: Box) -> N
     assert box.last("import os\nos.close(1); os.close(2)", "7").status in ("ok", "killed", "error")
 
 
-def test_long_output_keeps_head_and_tail_and_says_how_much_there_was(box: Box) -> None:
-    for size in (20_000, 3_000_000):
-        result = box.last(f"print('a' * 10 + '-' * {size} + 'z' * 10)")
-        assert result.stdout.startswith("a" * 10 + "-")
-        assert result.stdout.endswith("-" + "z" * 10 + "\n")
-        assert f"cut: {size + 21} bytes were printed in all" in result.stdout
-        assert 8_000 <= len(result.stdout) <= 8_100
-        assert result.stdout_bytes == size + 21
-
-
 def test_text_outside_ascii_survives_and_broken_text_is_replaced(box: Box) -> None:
     assert box.last("print('π≈𝟛')").stdout == "π≈𝟛\n"
     assert box.last("print('\\udc80')").stdout == "\\udc80\n"
@@ -136,17 +112,15 @@ def test_what_code_raises_ends_the_call_and_not_the_session(box: Box, cell: str,
 
 
 def test_a_timeout_tells_what_was_printed_and_that_the_variables_are_lost(box: Box) -> None:
-    begun = time.monotonic()
     first, second, third = box.run("x = 1", "print('so far')\nwhile True: pass", "x", timeout_s=0.3)
     assert first.status == "ok"
     assert (second.status, second.stdout) == ("timeout", "so far\n")
     assert second.error == (
         "timed out after 0.3 s; the variables are lost and the next call starts in a fresh interpreter"
     )
-    assert 0.3 <= second.seconds < 3
+    assert second.seconds >= 0.3
     assert third.status == "error"
     assert "NameError" in third.error
-    assert time.monotonic() - begun < 5
 
 
 def test_code_that_no_signal_handler_interrupts_is_stopped_all_the_same(box: Box) -> None:
@@ -222,45 +196,3 @@ def test_a_forged_reply_is_only_text(box: Box) -> None:
     first, second = box.run(f"import os\nb = {forged.encode()!r}\nos.write(3, len(b).to_bytes(4, 'big') + b)", "1")
     assert first.stdout == "forged"
     assert second.status == "killed"
-
-
-def test_code_that_is_too_long_is_refused_in_words(box: Box) -> None:
-    first, second = box.run("#" * (1 << 20), "1")
-    assert first.status == "error"
-    assert first.error.startswith("the code is too long to run")
-    assert second.stdout == "1\n"
-
-
-def test_cancelling_a_call_kills_its_code(box: Box) -> None:
-    async def scenario() -> None:
-        async with box.sandbox.open(1) as session:
-            assert (await session.run("x = 1")).status == "ok"
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.2):
-                    await session.run("while True: pass")
-            assert "NameError" in (await session.run("x")).error
-
-    box.runner.run(scenario())
-
-
-def test_calls_on_one_session_take_turns(box: Box) -> None:
-    async def scenario() -> None:
-        async with box.sandbox.open(1) as session, asyncio.TaskGroup() as group:
-            calls = [group.create_task(session.run(f"print({n})")) for n in range(20)]
-        assert [call.result().stdout for call in calls] == [f"{n}\n" for n in range(20)]
-
-    box.runner.run(scenario())
-
-
-def test_a_hundred_sessions_at_once(box: Box) -> None:
-    async def one(n: int) -> str:
-        async with box.sandbox.open(n) as session:
-            await session.run(f"n = {n}")
-            return (await session.run("n")).stdout
-
-    async def scenario() -> list[str]:
-        async with asyncio.TaskGroup() as group:
-            answers = [group.create_task(one(n)) for n in range(100)]
-        return [answer.result() for answer in answers]
-
-    assert box.runner.run(scenario()) == [f"{n}\n" for n in range(100)]

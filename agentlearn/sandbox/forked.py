@@ -1,0 +1,97 @@
+"""Our end of one forked interpreter."""
+
+import asyncio
+import contextlib
+import socket
+
+from pydantic import ValidationError
+
+from agentlearn.errors import ToolError
+from agentlearn.sandbox.inside.frames import HEADER_BYTES, MAX_FRAME_BYTES, pack
+from agentlearn.sandbox.interpreter import Exit, Gone, Reply
+from agentlearn.sandbox.zygote import Zygote
+from agentlearn.value import Value
+
+
+class Started(Value):
+    """First word of an interpreter: ready, or why it cannot be."""
+
+    ready: bool = False
+    failed: str = ""
+
+
+class ForkedInterpreter:
+    """One forked process that runs cells."""
+
+    def __init__(self, zygote: Zygote, session: int, connection: socket.socket) -> None:
+        self._zygote = zygote
+        self._session = session
+        self._connection = connection
+        self._calls = 0
+
+    @classmethod
+    async def start(cls, zygote: Zygote, seed: int) -> "ForkedInterpreter":
+        """A fresh interpreter. Raises ToolError."""
+        session, connection = await zygote.open(seed)
+        interpreter = cls(zygote, session, connection)
+        try:
+            started = Started.model_validate_json(await interpreter._receive())
+        except (Gone, ValidationError):
+            ended = await interpreter.kill()
+            started = Started(failed=ended.error or f"it ended at once (status {ended.status})")
+        except BaseException:
+            await interpreter.kill()
+            raise
+        if not started.ready:
+            await interpreter.kill()
+            why = started.failed
+            raise ToolError(f"a session of the code sandbox could not start: {why}", code="sandbox_session")
+        return interpreter
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is known to have ended."""
+        return self._zygote.ended(self._session)
+
+    async def call(self, code: str, *, most_chars: int) -> Reply:
+        """Run one cell and wait for its end; the printed text may have `most_chars`. Raises Gone, or ValueError for
+        code that is too long to send."""
+        self._calls += 1
+        frame = pack({"call": self._calls, "code": code})
+        try:
+            await asyncio.get_running_loop().sock_sendall(self._connection, frame)
+            reply = Reply.model_validate_json(await self._receive())
+        except OSError as error:
+            raise Gone(babbled=False) from error
+        except ValidationError as error:
+            raise Gone(babbled=True) from error
+        if reply.call != self._calls or len(reply.stdout) > most_chars:
+            raise Gone(babbled=True)
+        return reply
+
+    async def kill(self, *, grace_s: float = 0.0) -> Exit:
+        """Kill it unless it ends by itself within `grace_s`; tells how it ended."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)  # wakes a call that is waiting; closing would not
+        try:
+            return await self._zygote.kill(self._session, grace_s=grace_s)
+        finally:
+            self._connection.close()
+
+    async def _receive(self) -> bytes:
+        size = int.from_bytes(await self._read(HEADER_BYTES), "big")
+        if size > MAX_FRAME_BYTES:
+            raise Gone(babbled=True)
+        return await self._read(size)
+
+    async def _read(self, size: int) -> bytes:
+        loop, parts = asyncio.get_running_loop(), bytearray()
+        while len(parts) < size:
+            try:
+                part = await loop.sock_recv(self._connection, size - len(parts))
+            except OSError as error:
+                raise Gone(babbled=False) from error
+            if not part:
+                raise Gone(babbled=False)
+            parts += part
+        return bytes(parts)

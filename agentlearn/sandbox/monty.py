@@ -1,0 +1,256 @@
+"""The sandbox `monty`: pydantic-monty, a Python interpreter in Rust that has no files, programs or network to offer.
+
+It asks nothing of the kernel, and knows only a part of Python: no sympy, numpy or fractions, no `yield`, no subclasses.
+Each session has a worker process of its own. Our calls to it block, so each runs in a thread; killing the worker ends
+both. The worker is told the sandbox's time limit too: that ends it where we were killed before we could.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from weakref import WeakSet
+
+from agentlearn.errors import ConfigError, MissingExtra, ToolError
+from agentlearn.sandbox.final import final_statement
+from agentlearn.sandbox.inside.cell import CellStatus, shortened
+from agentlearn.sandbox.inside.config import Limits
+from agentlearn.sandbox.inside.output import cut
+from agentlearn.sandbox.interpreter import Exit, Gone, Reply
+from agentlearn.sandbox.protocol import CodeSandbox, SandboxReport
+from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
+from agentlearn.sandbox.session import STARTS_AT_ONCE, InterpreterSandbox, calls_at_once
+
+if TYPE_CHECKING:
+    from pydantic_monty import Monty, MontyError, MontySession
+
+_T = TypeVar("_T")
+
+LAYERS = ("process", "interpreter", "limits")
+MISSING = ("rlimits", "landlock", "seccomp", "namespaces")
+MAX_CODE_BYTES = 1 << 17
+MAX_WORKERS = 1_000
+SPARE_S = 1.0
+"""How much later than ours the worker's own time limit falls."""
+CANNOT = "this interpreter has only a part of Python: no sympy, numpy, fractions or heapq, no `yield`, no subclasses"
+_OVER_TIME = "feed time limit exceeded"
+_SHOW = "_show_final_value_"
+_SHOW_CODE = f"def {_SHOW}(value):\n    if value is not None:\n        print(repr(value))"
+
+
+@contextlib.asynccontextmanager
+async def monty(limits: Limits | None = None, *, keep_state_on_timeout: bool = False) -> AsyncGenerator[CodeSandbox]:
+    """Sessions on pydantic-monty, behind that interpreter's own walls and none of the kernel's.
+
+    Of the limits it takes time, memory and output; there are no files to limit, and no call may take longer than
+    `timeout_s`, whatever its caller says. Raises MissingExtra, or ConfigError with the code `sandbox_unavailable`.
+    """
+    if not monty_installed():
+        raise MissingExtra(f"the code sandbox 'monty' needs pydantic-monty: {INSTALL_MONTY}")
+    from pydantic_monty import Monty, MontyError
+
+    limits = limits or Limits()
+    report = SandboxReport(name="monty", layers=LAYERS, missing=MISSING, isolated=True)
+    pool = Monty(max_processes=MAX_WORKERS, max_checkouts_per_worker=1, feed_duration_limit_grace=SPARE_S)
+    with ThreadPoolExecutor(calls_at_once() + 2 * STARTS_AT_ONCE, "agentlearn-monty") as threads:
+        in_thread = partial(asyncio.get_running_loop().run_in_executor, threads)
+        try:
+            await in_thread(pool.__enter__)
+        except (RuntimeError, MontyError, OSError) as error:
+            raise ConfigError(
+                f"the code sandbox 'monty' cannot start here: {error}; reinstall it: {INSTALL_MONTY}",
+                code="sandbox_unavailable",
+            ) from error
+        workers = Workers(pool, threads, limits)
+        try:
+            yield InterpreterSandbox(workers.begin, report, limits, keep_state=keep_state_on_timeout)
+        finally:
+            await workers.kill()  # closing the pool would leave those running that are in the middle of a call
+            await in_thread(pool.__exit__, None, None, None)
+
+
+class Workers:
+    """The interpreters of one pool."""
+
+    def __init__(self, pool: "Monty", threads: Executor, limits: Limits) -> None:
+        self._pool = pool
+        self._threads = threads
+        self._limits = limits
+        self._live: WeakSet[MontyInterpreter] = WeakSet()
+
+    async def begin(self, seed: int) -> "MontyInterpreter":
+        """A fresh interpreter. Raises ToolError."""
+        from pydantic_monty import MontyError
+
+        limits = self._limits
+        session = self._pool.checkout(
+            limits={"max_feed_duration_secs": limits.timeout_s + SPARE_S, "max_memory": limits.memory_bytes},
+            os_policy={"random_start": {"seed": seed}, "sleep": "zero"},
+        )
+        interpreter = MontyInterpreter(session, self._threads, limits)
+        self._live.add(interpreter)
+        try:
+            await interpreter.start()
+        except (RuntimeError, MontyError, OSError) as error:
+            await interpreter.kill()
+            raise ToolError(
+                f"a session of the code sandbox could not start: {error}", code="sandbox_session"
+            ) from error
+        except BaseException:
+            await interpreter.kill()
+            raise
+        return interpreter
+
+    async def kill(self) -> None:
+        """Kill all there are, and wait until they are gone."""
+        for interpreter in list(self._live):
+            await interpreter.kill()
+
+
+class MontyInterpreter:
+    """One worker process of pydantic-monty."""
+
+    def __init__(self, session: "MontySession", threads: Executor, limits: Limits) -> None:
+        self._session = session
+        self._threads = threads
+        self._limits = limits
+        self._worker: int | None = None
+        self._running: asyncio.Future[Any] | None = None
+        self._printed = Printed(4 * limits.output_chars)
+        self._calls = 0
+        self._exit = Exit()
+        self._ended = False
+
+    async def start(self) -> None:
+        """Take a worker for it."""
+        await self._in_thread(self._enter)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is known to have ended."""
+        return self._ended
+
+    async def call(self, code: str, *, most_chars: int) -> Reply:
+        """Run one cell and wait for its end. Raises Gone, or ValueError for code that is too long."""
+        size = len(code.encode("utf-8", "surrogatepass"))
+        if size > MAX_CODE_BYTES:
+            raise ValueError(f"{size} bytes, where {MAX_CODE_BYTES} may be sent")
+        self._calls += 1
+        self._printed = Printed(4 * self._limits.output_chars)
+        status, error = await self._in_thread(partial(self._run, code))
+        return Reply(
+            call=self._calls,
+            status=status,
+            stdout=self._printed.text(self._limits.output_chars),
+            stdout_bytes=self._printed.total,
+            error=error,
+        )
+
+    async def kill(self, *, grace_s: float = 0.0) -> Exit:
+        """Kill it, whatever it is doing; tells how it ended. `grace_s` is not needed: a worker that ended said so."""
+        self._ended = True
+        if self._running is not None and not self._running.done():
+            if self._worker is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._worker, signal.SIGKILL)
+            await asyncio.wait((self._running,))
+        if self._worker is not None:
+            self._worker = None
+            await self._in_thread(partial(self._session.__exit__, None, None, None))
+        stdout, size = self._printed.text(self._limits.output_chars), self._printed.total
+        return self._exit.model_copy(update={"stdout": stdout, "stdout_bytes": size})
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        """What the work gives; when the caller is cancelled, the work goes on as `_running`."""
+        running = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        self._running = running
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody is waiting
+        return await asyncio.shield(running)
+
+    def _enter(self) -> None:
+        self._session.__enter__()
+        self._worker = self._session.worker_pid
+        self._session.feed_run(_SHOW_CODE)
+
+    def _run(self, code: str) -> tuple[CellStatus, str]:
+        """Run one cell, in a thread; the value of a final expression is printed inside, and no value comes out."""
+        from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
+
+        try:
+            self._feed(code)
+        except MontyCrashedError as error:
+            self._over("timeout" if error.timed_out else f"the interpreter died ({error})")
+            raise Gone(babbled=False) from error
+        except (MontyRuntimeError, MontySyntaxError) as error:
+            if str(error).startswith(f"TimeoutError: {_OVER_TIME}"):
+                self._over("timeout")
+                raise Gone(babbled=False) from error
+            return "oom" if isinstance(error.exception(), MemoryError) else "error", _explained(error)
+        except RuntimeError as error:
+            self._over(f"the interpreter ended ({error})")
+            raise Gone(babbled=False) from error
+        return "ok", ""
+
+    def _feed(self, code: str) -> None:
+        from pydantic_monty import MontySyntaxError
+
+        final = final_statement(code)
+        if final is not None:
+            try:
+                shown = f"{code[: final.start]}{_SHOW}(({code[final]}\n))"
+                self._session.feed_run(shown, print_callback=self._printed.take)
+            except MontySyntaxError:  # nothing ran: the last statement is no expression, or the code is broken
+                pass
+            else:
+                return
+        self._session.feed_run(f"{code}\nNone", print_callback=self._printed.take)
+
+    def _over(self, why: Literal["timeout"] | str) -> None:  # noqa: PYI051  the one word stands apart from sentences
+        if not self._ended:  # else it was we who ended it
+            self._ended = True
+            self._exit = Exit(status=-signal.SIGXCPU) if why == "timeout" else Exit(error=why)
+
+
+class Printed:
+    """Everything one call prints; `kept_bytes` of head and as many of tail survive."""
+
+    def __init__(self, kept_bytes: int) -> None:
+        self._kept_bytes = kept_bytes
+        self._head, self._tail = bytearray(), bytearray()
+        self.total = 0
+
+    def take(self, stream: str, text: str) -> None:
+        """Take printed text, of either stream."""
+        chunk = text.encode("utf-8", "backslashreplace")
+        self.total += len(chunk)
+        room = self._kept_bytes - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
+        if len(self._tail) > 2 * self._kept_bytes:
+            del self._tail[: -self._kept_bytes]
+
+    def text(self, limit_chars: int) -> str:
+        """The text, cut to the limit."""
+        return cut(bytes(self._head), bytes(self._tail[-self._kept_bytes :]), self.total, limit_chars)
+
+
+def _explained(error: "MontyError") -> str:
+    """The traceback as Python writes it, without our frames, its middle cut."""
+    from pydantic_monty import MontyRuntimeError, MontySyntaxError
+
+    lines: list[str] = []
+    frames = error.traceback() if isinstance(error, MontyRuntimeError | MontySyntaxError) else []
+    for frame in frames:
+        if frame.function_name != _SHOW:
+            where = f", in {frame.function_name}" if frame.function_name else ""
+            source = (frame.source_line or "").strip().removeprefix(f"{_SHOW}((")
+            lines += [f'  File "{frame.filename}", line {frame.line}{where}', *([f"    {source}"] if source else [])]
+    head = ["Traceback (most recent call last):"] if lines else []
+    kind = type(error.exception()).__name__
+    told = str(error)
+    last = [CANNOT] if isinstance(error.exception(), NotImplementedError | ModuleNotFoundError) else []
+    return shortened([*head, *lines, *(told if told.startswith(kind) else f"{kind}: {told}").splitlines(), *last])

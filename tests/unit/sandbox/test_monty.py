@@ -1,0 +1,128 @@
+"""The sandbox `monty`: what it keeps from the code, what it cannot do, and how its absence is told."""
+
+import asyncio
+import importlib.util
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.errors import ConfigError, MissingExtra
+from agentlearn.sandbox import open_sandbox
+from agentlearn.sandbox.final import final_statement
+from agentlearn.sandbox.monty import CANNOT
+from agentlearn.sandbox.refusal import ways_out
+from tests.unit.sandbox.conftest import Box, needs, started
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Box]:
+    needs("monty")
+    yield from started("monty")
+
+
+async def _open(name: str) -> None:
+    async with open_sandbox(name):
+        pass
+
+
+def test_without_the_extra_it_is_refused_with_the_line_that_installs_it() -> None:
+    with mock.patch.object(importlib.util, "find_spec", return_value=None), pytest.raises(MissingExtra) as caught:
+        asyncio.run(_open("monty"))
+    assert str(caught.value) == "the code sandbox 'monty' needs pydantic-monty: pip install 'agentlearn-lib[monty]'"
+    assert caught.value.code == "missing_extra"
+
+
+def test_ways_out_name_the_install_line_only_where_it_is_needed() -> None:
+    with mock.patch.object(importlib.util, "find_spec", return_value=None):
+        assert "(first: pip install 'agentlearn-lib[monty]')" in ways_out()
+    with mock.patch.object(importlib.util, "find_spec", return_value=object()):
+        assert "pip" not in ways_out()
+        assert "--sandbox monty" in ways_out()
+        assert "--sandbox unsafe-local" in ways_out()
+
+
+def test_a_worker_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("monty")
+    monkeypatch.setenv("MONTY_BIN", "/nonexistent")
+    with pytest.raises(ConfigError) as caught:
+        asyncio.run(_open("monty"))
+    assert caught.value.code == "sandbox_unavailable"
+    assert caught.value.message.startswith("the code sandbox 'monty' cannot start here: ")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "open('/etc/passwd').read()",
+        "import os\nos.environ['PATH']",
+        "import os\nos.listdir('/')",
+        "import os\nos.system('true')",
+        "import socket",
+        "import subprocess",
+        "import ctypes",
+        "().__class__.__base__.__subclasses__()",
+        "__import__('os').getpid()",
+        "(lambda: 1).__globals__",
+        "open('breach', 'w').write('a')",
+        "from pathlib import Path\nPath('/etc/passwd').read_text()",
+    ],
+)
+def test_what_reaches_outside_is_not_to_be_had(box: Box, cell: str) -> None:
+    first, second = box.run(f"{cell}\nprint('BREACH')", "1 + 1")
+    assert first.status == "error"
+    assert "BREACH" not in first.stdout
+    assert second.stdout == "2\n"
+
+
+def test_what_it_cannot_do_is_told_to_the_model(box: Box) -> None:
+    for cell in ("import sympy", "import fractions", "def f():\n    yield 1", "class A(dict): pass"):
+        result = box.last(cell)
+        assert result.status == "error"
+        assert result.error.endswith(f"\n{CANNOT}")
+    assert not box.last("1 / 0").error.endswith(CANNOT)
+
+
+def test_a_value_that_would_fill_our_memory_stays_inside(box: Box) -> None:
+    result = box.last("[0] * 10**7")
+    assert (result.status, result.stdout_bytes) == ("ok", 3 * 10**7 + 1)
+    assert len(result.stdout) < 8_200
+
+
+def test_sleep_takes_no_time_and_a_long_wait_ends_at_the_limit(box: Box) -> None:
+    assert box.last("import time\ntime.sleep(10**6)\n'awake'").stdout == "'awake'\n"
+    assert box.last("import time\nwhile True: time.sleep(1)", timeout_s=1).status in ("timeout", "error")
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("1 + 1", "1 + 1"),
+        ("x = 1\nx # the end\n\n", "x"),
+        ("x = 1; x;", "x"),
+        ("f(';', [1, 2]); g(\n  {1: 2}\n)", "g(\n  {1: 2}\n)"),
+        ("if a: b; c", None),
+        ("def f():\n    return 1", None),
+        ("def f():\n    return 1\nf()", "f()"),
+        ("'''a\nb'''", "'''a\nb'''"),
+        ("π = 3\nπ", "π"),
+        ("x = 1\r\nx", "x"),
+        ("# only this", None),
+        ("", None),
+        ("foo(", None),
+        ("  x", None),
+    ],
+)
+def test_the_last_statement_at_the_margin_is_found(code: str, found: str | None) -> None:
+    where = final_statement(code)
+    assert (None if where is None else code[where]) == found
+
+
+@given(st.text(alphabet="ab=1:;()[]{}'\"\\#\n \t\r\f.,+π\0\ud800", max_size=40))
+def test_any_text_has_a_last_statement_or_none(code: str) -> None:
+    where = final_statement(code)
+    if where is not None:
+        assert 0 <= where.start <= where.stop <= len(code)
+        assert code[where].strip() != ""
