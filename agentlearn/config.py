@@ -25,6 +25,8 @@ Source = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(g
 """Where tasks come from: a file, `hf:NAME` or `gym:TASK`."""
 ONLINE = ("hf:", "gym:")
 """How a source begins that is no file."""
+TASK_FILES = (".jsonl", ".json", ".csv", ".parquet")
+"""How the name of a file of tasks ends."""
 
 
 def _several(given: object) -> object:
@@ -37,7 +39,7 @@ class LearnSettings(Value):
     domain: str
     """Name of an installed domain; with `reward`, a name for your own tasks."""
     reward: str | None = None
-    """How answers to your own tasks are judged: exact, number, choice, contains, judge, or module:function."""
+    """How answers to your own tasks are judged: exact, number, choice, contains, judge, gym, or module:function."""
     tools: Literal["none", "python"] = "none"
     """What the agent for your own tasks may use."""
     instructions: str | None = None

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from agentlearn.config import ONLINE, TASK_FILES
 from agentlearn.errors import ConfigError, UnknownDomain
 from agentlearn.sandbox.protocol import CodeSandbox
 from agentlearn.task import Split, Task
@@ -136,6 +137,11 @@ def installed_domains() -> tuple[str, ...]:
     return tuple(sorted({entry.name for entry in entry_points(group=GROUP)}))
 
 
+def is_source(name: str) -> bool:
+    """Whether a name says where tasks come from, a file or a collection online, and not what they are about."""
+    return name.startswith(ONLINE) or Path(name).suffix.lower() in TASK_FILES
+
+
 def load_domain(name: str) -> Domain:
     """The installed domain of that name. Raises UnknownDomain (naming the installed ones) or ConfigError."""
     for entry in entry_points(group=GROUP):
@@ -150,4 +156,10 @@ def load_domain(name: str) -> Domain:
                 )
             return domain
     found = ", ".join(repr(known) for known in installed_domains()) or "none"
+    if is_source(name):
+        raise UnknownDomain(
+            f"{name!r} is a source of tasks and no domain (found: {found}); learn from it with"
+            f" `agentlearn learn {name} --reward number`, and give the lessons to an agent of yours with Experiences",
+            code="source_for_domain",
+        )
     raise UnknownDomain(f"domain {name!r} is not installed (found: {found}); `agentlearn doctor` lists what is here")

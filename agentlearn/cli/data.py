@@ -1,7 +1,8 @@
 """`agentlearn data`."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -10,9 +11,10 @@ from cyclopts import Parameter
 from agentlearn.cli.output import console, print_json
 from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, DataReport, Judged, ReadsAnswers
 from agentlearn.data.check import check as check_source
-from agentlearn.domain import Domain, load_domain
-from agentlearn.errors import AgentlearnError, DataError, RolloutError
+from agentlearn.domain import Domain, Runs, UsesJudge, load_domain
+from agentlearn.errors import AgentlearnError, ConfigError, DataError, RolloutError
 from agentlearn.ids import LibraryVersion, RolloutId, RunId
+from agentlearn.own import OwnTasks, default_reward, name_for, own_tasks
 from agentlearn.task import Task
 from agentlearn.trajectory import Trajectory, Verdict
 from agentlearn.treatment import Treatment
@@ -25,7 +27,12 @@ def check(
     source: Annotated[str, Parameter(help="A file (.jsonl, .json, .csv, .parquet), hf:NAME or gym:TASK.")],
     /,
     *,
-    domain: Annotated[str, Parameter(help="The installed domain that judges the answers.")] = "math",
+    domain: Annotated[
+        str | None, Parameter(help="The installed domain that judges the answers. [default: math]")
+    ] = None,
+    reward: Annotated[
+        str | None, Parameter(help="Instead of a domain, what judges your own tasks, as in `learn --reward`.")
+    ] = None,
     test_share: Annotated[float, Parameter(help="Share to hold out.")] = 0.3,
     limit: Annotated[int | None, Parameter(help="Rows looked at; all without it.")] = None,
     json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
@@ -35,7 +42,7 @@ def check(
         raise DataError(f"a share of {test_share!r} cannot be held out; give one from 0 to below 1", code="bad_share")
     if limit is not None and limit < 1:
         raise DataError(f"a limit of {limit!r} rows leaves nothing to check; give at least 1", code="bad_limit")
-    report = check_source(source, judged_by(load_domain(domain), source), test_share=test_share, limit=limit)
+    report = asyncio.run(_checked(_judge_of(source, domain, reward), source, test_share, limit))
     if json:
         print_json({**report.model_dump(mode="json"), "sound": report.sound})
     else:
@@ -46,19 +53,44 @@ def check(
         raise AgentlearnError(f"{source}: {what}", code="unusable_rows")
 
 
-def judged_by(domain: Domain, source: str) -> Judged:
+def _judge_of(source: str, domain: str | None, reward: str | None) -> Domain:
+    """Who says what answers are worth: a domain, or a reward as `learn` would take it."""
+    if domain is not None and reward is not None:
+        raise ConfigError(
+            f"the domain {domain!r} and the reward {reward!r} cannot both judge; give one of --domain and --reward",
+            code="two_judges",
+        )
+    chosen = reward or (default_reward(source) if domain is None else None)
+    return load_domain(domain or "math") if chosen is None else own_tasks(name_for(source), chosen)
+
+
+async def _checked(domain: Domain, source: str, test_share: float, limit: int | None) -> DataReport:
+    """The report, made in a thread that asks the domain back here, where what it shares is running."""
+    loop = asyncio.get_running_loop()
+    async with domain.running() if isinstance(domain, Runs) else nullcontext(domain) as opened:
+
+        def accepts(task: Task) -> str:
+            return asyncio.run_coroutine_threadsafe(why_not(opened, task), loop).result()
+
+        judged = judged_by(opened, source, accepts)
+        return await asyncio.to_thread(check_source, source, judged, test_share=test_share, limit=limit)
+
+
+def judged_by(domain: Domain, source: str, accepts: Callable[[Task], str]) -> Judged:
     """What the check needs to know of a domain."""
-    gold = domain.gold_of(source) if isinstance(domain, ReadsAnswers) else str.strip
     return Judged(
         domain=domain.name,
-        accepts=lambda task: _why_not(domain, task),
-        gold=gold,
+        accepts=accepts,
+        gold=domain.gold_of(source) if isinstance(domain, ReadsAnswers) else str.strip,
         key=lambda answer: domain.answer_key(answer) or answer,
+        answer_required=domain.reward.needs_gold if isinstance(domain, OwnTasks) else True,
     )
 
 
-def _why_not(domain: Domain, task: Task) -> str:
-    """Empty when the verifier takes the expected answer for right; else its reason."""
+async def why_not(domain: Domain, task: Task) -> str:
+    """Empty when the verifier takes the expected answer for right, or cannot be asked for nothing; else its reason."""
+    if task.answer is None or isinstance(domain, UsesJudge):
+        return ""
     rollout = Trajectory(
         id=RolloutId(task.id),
         run=RunId("check"),
@@ -72,16 +104,12 @@ def _why_not(domain: Domain, task: Task) -> str:
     )
     try:
         judged = domain.verify(task, rollout)
-        verdict = judged if isinstance(judged, Verdict) else asyncio.run(_awaited(judged))
+        verdict = judged if isinstance(judged, Verdict) else await judged
     except RolloutError as error:
         return f"the verifier cannot judge the answer {task.answer!r}: {error}"
     if verdict.reward is not None and verdict.reward >= domain.threshold:
         return ""
     return f"the verifier does not accept the expected answer {task.answer!r} ({verdict.reason or verdict.status})"
-
-
-async def _awaited(judged: Awaitable[Verdict]) -> Verdict:
-    return await judged
 
 
 def _print(report: DataReport) -> None:

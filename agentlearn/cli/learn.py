@@ -11,7 +11,15 @@ from agentlearn.cli.ask import spend_or_stop
 from agentlearn.cli.interrupt import on_interrupt
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.cli.progress import Progress
-from agentlearn.config import DEFAULT_STORE, ONLINE, LearnSettings, learn_settings, packaged_recipe, read_recipe
+from agentlearn.config import (
+    DEFAULT_STORE,
+    ONLINE,
+    TASK_FILES,
+    LearnSettings,
+    learn_settings,
+    packaged_recipe,
+    read_recipe,
+)
 from agentlearn.errors import ConfigError
 from agentlearn.ids import RunId
 from agentlearn.learn.report import LearnReport
@@ -19,7 +27,8 @@ from agentlearn.learn.report import LearnReport
 
 def learn(
     what: Annotated[
-        str | None, Parameter(help="A domain (math), a recipe (.yaml, math/published), or a task file with --reward.")
+        str | None,
+        Parameter(help="A domain (math), a recipe (.yaml, math/published), a task file with --reward, or gym:TASK."),
     ] = None,
     /,
     *,
@@ -31,7 +40,9 @@ def learn(
     ] = None,
     reward: Annotated[
         str | None,
-        Parameter(help="For a task file: exact, number, choice, contains, judge, or module:function."),
+        Parameter(
+            help="For a task file: exact, number, choice, contains, judge, or module:function; gym for gym:TASK."
+        ),
     ] = None,
     tools: Annotated[Literal["none", "python"] | None, Parameter(help="For a task file. [default: none]")] = None,
     test_share: Annotated[float | None, Parameter(help="Share of --data held out. [default: 0.3]")] = None,
@@ -126,7 +137,7 @@ def _fields(what: str, given: Mapping[str, Any]) -> dict[str, Any]:
     path = packaged_recipe(what) or Path(what)
     if path.suffix in {".yaml", ".yml"}:
         fields = read_recipe(path)
-    elif path.suffix in {".jsonl", ".csv", ".json", ".parquet"} or what.startswith(ONLINE):
+    elif path.suffix.lower() in TASK_FILES or what.startswith(ONLINE):
         fields = _own(what, given)
     else:
         fields: dict[str, Any] = {"domain": what}
@@ -143,19 +154,20 @@ def _show_plan(settings: LearnSettings, *, json: bool) -> None:
         return
     out = console()
     for label, words in planned.lines():
-        out.print(f"  {label.ljust(12)}{words}")
+        out.print(f"  {label.ljust(16)}{words}")
 
 
 def _own(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    if "reward" not in given:
+    from agentlearn.own import default_reward, name_for
+
+    reward = given.get("reward") or default_reward(source)
+    if reward is None:
         raise ConfigError(
             f"say how answers in {source!r} are judged: --reward exact, number, choice, contains, judge or"
             f" module:function; or name the domain that judges them: agentlearn learn math --data {source}",
             code="no_reward",
         )
-    from agentlearn.own import name_for
-
-    return {"domain": given.get("name") or name_for(source), "data": source}
+    return {"domain": given.get("name") or name_for(source), "data": source, "reward": reward}
 
 
 def _run(settings: LearnSettings, progress: Progress, resume: RunId | None) -> LearnReport:

@@ -1,5 +1,6 @@
 """A learn run as a person sees it: what it runs on, a line per phase, the result."""
 
+import shlex
 from types import TracebackType
 from typing import Self
 
@@ -62,9 +63,11 @@ class Progress(Observer):
 
     def opened(self, account: Account, endpoint: Endpoint, train: tuple[Task, ...], test: tuple[Task, ...]) -> None:
         self.account = account
-        self.out.print(f"agentlearn learn {self.settings.domain}")
+        self.out.print(command(self.settings))
         if endpoint.simulated:
             self._line("model", f"{endpoint.name}, a simulated model: it shows the mechanics, not a result")
+            if self.settings.reward is not None:
+                self._line("note", "the simulated model can solve the bundled problems only, not your own tasks")
             for found in found_models():
                 self._hint(found.why, found.endpoint, len(train), len(test), paid=found.paid)
         else:
@@ -80,7 +83,7 @@ class Progress(Observer):
     def _hint(self, why: str, endpoint: str, train: int, test: int, *, paid: bool) -> None:
         other = self.settings.model_copy(update={"model": endpoint, "reflector": None})
         price = f"   ({estimate(other, train=train, test=test).sentence()}; asks first)" if paid else ""
-        self._line("", f"found {why}: agentlearn learn {self.settings.domain} --model {endpoint}{price}")
+        self._line("", f"found {why}: {command(self.settings)} --model {endpoint}{price}")
 
     def phase_started(self, phase: str, rollouts: int) -> None:
         self._close_bar()
@@ -142,6 +145,17 @@ class Progress(Observer):
             self.bars.remove_task(self.bar)
             self.bars.refresh()
             self.bar = None
+
+
+def command(settings: LearnSettings) -> str:
+    """The command that learns from the same tasks, judged in the same way."""
+    if settings.reward is None or settings.data is None:
+        given = [settings.domain, *(["--data", settings.data] if settings.data is not None else [])]
+    else:
+        given = [settings.data, "--reward", settings.reward]
+        if settings.tools != "none":
+            given += ["--tools", settings.tools]
+    return shlex.join(["agentlearn", "learn", *given])
 
 
 def _held_out_words(report: LearnReport) -> str:

@@ -5,7 +5,7 @@ to be scored.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -22,8 +22,8 @@ class Entries(Protocol):
     """What `reasoning_gym.create_dataset` gives."""
 
     def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> Mapping[str, Any]: ...
-    def score_answer(self, answer: str | None, entry: Mapping[str, Any]) -> float:
+    def __getitem__(self, index: int, /) -> dict[str, Any]: ...
+    def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
         """0..1 for one answer to one entry."""
         ...
 
@@ -69,8 +69,9 @@ def gym_rows(source: str) -> Iterator[Row]:
 def scorer(source: str) -> Callable[[str | None], float]:
     """The task's own scorer for one entry, by its place (`gym:chain_sum?seed=0&size=100#12`); 0..1 for an answer.
 
-    The scorers run in this process, and several of them hand the answer to sympy's parser, which evaluates it as
-    Python. So an answer that is not the expected one and could call something is not shown to them: VerifierError.
+    It runs in the calling process, without a limit of time; `agentlearn.own` calls it in a process made for that.
+    Several scorers hand the answer to sympy's parser, which evaluates it as Python. So an answer that is not the
+    expected one and could call something is not shown to them: VerifierError.
     """
     place, _, number = source.rpartition("#")
     entries = _entries(parse_gym(place))

@@ -9,6 +9,7 @@ from agentlearn.data.gym import GYM, parse_gym
 from agentlearn.data.hub import HUB, published
 from agentlearn.domain import Domain
 from agentlearn.learn.tasks import task_sets
+from agentlearn.own.judge import JUDGE
 from agentlearn.value import Value
 
 # One run of training-free GRPO is published with its sum of tokens: 38M in and 6.6M out for 1,500 rollouts of learning,
@@ -21,8 +22,14 @@ _LIBRARY = 1_000
 _MIXED = 0.5
 """Share of the groups whose rewards differ, and that are therefore summarised and compared."""
 _STAGE_PROMPT, _SUMMARY, _COMPARISON, _PROPOSAL = 450, 700, 700, 45
+_JUDGE_QUESTION, _JUDGEMENT = 900, 90
+"""Of the reward `judge`: rubric, task, expected answer and answer; and the verdict. Assumed likewise."""
 
 _DEFAULT_TRAIN, _DEFAULT_TEST = 60, 60
+
+
+HELD_OUT = "held out"
+"""How the name of a stage ends that only measures."""
 
 
 class StageEstimate(Value):
@@ -47,12 +54,15 @@ class Estimate(Value):
 
     rollouts: int
     stages: tuple[StageEstimate, ...]
-    """`rollout`, `summarise`, `compare`, `consolidate` while learning; `held out`, before and after."""
+    """`rollout`, `summarise`, `compare`, `consolidate` while learning; `held out`, before and after.
+
+    With the reward `judge` also `judge` and `judge held out`: one question per rollout.
+    """
 
     @property
     def learning(self) -> tuple[StageEstimate, ...]:
         """Without what measuring costs, as published figures count."""
-        return tuple(one for one in self.stages if one.stage != "held out")
+        return tuple(one for one in self.stages if not one.stage.endswith(HELD_OUT))
 
     @property
     def tokens_in(self) -> int:
@@ -92,7 +102,7 @@ def estimate(settings: LearnSettings, *, train: int | None = None, test: int | N
     proposals = mixed * settings.max_proposals
     question = _STAGE_PROMPT + library
     transcript = _TURNS * (_TURN_OUT + _TOOL_RESULT)
-    before, after = _rollouts(settings.model, "held out", measuring, 0), _rollouts("", "", measuring, library)
+    before, after = _rollouts(settings.model, HELD_OUT, measuring, 0), _rollouts("", "", measuring, library)
     stages = (
         _rollouts(settings.model, "rollout", learning, library),
         _stage(settings, "summarise", mixed * settings.group_size, question + transcript, _SUMMARY),
@@ -106,11 +116,12 @@ def estimate(settings: LearnSettings, *, train: int | None = None, test: int | N
         ),
         _priced(
             settings.model,
-            "held out",
+            HELD_OUT,
             before.calls + after.calls,
             before.tokens_in + after.tokens_in,
             before.tokens_out + after.tokens_out,
         ),
+        *_judging(settings, learning, 2 * measuring),
     )
     return Estimate(rollouts=learning + 2 * measuring, stages=stages)
 
@@ -120,6 +131,14 @@ def _rollouts(model: str, stage: str, rollouts: int, library: int) -> StageEstim
     said_before = (_TURN_OUT + _TOOL_RESULT) * _TURNS * (_TURNS - 1) // 2
     tokens_in = _TURNS * (_PROMPT + library) + said_before
     return _priced(model, stage, rollouts * _TURNS, rollouts * tokens_in, rollouts * _TURNS * _TURN_OUT)
+
+
+def _judging(settings: LearnSettings, learning: int, measuring: int) -> tuple[StageEstimate, ...]:
+    """What a reward that asks a model asks it; the run lets the reflector judge."""
+    if settings.reward != JUDGE.name:
+        return ()
+    questions = (("judge", learning), (f"judge {HELD_OUT}", measuring))
+    return tuple(_stage(settings, name, calls, _JUDGE_QUESTION, _JUDGEMENT) for name, calls in questions)
 
 
 def _stage(settings: LearnSettings, stage: str, calls: int, tokens_in: int, tokens_out: int) -> StageEstimate:

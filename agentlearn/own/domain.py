@@ -1,7 +1,7 @@
 """The domain of one's own tasks. Heavy modules are imported when they are first needed."""
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentlearn.domain import Answer, JudgeModel, RolloutContext, installed_domains
-from agentlearn.errors import ConfigError, ToolError
+from agentlearn.errors import ConfigError, DataError, ToolError
+from agentlearn.own.gym import GymReward
 from agentlearn.own.judge import JudgeReward, judge_prompt
 from agentlearn.own.reward import Reward, reward_of
+from agentlearn.own.scoring import Scorer
 from agentlearn.sandbox.protocol import CodeSandbox
 from agentlearn.task import Split, Task
 from agentlearn.trajectory import PromptRef, Trajectory, Verdict
@@ -28,8 +30,9 @@ _TAKEN = frozenset({"none"})
 def own_tasks(name: str, reward: str, *, tools: Tools = "none", instructions: str | None = None) -> "OwnTasks":
     """A domain whose tasks come from the user's files.
 
-    reward: `exact`, `number`, `choice`, `contains`, `judge`, or `module:function`, which is imported here, from the
-    working directory too. instructions: told to the agent beside its own. Raises ConfigError.
+    reward: `exact`, `number`, `choice`, `contains`, `judge`, `gym` for tasks of reasoning-gym, or `module:function`,
+    which is imported here, from the working directory too. instructions: told to the agent beside its own. Raises
+    ConfigError.
     """
     if not _NAME.fullmatch(name) or name in _TAKEN:
         raise ConfigError(
@@ -38,8 +41,17 @@ def own_tasks(name: str, reward: str, *, tools: Tools = "none", instructions: st
             code="bad_name",
         )
     chosen = reward_of(reward)
-    kind = JudgedTasks if isinstance(chosen, JudgeReward) else OwnTasks
-    return kind(name=name, reward=chosen, runs_code=tools == "python", instructions=instructions)
+    return _kind(chosen)(name=name, reward=chosen, runs_code=tools == "python", instructions=instructions)
+
+
+def _kind(reward: Reward) -> "type[OwnTasks]":
+    match reward:
+        case JudgeReward():
+            return JudgedTasks
+        case GymReward():
+            return GymTasks
+        case _:
+            return OwnTasks
 
 
 def name_for(source: Path | str) -> str:
@@ -88,6 +100,10 @@ class OwnTasks:
             answer_required=self.reward.needs_gold,
             key=lambda answer: self.reward.answer_key(answer) or answer,
         )
+
+    def gold_of(self, source: str | Path) -> Callable[[str], str]:
+        """The expected answer as the reward reads it, for `agentlearn data check`."""
+        return self.reward.gold
 
     def agent(self) -> "Agent[Any, Answer]":
         """The agent; its deps are what `open` yields."""
@@ -147,3 +163,28 @@ class JudgedTasks(OwnTasks):
     def prompts(self) -> tuple[PromptRef, ...]:
         """The agent's words and the judge's rubric."""
         return (*super().prompts(), judge_prompt().ref)
+
+
+@dataclass(frozen=True)
+class GymTasks(OwnTasks):
+    """Tasks of reasoning-gym, whose reward asks a process of its own."""
+
+    def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
+        """Tasks of `gym:TASK`. Raises DataError, also for tasks that have no scorer."""
+        from agentlearn.data.gym import GYM
+
+        tasks = super().read(path, split=split, limit=limit)
+        if any(not task.source.startswith(GYM) for task in tasks):
+            raise DataError(
+                f"the reward 'gym' scores tasks of reasoning-gym, and {path.name!r} has none; give 'gym:TASK', or"
+                " choose another --reward",
+                code="no_scorer",
+            )
+        return tasks
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator["GymTasks"]:
+        """The same domain with a scoring process; it ends on exit."""
+        assert isinstance(self.reward, GymReward)
+        async with Scorer.running() as scorer:
+            yield replace(self, reward=self.reward.with_scorer(scorer))

@@ -6,11 +6,12 @@ from typing import Protocol
 from agentlearn.errors import ConfigError
 from agentlearn.own.comparing import CHOICE, CONTAINS, EXACT, NUMBER
 from agentlearn.own.function import load_function
+from agentlearn.own.gym import GYM_REWARD
 from agentlearn.own.judge import JUDGE
 from agentlearn.task import Task
 from agentlearn.trajectory import Trajectory, Verdict
 
-_BY_NAME = {reward.name: reward for reward in (EXACT, NUMBER, CHOICE, CONTAINS, JUDGE)}
+_BY_NAME = {reward.name: reward for reward in (EXACT, NUMBER, CHOICE, CONTAINS, JUDGE, GYM_REWARD)}
 
 
 class Reward(Protocol):
@@ -52,3 +53,10 @@ def reward_of(name: str) -> Reward:
         f"there is no reward {name!r}; give one of {', '.join(_BY_NAME)}, or your own as module:function",
         code="unknown_reward",
     )
+
+
+def default_reward(source: str) -> str | None:
+    """The reward that a source brings with it: `gym` for `gym:TASK`; None where it has to be chosen."""
+    from agentlearn.data.gym import GYM
+
+    return GYM_REWARD.name if source.startswith(GYM) else None

@@ -1,24 +1,60 @@
-"""Your own tasks without a package: fifty rows of a made-up currency, a reward of one line, learned end to end."""
+"""Your own tasks without a package: README's own walk-through, followed to the letter against a scripted server."""
 
+import csv
+import re
+import shlex
 from pathlib import Path
 
+import pytest
+
+from agentlearn.cli.app import run
 from tests.support.command import agentlearn
 from tests.support.openai_script import Solver
 from tests.support.openai_stub import OpenAIStub
 
-ROWS = {f"A zork is 7 plims and a fnord is 13. How many plims are {n} zorks and {n % 5} fnords?": 7 * n + 13 * (n % 5)
-        for n in range(50)}  # fmt: skip
-REWARD = "def score(task, answer):\n    return float(answer is not None and answer.strip() == task.answer)\n"
+README = Path(__file__).parents[2] / "README.md"
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SERVED = "http://127.0.0.1:8000/v1"
 
 
-def test_fifty_rows_and_a_reward_of_one_line(tmp_path: Path) -> None:
-    (tmp_path / "zorks.csv").write_text("\n".join(["question,answer", *(f'"{q}",{a}' for q, a in ROWS.items())]))
-    (tmp_path / "my_reward.py").write_text(REWARD)
-    script = Solver(answers={q: str(a) for q, a in ROWS.items()}, final="<answer>{0}</answer>".format)
+def walk_through() -> dict[str, list[str]]:
+    """The fenced blocks of the section, by language."""
+    section = README.read_text(encoding="utf-8").partition("\n## Your own tasks\n")[2].partition("\n## ")[0]
+    blocks: dict[str, list[str]] = {}
+    for language, code in FENCE.findall(section):
+        blocks.setdefault(language, []).append(code)
+    return blocks
+
+
+def labels(said: str) -> list[str]:
+    """What stands in front of each line of progress, notes aside: they depend on how the figures turn out."""
+    return [line[:13] for line in said.splitlines() if not line.startswith("  note")]
+
+
+def test_the_walk_through_of_the_readme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = walk_through()
+    make_rows, reward = blocks["python"]
+    check, learn, show = [shlex.split(line)[1:] for line in blocks["sh"][0].splitlines()]
+    (printed,) = blocks[""]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(make_rows, "README.md", "exec"), {})
+    Path("my_reward.py").write_text(reward)
+    rows = list(csv.DictReader(Path("prices.csv").read_text().splitlines()))
+    assert len(rows) == 50
+
+    assert "50 usable" in agentlearn(*check, cwd=tmp_path).stdout
+
+    script = Solver(answers={row["question"]: row["answer"] for row in rows}, final="<answer>{0}</answer>".format)
     with OpenAIStub(script) as stub:
-        command = ["learn", "zorks.csv", "--reward", "my_reward:score", "--model", f"{stub.base_url}#any"]
-        said = agentlearn(*command, "--epochs", "1", "--eval-rollouts", "2", cwd=tmp_path).stdout
-    assert "agentlearn learn zorks" in said
-    assert "35 to learn from, 15 held out" in said
-    shown = agentlearn("library", "show", "zorks", cwd=tmp_path).stdout
-    assert "[G1] When" in shown
+        said = agentlearn(*[word.replace(SERVED, stub.base_url) for word in learn], cwd=tmp_path).stdout
+        said = said.replace(stub.base_url, SERVED)
+    assert labels(said) == labels(printed)
+    for line in printed.splitlines():
+        if line.startswith(("agentlearn", "  model", "  tasks", "  weights")):
+            assert line in said.splitlines()
+
+    assert run(show) == 0
+    lessons = capsys.readouterr().out
+    assert "[G1] When" in lessons

@@ -1,16 +1,18 @@
 """`agentlearn data check`, as its function."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agentlearn.cli.data import check, judged_by
-from agentlearn.errors import AgentlearnError, DataError, UnknownDomain
+from agentlearn.cli.data import _checked, check
+from agentlearn.errors import AgentlearnError, ConfigError, DataError, UnknownDomain
 from agentlearn.task import Task
 from agentlearn.trajectory import Trajectory, Verdict
 from agentlearn_math import MathDomain
+from tests.support.gym_stand_in import stand_in_gym
 
 
 def jsonl(folder: Path, *rows: dict[str, object]) -> str:
@@ -67,9 +69,65 @@ class Picky(MathDomain):
 
 
 def test_a_domain_reads_and_judges_its_own_golds(tmp_path: Path) -> None:
-    from agentlearn.data import check as check_source
-
     path = jsonl(tmp_path, {"problem": "P", "answer": "so: 4"}, {"problem": "Q", "answer": "so: 5"})
-    found = check_source(path, judged_by(Picky(), path))
+    found = asyncio.run(_checked(Picky(), path, 0.3, None))
     assert (found.usable, found.unverifiable, found.kinds) == (1, 1, {"integer": 2})
     assert found.sentences == ("mine.jsonl:2: the verifier does not accept the expected answer '5' (odd)",)
+
+
+PRICES = [{"question": "How many plims?", "answer": 12}, {"question": "How much?", "answer": "many"}]
+
+
+def checked(capsys: pytest.CaptureFixture[str], path: str, reward: str, *, sound: bool = False) -> dict[str, object]:
+    """What `data check PATH --reward REWARD --json` prints."""
+    if sound:
+        check(path, reward=reward, json=True)
+    else:
+        with pytest.raises(AgentlearnError, match="rows cannot be used"):
+            check(path, reward=reward, json=True)
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_reward_says_which_golds_it_cannot_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = jsonl(tmp_path, *PRICES)
+    told = checked(capsys, path, "number")
+    assert (told["usable"], told["refused"]) == (1, 1)
+    words = "has the answer 'many', which holds no single number; write one, or choose another --reward"
+    assert told["sentences"] == [f"mine.jsonl line 2 {words}"]
+    assert checked(capsys, path, "exact", sound=True)["usable"] == 2
+
+
+def test_a_function_judges_the_golds_and_needs_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "check_reward.py").write_text("def even(task, answer): return int(answer) % 2 == 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = jsonl(tmp_path, {"problem": "P", "answer": 4}, {"problem": "Q", "answer": 5}, {"problem": "R"}, *PRICES[1:])
+    told = checked(capsys, path, "check_reward:even")
+    assert (told["usable"], told["refused"], told["unverifiable"]) == (2, 0, 2)
+    odd, raised = told["sentences"]  # pyright: ignore[reportGeneralTypeIssues]
+    assert odd == ("mine.jsonl:2: the verifier does not accept the expected answer '5' (judged by check_reward:even)")
+    assert raised.startswith(
+        "mine.jsonl:4: the verifier cannot judge the answer 'many': the reward 'check_reward:even'"
+    )
+
+
+def test_a_judge_is_not_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checked(capsys, jsonl(tmp_path, *PRICES), "judge", sound=True)["usable"] == 2
+
+
+def test_generated_tasks_are_checked_with_their_own_scorer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stand_in_gym(tmp_path, monkeypatch):
+        check("gym:chain_sum?size=5", json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["usable"], told["unverifiable"], told["families"]) == (5, 0, {"chain_sum": 5})
+
+
+def test_one_judge_is_enough(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check(jsonl(tmp_path, *PRICES), domain="math", reward="number")
+    assert str(caught.value) == (
+        "the domain 'math' and the reward 'number' cannot both judge; give one of --domain and --reward"
+    )

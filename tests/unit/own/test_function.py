@@ -159,6 +159,6 @@ def test_an_unknown_reward_names_the_known_ones() -> None:
     with pytest.raises(ConfigError) as caught:
         reward_of("nubmer")
     assert str(caught.value) == (
-        "there is no reward 'nubmer'; give one of exact, number, choice, contains, judge, or your own as"
+        "there is no reward 'nubmer'; give one of exact, number, choice, contains, judge, gym, or your own as"
         " module:function"
     )

@@ -1,0 +1,85 @@
+"""A module `reasoning_gym` of a few lines, as a file, so that a child process finds it too.
+
+Its one task, `chain_sum`, gives half the points for an answer that is one off. Some words misbehave in its scorer, each
+in its own way; see `MODULE`.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agentlearn.data.gym import _entries
+
+MODULE = """
+import os
+
+SHOWN = {"nan": float("nan"), "beyond": 1.5, "below": -0.5, "none": None}
+
+class Sums:
+    def __init__(self, size, seed):
+        self.size, self.seed = size, seed
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, index):
+        a, b = index, (self.seed * 7 + index * 3) % 9
+        question = f"Clerk {index} of desk {index * index + 11} adds {a} and {b}. What is the sum?"
+        return {"question": question, "answer": str(a + b), "metadata": {"sum": a + b}}
+
+    def score_answer(self, answer, entry):
+        if answer in SHOWN:
+            return SHOWN[answer]
+        if answer == "endless":
+            while True:
+                pass
+        if answer == "endless in C":
+            return 9 ** 9 ** 9 ** 9
+        if answer == "crash":
+            os._exit(3)
+        if answer == "leave":
+            raise SystemExit
+        if answer == "raise":
+            raise ValueError("no\\nsum")
+        if answer == "memory":
+            return float(len(bytearray(8 << 30)))
+        if answer == "file":
+            with open("written-by-a-scorer", "w") as file:
+                file.write("x")
+        if answer == "secret":
+            return float("MY_API_KEY" in os.environ)
+        if answer == "print":
+            print('{"state": "scored", "score": 1.0}', flush=True)
+            return 0.5
+        if not answer.isdecimal():
+            return 0.0
+        return {0: 1.0, 1: 0.5}.get(abs(int(answer) - entry["metadata"]["sum"]), 0.0)
+
+def create_dataset(name, size, seed):
+    if name != "chain_sum":
+        raise ValueError(f"Dataset '{name}' not registered")
+    return Sums(size, seed)
+"""
+
+
+@contextmanager
+def stand_in_gym(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """`reasoning_gym` is the stand-in, here and in processes that scorers are asked in."""
+    (folder / "reasoning_gym.py").write_text(MODULE, encoding="utf-8")
+    with real_gym():
+        patch.delitem(sys.modules, "reasoning_gym", raising=False)
+        patch.syspath_prepend(str(folder))
+        yield
+        # Not by the patch, which would put the stand-in back when it is undone.
+        sys.modules.pop("reasoning_gym", None)
+
+
+@contextmanager
+def real_gym() -> Iterator[None]:
+    """Nothing that was generated before or meanwhile is taken for something else."""
+    _entries.cache_clear()
+    yield
+    _entries.cache_clear()

@@ -1,0 +1,109 @@
+"""What the command line says about one's own tasks: which command to type, what the simulated model cannot do."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from pydantic_ai.models.test import TestModel
+
+from agentlearn.calls.account import Account
+from agentlearn.calls.budget import Budget, Limits
+from agentlearn.calls.discover import Found
+from agentlearn.calls.door import Gate
+from agentlearn.calls.endpoint import Endpoint
+from agentlearn.calls.limiter import Limiter
+from agentlearn.calls.retry import RetryPolicy
+from agentlearn.cli.app import run
+from agentlearn.cli.learn import _fields
+from agentlearn.cli.output import console
+from agentlearn.cli.progress import Progress, command
+from agentlearn.config import LearnSettings
+from agentlearn.errors import UnknownDomain
+from agentlearn.own import default_reward
+from agentlearn.solve import SolveSettings, solve
+from tests.support.stages import RUN, ListJournal
+
+OWN = LearnSettings(domain="prices", data="my prices.csv", reward="my_reward:score")
+NOTE = "the simulated model can solve the bundled problems only, not your own tasks"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (LearnSettings(domain="math"), "agentlearn learn math"),
+        (LearnSettings(domain="math", data="mine.csv"), "agentlearn learn math --data mine.csv"),
+        (OWN, "agentlearn learn 'my prices.csv' --reward my_reward:score"),
+        (
+            OWN.model_copy(update={"data": "prices.csv", "tools": "python"}),
+            "agentlearn learn prices.csv --reward my_reward:score --tools python",
+        ),
+    ],
+)
+def test_the_command_names_what_was_given(settings: LearnSettings, words: str) -> None:
+    assert command(settings) == words
+
+
+def opened(settings: LearnSettings, capsys: pytest.CaptureFixture[str], *, simulated: bool = True) -> str:
+    """What is printed when a run is open."""
+    gate = Gate(Limiter(1), deadline_s=5, retry=RetryPolicy(attempts=1, base_s=0))
+    name = "sim:novice" if simulated else "openai:gpt-5-mini"
+    endpoint = Endpoint(name=name, model=TestModel(), gate=gate, simulated=simulated, url="none")
+    account = Account(RUN, ListJournal(), Budget(Limits()))
+    Progress(settings, console()).opened(account, endpoint, (), ())
+    return capsys.readouterr().out
+
+
+def test_a_hint_is_a_command_that_can_be_typed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentlearn.cli.progress.found_models", lambda: (Found("KEY", "openai:gpt-5-mini", True),))
+    said = opened(OWN, capsys)
+    own = "agentlearn learn 'my prices.csv' --reward my_reward:score"
+    assert said.splitlines()[0] == own
+    assert f"found KEY: {own} --model openai:gpt-5-mini   (about " in said
+
+
+def test_the_simulated_model_is_said_to_know_the_bundled_problems_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert opened(OWN, capsys).count(NOTE) == 1
+    assert NOTE not in opened(LearnSettings(domain="math"), capsys)
+    assert NOTE not in opened(OWN, capsys, simulated=False)
+
+
+def test_a_gym_task_brings_its_reward_unless_another_is_given() -> None:
+    assert _fields("gym:leg_counting", {}) == {
+        "domain": "leg_counting",
+        "data": "gym:leg_counting",
+        "reward": "gym",
+    }
+    assert _fields("gym:leg_counting", {"reward": "number"})["reward"] == "number"
+    math = _fields("math", {"data": "gym:leg_counting"})
+    assert (math["domain"], math.get("reward")) == ("math", None)
+    assert (default_reward("hf:aime24"), default_reward("prices.csv")) == (None, None)
+
+
+@pytest.mark.parametrize("source", ["prices.csv", "PRICES.JSONL", "hf:aime24", "gym:chain_sum"])
+def test_a_source_of_tasks_is_no_domain(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = (
+        f"{source!r} is a source of tasks and no domain (found: 'math'); learn from it with"
+        f" `agentlearn learn {source} --reward number`, and give the lessons to an agent of yours with Experiences"
+    )
+    with pytest.raises(UnknownDomain) as caught:
+        asyncio.run(solve(SolveSettings(domain=source, problem="How many?", store=tmp_path)))
+    assert (caught.value.message, caught.value.code) == (words, "source_for_domain")
+
+
+def test_solve_says_so_and_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["solve", "prices.csv", "How many?", "--store", str(tmp_path / "store")]) == 2
+    assert "'prices.csv' is a source of tasks and no domain" in capsys.readouterr().err
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_plan_counts_the_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("prices.csv").write_text("question,answer\n" + "".join(f"What costs {n}?,{n}\n" for n in range(10)))
+    assert run(["learn", "prices.csv", "--reward", "judge", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "  judge           105 calls, " in said
+    assert "  judge held out  24 calls, " in said
