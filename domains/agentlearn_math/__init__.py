@@ -4,10 +4,11 @@ Tasks are generated, or read from a file. What the simulated solver needs (`agen
 apart, so that nothing that learns imports it.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from agentlearn.domain import Answer, RolloutContext
 from agentlearn.errors import ConfigError, ToolError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from agentlearn.sandbox.protocol import CodeSandbox
     from agentlearn_math.agent import MathDeps
+    from agentlearn_math.judging.workers import Workers
 
 __all__ = ["MathDomain", "domain"]
 
@@ -31,13 +33,27 @@ class MathDomain:
     threshold: float = 1.0
     runs_code: bool = True
 
-    def __init__(self, sandbox: "CodeSandbox | None" = None) -> None:
+    def __init__(self, sandbox: "CodeSandbox | None" = None, workers: "Workers | None" = None) -> None:
         self.sandbox = sandbox
         """A running sandbox, which `open` takes its sessions from."""
+        self.workers = workers
+        """Who does the algebra of `verify`; without them it starts a process for each comparison that needs one."""
 
-    def using(self, sandbox: "CodeSandbox") -> "MathDomain":
+    def using(self, sandbox: "CodeSandbox") -> Self:
         """The same domain, bound to a running sandbox."""
-        return MathDomain(sandbox)
+        bound = copy(self)
+        bound.sandbox = sandbox
+        return bound
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Self]:
+        """The same domain with workers for algebra, which start at the first comparison that needs them."""
+        from agentlearn_math.judging.workers import open_workers
+
+        async with open_workers() as workers:
+            bound = copy(self)
+            bound.workers = workers
+            yield bound
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
         """Generated tasks; no two splits share a problem, whatever their seeds. Default sizes: 60, 40 and 60."""
@@ -83,11 +99,11 @@ class MathDomain:
         async with self.sandbox.open(context.seed) as session:
             yield MathDeps(session)
 
-    def verify(self, task: Task, trajectory: Trajectory) -> Verdict:
-        """Compare the boxed answer with the expected one: exactly where both are numbers, else symbolically."""
-        from agentlearn_math.verify import verify
+    def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
+        """Compare the boxed answer with the expected one: exactly where both are plain, else by algebra, to await."""
+        from agentlearn_math.verify import verify, verify_exactly
 
-        return verify(task, trajectory)
+        return verify_exactly(task, trajectory) or verify(task, trajectory, self.workers)
 
     def answer_key(self, answer: str) -> str | None:
         """One form for equal numbers (`033` and `33`, `1/2` and `0.5`); None for an empty answer."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from agentlearn.codetool.rendering import TOOL, value_in
 from agentlearn.sim.skills import Act, Conversation, Heeded, Say, Situation, ToolUse, Trap
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family
-from agentlearn_math.tool import TOOL, value_in
 from agentlearn_math.traps import TRAPS
 
 _BY_NAME = {trap.name: trap for trap in TRAPS}

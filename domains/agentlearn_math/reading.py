@@ -28,7 +28,10 @@ def gold_of(source: str | Path) -> Callable[[str], str]:
 
 
 def gold(text: str) -> str:
-    """What follows the last `####`, and integers in their plain form (`033` is `33`); empty for no answer."""
+    """What follows the last `####`, and integers in their plain form (`033` is `33`); empty for no answer.
+
+    Units and percent signs stay, since `50\\%` is no 50.
+    """
     answer = text.rpartition("####")[2].strip()
     value = rational(answer)
     return str(value) if value is not None and value.denominator == 1 else answer

@@ -1,53 +1,91 @@
-"""Whether an answer equals the expected one: exact numbers first, symbolic algebra only for what is left.
+"""Whether an answer equals the expected one: exactly where both are plain, else by algebra in a process of its own.
 
-Integers, decimals and fractions are compared as exact rationals, without sympy; everything else by `symbolic`. What
-cannot be decided is *undecided* with its reason, never a silent zero.
+What cannot be decided is *undecided* with its reason, never a silent zero.
 """
+
+import re
 
 from agentlearn.task import Task
 from agentlearn.trajectory import Trajectory, Verdict
-from agentlearn_math.answers import rational, tidy
+from agentlearn_math.judging.compare import EXACTLY, Algebra, Comparison
+from agentlearn_math.judging.dressing import MAX_CHARACTERS, undress
+from agentlearn_math.judging.finding import Finding
+from agentlearn_math.judging.gold import form_of, gold_of
+from agentlearn_math.judging.numerals import MAX_DIGITS
+from agentlearn_math.judging.workers import Workers, open_workers
+
+_CORRECT = Verdict(status="correct", reward=1.0, reason=EXACTLY)
+_INCORRECT = Verdict(status="incorrect", reward=0.0, reason=EXACTLY)
+_NO_ANSWER = Verdict(status="no_answer", reward=0.0, reason="no boxed answer")
+_INTEGER = re.compile(
+    rf"\$? ?([+-]?(?:\d{{1,3}}(?:,\d{{3}}){{1,300}}|\d{{1,{MAX_DIGITS}}}))(?:\.0{{0,300}})? ?\$?", re.ASCII
+)
+_EXACT = Comparison(Algebra())
 
 
-def verify(task: Task, trajectory: Trajectory) -> Verdict:
+async def verify(task: Task, trajectory: Trajectory, workers: Workers | None = None) -> Verdict:
     """Judge the rollout's boxed answer against the task's expected one."""
+    verdict = verify_exactly(task, trajectory)
+    if verdict is not None:
+        return verdict
+    assert trajectory.answer is not None
+    assert task.answer is not None
+    return await judge(trajectory.answer, task.answer, workers)
+
+
+def verify_exactly(task: Task, trajectory: Trajectory) -> Verdict | None:
+    """The verdict where it needs no algebra; else None."""
     if task.answer is None:
-        return _undecided("the task has no expected answer")
-    return judge(trajectory.answer, task.answer)
+        return Verdict(status="undecided", reason="the task has no expected answer")
+    return judge_exactly(trajectory.answer, task.answer)
 
 
-def judge(answer: str | None, gold: str) -> Verdict:
-    """Whether `answer`, the content of the last box, equals `gold`. Pure."""
-    if answer is None or not tidy(answer):
-        return Verdict(status="no_answer", reward=0.0, reason="no boxed answer")
-    value, expected = rational(answer), rational(gold)
-    if value is not None and expected is not None:
-        return _decided(value == expected, "compared as exact numbers")
-    answer, gold = tidy(answer), tidy(gold)
-    if answer == gold or (_is_word(answer) and answer.casefold() == gold.casefold()):
-        return _decided(True, "the same text")
-    if _is_word(answer) and _is_word(gold) and sorted(answer.casefold()) != sorted(gold.casefold()):
-        return _decided(False, "compared as words")
-    return _judge_expressions(answer, gold)
+async def judge(answer: str | None, gold: str, workers: Workers | None = None) -> Verdict:
+    """Whether `answer`, the content of the last box, equals `gold`.
+
+    workers: who does the algebra; without them a process is started for this one comparison, where it needs any.
+    """
+    verdict = judge_exactly(answer, gold)
+    if verdict is not None or answer is None:
+        return verdict or _NO_ANSWER
+    if workers is not None:
+        return _verdict(await workers.compare(answer, gold))
+    async with open_workers() as opened:
+        return _verdict(await opened.compare(answer, gold))
 
 
-def _judge_expressions(answer: str, gold: str) -> Verdict:
-    from agentlearn_math.symbolic import compare
-
-    comparison = compare(answer, gold)
-    if comparison.equal is None:
-        return _undecided(comparison.reason)
-    return _decided(comparison.equal, comparison.reason)
-
-
-def _decided(equal: bool, reason: str) -> Verdict:
-    return Verdict(status="correct" if equal else "incorrect", reward=float(equal), reason=reason)
-
-
-def _undecided(reason: str) -> Verdict:
-    return Verdict(status="undecided", reward=None, reason=reason)
+def judge_exactly(answer: str | None, gold: str) -> Verdict | None:
+    """The verdict where it needs no algebra; else None. Pure, and without sympy."""
+    if answer is None:
+        return _NO_ANSWER
+    if (given := _integer(answer)) is not None and (expected := _integer(gold)) is not None:
+        return _CORRECT if given == expected else _INCORRECT
+    plain = _skeleton(answer)
+    if not plain:
+        return _NO_ANSWER
+    finding = _EXACT.compare(form_of(answer), gold_of(gold))
+    if finding.status != "equal" and plain == _skeleton(gold):
+        finding = Finding("equal", "the same text")
+    return None if finding.status == "open" else _verdict(finding)
 
 
-def _is_word(text: str) -> bool:
-    """A choice letter, yes, even; or a product such as `ab`, which another order of its letters may equal."""
-    return text.replace(" ", "").isalpha()
+def _integer(text: str) -> int | None:
+    """The short way for most answers; what it leaves out, `form_of` reads."""
+    if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS:
+        return int(text)
+    found = _INTEGER.fullmatch(text)
+    return int(found[1].replace(",", "")) if found else None
+
+
+def _skeleton(text: str) -> str:
+    return re.sub(r"\s", "", undress(text)) if len(text) <= MAX_CHARACTERS else text
+
+
+def _verdict(finding: Finding) -> Verdict:
+    match finding:
+        case Finding(status="equal", reason=reason):
+            return _CORRECT if reason == EXACTLY else Verdict(status="correct", reward=1.0, reason=reason)
+        case Finding(status="different", reason=reason):
+            return _INCORRECT if reason == EXACTLY else Verdict(status="incorrect", reward=0.0, reason=reason)
+        case _:
+            return Verdict(status="undecided", reward=None, reason=finding.reason)

@@ -11,13 +11,13 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from agentlearn.codetool.rendering import FAILED, rendered, value_in
 from agentlearn.domain import Answer, Domain, RolloutContext, UsesSandbox, load_domain
 from agentlearn.errors import ToolError
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport, Session
 from agentlearn.task import Task
 from agentlearn_math import MathDomain, domain
 from agentlearn_math.agent import MathDeps, answer_of, math_agent, solve_prompt
-from agentlearn_math.tool import FAILED, rendered, value_in
 
 CONTEXT = RolloutContext(task=Task.of("math", "What is 6 times 7?", "42"), seed=9)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from agentlearn.codetool.rendering import rendered
 from agentlearn.domain import load_domain
 from agentlearn.sandbox.protocol import CodeResult
 from agentlearn.sim.skills import Conversation, Heeded, Say, Situation, ToolUse, Turn
@@ -12,9 +13,8 @@ from agentlearn_math.answers import answer_key, boxed
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family, combinations_of, printed
 from agentlearn_math.novice import skills
-from agentlearn_math.tool import rendered
 from agentlearn_math.traps import TRAPS
-from agentlearn_math.verify import judge
+from agentlearn_math.verify import judge_exactly
 
 BY_NAME = {trap.name: trap for trap in TRAPS}
 ERROR = rendered(CodeResult(status="error", error="ZeroDivisionError: division by zero", stdout="17\n"))
@@ -57,7 +57,9 @@ def test_rightness_depends_on_the_flaws_alone(family: Family[Any]) -> None:
         last = situation(conversation(family, Turn("run_python", {"code": code}, result)))
         assert last.traps == ()
         answer = boxed(said(last.act(frozenset(), Heeded(), Random(seed))))
-        assert judge(answer, gold).status == ("incorrect" if flaws else "correct")
+        verdict = judge_exactly(answer, gold)
+        assert verdict is not None
+        assert verdict.status == ("incorrect" if flaws else "correct")
 
 
 @every_family

@@ -1,0 +1,143 @@
+r"""Taking the dressing off an answer: math delimiters, spacing, spellings of one command, signs outside of ASCII.
+
+What is left is LaTeX in one spelling: `\frac`, `\binom`, `\leq`, `\to`, plain `-`, single spaces, `\dollar` for `\$`.
+"""
+
+import re
+
+MAX_CHARACTERS = 2_000
+
+_SIGNS = {
+    **dict.fromkeys("−–‒﹣－", "-"),
+    **dict.fromkeys("×✕", r"\times "),
+    **dict.fromkeys("·⋅∙", r"\cdot "),
+    **dict.fromkeys("\u00a0\u2009\u202f\u2002\u2003\u200a", " "),
+    **dict.fromkeys("\u200b\u2060\ufeff", ""),
+    "÷": r"\div ",
+    "∕": "/",
+    "⁄": "/",
+    "π": r"\pi ",
+    "∞": r"\infty ",
+    "≤": r"\leq ",
+    "⩽": r"\leq ",
+    "≥": r"\geq ",
+    "⩾": r"\geq ",
+    "≠": r"\neq ",
+    "∪": r"\cup ",
+    "∩": r"\cap ",
+    "∈": r"\in ",
+    "∅": r"\emptyset ",
+    "±": r"\pm ",
+    "°": r"^\circ ",
+    "º": r"^\circ ",
+    "²": "^2",
+    "³": "^3",
+    "⁴": "^4",
+    "½": r"\frac{1}{2}",
+    "⅓": r"\frac{1}{3}",
+    "¼": r"\frac{1}{4}",
+    "¾": r"\frac{3}{4}",
+    "⅔": r"\frac{2}{3}",
+    "θ": r"\theta ",
+    "α": r"\alpha ",
+    "€": r"\euro ",
+    "£": r"\pound ",
+    "％": r"\%",
+    "′": "'",
+    "’": "'",
+    "ℝ": r"\mathbb{R}",
+}
+_TABLE = str.maketrans(_SIGNS)
+_RADICAL = re.compile(r"√\s*(?:(\d+|[a-zA-Z])|(?=[({]))")
+
+_GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\{,\}|,\\!|\\[,!]|\\ |~| )\d{3})+(?!\d)")
+_DELIMITERS = re.compile(r"\$+|(?<!\\)\\[()\[\]]")
+_DROPPED = re.compile(
+    r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|scriptstyle|limits|nolimits|boldsymbol|rm|bf|it)(?![a-zA-Z])\.?"
+    r"|(?<!\\)\\!|\\(?:phantom|label)\s*\{[^{}]*\}"
+)
+_SPACES = re.compile(r"(?<!\\)\\[,;:> \n]|\\(?:quad|qquad|enspace|thinspace|hfill)(?![a-zA-Z])|~|\s+")
+_SPELLINGS = {
+    **dict.fromkeys(("dfrac", "tfrac", "cfrac"), "frac"),
+    **dict.fromkeys(("dbinom", "tbinom"), "binom"),
+    **dict.fromkeys(("le", "leqslant", "leqq"), "leq"),
+    **dict.fromkeys(("ge", "geqslant", "geqq"), "geq"),
+    **dict.fromkeys(("rightarrow", "longrightarrow"), "to"),
+    **dict.fromkeys(("lvert", "rvert", "vert", "mid"), "|"),
+    **dict.fromkeys(("lbrace",), "{"),
+    **dict.fromkeys(("rbrace",), "}"),
+    **dict.fromkeys(("lbrack",), "["),
+    **dict.fromkeys(("rbrack",), "]"),
+    **dict.fromkeys(("ast",), "*"),
+    **dict.fromkeys(("varnothing",), "emptyset"),
+    **dict.fromkeys(("smallsetminus", "backslash"), "setminus"),
+    "ne": "neq",
+    "lt": "<",
+    "gt": ">",
+    "arcsinh": "asinh",
+    "infin": "infty",
+    "degree": "^\\circ",
+    "lor": "cup",
+    "textdegree": "^\\circ",
+    "land": "cap",
+    "mathop": "operatorname",
+}
+_COMMAND = re.compile(r"\\([a-zA-Z]+)\s?")
+_PLAIN = frozenset({"|", "[", "]", "<", ">", "*", "^\\circ"})
+_WRAPPER = re.compile(r"\\(?:text|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mbox|hbox|emph)\s*\{")
+
+
+def undress(text: str) -> str:
+    """The text in one spelling. At most as long as a few times MAX_CHARACTERS, whatever the text."""
+    text = _RADICAL.sub(lambda found: f"\\sqrt{{{found[1]}}}" if found[1] else r"\sqrt", text[: MAX_CHARACTERS + 1])
+    text = text.translate(_TABLE)
+    text = text.replace(r"\$", r"\dollar ")
+    text = _DELIMITERS.sub("", text)
+    text = _GROUPS.sub(lambda found: re.sub(r"\D", "", found.group()), text).replace("{,}", ",")
+    text = _DROPPED.sub("", text)
+    text = _COMMAND.sub(_respelled, text)
+    return without_brackets(_SPACES.sub(" ", text))
+
+
+def without_brackets(text: str) -> str:
+    """The text without braces around all of it, a final period, and space at its ends."""
+    while True:
+        text = text.strip()
+        if text.endswith(".") and not text.endswith((r"\.", "..")):
+            text = text[:-1]
+        elif text.startswith("{") and closing(text, 0) == len(text) - 1:
+            text = text[1:-1]
+        else:
+            return text
+
+
+def unwrapped(text: str) -> str | None:
+    r"""The content of a `\text{…}` or `\mathbf{…}` that is all of the text; None when there is none."""
+    if (found := _WRAPPER.match(text)) and closing(text, found.end() - 1) == len(text) - 1:
+        return text[found.end() : -1].strip()
+    return None
+
+
+def closing(text: str, opening: int) -> int:
+    """Where the brace that opens at `opening` is closed; -1 when nowhere."""
+    depth = 0
+    at = opening
+    while at < len(text):
+        sign = text[at]
+        if sign == "\\":
+            at += 1
+        elif sign == "{":
+            depth += 1
+        elif sign == "}":
+            depth -= 1
+            if depth == 0:
+                return at
+        at += 1
+    return -1
+
+
+def _respelled(found: re.Match[str]) -> str:
+    name = _SPELLINGS.get(found[1], found[1])
+    if name in _PLAIN:
+        return name
+    return f"\\{name}" if name in {"{", "}"} or not found.group().endswith((" ", "\n")) else f"\\{name} "

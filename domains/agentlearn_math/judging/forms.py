@@ -1,0 +1,181 @@
+"""What an answer can state, as a typed union: numbers, formulas, sets, tuples, intervals, choices, words."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+from agentlearn_math.judging.syntax import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An exact rational number."""
+
+    value: int | Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Infinity:
+    """One end of the real line."""
+
+    sign: int
+    """1 or -1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Based:
+    """An integer written in a base that the answer names."""
+
+    digits: str
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """An expression that is no plain number; its value is left to algebra."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """An amount of something."""
+
+    amount: "Form"
+    unit: str
+    """`%`, `°`, or the unit's word in lower case without plural and with its power: `cm^2`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """An answer in words, in lower case with single spaces."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The letter of a choice, and what stands beside it."""
+
+    letter: str
+    content: "Form | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Values in braces: order and repetition do not matter."""
+
+    items: tuple["Form", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Values without brackets around them: order does not matter, repetition does."""
+
+    items: tuple["Form", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    """Values in order. Two in round brackets may also be an open interval."""
+
+    items: tuple["Form", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The real numbers between two ends."""
+
+    low: "Form"
+    high: "Form"
+    closed: tuple[bool, bool]
+    """Whether each end belongs to it."""
+    variable: str = ""
+    """Whose interval it is, where the answer says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Intervals and sets taken together."""
+
+    parts: tuple["Form", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Rows of entries."""
+
+    rows: tuple[tuple["Form", ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """Two sides. With a lone letter or `f(x)` on the left it also states the right side's value."""
+
+    label: str
+    """The lone letter or `f(x)`; empty for any other left side."""
+    left: "Form | None"
+    """None where the left side is a label such as `f(x)` that is no expression."""
+    right: "Form"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Parts of a proportion."""
+
+    parts: tuple["Form", ...]
+    is_clock_like: bool
+    """Whether it could also be a time of day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """A text that can be read in more than one way, the usual one first."""
+
+    forms: tuple["Form", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A text that none of the readers understands whole."""
+
+    reason: str
+    """What it holds, to follow "the answer"."""
+
+
+Form: TypeAlias = (
+    Number
+    | Infinity
+    | Based
+    | Formula
+    | Quantity
+    | Words
+    | Choice
+    | Set
+    | Listing
+    | Tuple
+    | Interval
+    | Union
+    | Matrix
+    | Equation
+    | Ratio
+    | Readings
+    | Unreadable
+)
+Gold: TypeAlias = Form
+"""An expected answer, read when its task is."""
+
+
+def parts_of(form: Form) -> tuple[Form, ...]:
+    """The forms that it is made of; none for a number, formula or words."""
+    match form:
+        case Set(items=parts) | Listing(items=parts) | Tuple(items=parts) | Union(parts=parts) | Ratio(parts=parts):
+            return parts
+        case Interval(low=low, high=high):
+            return (low, high)
+        case Matrix(rows=rows):
+            return tuple(cell for row in rows for cell in row)
+        case Equation(left=left, right=right):
+            return (right,) if left is None else (left, right)
+        case _:
+            return ()

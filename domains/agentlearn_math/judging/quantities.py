@@ -1,0 +1,95 @@
+r"""Amounts with a unit: percent, degrees, money, `12\text{ cm}^2`, `5 million`."""
+
+import re
+from fractions import Fraction
+
+from agentlearn_math.judging.dressing import without_brackets
+
+PERCENT, DEGREES, DOLLARS = "%", "°", "dollar"
+
+MAGNITUDES = {
+    "dozen": 12,
+    "hundred": 100,
+    "thousand": 1_000,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
+
+_SYNONYMS = {
+    **dict.fromkeys(("centimeter", "centimetre"), "cm"),
+    **dict.fromkeys(("meter", "metre"), "m"),
+    **dict.fromkeys(("kilometer", "kilometre"), "km"),
+    **dict.fromkeys(("millimeter", "millimetre"), "mm"),
+    **dict.fromkeys(("inche", "inch"), "in"),
+    **dict.fromkeys(("feet", "foot"), "ft"),
+    **dict.fromkeys(("hour", "hr"), "h"),
+    **dict.fromkeys(("minute", "mins"), "min"),
+    **dict.fromkeys(("second", "sec"), "s"),
+    **dict.fromkeys(("gram",), "g"),
+    **dict.fromkeys(("kilogram",), "kg"),
+    **dict.fromkeys(("liter", "litre"), "l"),
+    **dict.fromkeys(("degree", "deg"), DEGREES),
+    **dict.fromkeys(("percent", "per cent"), PERCENT),
+    **dict.fromkeys(("usd", "buck"), DOLLARS),
+}
+_SHORT_UNITS = frozenset((*("cm", "mm", "km", "kg", "mg", "ml", "ft", "in", "lb", "oz", "hr", "min", "sec", "mph"),))
+_ONE_LETTER_UNITS = frozenset("acfghjklmnsvw")
+_NO_UNITS = frozenset(
+    (
+        *("or", "and", "to", "if", "is", "for", "when", "where", "mod", "pi", "sqrt", "sin", "cos", "tan", "cot"),
+        *("sec", "csc", "log", "ln", "exp", "with"),
+    )
+)
+_POWER = r"(?: ?\^ ?\{? ?([23]) ?\}?)?"
+_WRAPPED = re.compile(rf"(.*?\S?) ?\\(?:text|textrm|mathrm|mbox) ?\{{([^{{}}]*)\}}{_POWER}", re.DOTALL)
+_BARE = re.compile(rf"(.*[\d)}}]) ([a-zA-Z][a-zA-Z ]*?)\.?{_POWER}", re.DOTALL)
+_GLUED = re.compile(
+    rf"(.*\d) ?({'|'.join(sorted(_SHORT_UNITS | {'st', 'nd', 'rd', 'th', 'am', 'pm'}))}){_POWER}", re.DOTALL
+)
+_DEGREE = re.compile(r"(.*?) ?(?:\^ ?\{? ?\\circ ?\}?|\\degree)(?: ?(?:\\text ?\{ ?)?([CF]) ?\}?)?", re.DOTALL)
+_PERCENT = re.compile(r"(.*?) ?\\?%", re.DOTALL)
+_CURRENCY = re.compile(r"(-?) ?\\(dollar|euro|pound) ?(.+)|(.+?) ?\\(dollar|euro|pound)", re.DOTALL)
+
+
+def amount_and_unit(text: str) -> tuple[str, str] | None:
+    """The text of the amount, and its unit in one spelling; None for a text without a unit."""
+    if found := _CURRENCY.fullmatch(text):
+        written, currency = found[3] or found[4], found[2] or found[5]
+        if _CURRENCY.fullmatch(written):
+            return None
+        amount, unit = amount_and_unit(written) or (written, currency)
+        return ((found[1] or "") + amount, unit) if unit in {currency, *MAGNITUDES} else None
+    if found := _PERCENT.fullmatch(text):
+        return found[1], PERCENT
+    if found := _DEGREE.fullmatch(text):
+        return found[1], DEGREES + (found[2] or "").lower()
+    if (found := _WRAPPED.fullmatch(text)) and found[1] and re.search(r"[a-zA-Z%$°]", found[2]):
+        return _named(found[1], found[2], found[3])
+    if found := _BARE.fullmatch(text):
+        words = found[2].casefold().split()
+        if not _NO_UNITS & set(words) and all(len(word) > 2 or word in _SHORT_UNITS for word in words[:1]):
+            return _named(found[1], found[2], found[3])
+    if found := _GLUED.fullmatch(text):
+        return _named(found[1], found[2], found[3])
+    return None
+
+
+def magnitude(unit: str) -> tuple[Fraction, str] | None:
+    """The factor that the unit's first word stands for (`million dollars`), and the unit that remains."""
+    word, _, rest = unit.partition(" ")
+    return (Fraction(MAGNITUDES[word]), rest) if word in MAGNITUDES else None
+
+
+def _named(amount: str, words: str, power: str | None) -> tuple[str, str] | None:
+    if re.search(r"\d", words):
+        return None
+    unit = " ".join(words.replace(".", " ").replace("\\", " ").casefold().split())
+    if not unit or unit in _NO_UNITS or (len(unit) == 1 and unit not in _ONE_LETTER_UNITS):
+        return None
+    for prefix, exponent in (("square ", "2"), ("sq ", "2"), ("cubic ", "3"), ("cu ", "3")):
+        if unit.startswith(prefix):
+            unit, power = unit.removeprefix(prefix), exponent
+    singular = " ".join(word[:-1] if len(word) > 2 and word.endswith("s") else word for word in unit.split())
+    named = _SYNONYMS.get(singular, singular)
+    return without_brackets(amount), f"{named}^{power}" if power else named

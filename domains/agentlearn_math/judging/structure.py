@@ -1,0 +1,243 @@
+r"""Answers made of parts: sets, tuples, lists, intervals, unions of them, inequalities, equations, matrices.
+
+Each reader takes the undressed text and a reader of parts, and gives None for a text of another kind.
+"""
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+from agentlearn_math.judging.forms import (
+    Equation,
+    Form,
+    Formula,
+    Infinity,
+    Interval,
+    Listing,
+    Matrix,
+    Number,
+    Set,
+    Tuple,
+    Union,
+    Unreadable,
+    Words,
+)
+from agentlearn_math.judging.splitting import bracketed, cut, cut_with_signs, with_commas
+
+Read = Callable[[str], Form]
+
+_LETTER = r"(?:[a-zA-Z]|\\(?!in|cup|cap|leq|geq|neq|frac|sqrt|pi|infty)[a-zA-Z]+)(?: ?_ ?(?:\w|\{[\w, ]+\}))?'?"
+_VARIABLE = re.compile(_LETTER)
+_LETTERS = rf"\( ?{_LETTER}(?: ?, ?{_LETTER})* ?\)"
+_LABEL = re.compile(rf"{_LETTERS}|{_LETTER}(?: ?\^ ?\{{ ?-1 ?\}})? ?{_LETTERS}|{_LETTER}")
+_REALS = re.compile(r"\\mathbb ?\{? ?R ?\}?|\\R|\\Re")
+_EMPTY = re.compile(r"\\emptyset|\\\{ ?\\\}")
+_MATRIX = re.compile(
+    r"\\begin ?\{ ?([pbBvV]?)(?:small)?(?:matrix|array) ?\}(?: ?\{[clr| ]*\})?(.*)\\end ?\{[^{}]*\}", re.DOTALL
+)
+_REVERSED = re.compile(r"([\[\]]) ?([^\[\](),;{}]+)[,;]([^\[\](),;{}]+) ?([\[\]])")
+_RELATIONS = ("<", ">", r"\leq", r"\geq", r"\neq", "=", r"\in", r"\approx", r"\equiv")
+_FLIPPED = {"<": ">", ">": "<", r"\leq": r"\geq", r"\geq": r"\leq"}
+_EVERYTHING = Interval(Infinity(-1), Infinity(1), (False, False))
+
+
+def matrix_in(text: str, read: Read) -> Form | None:
+    """A matrix in round or square brackets. A determinant is no matrix."""
+    if not (found := _MATRIX.fullmatch(text)):
+        return None
+    if found[1] in {"v", "V"}:
+        return Unreadable("holds a determinant or norm")
+    if r"\begin" in found[2]:
+        return Unreadable("holds a matrix in a matrix")
+    lines = [line for line in re.split(r"\\\\|\\cr(?![a-zA-Z])", found[2].replace(r"\hline", "")) if line.strip()]
+    rows = tuple(tuple(read(cell) for cell in line.split("&")) for line in lines)
+    if not rows or len({len(row) for row in rows}) != 1:
+        return Unreadable("holds a matrix whose rows differ in length")
+    return Matrix(rows)
+
+
+def union_in(text: str, read: Read) -> Form | None:
+    r"""Intervals and sets with `\cup` between them, the real numbers with or without some, the empty set."""
+    if _EMPTY.fullmatch(text):
+        return Set(())
+    if _REALS.fullmatch(text):
+        return _EVERYTHING
+    parts = cut(text, r"\setminus")
+    if len(parts) == 2 and _REALS.fullmatch(parts[0]):
+        return _without(read(parts[1]))
+    parts = cut(text, r"\cup")
+    if len(parts) < 2 or not all(parts):
+        return None
+    forms = tuple(as_interval(read(part)) for part in parts)
+    sets = [form for form in forms if isinstance(form, Set)]
+    return Set(tuple(item for one in sets for item in one.items)) if len(sets) == len(forms) else Union(forms)
+
+
+def as_interval(form: Form) -> Form:
+    """Two values in round brackets as an open interval; any other form as it is."""
+    match form:
+        case Tuple(items=(low, high)):
+            return Interval(low, high, (False, False))
+        case _:
+            return form
+
+
+def relation_in(text: str, read: Read) -> Form | None:
+    """An inequality as an interval, an equation, or what a letter is in."""
+    joined, word = with_commas(text)
+    if (
+        word
+        and len(parts := cut(joined, ",")) > 1
+        and all(any(sign in part for sign in _RELATIONS[:5]) for part in parts)
+    ):
+        forms = tuple(read(part) for part in parts)
+        if all(isinstance(form, Interval | Union) for form in forms):
+            return Union(forms) if word == "or" else Unreadable("holds inequalities that are to hold together")
+    if len(cut(joined, ",")) > 1:
+        return None
+    parts = cut_with_signs(text, *_RELATIONS)
+    sides, signs = [part for part, _ in parts], [sign for _, sign in parts[1:]]
+    if not signs:
+        return None
+    if not all(sides):
+        return Unreadable("holds a relation without one of its sides")
+    match signs:
+        case [r"\in"]:
+            return _named(as_interval(read(sides[1])), sides[0])
+        case ["="]:
+            return _equation(sides[0], sides[1], read)
+        case [r"\neq"] if _VARIABLE.fullmatch(sides[0]):
+            return _named(_without(read(sides[1])), sides[0])
+        case [("<" | ">" | r"\leq" | r"\geq") as sign]:
+            return _half_line(sides[0], sides[1], sign, read)
+        case [("<" | r"\leq") as below, ("<" | r"\leq") as above] if _VARIABLE.fullmatch(sides[1]):
+            closed = (below == r"\leq", above == r"\leq")
+            return Interval(read(sides[0]), read(sides[2]), closed, _plain(sides[1]))
+        case [(">" | r"\geq") as above, (">" | r"\geq") as below] if _VARIABLE.fullmatch(sides[1]):
+            closed = (below == r"\geq", above == r"\geq")
+            return Interval(read(sides[2]), read(sides[0]), closed, _plain(sides[1]))
+        case _:
+            return Unreadable("holds a relation that is no plain equation or inequality")
+
+
+def collection_in(text: str, read: Read) -> Form | None:
+    """A set, tuple, interval or list."""
+    if found := _REVERSED.fullmatch(text):
+        opening, low, high, closing = found.groups()
+        if (opening, closing) != ("[", "]"):
+            return Interval(read(low), read(high), (opening == "[", closing == "]"))
+    if (found := bracketed(text)) is not None:
+        return _in_brackets(*found, read)
+    parts = cut(with_commas(text)[0], ",", ";")
+    if len(parts) < 2:
+        return None
+    if not all(parts):
+        return Unreadable("holds a list without one of its parts")
+    return listing(tuple(read(part) for part in parts))
+
+
+def listing(items: tuple[Form, ...]) -> Form:
+    """Values in no order. `x = 1, 2` and `x = 1, x = 2` state the values of `x`; unlike letters stay equations."""
+    first = items[0]
+    if not isinstance(first, Equation) or not first.label:
+        return Listing(items)
+    labels = {item.label for item in items if isinstance(item, Equation)}
+    rest = items[1:]
+    if labels == {first.label} and (
+        all(isinstance(item, Equation) for item in rest) or not any(isinstance(item, Equation) for item in rest)
+    ):
+        return Equation(
+            first.label,
+            first.left,
+            Listing(tuple(item.right if isinstance(item, Equation) else item for item in items)),
+        )
+    return Listing(items)
+
+
+def _in_brackets(opening: str, content: str, closing: str, read: Read) -> Form | None:
+    if opening == r"\{":
+        return _set(content, read) if closing == r"\}" else None
+    parts = cut(content, ",", ";")
+    if not all(parts):
+        return Unreadable("holds a list without one of its parts")
+    if opening == r"\langle" and closing == r"\rangle":
+        return Tuple(tuple(read(part) for part in parts))
+    if opening not in "([" or closing not in ")]":
+        return None
+    if len(parts) == 1:
+        if (opening, closing) == ("[", "]"):
+            return Listing((read(content),))
+        return _group(content, read) if (opening, closing) == ("(", ")") else None
+    items = tuple(read(part) for part in parts)
+    if (opening, closing) == ("(", ")"):
+        return Tuple(items)
+    if len(items) == 2:
+        return Interval(items[0], items[1], (opening == "[", closing == "]"))
+    return Tuple(items) if (opening, closing) == ("[", "]") else None
+
+
+def _group(content: str, read: Read) -> Form | None:
+    """What stands in brackets alone, where that is more than a formula."""
+    inner = read(content)
+    return None if isinstance(inner, Formula | Unreadable | Words) else inner
+
+
+def _set(content: str, read: Read) -> Form:
+    for separator in ("|", ":", r"\colon"):
+        parts = cut(content, separator)
+        if len(parts) == 2 and _VARIABLE.fullmatch(re.split(r" ?\\in", parts[0])[0].strip()):
+            form = read(parts[1])
+            return form if isinstance(form, Interval | Union) else Unreadable("holds a set by a condition")
+    parts = cut(content, ",", ";")
+    if not content:
+        return Set(())
+    if not all(parts):
+        return Unreadable("holds a list without one of its parts")
+    if len(parts) == 1 and r"\pm" in content:
+        form = read(content)
+        return Set(form.items) if isinstance(form, Listing) else form
+    return Set(tuple(read(part) for part in parts))
+
+
+def _equation(left: str, right: str, read: Read) -> Form:
+    if r"\text" in left and not _LABEL.fullmatch(left):
+        return Unreadable("holds an equation for something in words")
+    label = _plain(left) if _LABEL.fullmatch(left) else ""
+    value = read(right)
+    if label and "(" in label:
+        return Equation(label, None, value)
+    side = read(left)
+    if isinstance(side, Formula | Number) or label:
+        return Equation(label, side, value)
+    return Unreadable("holds an equation whose left side cannot be read")
+
+
+def _half_line(left: str, right: str, sign: str, read: Read) -> Form:
+    if not _VARIABLE.fullmatch(left):
+        if not _VARIABLE.fullmatch(right):
+            return Unreadable("holds an inequality that is not solved for a letter")
+        left, right, sign = right, left, _FLIPPED[sign]
+    end, closed = read(right), sign in {r"\leq", r"\geq"}
+    if sign in {">", r"\geq"}:
+        return Interval(end, Infinity(1), (closed, False), _plain(left))
+    return Interval(Infinity(-1), end, (False, closed), _plain(left))
+
+
+def _without(form: Form) -> Form:
+    """The real line without some numbers, which come in rising order or are one."""
+    points = form.items if isinstance(form, Set | Listing) else (form,)
+    if len(points) == 1 or all(isinstance(point, Number) for point in points):
+        ordered = sorted(points, key=lambda point: point.value if isinstance(point, Number) else 0)
+        ends = [Infinity(-1), *ordered, Infinity(1)]
+        return Union(tuple(Interval(low, high, (False, False)) for low, high in pairwise(ends)))
+    return Unreadable("leaves out numbers that are not plain")
+
+
+def _named(form: Form, variable: str) -> Form:
+    if not _VARIABLE.fullmatch(variable):
+        return Unreadable("says what something other than a letter is in")
+    return Interval(form.low, form.high, form.closed, _plain(variable)) if isinstance(form, Interval) else form
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[{} ]", "", text)

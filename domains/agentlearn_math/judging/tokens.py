@@ -1,0 +1,89 @@
+"""The tokens of a formula. A text that is not made of them alone is refused with a reason."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["number", "letter", "command", "sign", "end"]
+
+FUNCTIONS = frozenset(
+    (
+        *("sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "arccot", "sinh", "cosh"),
+        *("tanh", "coth", "asinh", "ln", "log", "lg", "exp", "gcd", "lcm", "max", "min"),
+    )
+)
+PLAIN_WORDS = FUNCTIONS | {"sqrt", "pi", "abs", "infty", "asin", "acos", "atan", "binom"}
+GREEK = frozenset(
+    (
+        *("alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota"),
+        *("kappa", "lambda", "mu", "nu", "xi", "rho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi"),
+        *("omega", "Gamma", "Delta", "Theta", "Lambda", "Xi", "Sigma", "Phi", "Psi", "Omega", "ell"),
+    )
+)
+MAX_WORD = 3
+"""Letters side by side that are no known name: up to so many are a product of variables."""
+
+_UPRIGHT = frozenset("ei")
+"""Letters that are set upright as constants; any other upright letter may be a unit."""
+
+_TOKEN = re.compile(
+    r" *(?:(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?|\.\d+)"
+    r"|\\(?:mathrm|mathit|operatorname|mathsf) *\{ *(?P<named>[a-zA-Z]+) *\}"
+    r"|\\(?P<command>[a-zA-Z]+)"
+    r"|(?P<word>[a-zA-Z]+)"
+    r"|(?P<sign>\*\*|!!|[-+*/^_=(){}\[\]|!,<>']))",
+    re.ASCII,
+)
+
+
+class Refused(Exception):
+    """Raised with what the text holds that a formula may not; to follow "the answer"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token; `text` is a command's name without its backslash."""
+
+    kind: Kind
+    text: str
+    spaced: bool = False
+    """Whether white space stands before it."""
+
+
+END = Token("end", "")
+
+
+def tokens_of(text: str) -> list[Token]:
+    """All tokens of the text. Raises Refused."""
+    found: list[Token] = []
+    at, text = 0, text.rstrip()
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise Refused(f"holds {text[at : at + 10].strip()!r}, which is no part of a formula")
+        spaced = text[at] == " "
+        kind, word = match.lastgroup, match[match.lastgroup or 0]
+        if kind == "word" and word not in PLAIN_WORDS:
+            found += _letters(word, spaced=spaced)
+        elif kind == "named" and word in _UPRIGHT:
+            found.append(Token("letter", word, spaced))
+        elif kind in {"named", "word"}:
+            if word not in PLAIN_WORDS:
+                raise Refused(f"holds the word {word!r}")
+            found.append(Token("command", word, spaced))
+        elif kind == "number":
+            found.append(Token("number", word.replace(",", ""), spaced))
+        else:
+            found.append(Token("command" if kind == "command" else "sign", word, spaced))
+        at = match.end()
+    return found
+
+
+def _letters(word: str, *, spaced: bool) -> list[Token]:
+    """The word as known names and single letters."""
+    for name in sorted(PLAIN_WORDS, key=len, reverse=True):
+        if len(name) > 2 and name in word:
+            raise Refused(f"holds {word!r}, in which {name!r} runs into other letters")
+    if len(word) > MAX_WORD:
+        raise Refused(f"holds the word {word!r}")
+    return [Token("letter", letter, spaced and not at) for at, letter in enumerate(word)]

@@ -1,0 +1,60 @@
+r"""Answers that are words: `\text{yes}`, `Monday`, and the letters of choices: `(B)`, `\textbf{(B)}\ 12`."""
+
+import re
+
+_CHOICE = re.compile(r"\(? ?([A-Ja-e])(?: ?\)|\.|:)?")
+_LABELLED = re.compile(r"(?:\( ?([A-J]) ?\)|([A-J])[.):]) ?([^\s,;+*/^=_<>].*)", re.DOTALL)
+_WRAPPED_LABEL = re.compile(
+    r"\\(?:text|textbf|textrm|mathrm|mathbf) ?\{ ?\(? ?([A-J]) ?(?:\)|\.|:) ?\} ?(.*)", re.DOTALL
+)
+_WRAPPERS = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|emph) ?\{([^{}]*)\}")
+_WORDS = re.compile(r"[^\W\d_][^\\{}^_=<>+*/()\[\]|]*", re.DOTALL)
+_VOWELS = frozenset("aeiou")
+_SYNONYMS = (
+    frozenset({"yes", "true", "correct"}),
+    frozenset({"no", "false", "incorrect"}),
+    frozenset({"none", "impossible", "undefined", "dne", "empty", "never", "nothing", "nonexistent", "divergent"}),
+    frozenset({"all", "always", "every", "any", "infinite", "infinity"}),
+)
+_NUMERIC = re.compile(
+    r"zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thir|fif|twen|hundred|thousand|million|half"
+    r"|halves|third|quarter|dozen|none|nothing|nil|once|twice|infinit|both|undefined|impossible|empty|dne|all",
+    re.IGNORECASE,
+)
+
+
+def choice_in(text: str) -> tuple[str, str] | None:
+    """The letter of a choice in upper case, and what is written beside it; None where the text is no choice."""
+    if found := _WRAPPED_LABEL.fullmatch(text):
+        return found[1], found[2].strip()
+    if found := _LABELLED.fullmatch(text):
+        return found[1] or found[2], found[3].strip()
+    if found := _CHOICE.fullmatch(text):
+        return found[1].upper(), ""
+    return None
+
+
+def words_in(text: str) -> str | None:
+    """The words in lower case, where the text is words and nothing else."""
+    plain, wrapped = _WRAPPERS.subn(r" \1 ", text)
+    plain = " ".join(plain.split()).strip(" .!\"'")
+    if not _WORDS.fullmatch(plain):
+        return None
+    letters = plain.replace(" ", "").replace("-", "").replace("'", "").replace(",", "")
+    is_word = wrapped or (len(letters) > 2 and (len(letters) > 3 or _VOWELS & set(letters.casefold())))
+    is_word = is_word or letters.casefold() == "no"
+    return plain.casefold() if letters.isalpha() and is_word else None
+
+
+def may_be_a_number(words: str) -> bool:
+    """Whether the words may name a number, or its absence."""
+    return bool(_NUMERIC.search(words))
+
+
+def may_mean_the_same(one: str, other: str) -> bool:
+    """Whether two different texts could be two ways to say one thing."""
+    if " " in one or " " in other:
+        return True
+    if one.startswith(other[:3]) or other.startswith(one[:3]):
+        return True
+    return any(one in group and other in group for group in _SYNONYMS)

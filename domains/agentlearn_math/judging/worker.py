@@ -1,0 +1,123 @@
+"""The worker process: a template that has imported algebra, and lanes forked from it that compare pairs in turn.
+
+The template takes orders on a SOCK_SEQPACKET socket, one JSON object each: `{"open": lane}` with the lane's end of a
+stream, `{"close": lane}`. It says `{"ready": true}` once. A lane reads requests `{"answer", "gold"}` and writes replies
+`{"status", "reason"}`, each as four bytes of length and JSON. Nothing that is compared is run as code.
+"""
+
+import gc
+import importlib
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+from typing import Any, BinaryIO
+
+from agentlearn.sandbox.inside.process import address_space_bytes, die_with
+from agentlearn_math.judging.finding import Finding, unsure
+
+MEMORY_BYTES = 1_500_000_000
+CPU_S = 10
+"""For one comparison; the wall limit comes first unless nobody is left to watch it."""
+MAX_FRAME_BYTES = 1 << 20
+
+
+def main(control_fd: int, parent: int) -> None:
+    """Be the template until its socket closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with(parent, signal.SIGKILL)
+    gc.disable()
+    importlib.import_module("agentlearn_math.judging.algebra")  # what lanes need
+    gc.freeze()
+    control = socket.socket(fileno=control_fd)
+    control.send(b'{"ready": true}')
+    lanes: dict[int, int] = {}
+    while True:
+        message, fds, _, _ = socket.recv_fds(control, 4_096, 1)
+        if not message:
+            break
+        order: dict[str, int] = json.loads(message)
+        if "open" in order:
+            lanes[order["open"]] = _forked(control, fds[0])
+            os.close(fds[0])
+        else:
+            _end(lanes.pop(order["close"], None))
+    for lane in lanes.values():
+        _end(lane)
+
+
+def serve(stream: BinaryIO) -> None:
+    """Answer requests until the stream ends."""
+    from agentlearn_math.judging.algebra import NumericAlgebra
+
+    algebra = NumericAlgebra()
+    while (request := _read(stream)) is not None:
+        _limit_cpu()
+        finding = compared(request["answer"], request["gold"], algebra)
+        reply = json.dumps({"status": finding.status, "reason": finding.reason}).encode()
+        stream.write(struct.pack("!I", len(reply)) + reply)
+        stream.flush()
+
+
+def compared(answer: str, gold: str, algebra: Any) -> Finding:
+    """The finding about two texts; whatever breaks leaves it undecided."""
+    from agentlearn_math.judging.compare import Comparison
+    from agentlearn_math.judging.gold import form_of, gold_of
+
+    try:
+        return Comparison(algebra).compare(form_of(answer), gold_of(gold))
+    except MemoryError:
+        return unsure("the comparison took too much memory")
+    except Exception as broken:  # noqa: BLE001  mpmath and sympy raise whatever they meet, and none of it judges
+        return unsure(f"the comparison broke with {type(broken).__name__}")
+
+
+def _read(stream: BinaryIO) -> dict[str, str] | None:
+    head = stream.read(4)
+    if len(head) < 4:
+        return None
+    (size,) = struct.unpack("!I", head)
+    if size > MAX_FRAME_BYTES:
+        return None
+    return json.loads(stream.read(size))
+
+
+def _forked(control: socket.socket, fd: int) -> int:
+    """A new lane on that stream; its process id."""
+    template = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        die_with(template, signal.SIGKILL)
+        control.close()
+        most = address_space_bytes() + MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        gc.enable()
+        with socket.socket(fileno=fd) as stream, stream.makefile("rwb") as frames:
+            serve(frames)  # type: ignore[arg-type]
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _limit_cpu() -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = int(used.ru_utime + used.ru_stime) + CPU_S
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+def _end(pid: int | None) -> None:
+    if pid is not None:
+        os.kill(pid, signal.SIGKILL)  # it is our child and not reaped, so the id is still its own
+        os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,133 @@
+"""Judging answers: plain integers per second, formulas beside math-verify in the same process, hostile answers' time.
+
+Both judge the same pairs, each warmed by one round. Ours goes to the worker process and back for every formula.
+
+    just bench verify
+"""
+
+import asyncio
+import logging
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+from agentlearn_math.judging.workers import Workers, open_workers
+from agentlearn_math.verify import judge, judge_exactly
+
+INTEGERS = 200_000
+ROUNDS = 5
+FORMULAS = (
+    (r"2\sqrt{3}", r"\sqrt{12}", True),
+    (r"\frac{\sqrt{2}}{2}", r"\frac{1}{\sqrt{2}}", True),
+    (r"\frac{-1+\sqrt{5}}{2}", r"\frac{2}{1+\sqrt{5}}", True),
+    (r"\frac{4}{3}\pi", r"\frac{4\pi}{3}", True),
+    (r"3+4i", r"4i+3", True),
+    (r"\ln 6", r"\ln 2+\ln 3", True),
+    (r"x^2+2x+1", r"(x+1)^2", True),
+    (r"\frac{x^2-1}{x-1}", r"x+1", True),
+    (r"\sin^2 x+\cos^2 x", r"1", True),
+    (r"\{\sqrt{8}, 1\}", r"\{1, 2\sqrt{2}\}", True),
+    (r"[0,\frac{\pi}{2}]", r"[0,\pi/2]", True),
+    (r"(\sqrt{4},\pi)", r"(2,\pi)", True),
+    (r"y=2x+3", r"y=3+2x", True),
+    (r"\pi", r"3.14159", False),
+    (r"4\sqrt(2)", r"4", False),
+    (r"1 - \frac{1}{\mathrm{e}}", r"1 + \frac{1}{\mathrm{e}}", False),
+    (r"\frac{1}{2004!}", r"\frac{1}{2006!}", False),
+    (r"\frac{1}{2^{99}}", r"\frac{1}{2^{98}}", False),
+    (r"3*x-1*y+13=0", r"3x+4y+14=0", False),
+    (r"1.0000001\pi", r"1.0000002\pi", False),
+    (r"3+4i", r"3-4i", False),
+    (r"2\sqrt{3}", r"3\sqrt{2}", False),
+    (r"(x-1)^2", r"x^2+2x+1", False),
+    (r"(1,\sqrt{2})", r"(\sqrt{2},1)", False),
+)
+HOSTILE = (
+    r"9^{9^{9^9}}",
+    r"(x+1)^{5000}",
+    r"1000000!",
+    r"\sum_{k=1}^{1000000} \sqrt{k}",
+    r"\int_0^1 \frac{\sin(x^{17}+\ln x)}{x^{19}+\cos x} dx",
+    r"\sum_{k=1}^{20000}\sum_{j=1}^{20000}\sin(jk)",
+    "(" * 400 + "x" + ")" * 400,
+)
+
+
+def main() -> None:
+    """Measure and print."""
+    _integers("204, 204", "204", "204")
+    _integers("$1,234$, 1234", r"$1,234$", "1234")
+    asyncio.run(_formulas())
+
+
+def _integers(name: str, answer: str, gold: str) -> None:
+    began_s = time.perf_counter()
+    for _ in range(INTEGERS):
+        judge_exactly(answer, gold)
+    print(f"{name:28}{INTEGERS / (time.perf_counter() - began_s):>12,.0f} verdicts/s")
+
+
+async def _formulas() -> None:
+    async with open_workers() as workers:
+        began_s = time.perf_counter()
+        await judge(r"\sqrt{8}", r"2\sqrt{2}", workers)
+        print(f"{'start and first formula':28}{time.perf_counter() - began_s:>12.2f} s")
+        ours_s = await _ours(workers)
+        theirs_s = _theirs()
+        _print("agentlearn", ours_s)
+        _print("math-verify", theirs_s)
+        print(f"{'ratio of medians':28}{statistics.median(ours_s) / statistics.median(theirs_s):>12.2f}")
+        for answer in HOSTILE:
+            began_s = time.perf_counter()
+            verdict = await judge(answer, "1", workers)
+            words = f"{verdict.status}: {verdict.reason}"
+            print(f"{answer[:44]:46}{time.perf_counter() - began_s:>6.2f} s  {words}")
+
+
+async def _ours(workers: Workers) -> list[float]:
+    taken_s, wrong = list[float](), set[str]()
+    for number in range(ROUNDS + 1):
+        for answer, gold, same in FORMULAS:
+            began_s = time.perf_counter()
+            verdict = await judge(answer, gold, workers)
+            if number:
+                taken_s.append(time.perf_counter() - began_s)
+            if verdict.status != ("correct" if same else "incorrect"):
+                wrong.add(f"{answer} beside {gold}")
+    print(f"{'agentlearn: wrong of ' + str(len(FORMULAS)):28}{len(wrong):>12}  {'; '.join(sorted(wrong))}")
+    return taken_s
+
+
+def _theirs() -> list[float]:
+    compare = _math_verify()
+    taken_s, wrong = list[float](), set[str]()
+    for number in range(ROUNDS + 1):
+        for answer, gold, same in FORMULAS:
+            began_s = time.perf_counter()
+            is_same = compare(answer, gold)
+            if number:
+                taken_s.append(time.perf_counter() - began_s)
+            if is_same != same:
+                wrong.add(f"{answer} beside {gold}")
+    print(f"{'math-verify: wrong of ' + str(len(FORMULAS)):28}{len(wrong):>12}  {'; '.join(sorted(wrong))}")
+    return taken_s
+
+
+def _math_verify() -> Callable[[str, str], bool]:
+    """math-verify as its documentation shows it, with the box that it looks for."""
+    from math_verify import parse, verify
+
+    logging.disable(logging.WARNING)
+    return lambda answer, gold: bool(verify(parse(f"\\boxed{{{gold}}}"), parse(f"\\boxed{{{answer}}}")))
+
+
+def _print(name: str, taken_s: list[float]) -> None:
+    p50, p95 = statistics.median(taken_s), statistics.quantiles(taken_s, n=20)[-1]
+    print(f"{name + ', formula p50 / p95':28}{1000 * p50:>9.1f} / {1000 * p95:.1f} ms")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        sys.exit("bench verify takes no options")
+    main()

@@ -1,0 +1,200 @@
+"""The worker processes: endless and greedy comparisons, crashes, and what is left when their user goes."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from agentlearn.ids import LibraryVersion, RolloutId, RunId
+from agentlearn.task import Task
+from agentlearn.trajectory import Trajectory, Verdict
+from agentlearn.treatment import Treatment
+from agentlearn_math import MathDomain, domain
+from agentlearn_math.judging import worker, workers
+from agentlearn_math.judging.finding import Finding
+from agentlearn_math.judging.workers import Workers, open_workers
+from agentlearn_math.verify import judge
+
+ENDLESS = r"\sum_{k=1}^{20000}\sum_{j=1}^{20000}\sum_{m=1}^{20000}\sin(jkm)"
+"""Term by term: more than a million years."""
+PATIENCE_S = 120.0
+"""How long a slow machine may take for what is done in milliseconds."""
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def rollout(task: Task, answer: str) -> Trajectory:
+    return Trajectory(
+        id=RolloutId("r"),
+        run=RunId("run"),
+        phase="solve",
+        task=task.id,
+        g=0,
+        seed=0,
+        treatment=Treatment(model="sim:novice", library=LibraryVersion("v")),
+        answer=answer,
+        started_at=datetime.now(UTC),
+    )
+
+
+def test_a_hundred_verdicts_beside_five_endless_ones() -> None:
+    async def both() -> tuple[list[Verdict], list[Verdict]]:
+        async with open_workers(limit_s=0.75, quick_s=0.25) as opened, asyncio.TaskGroup() as group:
+            endless = [group.create_task(judge(ENDLESS, str(n), opened)) for n in range(5)]
+            plain = [group.create_task(one(n, opened)) for n in range(100)]
+        return [task.result() for task in endless], [task.result() for task in plain]
+
+    async def one(n: int, opened: Workers) -> Verdict:
+        verdict = Verdict(status="undecided")
+        while verdict.status == "undecided":  # on a machine so slow that the small limits of this test meet it too
+            verdict = await judge(f"\\sqrt{{{2 * n * n + 2}}}", f"\\sqrt{{{n * n + 1 + n % 2}}}\\sqrt{{2}}", opened)
+        return verdict
+
+    endless, plain = asyncio.run(both())
+    took_too_long = Verdict(status="undecided", reason="the comparison took more than 0.75 s")
+    assert endless == [took_too_long] * 5
+    assert [verdict.status for verdict in plain] == ["correct", "incorrect"] * 50
+
+
+def test_the_limit_is_three_seconds() -> None:
+    assert workers.LIMIT_S == 3.0
+
+
+def test_nothing_starts_before_it_is_needed_and_all_is_gone_in_the_end() -> None:
+    async def run() -> list[int]:
+        async with domain.running() as running:
+            task = Task.of("math", "Half of 7?", "7/2")
+            assert isinstance(running.verify(task, rollout(task, "3.5")), Verdict)
+            assert running.workers is not None
+            assert running.workers.pids == ()
+            assert (await judge(r"\sqrt{8}", r"2\sqrt{2}", running.workers)).status == "correct"
+            (template,) = running.workers.pids
+            return [template, *children(template)]
+
+    started = asyncio.run(run())
+    assert len(started) == 2
+    wait_until(lambda: not any(map(is_alive, started)))
+
+
+def test_without_running_an_awaited_verdict_still_comes() -> None:
+    task = Task.of("math", "The diagonal?", r"2\sqrt{2}")
+
+    async def judged(bare: MathDomain) -> Verdict:
+        verdict = bare.verify(task, rollout(task, r"\sqrt{8}"))
+        assert not isinstance(verdict, Verdict)
+        return await verdict
+
+    assert asyncio.run(judged(MathDomain())).status == "correct"
+
+
+def test_a_lane_that_is_killed_costs_its_verdict_and_a_template_none() -> None:
+    async def run() -> list[Verdict]:
+        async with open_workers(limit_s=PATIENCE_S, quick_s=PATIENCE_S) as opened:
+            verdicts = [await judge(r"\sqrt{8}", r"2\sqrt{2}", opened)]
+            (template,) = opened.pids
+            (lane,) = children(template)
+            waiting = asyncio.ensure_future(judge(ENDLESS, "5", opened))
+            await asyncio.sleep(0.2)
+            os.kill(lane, signal.SIGKILL)
+            verdicts += [await waiting, await judge(r"\sqrt{8}", r"2\sqrt{2}", opened)]
+            os.kill(template, signal.SIGKILL)
+            verdicts += [await judge(r"\sqrt{18}", r"3\sqrt{2}", opened) for _ in range(3)]
+            return verdicts
+
+    first, killed, *others = asyncio.run(run())
+    assert [one.status for one in (first, *others)] == ["correct"] * 5
+    assert killed == Verdict(status="undecided", reason="algebra ended while it compared")
+
+
+def test_a_worker_that_cannot_start_leaves_it_undecided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(workers.sys, "executable", str(tmp_path / "none"))
+    verdict = asyncio.run(judge(r"\sqrt{8}", r"2\sqrt{2}"))
+    assert verdict == Verdict(status="undecided", reason="algebra could not be started (No such file or directory)")
+    monkeypatch.setattr(workers.sys, "executable", "/bin/true")
+    verdict = asyncio.run(judge(r"\sqrt{8}", r"2\sqrt{2}"))
+    assert verdict.reason == "algebra could not be started (its process ended or did not answer)"
+
+
+def test_a_request_that_is_given_up_does_not_meet_the_next_one() -> None:
+    async def run() -> Verdict:
+        async with open_workers(limit_s=PATIENCE_S, quick_s=PATIENCE_S) as opened:
+            await judge(r"\sqrt{8}", r"2\sqrt{2}", opened)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await judge(ENDLESS, "5", opened)
+            return await judge(r"\sqrt{8}", r"3\sqrt{2}", opened)
+
+    assert asyncio.run(run()).status == "incorrect"
+
+
+def test_all_processes_die_with_their_user_even_by_kill_9() -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from pathlib import Path\n"
+        "from agentlearn_math.judging.workers import open_workers\n"
+        "async def main():\n"
+        "    async with open_workers(limit_s=1000.0, quick_s=1000.0) as opened:\n"
+        "        await opened.compare('\\\\sqrt{8}', '2')\n"
+        "        pid = opened.pids[0]\n"
+        "        lanes = Path(f'/proc/{pid}/task/{pid}/children').read_text().split()\n"
+        "        print(pid, *lanes, flush=True)\n"
+        f"        await opened.compare({ENDLESS!r}, '5')\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as user:
+        assert user.stdout is not None
+        started = [int(pid) for pid in user.stdout.readline().split()]
+        user.kill()
+    assert len(started) == 2
+    wait_until(lambda: not any(map(is_alive, started)))
+
+
+def test_memory_is_limited_in_the_lane() -> None:
+    class Greedy:
+        def same_value(self, *_: object) -> Finding:
+            raise MemoryError
+
+    finding = worker.compared(r"\sqrt{8}", r"\sqrt{2}", Greedy())
+    assert finding == Finding("unsure", "the comparison took too much memory")
+
+    async def limit() -> str:
+        async with open_workers(limit_s=PATIENCE_S, quick_s=PATIENCE_S) as opened:
+            await judge(r"\sqrt{8}", r"2\sqrt{2}", opened)
+            (lane,) = children(opened.pids[0])
+            return Path(f"/proc/{lane}/limits").read_text()
+
+    (line,) = [line for line in asyncio.run(limit()).splitlines() if line.startswith("Max address space")]
+    assert worker.MEMORY_BYTES < int(line.split()[3]) < worker.MEMORY_BYTES + 2**31
+
+
+def test_whatever_breaks_in_the_lane_is_undecided() -> None:
+    class Broken:
+        def same_value(self, *_: object) -> Finding:
+            raise ArithmeticError
+
+    finding = worker.compared(r"\sqrt{8}", r"\sqrt{2}", Broken())
+    assert finding == Finding("unsure", "the comparison broke with ArithmeticError")
