@@ -1,0 +1,132 @@
+"""Learn runs killed with -9 at random moments and resumed, beside one that nothing disturbs (simulated model).
+
+Counted by the server: what was asked in all, against what an undisturbed run asks. Checked: the library, the scores on
+held-out tasks, and that nothing on record after a kill is missing after the next.
+
+    just bench resume
+    just bench resume --kills 60
+"""
+
+import argparse
+import asyncio
+import json
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx2
+
+from agentlearn.sim.endpoint import sim_endpoint
+from agentlearn.store import read_store
+from tests.support.command import AGENTLEARN
+
+IN_FLIGHT = 16
+
+
+def main() -> None:
+    """Kill, resume, compare, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--per-run", type=int, default=6, help="kills of one run before it may end")
+    parser.add_argument("--limit", type=int, default=10, help="tasks, of 5 rollouts each")
+    parser.add_argument("--seed", type=int, default=0)
+    asyncio.run(_measured(parser.parse_args()))
+
+
+async def _measured(options: argparse.Namespace) -> None:
+    rng, kills, runs, repeated, lost = Random(options.seed), 0, 0, 0, 0
+    async with sim_endpoint("novice", options={"latency-s": 0.02}) as service:
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.perf_counter()
+            plain = await _ended(_command(service.base_url, Path(folder) / "plain", options.limit))
+            plain_s, asked = time.perf_counter() - began, await _requests(service.base_url)
+            while kills < options.kills:
+                before, store = await _requests(service.base_url), Path(folder) / f"killed-{runs}"
+                moments = [rng.uniform(1.0, max(2.0, 0.6 * plain_s)) for _ in range(options.per_run)]
+                killed = Killed(store, _command(service.base_url, store, options.limit))
+                for moment in moments[: options.kills - kills]:
+                    if not await killed.once_more(moment):
+                        break
+                report = killed.report or await _ended(killed.command)
+                same = report["library"] == plain["library"] and report["after"] == plain["after"]
+                asked_here = await _requests(service.base_url) - before
+                kills, runs, lost, repeated = (
+                    kills + killed.kills,
+                    runs + 1,
+                    lost + killed.lost,
+                    repeated + asked_here - asked,
+                )
+                print(
+                    f"run {runs}: {killed.kills} kills, {asked_here} requests ({asked} undisturbed),"
+                    f" library and scores {'the same' if same else 'OTHERS'}",
+                    flush=True,
+                )
+    print(f"{kills} kills over {runs} runs: {lost} records lost, {repeated} requests repeated,")
+    print(f"{repeated / max(kills, 1):.1f} per kill, where up to {IN_FLIGHT} are in flight")
+
+
+class Killed:
+    """One run that is killed and resumed, and what of its records was found again."""
+
+    def __init__(self, store: Path, command: list[str]) -> None:
+        self.store = store
+        self.command = command
+        self.kills = 0
+        self.lost = 0
+        self.report: dict[str, Any] | None = None
+        """Of a run that was done before it could be killed again."""
+        self._rollouts: set[str] = set()
+        self._calls = 0
+
+    async def once_more(self, after_s: float) -> bool:
+        """Let it run so long, kill it, and look what is there; False when it was done before."""
+        child = await asyncio.create_subprocess_exec(
+            *self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            async with asyncio.timeout(after_s):
+                await child.wait()
+        except TimeoutError:
+            child.kill()
+            await child.wait()
+        self.kills += 1
+        if not (self.store / "store.duckdb").exists():
+            return True
+        with read_store(self.store) as reader:
+            rows = reader.runs()
+            if not rows:
+                return True
+            rollouts, calls = {one.id for one in reader.trajectories(rows[0].run)}, reader.counts(rows[0].run).calls
+            self.lost += len(self._rollouts - rollouts) + max(self._calls - calls, 0)
+            self._rollouts, self._calls = {str(one) for one in rollouts}, calls
+        self.command = [str(AGENTLEARN), "learn", "--resume", rows[0].run, "--store", str(self.store), "--json"]
+        if rows[0].state != "done":
+            return True
+        self.report = json.loads(rows[0].report)
+        return False
+
+
+def _command(base_url: str, store: Path, limit: int) -> list[str]:
+    options = {"limit": limit, "epochs": 1, "batch-size": 5, "eval-rollouts": 1, "concurrency": IN_FLIGHT}
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    return [str(AGENTLEARN), "learn", "math", "--model", f"{base_url}#novice", *words, "--store", str(store), "--json"]
+
+
+async def _ended(command: list[str]) -> dict[str, Any]:
+    """The report of a command that nobody kills."""
+    child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    said, _ = await child.communicate()
+    return json.loads(said)
+
+
+async def _requests(base_url: str) -> int:
+    """Requests that the server was asked so far."""
+    async with httpx2.AsyncClient() as client:
+        return (await client.get(base_url.removesuffix("/v1") + "/stats")).json()["requests"]
+
+
+if __name__ == "__main__":
+    main()
