@@ -73,7 +73,7 @@ class LearnSettings(Value):
     """none: the majority answer of a group stands in for the expected one while learning."""
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
     concurrency: int = Field(default=32, ge=1, le=4096)
-    """Rollouts, and model calls, in flight at once."""
+    """Model calls in flight at once, as long as the endpoint takes them; half as many rollouts more are under way."""
     eval_rollouts: int = Field(default=4, ge=1, le=1024)
     """Rollouts per held-out task, before and after."""
     evaluate: bool = True

@@ -138,12 +138,17 @@ class Door(WrapperModel):
 
         async def once() -> ModelResponse:
             nonlocal attempts
-            async with self.gate.limiter.place(), unit.account.asking():
+            async with self.gate.limiter.place() as ticket, unit.account.asking():
                 attempts += 1
                 asked_at = time.perf_counter()
-                async with asyncio.timeout(self.gate.deadline_s):
-                    given = await self.wrapped.request(messages, settings, model_request_parameters)
-                self.gate.limiter.answered(time.perf_counter() - asked_at, unit.stage)
+                try:
+                    async with asyncio.timeout(self.gate.deadline_s):
+                        given = await self.wrapped.request(messages, settings, model_request_parameters)
+                except ModelHTTPError as error:
+                    if error.status_code == 429:
+                        ticket.refused(retry_after_s(error))
+                    raise
+                ticket.answered(time.perf_counter() - asked_at, unit.stage)
                 response = _storable(given)
                 await self._record(response, identity, ordinal, request_hash, attempts, time.perf_counter() - started)
             return response
@@ -204,8 +209,6 @@ class Door(WrapperModel):
             except (TimeoutError, ModelAPIError, UnexpectedModelBehavior) as error:
                 self.gate.failures[_kind(error)] += 1
                 wanted_s = retry_after_s(error)
-                if _kind(error) == "status_429":
-                    self.gate.limiter.refused(wanted_s)
                 last = attempt == policy.attempts - 1
                 if last or not is_transient(error) or (wanted_s or 0.0) > policy.retry_after_cap_s:
                     told = self._given_up(error, attempt + 1)

@@ -57,7 +57,7 @@ def learn(
         Literal["gold", "none"] | None, Parameter(help="none: learn by majority. [default: gold]")
     ] = None,
     seed: Annotated[int | None, Parameter(help="Seed of everything that is drawn. [default: 0]")] = None,
-    concurrency: Annotated[int | None, Parameter(help="Rollouts in flight at once. [default: 32]")] = None,
+    concurrency: Annotated[int | None, Parameter(help="Model calls in flight at once. [default: 32]")] = None,
     eval_rollouts: Annotated[int | None, Parameter(help="Rollouts per held-out task. [default: 4]")] = None,
     no_eval: Annotated[bool, Parameter(negative="", help="Do not measure on held-out tasks.")] = False,
     max_staleness: Annotated[

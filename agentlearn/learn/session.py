@@ -122,7 +122,8 @@ class LearnSession:
     slots: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
-        self.slots = asyncio.Semaphore(self.settings.concurrency)
+        calls = self.settings.concurrency
+        self.slots = asyncio.Semaphore(calls + calls // 2)  # some run a tool, or wait before they ask once more
 
     async def learn(self, sets: TaskSets, start: Library, shelf: Shelf) -> LearnReport:
         """The run from its first event to its last."""

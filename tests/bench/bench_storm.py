@@ -17,10 +17,23 @@ from pathlib import Path
 import psutil
 
 from agentlearn import LearnReport, LearnSettings
+from agentlearn.calls.account import Account
+from agentlearn.calls.endpoint import Endpoint
 from agentlearn.learn.loop import run_learning
+from agentlearn.learn.observer import Observer
 from agentlearn.sim.endpoint import sim_endpoint
+from agentlearn.task import Task
 
 STORM = {"rate-limited": 0.20, "server-error": 0.05, "reset": 0.03, "stall": 0.03, "garbled": 0.10}
+
+
+class Looker(Observer):
+    """Remembers the endpoint."""
+
+    endpoint: Endpoint
+
+    def opened(self, account: Account, endpoint: Endpoint, train: tuple[Task, ...], test: tuple[Task, ...]) -> None:
+        self.endpoint = endpoint
 
 
 async def measure(options: argparse.Namespace, dials: dict[str, float]) -> tuple[LearnReport, float, int, int]:
@@ -41,8 +54,11 @@ async def measure(options: argparse.Namespace, dials: dict[str, float]) -> tuple
             )
             tasks, sockets = len(asyncio.all_tasks()), len(psutil.Process().net_connections())
             began = time.perf_counter()
-            report = await run_learning(settings)
+            looker = Looker()
+            report = await run_learning(settings, looker)
             wall_s = time.perf_counter() - began
+            limiter = looker.endpoint.gate.limiter
+            print(f"limit {limiter.limit:.0f} of {limiter.most} at the end, lowered {limiter.lowered} times")
             return (
                 report,
                 wall_s,

@@ -21,12 +21,17 @@ class Clock:
 
 
 def a_round(limiter: Limiter, *, refused: int = 0, seconds: float = 1.0, retry_after_s: float | None = None) -> None:
-    """As many requests as one round has, the first of them refused."""
-    for n in range(max(8, int(limiter.limit))):
-        if n < refused:
-            limiter.refused(retry_after_s)
-        else:
-            limiter.answered(seconds)
+    """As many requests as one round has, one after another, the first of them refused."""
+
+    async def main() -> None:
+        for n in range(max(8, int(limiter.limit))):
+            async with limiter.place() as ticket:
+                if n < refused:
+                    ticket.refused(retry_after_s)
+                else:
+                    ticket.answered(seconds)
+
+    asyncio.run(main())
 
 
 def test_no_more_than_the_limit_are_in_flight_and_everybody_gets_a_turn_in_order() -> None:
@@ -73,13 +78,13 @@ def test_whoever_stops_waiting_takes_no_place_along(leavers: set[int], after: in
     assert set(range(20)) - leavers <= served
 
 
-def test_a_round_with_many_refusals_halves_the_limit_and_a_good_one_raises_it_by_one() -> None:
+def test_a_round_with_many_refusals_halves_the_limit_and_a_good_one_raises_it_a_little() -> None:
     limiter = Limiter(32, clock=Clock())
-    a_round(limiter, refused=13)
+    a_round(limiter, refused=16)
     assert limiter.limit == 16
     a_round(limiter, refused=16)
     assert limiter.limit == 8
-    for expected in (9, 10, 11):
+    for expected in (10, 12, 14):
         a_round(limiter)
         assert limiter.limit == expected
     assert limiter.lowered == 2
@@ -88,7 +93,7 @@ def test_a_round_with_many_refusals_halves_the_limit_and_a_good_one_raises_it_by
 def test_a_few_refusals_are_noise() -> None:
     limiter = Limiter(32, clock=Clock())
     for _ in range(20):
-        a_round(limiter, refused=12)
+        a_round(limiter, refused=15)
     assert limiter.limit == 32
 
 
@@ -113,10 +118,53 @@ def test_slow_answers_lower_the_limit_until_they_are_the_new_normal() -> None:
 
 def test_kinds_of_answers_are_not_compared_with_each_other() -> None:
     limiter = Limiter(8, clock=Clock())
-    for _ in range(30):
-        limiter.answered(0.1, "rollout")
-        limiter.answered(20.0, "consolidate")
+
+    async def main() -> None:
+        for n in range(60):
+            async with limiter.place() as ticket:
+                ticket.answered(0.1 if n % 2 else 20.0, "rollout" if n % 2 else "consolidate")
+
+    asyncio.run(main())
     assert limiter.lowered == 0
+
+
+def test_refusals_that_come_sooner_than_answers_do_not_look_like_more() -> None:
+    limiter = Limiter(16, clock=Clock())
+
+    async def one(number: int) -> None:
+        async with limiter.place() as ticket:
+            if number % 5 == 0:
+                ticket.refused(None)
+                return
+            for _ in range(20):
+                await asyncio.sleep(0)
+            ticket.answered(1.0)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(400):
+                group.create_task(one(number))
+
+    asyncio.run(main())
+    assert limiter.lowered == 0
+
+
+def test_one_burst_of_refusals_halves_the_limit_once() -> None:
+    limiter = Limiter(16, clock=Clock())
+
+    async def one(ticks: int) -> None:
+        async with limiter.place() as ticket:
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            ticket.refused(None)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(32):  # the later ones begin while the earlier end one by one
+                group.create_task(one(1 + number % 16))
+
+    asyncio.run(main())
+    assert (limiter.limit, limiter.lowered) == (8, 1)
 
 
 def test_after_a_round_of_refusals_nobody_asks_before_the_service_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,6 +181,7 @@ def test_after_a_round_of_refusals_nobody_asks_before_the_service_wants_it(monke
         async with limiter.place():
             assert clock.now_s == 7.0
 
-    monkeypatch.setattr("agentlearn.calls.limiter.asyncio.sleep", sleep)
-    asyncio.run(main())
+    with monkeypatch.context() as patched:
+        patched.setattr("agentlearn.calls.limiter.asyncio.sleep", sleep)
+        asyncio.run(main())
     assert slept == [7.0]
