@@ -73,8 +73,8 @@ class Account:
             if working.done():
                 return working.result()
         finally:
-            self._attended = False
             await _cancelled(working, quiet)
+            self._attended = False
         assert self.stopped is not None
         raise self.stopped
 
@@ -84,7 +84,10 @@ class Account:
 
 
 async def _cancelled(*tasks: "asyncio.Task[Any]") -> None:
-    """Return when every task has ended."""
+    """Return when every task has ended. What a task ends with while it is being cancelled is nobody's concern."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # asked for, or it would be reported as never retrieved

@@ -20,7 +20,7 @@ from agentlearn.config import (
     packaged_recipe,
     read_recipe,
 )
-from agentlearn.errors import ConfigError
+from agentlearn.errors import ConfigError, Interrupted
 from agentlearn.ids import RunId
 from agentlearn.learn.report import LearnReport
 
@@ -178,4 +178,9 @@ def _run(settings: LearnSettings, progress: Progress, resume: RunId | None) -> L
             return await run_learning(settings, progress, resume=resume)
 
     with progress:
-        return asyncio.run(run())
+        try:
+            return asyncio.run(run())
+        except KeyboardInterrupt:
+            if progress.account is not None:
+                raise
+            raise Interrupted("interrupted before the run began; nothing was done") from None

@@ -14,7 +14,7 @@ from typing import IO
 from agentlearn.errors import ConfigError, EndpointError
 from agentlearn.sim.chat import MODELS
 
-READY_S = 10.0
+READY_S = 60.0
 GRACE_S = 2.0
 _KEPT = ("PATH", "PYTHONPATH", "PYTHONHOME", "HOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "LANG")
 
@@ -39,7 +39,7 @@ async def sim_endpoint(
     """The simulated model of that name (`novice`, `reflector`, `echo`), served while the block runs.
 
     seed: which world. options: dials of `python -m agentlearn.sim`, such as {"latency-s": 0.2}.
-    Raises ConfigError for an unknown name, EndpointError when the service does not start within 10 s.
+    Raises ConfigError for an unknown name, EndpointError when the service does not start within a minute.
     """
     if name not in MODELS:
         known = ", ".join(f"'sim:{model}'" for model in MODELS)

@@ -112,11 +112,11 @@ def test_what_code_raises_ends_the_call_and_not_the_session(box: Box, cell: str,
 
 
 def test_a_timeout_tells_what_was_printed_and_that_the_variables_are_lost(box: Box) -> None:
-    first, second, third = box.run("x = 1", "print('so far')\nwhile True: pass", "x", timeout_s=0.3)
+    first, second, third = box.run("x = 1", "print('so far')\nwhile True: pass", "x", timeout_s=1.5)
     assert first.status == "ok"
     assert (second.status, second.stdout) == ("timeout", "so far\n")
     assert second.error == (
-        "timed out after 0.3 s; the variables are lost and the next call starts in a fresh interpreter"
+        "timed out after 1.5 s; the variables are lost and the next call starts in a fresh interpreter"
     )
     assert second.seconds >= 0.3
     assert third.status == "error"
@@ -124,7 +124,7 @@ def test_a_timeout_tells_what_was_printed_and_that_the_variables_are_lost(box: B
 
 
 def test_code_that_no_signal_handler_interrupts_is_stopped_all_the_same(box: Box) -> None:
-    assert box.last("import signal\nsignal.alarm(0)\n3 ** (3 * 10**8)", timeout_s=0.3).status == "timeout"
+    assert box.last("import signal\nsignal.alarm(0)\n3 ** (3 * 10**8)", timeout_s=1.5).status == "timeout"
 
 
 def test_memory_is_bounded_and_the_session_lives_on(box: Box) -> None:

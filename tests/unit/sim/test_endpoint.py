@@ -122,7 +122,7 @@ def test_a_child_that_is_too_slow_is_given_up(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_child_that_dies_refuses_and_hangs_nobody() -> None:
     async def all_of_it() -> None:
-        async with asyncio.timeout(10), sim_endpoint("novice") as service:
+        async with asyncio.timeout(120), sim_endpoint("novice") as service:
             os.kill(service.pid, signal.SIGKILL)
             with pytest.raises(httpx2.HTTPError):
                 await echo(service, "anyone?")
@@ -134,7 +134,7 @@ def test_a_child_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(endpoint, "GRACE_S", 0.2)
 
     async def all_of_it() -> int:
-        async with asyncio.timeout(10), sim_endpoint("novice") as service:
+        async with asyncio.timeout(120), sim_endpoint("novice") as service:
             os.kill(service.pid, signal.SIGSTOP)
             return service.pid
 
