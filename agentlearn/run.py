@@ -1,4 +1,4 @@
-"""A run: one learn, solve, eval or train command, told as events. The latest event is the run's state."""
+"""A run: one learn, solve, eval, train or import command, told as events. The latest event is the run's state."""
 
 from datetime import datetime
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 from agentlearn.ids import LibraryVersion, RunId, TaskId
 from agentlearn.value import Value
 
-RunKind = Literal["learn", "solve", "eval", "train"]
+RunKind = Literal["learn", "solve", "eval", "train", "import"]
 RunState = Literal["running", "done", "failed", "interrupted"]
 
 

@@ -54,6 +54,13 @@ def build() -> App:
     domain.command("agentlearn.cli.domain:new", name="new", help="Write a package for a new domain, with its tests.")
     domain.command("agentlearn.cli.domain:check", name="check", help="Hold a domain to what it promises.")
     app.command(domain)
+    store = App(name="store", help="The trajectory store: check, repair, export, import.")
+    store.command("agentlearn.cli.store:check", name="check", help="Look at everything in it, changing nothing.")
+    store.command("agentlearn.cli.store:repair", name="repair", help="Mend it, and say what is lost.")
+    store.command("agentlearn.cli.store:snapshot", name="snapshot", help="Write its tables, slim, as Parquet.")
+    store.command("agentlearn.cli.store:export", name="export", help="Write rollouts for other programs.")
+    store.command("agentlearn.cli.store:import_", name="import", help="Take in rollouts of other programs.")
+    app.command(store)
     app.command("agentlearn.cli.init:init", name="init", help="Write a recipe to begin with.")
     for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
         app.command(entry.load(), name=entry.name)

@@ -14,7 +14,9 @@ from agentlearn.value import Value
 def print_json(value: Value | Mapping[str, Any]) -> None:
     """Exactly one JSON object on stdout."""
     plain = value.model_dump(mode="json") if isinstance(value, Value) else value
-    sys.stdout.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+    # a lone surrogate becomes JSON's own escape for it
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
 
 
 class _Lines(Console):

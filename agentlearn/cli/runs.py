@@ -29,7 +29,7 @@ def list_runs(*, limit: int = 20, store: Store = Path(".agentlearn"), json: Json
         simulated = " (simulated)" if run.simulated else ""
         result = _result(run.report)
         when = f"{run.started_at:%Y-%m-%d %H:%M}"
-        out.print(f"{run.run}  {when}  {run.kind:5}  {run.state:11}  {run.domain}  {run.model}{simulated}{result}")
+        out.print(f"{run.run}  {when}  {run.kind:6}  {run.state:11}  {run.domain}  {run.model}{simulated}{result}")
 
 
 def show(run: str, /, *, store: Store = Path(".agentlearn"), json: Json = False) -> None:

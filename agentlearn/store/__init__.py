@@ -3,19 +3,41 @@
 Open it with `open_store` (asynchronous, reads and writes) or `read_store`. Nothing else may open the database file.
 """
 
+from agentlearn.store.check import Finding, StoreReport, check_store
+from agentlearn.store.parquet import TableFile
 from agentlearn.store.reader import StoreReader
+from agentlearn.store.repair import Repaired, repair_store
 from agentlearn.store.store import Store, open_store, read_store
-from agentlearn.store.views import Exposure, ProposalRow, RunCounts, RunRow, StageTotals, TrajectoryRow
+from agentlearn.store.views import (
+    Exposure,
+    ProposalRow,
+    RunCounts,
+    RunRow,
+    SelectedRow,
+    Selection,
+    StageTotals,
+    TrajectoryRow,
+    WholeRollout,
+)
 
 __all__ = [
     "Exposure",
+    "Finding",
     "ProposalRow",
+    "Repaired",
     "RunCounts",
     "RunRow",
+    "SelectedRow",
+    "Selection",
     "StageTotals",
     "Store",
     "StoreReader",
+    "StoreReport",
+    "TableFile",
     "TrajectoryRow",
+    "WholeRollout",
+    "check_store",
     "open_store",
     "read_store",
+    "repair_store",
 ]

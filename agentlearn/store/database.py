@@ -3,7 +3,8 @@
 import os
 import shutil
 import threading
-from contextlib import ExitStack, suppress
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -22,6 +23,13 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
+DATABASE = "store.duckdb"
+LOG = "store.duckdb.wal"
+WATERMARK = "store.hwm"
+STAGING = "staging"
+"""The one folder of a store that SQL may write files to; what stands there at an opening was left by a crash."""
+
+
 class Database:
     """A store's database, attached, migrated and locked, from construction to `close`.
 
@@ -31,7 +39,8 @@ class Database:
 
     def __init__(self, directory: Path, *, create: bool) -> None:
         self.directory = directory
-        self._path = directory / "store.duckdb"
+        self._path = directory / DATABASE
+        self.staging = directory.absolute() / STAGING
         self._pid = os.getpid()
         self._swap = threading.Lock()
         if not create and not self._path.exists():
@@ -43,10 +52,11 @@ class Database:
                 directory.mkdir(parents=True, exist_ok=True)
                 self._lock = StoreLock(directory)
                 undo.callback(self._lock.release)
-                self._watermark = Watermark(directory / "store.hwm")
+                self._watermark = Watermark(directory / WATERMARK)
                 undo.callback(self._watermark.close)
             except OSError as error:
                 raise StoreError(f"the store {str(directory)!r} cannot be used: {error}") from error
+            shutil.rmtree(self.staging, ignore_errors=True)
             self._root: duckdb.DuckDBPyConnection | None = self._open()
             self._release = undo.pop_all()
 
@@ -72,7 +82,7 @@ class Database:
     def last_seq(self) -> int:
         """Number of the last group commit in the database."""
         with self.cursor() as cursor:
-            return _last_seq(cursor)
+            return last_seq_of(cursor)
 
     def acknowledge(self, seq: int) -> None:
         """Note that every commit up to `seq` has been promised to somebody."""
@@ -120,9 +130,9 @@ class Database:
             _attach(connection, self._path)
             missing = pending(connection, store, known_migrations())
             is_new = known_migrations()[0] in missing
-            self._verify(0 if is_new else _last_seq(connection), acknowledged)
+            self._verify(0 if is_new else last_seq_of(connection), acknowledged)
             apply(connection, missing)
-            connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+            _close_off(connection, self.staging)
         except duckdb.Error as error:
             connection.close()
             raise StoreDamaged(
@@ -137,17 +147,40 @@ class Database:
         if stored < acknowledged:
             raise StoreDamaged(
                 f"the store {str(self.directory)!r} holds commits up to {stored}, but {acknowledged} were acknowledged:"
-                f" its log {self._path.name + '.wal'!r} is damaged and was kept; copy the directory first of all"
+                f" its log {self._path.name + '.wal'!r} is damaged and was kept; copy the directory first of all, then"
+                " run `agentlearn store repair`"
             )
+
+
+@contextmanager
+def look_at(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
+    """A database file as it is, its log read over it; not a byte is changed. Raises duckdb.Error.
+
+    For whoever holds the store's lock, and has not opened the file otherwise.
+    """
+    with duckdb.connect(":memory:", config=_SETTINGS) as connection:
+        connection.execute(f"ATTACH {_quoted(path)} AS store (READ_ONLY)")
+        connection.execute("USE store; SET enable_external_access = false; SET lock_configuration = true")
+        yield connection
+
+
+def _close_off(connection: duckdb.DuckDBPyConnection, staging: Path) -> None:
+    """Leave SQL one folder to write to, and no way to change that."""
+    connection.execute(f"SET allowed_directories = [{_quoted(staging)}]")
+    connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+
+
+def _quoted(path: Path) -> str:
+    text = str(path).replace("'", "''")
+    return f"'{text}'"
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     # Checkpoints are asked for, never a side effect of closing: a log that was found damaged has to stay as it is.
     connection.execute("PRAGMA disable_checkpoint_on_shutdown")
     # The size of row groups belongs to the attachment: without it the next checkpoint merges them, and stalls grow.
-    quoted = str(path).replace("'", "''")
     try:
-        connection.execute(f"ATTACH '{quoted}' AS store (ROW_GROUP_SIZE 2048)")
+        connection.execute(f"ATTACH {_quoted(path)} AS store (ROW_GROUP_SIZE 2048)")
     except duckdb.IOException as error:
         if "Could not set lock" in str(error):
             raise StoreLocked(
@@ -157,7 +190,8 @@ def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     connection.execute("USE store")
 
 
-def _last_seq(connection: duckdb.DuckDBPyConnection) -> int:
+def last_seq_of(connection: duckdb.DuckDBPyConnection) -> int:
+    """Number of the last group commit in the attached store."""
     found = connection.execute("SELECT coalesce(max(seq), 0) FROM commit_log").fetchone()
     return 0 if found is None else int(found[0])
 

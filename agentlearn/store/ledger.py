@@ -11,7 +11,7 @@ import duckdb
 from agentlearn.errors import StoreError
 from agentlearn.store.database import Database
 from agentlearn.store.row import Unit
-from agentlearn.store.spool import Spool
+from agentlearn.store.spool import NAME, Spool
 
 PAUSES_S = (0.0, 0.05, 0.2, 0.8)
 """Waits before each try of a group: failures such as a full disk may pass."""
@@ -42,7 +42,7 @@ class Ledger:
 
     def __init__(self, database: Database, read: Callable[[bytes], Unit]) -> None:
         self._database = database
-        self._spool = Spool(database.directory / "store.journal")
+        self._spool = Spool(database.directory / NAME)
         self._spooled: list[Unit] = [read(content) for content in self._spool.recover()]
         self._seq = database.last_seq()
         self._connection: duckdb.DuckDBPyConnection | None = database.cursor()

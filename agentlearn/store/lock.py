@@ -79,6 +79,12 @@ class Watermark:
         """Raise the number. Not synced: it guards against a damaged log, not against a loss of power."""
         os.pwrite(self._fd, struct.pack("<Q", seq), 0)
 
+    def reset(self, seq: int) -> None:
+        """Make the file hold this number, whatever it held: for a repair, which has said what is lost."""
+        os.ftruncate(self._fd, 0)
+        self.write(seq)
+        os.fsync(self._fd)
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)

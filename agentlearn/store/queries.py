@@ -1,6 +1,8 @@
 """The store's questions in SQL. Only constants of this module are put together; values are always bound."""
 # ruff: noqa: S608
 
+from enum import StrEnum
+
 # Rows are never changed, so where an id can have several rows these pick the one that counts.
 _LATEST_RUNS = """
     SELECT * EXCLUDE (happened_at, seq),
@@ -22,78 +24,94 @@ _PROPOSALS = """
     QUALIFY row_number() OVER (PARTITION BY phase, batch, id ORDER BY seq DESC) = 1
 """
 
-RUNS = f"FROM ({_LATEST_RUNS}) ORDER BY started_at DESC, run DESC LIMIT $1"
-RUN = f"FROM ({_LATEST_RUNS}) WHERE run = $1"
 
-TRAJECTORIES = """
-    SELECT id, phase, batch, task, g, attempt, outcome, reward, tokens_in, tokens_out, cost_usd, seconds
-    FROM trajectory WHERE run = $1 AND ($2 IS NULL OR phase = $2)
-    ORDER BY min(started_at) OVER (PARTITION BY phase), batch, task, g, attempt
-"""
-TRAJECTORY = """
-    SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
-    FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
-    WHERE t.id = $1
-"""
-FINISHED = """
-    SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
-    FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
-    WHERE t.run = $1 AND t.phase = $2 AND t.batch = $3
-"""
-GROUND = "SELECT body FROM blob WHERE kind = 'ground' AND name = $1"
-MESSAGES = "SELECT messages FROM trajectory_body WHERE rollout = $1"
-TASK = "FROM task WHERE id = $1"
-PROMPT = "SELECT body FROM blob WHERE hash = $1"
+def _starting(table: str, column: str) -> str:
+    return f"SELECT DISTINCT {column} AS id FROM {table} WHERE starts_with({column}, $1) ORDER BY id LIMIT 4"
 
-# Of rollouts that are stored the journal is not needed any more.
-RECALLED = f"""
-    FROM ({_CALLS}) WHERE stage <> 'rollout' OR unit NOT IN (SELECT id FROM trajectory WHERE run = $1)
-"""
-CALLS = f"FROM ({_CALLS}) WHERE unit = $2 ORDER BY kind, ordinal, id"
-STAGES = f"""
-    SELECT stage, count(*) AS calls, sum(tokens_in)::BIGINT AS tokens_in,
-           sum(tokens_cached)::BIGINT AS tokens_cached, sum(tokens_out)::BIGINT AS tokens_out,
-           coalesce(sum(cost_usd), 0.0) AS cost_usd, count(*) - count(cost_usd) AS unpriced, sum(seconds) AS seconds,
-           sum(attempts - 1)::BIGINT AS retried
-    FROM ({_CALLS}) WHERE kind = 'model' GROUP BY stage ORDER BY stage
-"""
-MODELS = "SELECT DISTINCT name FROM journal WHERE run = $1 AND kind = 'model' ORDER BY name"
-SUMMARIES = f"FROM ({_SUMMARIES}) ORDER BY rollout, id"
-PROPOSALS = f"FROM ({_PROPOSALS}) ORDER BY min(seq) OVER (PARTITION BY phase), batch, stage, ordinal, id"
 
-COUNT_CALLS = f"SELECT count(*) AS n FROM ({_CALLS})"
-COUNT_SUMMARIES = f"SELECT count(*) AS n FROM ({_SUMMARIES})"
-COUNT_ROLLOUTS = "SELECT outcome AS key, count(*) AS n FROM trajectory WHERE run = $1 GROUP BY outcome ORDER BY key"
-COUNT_PROPOSALS = f"SELECT ended AS key, count(*) AS n FROM ({_PROPOSALS}) GROUP BY ended ORDER BY key"
+class Query(StrEnum):
+    """Everything that a reader can ask, by name; `value` is its SQL. Nothing else is ever sent to the database."""
 
-LIBRARY = "SELECT parent, experiences FROM library_version WHERE version = $1"
-EXPERIENCES = "FROM experience WHERE list_contains($1::VARCHAR[], id)"
-# The proposals that made an experience, those they rest on, and those that were folded into them.
-MAKERS = """
-    WITH RECURSIVE maker AS (
-      SELECT run, phase, batch, id, rests_on, evidence FROM proposal WHERE experience = $1
-      UNION
-      SELECT p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence
-      FROM proposal p JOIN maker m ON p.run = m.run AND p.phase = m.phase AND p.batch = m.batch
-      WHERE list_contains(m.rests_on, p.id) OR list_contains(p.folded_into, m.id)
-    )
-    SELECT DISTINCT unnest(evidence) AS rollout FROM maker ORDER BY rollout
-"""
-VIEWERS = """
-    SELECT t.id AS rollout, t.reward
-    FROM trajectory t JOIN library_version v ON v.version = t.library_version
-    WHERE list_contains(v.experiences, $1) AND NOT list_contains(t.masked, $1)
-    ORDER BY t.started_at, t.id
-"""
+    RUNS = f"FROM ({_LATEST_RUNS}) ORDER BY started_at DESC, run DESC LIMIT $1"
+    RUN = f"FROM ({_LATEST_RUNS}) WHERE run = $1"
 
-# Up to four things whose id starts with $1, by the word that names such a thing.
-STARTING_WITH = {
-    noun: f"SELECT DISTINCT {column} AS id FROM {table} WHERE starts_with({column}, $1) ORDER BY id LIMIT 4"
-    for noun, table, column in (
-        ("run", "run_event", "run"),
-        ("rollout", "trajectory", "id"),
-        ("task", "task", "id"),
-        ("version", "library_version", "version"),
-        ("prompt", "blob", "hash"),
-    )
-}
+    TRAJECTORIES = """
+        SELECT id, phase, batch, task, g, attempt, outcome, reward, tokens_in, tokens_out, cost_usd, seconds
+        FROM trajectory WHERE run = $1 AND ($2 IS NULL OR phase = $2)
+        ORDER BY min(started_at) OVER (PARTITION BY phase), batch, task, g, attempt
+    """
+    TRAJECTORY = """
+        SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
+        FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
+        WHERE t.id = $1
+    """
+    FINISHED = """
+        SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
+        FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
+        WHERE t.run = $1 AND t.phase = $2 AND t.batch = $3
+    """
+    SELECTED = """
+        SELECT t.id, t.run, t.phase, t.task, t.reward
+        FROM trajectory t JOIN task k ON k.id = t.task
+        WHERE ($1 IS NULL OR t.run = $1) AND ($2 IS NULL OR t.phase = $2) AND ($3 IS NULL OR k.domain = $3)
+          AND ($4 IS NULL OR t.outcome = $4) AND ($5 IS NULL OR t.reward >= $5)
+        ORDER BY t.run, min(t.started_at) OVER (PARTITION BY t.run, t.phase), t.phase, t.batch, t.task,
+                 t.g, t.attempt
+    """
+    WHOLE = """
+        SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps, b.format, b.messages
+        FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
+        WHERE list_contains($1::VARCHAR[], t.id)
+    """
+    GROUND = "SELECT body FROM blob WHERE kind = 'ground' AND name = $1"
+    MESSAGES = "SELECT messages FROM trajectory_body WHERE rollout = $1"
+    TASK = "FROM task WHERE id = $1"
+    PROMPT = "SELECT body FROM blob WHERE hash = $1"
+
+    # Of rollouts that are stored the journal is not needed any more.
+    RECALLED = f"""
+        FROM ({_CALLS}) WHERE stage <> 'rollout' OR unit NOT IN (SELECT id FROM trajectory WHERE run = $1)
+    """
+    CALLS = f"FROM ({_CALLS}) WHERE unit = $2 ORDER BY kind, ordinal, id"
+    STAGES = f"""
+        SELECT stage, count(*) AS calls, sum(tokens_in)::BIGINT AS tokens_in,
+               sum(tokens_cached)::BIGINT AS tokens_cached, sum(tokens_out)::BIGINT AS tokens_out,
+               coalesce(sum(cost_usd), 0.0) AS cost_usd, count(*) - count(cost_usd) AS unpriced,
+               sum(seconds) AS seconds, sum(attempts - 1)::BIGINT AS retried
+        FROM ({_CALLS}) WHERE kind = 'model' GROUP BY stage ORDER BY stage
+    """
+    MODELS = "SELECT DISTINCT name FROM journal WHERE run = $1 AND kind = 'model' ORDER BY name"
+    SUMMARIES = f"FROM ({_SUMMARIES}) ORDER BY rollout, id"
+    PROPOSALS = f"FROM ({_PROPOSALS}) ORDER BY min(seq) OVER (PARTITION BY phase), batch, stage, ordinal, id"
+
+    COUNT_CALLS = f"SELECT count(*) AS n FROM ({_CALLS})"
+    COUNT_SUMMARIES = f"SELECT count(*) AS n FROM ({_SUMMARIES})"
+    COUNT_ROLLOUTS = "SELECT outcome AS key, count(*) AS n FROM trajectory WHERE run = $1 GROUP BY outcome ORDER BY key"
+    COUNT_PROPOSALS = f"SELECT ended AS key, count(*) AS n FROM ({_PROPOSALS}) GROUP BY ended ORDER BY key"
+
+    LIBRARY = "SELECT parent, experiences FROM library_version WHERE version = $1"
+    EXPERIENCES = "FROM experience WHERE list_contains($1::VARCHAR[], id)"
+    # The proposals that made an experience, those they rest on, and those that were folded into them.
+    MAKERS = """
+        WITH RECURSIVE maker AS (
+          SELECT run, phase, batch, id, rests_on, evidence FROM proposal WHERE experience = $1
+          UNION
+          SELECT p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence
+          FROM proposal p JOIN maker m ON p.run = m.run AND p.phase = m.phase AND p.batch = m.batch
+          WHERE list_contains(m.rests_on, p.id) OR list_contains(p.folded_into, m.id)
+        )
+        SELECT DISTINCT unnest(evidence) AS rollout FROM maker ORDER BY rollout
+    """
+    VIEWERS = """
+        SELECT t.id AS rollout, t.reward
+        FROM trajectory t JOIN library_version v ON v.version = t.library_version
+        WHERE list_contains(v.experiences, $1) AND NOT list_contains(t.masked, $1)
+        ORDER BY t.started_at, t.id
+    """
+
+    # Up to four things whose id starts with $1; `STARTING_` and the word that names such a thing.
+    STARTING_RUN = _starting("run_event", "run")
+    STARTING_ROLLOUT = _starting("trajectory", "id")
+    STARTING_TASK = _starting("task", "id")
+    STARTING_VERSION = _starting("library_version", "version")
+    STARTING_PROMPT = _starting("blob", "hash")

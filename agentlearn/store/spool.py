@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from agentlearn.errors import StoreDamaged
 
@@ -18,6 +19,9 @@ _MARK = b"ALSPOOL1"
 _SIZE = struct.Struct("<Q")
 _FRAME = struct.Struct("<II")
 _HEADER_BYTES = len(_MARK) + _SIZE.size
+
+
+NAME = "store.journal"
 
 
 class Spool:
@@ -35,14 +39,13 @@ class Spool:
 
         Raises StoreDamaged when an acknowledged entry cannot be read any more.
         """
-        content = self._path.read_bytes()
-        if content[: len(_MARK)] != _MARK:
+        state = state_of(self._path.read_bytes())
+        if not state.marked:
             raise self._damaged("does not begin as a journal file does")
-        (acknowledged,) = _SIZE.unpack_from(content, len(_MARK))
-        entries, self._end = whole_frames(content)
-        if self._end < _HEADER_BYTES + acknowledged:
-            raise self._damaged(f"is sound for {self._end} bytes only, but more was acknowledged")
-        return entries
+        self._end = state.end
+        if state.end < state.acknowledged_end:
+            raise self._damaged(f"is sound for {state.end} bytes only, but more was acknowledged")
+        return state.entries
 
     def append(self, entries: Sequence[bytes]) -> None:
         """Return when the entries are on the disk. Nothing of them is left behind when it raises OSError."""
@@ -76,6 +79,49 @@ class Spool:
         return StoreDamaged(
             f"{str(self._path)!r} {what}; copy the store's directory, then run `agentlearn store repair`"
         )
+
+
+class SpoolState(NamedTuple):
+    """What a spool's file holds."""
+
+    marked: bool
+    """Whether it begins as such a file does."""
+    entries: list[bytes]
+    """The sound ones before the first that is not."""
+    end: int
+    """Where they end, in bytes."""
+    acknowledged_end: int
+    """Where what was acknowledged ends."""
+
+
+def state_of(content: bytes) -> SpoolState:
+    """What the content of a spool's file holds, sound or not."""
+    entries, end = whole_frames(content)
+    if content[: len(_MARK)] != _MARK or len(content) < _HEADER_BYTES:
+        return SpoolState(marked=False, entries=[], end=0, acknowledged_end=len(content))
+    (acknowledged,) = _SIZE.unpack_from(content, len(_MARK))
+    return SpoolState(marked=True, entries=entries, end=end, acknowledged_end=_HEADER_BYTES + acknowledged)
+
+
+def sound_part(content: bytes) -> bytes:
+    """A spool's content up to its last sound entry, with that much acknowledged."""
+    state = state_of(content)
+    end = max(state.end, _HEADER_BYTES)
+    return _MARK + _SIZE.pack(end - _HEADER_BYTES) + (content[_HEADER_BYTES:end] if state.marked else b"")
+
+
+def lost_entries(content: bytes) -> int | None:
+    """How many acknowledged entries stand behind the last sound one; None where their lengths do not tell."""
+    state = state_of(content)
+    if not state.marked:
+        return None
+    at, count = state.end, 0
+    while at < state.acknowledged_end:
+        if at + _FRAME.size > len(content):
+            return None
+        length, _ = _FRAME.unpack_from(content, at)
+        at, count = at + _FRAME.size + length, count + 1
+    return count if at == state.acknowledged_end else None
 
 
 def whole_frames(content: bytes) -> tuple[list[bytes], int]:

@@ -1,14 +1,16 @@
 """The trajectory store: one directory, one process at a time, everything durable before it is acknowledged."""
 
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from agentlearn.calls.journal import CallRecord
-from agentlearn.experience import Library
+from agentlearn.errors import StoreLocked
+from agentlearn.experience import EMPTY_LIBRARY, Library
 from agentlearn.ids import CallId, RunId
+from agentlearn.log import get_log
 from agentlearn.operation import Ended
 from agentlearn.run import Ground, RunEvent
 from agentlearn.store.codec import (
@@ -26,8 +28,14 @@ from agentlearn.store.codec import (
 )
 from agentlearn.store.database import Database
 from agentlearn.store.ledger import Entry, Ledger
+from agentlearn.store.parquet import Drafts
+from agentlearn.store.queries import Query
 from agentlearn.store.reader import StoreReader
+from agentlearn.store.remote import NobodyAnswers, Remote
 from agentlearn.store.row import Unit
+from agentlearn.store.server import ControlServer
+from agentlearn.store.source import Held, Parameter, Source
+from agentlearn.store.views import Selection
 from agentlearn.store.writer import Writer
 from agentlearn.summary import Summary
 from agentlearn.task import Task
@@ -43,9 +51,11 @@ class Store(StoreReader):
     """
 
     def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self._recalled: dict[CallId, CallRecord] = {}
         self._writer = Writer(Ledger(database, call_rows_of))
+        self._held = _Settled(database, self._writer)
+        super().__init__(self._held)
+        self._database = database
+        self._recalled: dict[CallId, CallRecord] = {}
 
     async def record(self, record: CallRecord) -> None:
         """Journal an answered call. Of several records of one id the first counts."""
@@ -67,7 +77,8 @@ class Store(StoreReader):
     async def save_run(self, event: RunEvent) -> None:
         """Add an event to a run."""
         await self._write(run_rows(event))
-        self._live = self._live | {event.run} if event.state == "running" else self._live - {event.run}
+        live = self._held.live
+        self._held.live = live | {event.run} if event.state == "running" else live - {event.run}
 
     async def save_tasks(self, tasks: Sequence[Task]) -> None:
         """Store those of the tasks that are new."""
@@ -79,6 +90,14 @@ class Store(StoreReader):
         Raises StoreError, code `row_refused`, for a rollout that is stored already.
         """
         await self._write(trajectory_rows(trajectory, messages))
+
+    async def save_import(
+        self, event: RunEvent, tasks: Sequence[Task], rollouts: Sequence[tuple[Trajectory, bytes]]
+    ) -> None:
+        """Store a run that was made elsewhere, in one commit: all of it or nothing."""
+        rows = (one for trajectory, messages in rollouts for one in trajectory_rows(trajectory, messages))
+        version = library_rows(EMPTY_LIBRARY, event.run, event.at)
+        await self._write((*run_rows(event), *task_rows(tasks), *version, *rows))
 
     async def save_summary(self, summary: Summary) -> None:
         """Store a summary. Of several of one id the last counts."""
@@ -101,18 +120,46 @@ class Store(StoreReader):
         self._database.guard()
         await self._writer.checkpoint()
 
+    @contextmanager
+    def answering(self) -> Generator[None]:
+        """Answer the questions of other processes of this user meanwhile. `open_store` does it."""
+        try:
+            server = ControlServer(self._held)
+        except OSError as error:  # a file system without sockets: others have to wait, as they can
+            get_log().info("store.not_answering", directory=str(self._held.directory), reason=str(error))
+            yield
+            return
+        try:
+            yield
+        finally:
+            server.close()
+
     async def close(self) -> None:
         """Commit what is queued. `open_store` does it."""
         await self._writer.close()
-
-    def _query(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
-        self._writer.settle()
-        return super()._query(sql, *parameters)
 
     async def _write(self, unit: Unit) -> None:
         self._database.guard()
         if unit:
             await self._writer.write(unit)
+
+
+class _Settled(Held):
+    """The database with everything in it that was acknowledged before the question."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        super().__init__(database)
+        self._writer = writer
+
+    def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+        """As `Held.rows`."""
+        self._writer.settle()
+        return super().rows(query, parameters)
+
+    def draft_tables(self, selection: Selection | None) -> Drafts:
+        """As `Held.draft_tables`."""
+        self._writer.settle()
+        return super().draft_tables(selection)
 
 
 @asynccontextmanager
@@ -125,14 +172,29 @@ async def open_store(directory: Path, *, create: bool = True) -> AsyncGenerator[
     with closing(Database(directory, create=create)) as database:
         store = Store(database)
         try:
-            yield store
+            with store.answering():
+                yield store
         finally:
             await store.close()
 
 
 @contextmanager
 def read_store(directory: Path) -> Generator[StoreReader]:
-    """The store in `directory` for reading. Raises as `open_store` does with `create=False`."""
-    with closing(Database(directory, create=False)) as database:
-        Ledger(database, call_rows_of).close()  # takes in what a process that was killed left in the journal's file
-        yield StoreReader(database)
+    """The store in `directory` for reading, also while another process of this user holds it: then that one is asked.
+
+    Raises as `open_store` does with `create=False`; StoreLocked where who holds it does not answer.
+    """
+    with ExitStack() as stack:
+        yield StoreReader(_source(directory, stack))
+
+
+def _source(directory: Path, stack: ExitStack) -> Source:
+    try:
+        database = stack.enter_context(closing(Database(directory, create=False)))
+    except StoreLocked as locked:
+        try:
+            return Remote(directory)
+        except NobodyAnswers:
+            raise locked from None
+    Ledger(database, call_rows_of).close()  # takes in what a process that was killed left in the journal's file
+    return Held(database)

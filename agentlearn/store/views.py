@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from agentlearn.ids import RolloutId, RunId, TaskId
 from agentlearn.operation import Ended
 from agentlearn.run import RunKind, RunState
+from agentlearn.trajectory import Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,43 @@ class TrajectoryRow:
     tokens_out: int
     cost_usd: float | None
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which rollouts of all runs are meant; what is None does not matter."""
+
+    run: RunId | None = None
+    phase: str | None = None
+    domain: str | None = None
+    outcome: Literal["ok", "failed", "undecided"] | None = None
+    min_reward: float | None = None
+
+    @property
+    def parameters(self) -> tuple[str | float | None, ...]:
+        """As `Query.SELECTED` takes them."""
+        return (self.run, self.phase, self.domain, self.outcome, self.min_reward)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedRow:
+    """A selected rollout."""
+
+    id: RolloutId
+    run: RunId
+    phase: str
+    task: TaskId
+    reward: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRollout:
+    """A trajectory with the agent framework's messages."""
+
+    trajectory: Trajectory
+    format: str
+    """Framework and major version that wrote the messages."""
+    messages: bytes
 
 
 @dataclass(frozen=True, slots=True)

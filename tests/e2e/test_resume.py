@@ -1,12 +1,15 @@
 """A run that is stopped, by whatever, goes on where it stopped: nothing is lost, and nothing is asked twice."""
 
 import asyncio
+import errno
 import json
+import os
+import resource
 import signal
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from agentlearn.cli.app import run as command_line
 from agentlearn.errors import BudgetExceeded, ConfigError, EndpointGone
 from agentlearn.learn.loop import run_learning
 from agentlearn.learn.resume import settings_of
-from agentlearn.store import read_store
+from agentlearn.store import check_store, ledger, read_store
 from tests.support.command import AGENTLEARN
 from tests.support.openai_script import Reply, Request, Script, Solver, error
 from tests.support.openai_stub import OpenAIStub
@@ -244,3 +247,56 @@ def test_a_resumed_run_keeps_its_settings_and_its_tasks(data: Path) -> None:
         data.write_text("\n".join(data.read_text().splitlines()[:-1]))
         with pytest.raises(ConfigError, match=r"no longer the same \(8 to learn from and 0 held out then, 7"):
             run(begun, resume=identity, max_tokens=10**9)
+
+
+def no_room(limit_bytes: int) -> None:
+    """Files of this process may not grow past that size."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+@pytest.fixture
+def room_again() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("room_again")
+@pytest.mark.parametrize("phase", ["log", "journal"])
+def test_a_full_disk_ends_the_run_in_one_sentence_and_nothing_acknowledged_is_lost(
+    plain: Plain, data: Path, phase: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    undisturbed, requests, _ = plain
+    monkeypatch.setattr(ledger, "PAUSES_S", (0.0, 0.0))
+    full = threading.Event()
+    sync = os.fdatasync
+
+    def sync_unless_full(fd: int) -> None:
+        if full.is_set():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(fd)
+
+    script = Tripwire(requests // 2)
+    with OpenAIStub(script) as stub:
+        begun = settings(data, stub.base_url, "full")
+        log = begun.store / "store.duckdb.wal"
+        if phase == "log":  # neither the log nor the database file can grow, the checkpoint at the end included
+            script.trip = lambda: no_room(log.stat().st_size)
+        else:
+            monkeypatch.setattr(os, "fdatasync", sync_unless_full)
+            script.trip = full.set
+        assert command_line(command_of(begun)[1:]) == 1
+        no_room(resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+        full.clear()
+        (complaint,) = capsys.readouterr().err.splitlines()
+        assert complaint.startswith("agentlearn: the store could not be written: ")
+        answered = len(stub.requests)
+        assert requests // 2 <= answered < requests
+        assert check_store(begun.store).sound
+        with read_store(begun.store) as reader:
+            (row,) = reader.runs()
+        report = run(begun, resume=row.run)
+        assert len(stub.requests) <= requests + IN_FLIGHT  # what was acknowledged is not asked again
+    assert report.library == undisturbed.library
+    assert calls(report) == calls(undisturbed)
+    assert report.rollouts == undisturbed.rollouts

@@ -145,3 +145,52 @@ def test_a_paid_run_asks_on_a_terminal(
     for command in (["learn", "math"], ["solve", "math", "What is 1 + 1?"]):
         assert run([*command, "--model", "openai:gpt-5-mini", "--store", store, "--sandbox", "unsafe-local"]) == 2
         assert "nothing was spent" in capsys.readouterr().err
+
+
+def test_a_real_store_is_sound_snapshot_and_exported(
+    finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    report = given(capsys, finished, "store", "check")
+    assert (report["sound"], report["findings"]) == (True, [])
+    assert report["tables"]["trajectory"] == 31
+    assert "sound: every table was read" in said(capsys, finished, "store", "check")
+    assert said(capsys, finished, "store", "repair") == f"{finished}: nothing to repair\n"
+    written = given(capsys, finished, "store", "snapshot", "--out", str(tmp_path / "slim"))["files"]
+    assert {"table": "trajectory", "path": str(tmp_path / "slim" / "trajectory.parquet"), "rows": 31} in written
+    learned = given(capsys, finished, "runs", "list")["runs"][1]["run"]
+    options = ("--run", learned[:20], "--outcome", "ok", "--min-reward", "1", "--domain", "math")
+    for form in ("openai-jsonl", "trl-jsonl"):
+        out = tmp_path / f"{form}.jsonl"
+        done = given(capsys, finished, "store", "export", "--format", form, *options, "--out", str(out))
+        lines = [json.loads(line) for line in out.read_text().splitlines()]
+        assert 0 < len(lines) == done["rollouts"] < 30
+        assert {one["reward"] for one in lines} == {1.0}
+    whole = given(capsys, finished, "store", "export", "--format", "parquet", *options, "--out", str(tmp_path / "all"))
+    assert whole["rollouts"] == len(lines)
+
+
+def test_a_log_is_imported_and_shown_like_any_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log, store = tmp_path / "log.jsonl", tmp_path / "store"
+    asked, answered = {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
+    log.write_text(json.dumps({"messages": [asked, answered], "reward": 1}))
+    done = given(capsys, store, "store", "import", str(log), "--domain", "sums")
+    assert (done["rollouts"], done["tasks"], done["rewarded"]) == (1, 1, 1)
+    assert "  import  done " in said(capsys, store, "runs", "list")
+    (rollout,) = given(capsys, store, "runs", "show", done["run"])["rollouts"]
+    assert "verdict    correct, reward 1: as imported" in said(capsys, store, "trace", rollout["id"])
+    assert given(capsys, store, "store", "check")["sound"]
+
+
+def test_a_damaged_store_fails_its_check_and_is_mended(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log, store = tmp_path / "log.jsonl", tmp_path / "store"
+    asked, answered = {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
+    log.write_text(json.dumps({"messages": [asked, answered]}))
+    assert run(["store", "import", str(log), "--domain", "sums", "--store", str(store)]) == 0
+    (store / "store.hwm").write_bytes((7).to_bytes(8, "little"))
+    assert run(["store", "check", "--store", str(store)]) == 1
+    printed = capsys.readouterr()
+    assert "broken: the database holds commits up to 1, but 7 were acknowledged" in printed.out
+    assert f"mend it with: agentlearn store repair --store {store}" in printed.out
+    assert printed.err == f"agentlearn: the store {str(store)!r} has 1 damage, as listed\n"
+    assert "lost: 6 acknowledged commits" in said(capsys, store, "store", "repair")
+    assert run(["store", "check", "--store", str(store)]) == 0

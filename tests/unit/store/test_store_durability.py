@@ -82,7 +82,7 @@ def test_a_log_with_a_damaged_head_is_refused_and_kept(tmp_path: Path) -> None:
             pass
         assert str(refused.value) == (
             f"the store {str(tmp_path)!r} holds commits up to 0, but 2 were acknowledged: its log 'store.duckdb.wal' is"
-            " damaged and was kept; copy the directory first of all"
+            " damaged and was kept; copy the directory first of all, then run `agentlearn store repair`"
         )
     assert len(log.read_bytes()) == len(sound)
     log.write_bytes(sound)

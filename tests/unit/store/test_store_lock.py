@@ -15,12 +15,13 @@ from tests.unit.store import nouns
 
 OTHER_PROCESS = """
 import sys
+from contextlib import closing
 from pathlib import Path
 from agentlearn.errors import AgentlearnError
-from agentlearn.store import read_store
+from agentlearn.store.database import Database
 try:
-    with read_store(Path(sys.argv[1])) as reader:
-        print([row.run for row in reader.runs()])
+    with closing(Database(Path(sys.argv[1]), create=False)) as database:
+        print(database.last_seq())
 except AgentlearnError as error:
     print(f"{error.code}: {error}")
 """
@@ -44,14 +45,15 @@ def test_a_second_process_is_refused_and_told_who_holds_the_store(tmp_path: Path
             assert refused.endswith("; wait for it or pass another --store DIR")
 
     asyncio.run(main())
-    assert in_another_process(tmp_path) == f"[{str(nouns.RUN)!r}]"
+    assert in_another_process(tmp_path) == "1"
 
 
 def test_the_same_process_cannot_open_it_twice_either(tmp_path: Path) -> None:
     async def main() -> None:
         async with open_store(tmp_path):
-            with pytest.raises(StoreLocked), read_store(tmp_path):
-                pass
+            with pytest.raises(StoreLocked):
+                async with open_store(tmp_path):
+                    pass
 
     asyncio.run(main())
 

@@ -1,0 +1,176 @@
+"""What is wrong with a store is found without touching it, and mended without a silent loss."""
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from agentlearn.errors import StoreDamaged, StoreLocked, StoreMissing
+from agentlearn.store import check_store, open_store, read_store, repair_store
+from agentlearn.store.database import Database, last_seq_of, look_at
+from tests.unit.store import nouns
+from tests.unit.store.damage import flip, left_by_a_crash
+
+LOG, JOURNAL, MARK, DATABASE = "store.duckdb.wal", "store.journal", "store.hwm", "store.duckdb"
+
+
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("crashed")
+    left_by_a_crash(directory)
+    return directory
+
+
+@pytest.fixture
+def store(crashed: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "store"
+    shutil.copytree(crashed, copy, ignore=shutil.ignore_patterns("store.sock"))
+    return copy
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in directory.iterdir() if file.name != "store.lock"}
+
+
+def test_what_a_crash_leaves_is_sound_and_looking_changes_nothing(store: Path) -> None:
+    before = files(store)
+    report = check_store(store)
+    assert report.sound
+    assert (report.commits, report.acknowledged, report.journal_entries) == (4, 4, 4)
+    assert (report.tables["trajectory"], report.tables["task"], report.tables["journal"]) == (2, 1, 0)
+    assert report.size_bytes > 1_000
+    assert files(store) == before
+    assert not repair_store(store).changed
+    with read_store(store) as reader:
+        assert len(reader.calls(nouns.RUN, "u")) == 4
+
+
+def torn(store: Path) -> None:
+    (store / LOG).write_bytes((store / LOG).read_bytes()[:-20])
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], list[str], int | None, int | None]] = {
+    # what happens; what is found; commits lost; calls lost
+    "log torn": (torn, ["missing_commits"], 1, 0),
+    "log flipped at its end": (lambda store: flip(store / LOG, -30), ["unreadable_log"], 1, 0),
+    "log flipped at its head, refused": (lambda store: flip(store / LOG, 20), ["unreadable_log"], 4, 0),
+    "log flipped at its head, taken for empty": (lambda store: flip(store / LOG, 0), ["missing_commits"], 4, 0),
+    "log gone": (lambda store: (store / LOG).unlink(), ["missing_commits"], 4, 0),
+    "journal flipped at its end": (lambda store: flip(store / JOURNAL, -5), ["damaged_journal"], 0, 1),
+    "journal flipped at its second entry": (lambda store: flip(store / JOURNAL, 16 + 600), ["damaged_journal"], 0, 3),
+    "journal is none": (lambda store: flip(store / JOURNAL, 0), ["damaged_journal"], 0, None),
+    "mark short": (lambda store: (store / MARK).write_bytes(b"short"), ["damaged_watermark"], None, 0),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_found_mended_and_what_is_lost_is_said(store: Path, damage: str) -> None:
+    harm, found, lost_commits, lost_entries = DAMAGES[damage]
+    harm(store)
+    before = files(store)
+    report = check_store(store)
+    assert [one.code for one in report.findings] == found
+    assert all("store repair" in one.mend for one in report.findings)
+    assert {name: before[name] for name in files(store)} == before
+    with pytest.raises(StoreDamaged), read_store(store):
+        pass
+    done = repair_store(store)
+    assert done.changed
+    assert (done.lost_commits, done.lost_entries) == (lost_commits, lost_entries)
+    for copy in done.kept:  # nothing is thrown away
+        assert (store / copy).read_bytes() == before[copy.removesuffix(".damaged-1")]
+    assert check_store(store).sound
+    with read_store(store) as reader:
+        assert len(reader.trajectories(nouns.RUN)) == max(0, done.last_commit - 2)
+        assert len(reader.calls(nouns.RUN, "u")) == (0 if lost_entries is None else 4 - lost_entries)
+    assert not repair_store(store).changed
+
+
+def test_wherever_the_log_is_cut_or_flipped_it_is_whole_or_refused(store: Path) -> None:
+    log = store / LOG
+    sound, database = log.read_bytes(), (store / DATABASE).read_bytes()
+    places = [*range(0, 64, 8), *range(64, len(sound), len(sound) // 12)]
+    refused = 0
+    for at in places:
+        for content in (sound[:at], bytes([*sound[:at], sound[at] ^ 1, *sound[at + 1 :]])):
+            (store / DATABASE).write_bytes(database)
+            log.write_bytes(content)
+            try:
+                with look_at(store / DATABASE) as connection:
+                    rows = connection.execute("SELECT count(*) FROM trajectory").fetchone()
+                    whole = rows == (2,) and last_seq_of(connection) == 4
+            except duckdb.Error:
+                whole = False
+            with suppress(StoreDamaged), closing(Database(store, create=False)):
+                assert whole, at
+                continue
+            refused += 1
+            assert (log.read_bytes() if log.exists() else b"") == content, at  # what is refused is left as it is
+    assert refused > len(places)
+
+
+def test_a_mended_store_is_written_on_and_keeps_what_is_written(store: Path) -> None:
+    flip(store / LOG, 0)
+    repair_store(store)
+
+    async def write() -> None:
+        async with open_store(store) as opened:
+            await opened.save_run(nouns.run_event())
+            await opened.save_trajectory(nouns.trajectory(5), b"[]")
+
+    asyncio.run(write())
+    with read_store(store) as reader:
+        assert [row.g for row in reader.trajectories(nouns.RUN)] == [5]
+
+
+def test_a_second_repair_keeps_its_own_copies(store: Path) -> None:
+    flip(store / JOURNAL, -5)
+    assert repair_store(store).kept == ("store.journal.damaged-1",)
+    (store / JOURNAL).write_bytes(b"something else")
+    assert repair_store(store).kept == ("store.journal.damaged-2",)
+
+
+def test_a_damaged_database_file_is_found_and_not_repaired_away(store: Path) -> None:
+    with read_store(store):
+        pass  # everything is in the database file now
+    size = (store / DATABASE).stat().st_size
+    for at in range(3 * 4096 + 64, size, 4096):
+        flip(store / DATABASE, at)
+    before = files(store)
+    findings = check_store(store).findings
+    assert findings
+    assert all("backup" in one.mend for one in findings)
+    assert files(store) == before
+
+
+def test_rows_that_do_not_belong_together_are_found(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentlearn.store import store as module
+
+    whole = module.trajectory_rows
+    monkeypatch.setattr(module, "trajectory_rows", lambda *of: whole(*of)[:1])  # as a defect would have it
+
+    async def write() -> None:
+        async with open_store(store) as opened:
+            await opened.save_trajectory(nouns.trajectory(7), b"[]")
+
+    asyncio.run(write())
+    (finding,) = check_store(store).findings
+    assert (finding.code, finding.words) == ("rollout_without_body", "1 rollouts have no texts")
+
+
+def test_there_is_nothing_to_look_at_or_another_process_holds_it(tmp_path: Path) -> None:
+    for tool in (check_store, repair_store):
+        with pytest.raises(StoreMissing):
+            tool(tmp_path / "none")
+
+    async def held() -> None:
+        async with open_store(tmp_path):
+            for tool in (check_store, repair_store):
+                with pytest.raises(StoreLocked):
+                    tool(tmp_path)
+
+    asyncio.run(held())
