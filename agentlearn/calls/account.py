@@ -5,10 +5,12 @@ are paid for: they come to their end and are recorded before the work is cancell
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from agentlearn.calls.budget import Budget
 from agentlearn.calls.journal import Journal
@@ -16,6 +18,10 @@ from agentlearn.errors import AgentlearnError, BudgetExceeded
 from agentlearn.ids import RunId
 
 T = TypeVar("T")
+
+Tasks = WeakSet["asyncio.Task[Any]"]
+_WORK: ContextVar[Tasks | None] = ContextVar("work", default=None)
+"""The tasks of the work that the current task belongs to."""
 
 
 @dataclass(slots=True)
@@ -67,14 +73,16 @@ class Account:
     async def until_stopped(self, work: Coroutine[Any, Any, T]) -> T:
         """The work's result; or, when the run is stopped, the reason, raised once no call is under way any more."""
         self._attended = True
-        working, quiet = asyncio.create_task(work), asyncio.create_task(self._quiet.wait())
-        try:
-            await asyncio.wait({working, quiet}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                return working.result()
-        finally:
-            await _cancelled(working, quiet)
-            self._attended = False
+        with _begun_here() as begun:
+            working, quiet = asyncio.create_task(work), asyncio.create_task(self._quiet.wait())
+            try:
+                await asyncio.wait({working, quiet}, return_when=asyncio.FIRST_COMPLETED)
+                if working.done():
+                    return working.result()
+            finally:
+                await _cancelled(working, quiet)
+                await _cancelled(*begun)  # pydantic-ai leaves a task behind when it is cancelled as a run begins
+                self._attended = False
         assert self.stopped is not None
         raise self.stopped
 
@@ -83,11 +91,34 @@ class Account:
             self._quiet.set()
 
 
+@contextmanager
+def _begun_here() -> Generator[Tasks]:
+    """All tasks that are begun in the block, and by those; whoever else uses the event loop is not concerned."""
+    loop, tasks = asyncio.get_running_loop(), Tasks()
+    before, token = loop.get_task_factory(), _WORK.set(tasks)
+
+    def begin(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
+        task: Any = asyncio.Task(work, loop=loop, **options) if before is None else before(loop, work, **options)
+        if _WORK.get() is tasks:
+            tasks.add(task)
+        return task
+
+    loop.set_task_factory(begin)
+    try:
+        yield tasks
+    finally:
+        _WORK.reset(token)
+        if loop.get_task_factory() is begin:
+            loop.set_task_factory(before)
+
+
 async def _cancelled(*tasks: "asyncio.Task[Any]") -> None:
     """Return when every task has ended. What a task ends with while it is being cancelled is nobody's concern."""
-    for task in tasks:
+    if not (going_on := [task for task in tasks if not task.done()]):
+        return
+    for task in going_on:
         task.cancel()
-    await asyncio.wait(tasks)
-    for task in tasks:
+    await asyncio.wait(going_on)
+    for task in going_on:
         if not task.cancelled():
             task.exception()  # asked for, or it would be reported as never retrieved

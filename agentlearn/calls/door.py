@@ -35,7 +35,7 @@ from agentlearn.calls.journal import CallRecord, Stage
 from agentlearn.calls.limiter import Limiter
 from agentlearn.calls.price import cost_usd
 from agentlearn.calls.retry import RetryPolicy, is_garbled, is_transient, retry_after_s
-from agentlearn.errors import EndpointError, EndpointGone
+from agentlearn.errors import EndpointError, EndpointGone, StoreError
 from agentlearn.ids import CallId, content_hash, derive_seed
 from agentlearn.log import get_log
 from agentlearn.text import storable
@@ -198,7 +198,11 @@ class Door(WrapperModel):
             seconds=seconds,
             at=datetime.now(UTC),
         )
-        await unit.account.journal.record(record)
+        try:
+            await unit.account.journal.record(record)
+        except StoreError as lost:
+            unit.account.stop(lost)  # what else would be answered could not be kept either
+            raise
         unit.calls.append(record)
 
     async def _until_answered(self, once: Once, rng: Random) -> ModelResponse:

@@ -104,13 +104,15 @@ class ControlServer:
                     self._open.discard(connection)
 
     def _reply(self, connection: socket.socket) -> bytes:
+        try:  # read in any case: a socket that is closed with something unread takes its last words along
+            frame = receive_frame(connection, MAX_QUESTION_BYTES)
+        except FrameError as error:
+            return _refusal("bad_frame", str(error))
         uid = peer_uid(connection)
         if uid != os.geteuid():
             return _refusal("other_user", f"the store is held by user {os.geteuid()}, and user {uid} asked")
         try:
-            question = asked_of(receive_frame(connection, MAX_QUESTION_BYTES))
-        except FrameError as error:
-            return _refusal("bad_frame", str(error))
+            question = asked_of(frame)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             return _refusal("bad_question", f"this is no question: {first['msg']}")

@@ -137,3 +137,23 @@ def test_outside_of_a_run_the_reason_is_raised_at_once() -> None:
                 pass
 
     run(main)
+
+
+def test_a_task_that_the_cancelling_did_not_reach_ends_too() -> None:
+    one, strays = account(), list[asyncio.Task[None]]()
+
+    async def ask() -> None:
+        async with one.asking():
+            raise AssertionError("asked")
+
+    async def work() -> None:
+        one.stop(STOP)
+        strays.append(asyncio.create_task(ask()))
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        with pytest.raises(Interrupted):
+            await one.until_stopped(work())
+        assert all(stray.cancelled() for stray in strays)
+
+    assert run(main)[1] == []
