@@ -89,11 +89,15 @@ class LearnSettings(Value):
     rollout_deadline_s: float = Field(default=600.0, gt=0)
     max_turns: int = Field(default=16, ge=1, le=1000)
     """Model calls in one rollout."""
+    pilot: int | None = Field(default=None, ge=1)
+    """Learn from so many tasks only, once, to measure what the whole run would cost; None: the whole run."""
     sandbox: str | None = None
     """Where code that the model wrote is run; None: `zygote`, which isolates it."""
     max_cost_usd: float | None = Field(default=None, gt=0)
     max_tokens: int | None = Field(default=None, gt=0)
     max_minutes: float | None = Field(default=None, gt=0)
+    otel: bool = False
+    """Send spans by OpenTelemetry, as is done too when OTEL_EXPORTER_OTLP_ENDPOINT is set; needs the extra `otel`."""
     store: Path = DEFAULT_STORE
 
     @property
@@ -105,6 +109,10 @@ class LearnSettings(Value):
     def library_name(self) -> str:
         """Name of the result."""
         return self.name or self.domain
+
+    def as_pilot(self) -> "LearnSettings":
+        """How the pilot of the whole run is run: once, and without measuring; itself where none is asked for."""
+        return self if self.pilot is None else self.model_copy(update={"epochs": 1, "evaluate": False})
 
     def resolved(self) -> str:
         """The settings as JSON with secrets masked, as they are stored with the run."""

@@ -20,6 +20,7 @@ from agentlearn.calls.account import Account
 from agentlearn.calls.door import Unit
 from agentlearn.calls.endpoint import Endpoint
 from agentlearn.calls.journal import CallRecord
+from agentlearn.calls.tracing import traced
 from agentlearn.capability import Experiences
 from agentlearn.domain import Answer, Domain, JudgeModel, RolloutContext, Runs, UsesJudge, UsesSandbox
 from agentlearn.errors import BudgetExceeded, ConfigError, EndpointError, RolloutError, ToolError, VerifierError
@@ -144,7 +145,8 @@ class Rollouts:
         answer, failure = None, None
         with capture_run_messages() as messages:
             try:
-                answer = await self._act(task, place, treatment, [experiences, tools], unit)
+                with traced(unit, {"task": task.id, "rollout": identity, "phase": place.phase}) as tracing:
+                    answer = await self._act(task, place, treatment, [experiences, tools, *tracing], unit)
             except BudgetExceeded:
                 raise
             except (RolloutError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded) as error:

@@ -15,6 +15,7 @@ from pydantic_ai.settings import ModelSettings
 from agentlearn.advantage.wire import Key, ProposalsReply, Salvaged, StepsReply, salvage
 from agentlearn.calls.door import Unit
 from agentlearn.calls.endpoint import Endpoint
+from agentlearn.calls.tracing import traced
 from agentlearn.text import storable
 
 MAX_RAW_CHARACTERS = 4_000
@@ -68,13 +69,15 @@ class StageAgent:
         if temperature is not None:
             settings["temperature"] = temperature
         try:
-            result = await self.agent.run(
-                question,
-                model=endpoint.door(unit),
-                message_history=list(history) or None,
-                model_settings=settings,
-                usage_limits=UsageLimits(request_limit=2),
-            )
+            with traced(unit) as tracing:
+                result = await self.agent.run(
+                    question,
+                    model=endpoint.door(unit),
+                    message_history=list(history) or None,
+                    model_settings=settings,
+                    usage_limits=UsageLimits(request_limit=2),
+                    capabilities=tracing,
+                )
         except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
             return Reply(Salvaged((), ("no_reply",)), raw=storable(str(error))[:MAX_RAW_CHARACTERS])
         output: object = result.output

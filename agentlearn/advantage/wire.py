@@ -8,7 +8,7 @@ bad item, a wrong wrapping or a cut reply never costs the good ones beside it.
 import json
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 from pydantic_core import from_json
@@ -17,6 +17,7 @@ Key = Literal["steps", "proposals"]
 Fault = Literal["prose", "object_not_array", "cut_json", "wrong_key", "no_reply"]
 """How a whole reply was misshapen. prose: no JSON in it; object_not_array: one object where a list belongs;
 cut_json: the JSON ends too early; wrong_key: a list, but not under the key asked for; no_reply: nothing at all."""
+FAULTS: tuple[str, ...] = get_args(Fault)
 
 _STRING = {"type": "string"}
 _LABELS = {"type": "array", "items": _STRING}

@@ -9,13 +9,16 @@ from collections.abc import AsyncGenerator, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from agentlearn.calls.budget import Budget
 from agentlearn.calls.journal import Journal
 from agentlearn.errors import AgentlearnError, BudgetExceeded
 from agentlearn.ids import RunId
+
+if TYPE_CHECKING:
+    from agentlearn.calls.tracing import Tracing
 
 T = TypeVar("T")
 
@@ -31,6 +34,8 @@ class Account:
     run: RunId
     journal: Journal
     budget: Budget
+    tracing: "Tracing | None" = None
+    """Where spans of its units go; None: nowhere."""
     in_flight: int = 0
     """Calls under way, from the request to its record."""
     stopped: AgentlearnError | None = None

@@ -3,12 +3,15 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from pydantic import Field
 
 from agentlearn.errors import BudgetExceeded
 from agentlearn.trajectory import Usage
 from agentlearn.value import Value
+
+LimitName = Literal["max_cost_usd", "max_tokens", "max_minutes"]
 
 
 class Limits(Value):
@@ -30,6 +33,8 @@ class Budget:
     cost_usd: float = 0.0
     unpriced_calls: int = 0
     """Calls whose model has no known price: their cost is unknown, not zero."""
+    reached: LimitName | None = None
+    """The limit that stopped the run."""
     started: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -40,10 +45,13 @@ class Budget:
         limits, tokens = self.limits, self.usage.tokens_in + self.usage.tokens_out
         minutes = (self.clock() - self.started) / 60
         if limits.max_cost_usd is not None and self.cost_usd >= limits.max_cost_usd:
+            self.reached = "max_cost_usd"
             raise BudgetExceeded(f"the run has spent ${self.cost_usd:.4f} of --max-cost-usd {limits.max_cost_usd:g}")
         if limits.max_tokens is not None and tokens >= limits.max_tokens:
+            self.reached = "max_tokens"
             raise BudgetExceeded(f"the run has used {tokens:,} tokens of --max-tokens {limits.max_tokens:,}")
         if limits.max_minutes is not None and minutes >= limits.max_minutes:
+            self.reached = "max_minutes"
             raise BudgetExceeded(f"the run has taken {minutes:.1f} of --max-minutes {limits.max_minutes:g}")
 
     def spend(self, usage: Usage, cost_usd: float | None) -> None:

@@ -67,6 +67,8 @@ class Gate:
     """Requests that got no answer, by the kind of failure, the ones that a retry mended included."""
     models: Counter[str] = field(default_factory=Counter[str])
     """Answers by the model name that they carry: who really answered."""
+    answered: Counter[str] = field(default_factory=Counter[str])
+    """Answers by stage, those on record from an interrupted run included."""
     replayed: Counter[str] = field(default_factory=Counter[str])
     """Calls that were not made because an interrupted run had made them, by stage."""
     lost: int = 0
@@ -160,6 +162,7 @@ class Door(WrapperModel):
         (response,) = ModelMessagesTypeAdapter.validate_json(past.response)
         assert isinstance(response, ModelResponse)
         self.gate.models[response.model_name or self.wrapped.model_name] += 1
+        self.gate.answered[self.unit.stage] += 1
         self.gate.replayed[self.unit.stage] += 1
         self.unit.calls.append(past)
         return response
@@ -177,6 +180,7 @@ class Door(WrapperModel):
         unit = self.unit
         self.gate.lost = 0
         self.gate.models[response.model_name or self.wrapped.model_name] += 1
+        self.gate.answered[unit.stage] += 1
         usage, cost = usage_of(response), 0.0 if self.gate.free else cost_usd(response)
         unit.account.budget.spend(usage, cost)
         record = CallRecord(

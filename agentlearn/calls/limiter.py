@@ -82,8 +82,12 @@ class Limiter:
         self.limit = float(most)
         """Requests in flight at once, as the endpoint is being used now; 1..most."""
         self.in_flight = 0
-        self.lowered = 0
-        """How often the limit was lowered."""
+        self.lowest = float(most)
+        """The lowest that `limit` has been."""
+        self.refused_rounds = 0
+        """How often the limit was lowered because requests were refused as too many."""
+        self.slow_rounds = 0
+        """How often because answers had become slow."""
         self.now = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closed_until = 0.0
@@ -113,6 +117,11 @@ class Limiter:
         times = self._times.setdefault(kind, _Times())
         times.total_s, times.answers = times.total_s + seconds, times.answers + 1
 
+    @property
+    def lowered(self) -> int:
+        """How often the limit was lowered."""
+        return self.refused_rounds + self.slow_rounds
+
     def _next_round(self) -> _Round:
         return _Round(max(LEAST_ROUND, int(self.limit)), self.lowered)
 
@@ -128,9 +137,11 @@ class Limiter:
         if of.ended < of.size or of.lowered != self.lowered:  # one burst of refusals lowers the limit once
             return
         if of.refused > REFUSED * of.size + 3 * sqrt(REFUSED * (1 - REFUSED) * of.size):
+            self.refused_rounds += 1
             self._lower(0.5)
             self._closed_until = of.retry_at
         elif sum(times.slow() for times in self._times.values()):  # a sum: every kind's time begins anew
+            self.slow_rounds += 1
             self._lower(0.9)
         else:
             self.limit = min(float(self.most), self.limit + max(1, self.most // 16))
@@ -156,7 +167,7 @@ class Limiter:
 
     def _lower(self, factor: float) -> None:
         self.limit = max(1.0, self.limit * factor)
-        self.lowered += 1
+        self.lowest = min(self.lowest, self.limit)
 
     def _admit(self) -> None:
         """Give free places to those who wait."""

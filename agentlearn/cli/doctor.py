@@ -1,25 +1,35 @@
 """`agentlearn doctor`."""
 
+import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from agentlearn.calls.endpoint import is_paid
+from agentlearn.cli.ask import allow
 from agentlearn.cli.output import console, print_json
 from agentlearn.errors import AgentlearnError
+
+if TYPE_CHECKING:
+    from agentlearn.doctor import Finding
 
 _MARKS = {"ok": "ok     ", "missing": "missing", "broken": "BROKEN ", "note": "note   "}
 
 
 def doctor(
     *,
+    model: Annotated[str | None, Parameter(help="Ask this model too what it can do: three small calls.")] = None,
     store: Annotated[Path, Parameter(help="Directory of everything kept.")] = Path(".agentlearn"),
+    yes: Annotated[bool, Parameter(negative="", help="Spend without asking.")] = False,
     json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
 ) -> None:
     """Say what works here, and the line that mends what does not."""
     from agentlearn.doctor import examine
 
-    findings = examine(store)
+    # Whoever says no to the costs is told nothing, so the question comes first.
+    asked = _probed(model, yes=yes) if model is not None else ()
+    findings = (*examine(store), *asked)
     broken = sum(finding.state == "broken" for finding in findings)
     if json:
         print_json({"broken": broken, "findings": [finding.model_dump(mode="json") for finding in findings]})
@@ -32,3 +42,11 @@ def doctor(
                 out.print(f"  {' ' * (width + 11)}{finding.mend}")
     if broken:
         raise AgentlearnError(f"{broken} of {len(findings)} checks found something broken", code="doctor")
+
+
+def _probed(model: str, *, yes: bool) -> "tuple[Finding, ...]":
+    from agentlearn.doctor.probe import probe, probe_words
+
+    if is_paid(model):
+        allow(probe_words(model), yes=yes)
+    return asyncio.run(probe(model))

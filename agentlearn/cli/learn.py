@@ -67,7 +67,11 @@ def learn(
     max_cost_usd: Annotated[float | None, Parameter(help="Stop at this cost.")] = None,
     max_tokens: Annotated[int | None, Parameter(help="Stop at this many tokens.")] = None,
     max_minutes: Annotated[float | None, Parameter(help="Stop after this time.")] = None,
+    pilot: Annotated[
+        int | None, Parameter(help="Try this many tasks once, and say what the whole run would cost.")
+    ] = None,
     resume: Annotated[str | None, Parameter(help="Go on with an interrupted run, by its id.")] = None,
+    otel: Annotated[bool, Parameter(negative="", help="Send traces by OpenTelemetry (extra otel).")] = False,
     store: Annotated[Path | None, Parameter(help="Directory of everything kept. [default: .agentlearn]")] = None,
     dry_run: Annotated[bool, Parameter(negative="", help="Say what would be done and spent, and do nothing.")] = False,
     yes: Annotated[bool, Parameter(negative="", help="Spend without asking.")] = False,
@@ -100,6 +104,8 @@ def learn(
         "max_cost_usd": max_cost_usd,
         "max_tokens": max_tokens,
         "max_minutes": max_minutes,
+        "pilot": pilot,
+        "otel": otel or None,
         "store": store,
     }
     settings, run = _settings(what, resume, {key: value for key, value in given.items() if value is not None})

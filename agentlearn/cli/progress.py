@@ -5,19 +5,22 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
+from rich.live import Live
 
 from agentlearn.calls.account import Account
 from agentlearn.calls.discover import found_models
 from agentlearn.calls.endpoint import Endpoint
+from agentlearn.cli.live import Traffic, View
 from agentlearn.cli.output import ago
+from agentlearn.cli.stages import print_stages
 from agentlearn.config import DEFAULT_STORE, LearnSettings
 from agentlearn.errors import BudgetExceeded, EndpointGone, Interrupted
+from agentlearn.group import GroupKind
+from agentlearn.learn.caution import Caution
 from agentlearn.learn.estimate import estimate
 from agentlearn.learn.learner import Update
 from agentlearn.learn.observer import Observer
-from agentlearn.learn.report import EpochLine, HeldOut, LearnReport
+from agentlearn.learn.report import EpochLine, HeldOut, LearnReport, LibraryLine
 from agentlearn.task import Task
 from agentlearn.trajectory import Trajectory
 
@@ -26,31 +29,43 @@ RESUMABLE = (KeyboardInterrupt, BudgetExceeded, EndpointGone, Interrupted)
 
 
 class Progress(Observer):
-    """Prints as the run goes on; bars only on a terminal."""
+    """Prints as the run goes on; below the lines, on a terminal only, a view that is drawn anew four times a second."""
 
     def __init__(self, settings: LearnSettings, out: Console) -> None:
         self.settings = settings
         self.out = out
-        columns = (TextColumn("  {task.description}"), BarColumn(bar_width=24), MofNCompleteColumn())
-        extra = (TextColumn("reward {task.fields[reward]}"), TimeElapsedColumn())
-        self.bars = Bars(*columns, *extra, console=out, transient=True, disable=not out.is_terminal)
-        self.bar: TaskID | None = None
-        self.rewards: list[float] = []
+        self.view = View()
+        self.live: Live | None = None
+        if out.is_terminal and not out.is_dumb_terminal:
+            self.live = Live(get_renderable=lambda: self.view, console=out, transient=True, refresh_per_second=4)
         self.account: Account | None = None
 
     def __enter__(self) -> Self:
-        self.bars.start()
+        if self.live is not None:
+            self.live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.bars.stop()
+        self._close_view()
         if self.account is not None and (isinstance(error, RESUMABLE)):
-            self._line("resume", f"agentlearn learn --resume {self.account.run}{self._store_words()}")
+            more = self._more_words() if isinstance(error, BudgetExceeded) else ""
+            self._line("resume", f"agentlearn learn --resume {self.account.run}{self._store_words()}{more}")
 
     def _store_words(self) -> str:
         return "" if self.settings.store == DEFAULT_STORE else f" --store {self.settings.store}"
+
+    def _more_words(self) -> str:
+        """The limit to raise; minutes are counted anew."""
+        assert self.account is not None
+        match self.account.budget.reached:
+            case "max_tokens":
+                return f" --max-tokens MORE   (more than {self.settings.max_tokens:,}, of all starts together)"
+            case "max_cost_usd":
+                return f" --max-cost-usd MORE   (more than {self.settings.max_cost_usd:g}, of all starts together)"
+            case "max_minutes" | None:
+                return ""
 
     def interrupt(self) -> bool:
         """Stop the run in good order; False when it is stopping already, or not yet begun."""
@@ -61,8 +76,19 @@ class Progress(Observer):
             self._line("stopping", f"{_count(calls, 'call')} in flight will be stored; Ctrl-C again stops now")
         return True
 
-    def opened(self, account: Account, endpoint: Endpoint, train: tuple[Task, ...], test: tuple[Task, ...]) -> None:
+    def opened(
+        self,
+        account: Account,
+        endpoint: Endpoint,
+        reflector: Endpoint,
+        train: tuple[Task, ...],
+        test: tuple[Task, ...],
+    ) -> None:
         self.account = account
+        gates = tuple({id(one.gate): one.gate for one in (endpoint, reflector)}.values())
+        expected = estimate(self.settings, train=len(train), test=len(test))
+        simulated = endpoint.simulated and reflector.simulated
+        self.view.traffic = Traffic(account, gates, simulated, expected)
         self.out.print(command(self.settings))
         if endpoint.simulated:
             self._line("model", f"{endpoint.name}, a simulated model: it shows the mechanics, not a result")
@@ -76,7 +102,8 @@ class Progress(Observer):
         unseen = sum(task.family not in known for task in test)
         of_which = f" ({unseen} of them of unseen families)" if unseen else ""
         held = f"{len(test)} held out{of_which}" if test else "none held out"
-        shape = f"{self.settings.group_size} rollouts each · {_count(self.settings.epochs, 'epoch')}"
+        epochs = self.settings.as_pilot().epochs
+        shape = f"{self.settings.group_size} rollouts each · {_count(epochs, 'epoch')}"
         self._line("tasks", f"{len(train)} to learn from, {held} · {shape}")
         self._line("run", account.run)
 
@@ -86,34 +113,36 @@ class Progress(Observer):
         self._line("", f"found {why}: {command(self.settings)} --model {endpoint}{price}")
 
     def phase_started(self, phase: str, rollouts: int) -> None:
-        self._close_bar()
-        self.rewards = []
-        self.bar = self.bars.add_task(phase.ljust(_LABEL), total=rollouts, reward="-")
+        number = phase.removeprefix("epoch-")
+        label = phase if number == phase else f"epoch {number}/{self.settings.as_pilot().epochs}"
+        self.view.begin(phase, label, rollouts)
 
     def rollout_done(self, phase: str, trajectory: Trajectory) -> None:
-        if trajectory.reward is not None:
-            self.rewards.append(trajectory.reward)
-        if self.bar is not None:
-            reward = f"{sum(self.rewards) / len(self.rewards):.2f}" if self.rewards else "-"
-            self.bars.update(self.bar, advance=1, reward=reward)
+        self.view.add_rollout(phase, trajectory)
+
+    def group_done(self, kind: GroupKind) -> None:
+        self.view.add_group(kind)
+
+    def warned(self, caution: Caution) -> None:
+        self._line("caution", caution.words)
 
     def updated(self, step: str, update: Update) -> None:
+        self.view.add_update(update)
         for note in update.evidence.notes:
             self._line("note", note)
 
     def epoch_done(self, line: EpochLine) -> None:
-        self._close_bar()
         reward = "-" if line.reward is None else f"{line.reward:.2f}"
         mixed = line.groups.get("mixed", 0)
         self._line(
-            f"epoch {line.epoch}/{self.settings.epochs}",
+            f"epoch {line.epoch}/{self.settings.as_pilot().epochs}",
             f"reward {reward}   mixed groups {mixed}/{sum(line.groups.values())}   lessons {line.lessons}   "
             f"applied {line.applied} · folded {line.folded} · dropped {line.dropped} · rejected {line.rejected}   "
             f"{ago(line.seconds)}",
         )
 
     def done(self, report: LearnReport) -> None:
-        self._close_bar()
+        self._close_view()
         if report.before and report.after and report.delta:
             self._line("held out", _held_out_words(report))
             for name, part in (("known", report.known_families), ("unseen", report.unseen_families)):
@@ -121,12 +150,11 @@ class Progress(Observer):
                     self._line("", f"{name} families {_part_words(part)}")
         weights = report.weights
         self._line("weights", f"{weights.identity}: {weights.note}")
-        name, version = report.library.name, report.library.version[:8]
-        self._line(
-            "library",
-            f"{name}@{version}  {_count(report.library.lessons, 'lesson')}, {report.library.tokens} tokens (estimated)"
-            f"      agentlearn library show {name}",
-        )
+        if report.pilot is None:
+            self._library(report.library)
+        else:
+            for label, words in zip(("pilot", "", ""), report.pilot.lines(), strict=True):
+                self._line(label, words)
         cost = "nothing" if report.simulated else "an unknown price"
         if report.cost_usd:
             cost = f"${report.cost_usd:.4f}"
@@ -134,17 +162,22 @@ class Progress(Observer):
         self._line(
             "spent", f"{cost} for {calls:,} model calls in {ago(report.wall_s)}      agentlearn runs show {report.run}"
         )
+        print_stages(report.stages, self.out, indent=2)
         for note in report.notes:
             self._line("note", note)
+
+    def _library(self, library: LibraryLine) -> None:
+        lessons = f"{_count(library.lessons, 'lesson')}, {library.tokens} tokens (estimated)"
+        show = f"agentlearn library show {library.name}"
+        self._line("library", f"{library.name}@{library.version[:8]}  {lessons}      {show}")
 
     def _line(self, label: str, text: str) -> None:
         self.out.print(f"  {label.ljust(_LABEL)}{text}")
 
-    def _close_bar(self) -> None:
-        if self.bar is not None:
-            self.bars.remove_task(self.bar)
-            self.bars.refresh()
-            self.bar = None
+    def _close_view(self) -> None:
+        """Take the view away and give the terminal back as it was."""
+        if self.live is not None:
+            self.live.stop()
 
 
 def command(settings: LearnSettings) -> str:

@@ -76,6 +76,10 @@ def show(run: str, /, *, store: Store = Path(".agentlearn"), json: Json = False)
 
 
 def _print_report(report: dict[str, Any]) -> None:
+    from agentlearn.cli.stages import malformed_words, print_stages
+    from agentlearn.learn.pilot import PilotReport
+    from agentlearn.learn.report import StageLine
+
     out = console()
     if report.get("delta") and report["delta"]["mean"] is not None:
         ci = report["delta"]["ci"] or (float("nan"), float("nan"))
@@ -83,13 +87,18 @@ def _print_report(report: dict[str, Any]) -> None:
             f"held out   {report['before']['mean']:.2f} → {report['after']['mean']:.2f}  "
             f"{report['delta']['mean']:+.2f} [{ci[0]:+.2f}, {ci[1]:+.2f}]"
         )
-    library = report["library"]
-    out.print(f"library    {library['name']}@{library['version'][:8]}  {library['lessons']} lessons")
+    if report.get("pilot"):
+        for label, words in zip(("pilot", "", ""), PilotReport.model_validate(report["pilot"]).lines(), strict=True):
+            out.print(f"{label.ljust(11)}{words}")
+    else:
+        library = report["library"]
+        out.print(f"library    {library['name']}@{library['version'][:8]}  {library['lessons']} lessons")
     rejected = ", ".join(f"{code} {count}" for code, count in sorted(report["proposals"]["rejected"].items()))
     out.print(f"rejected   {rejected or 'nothing'}")
-    for stage, line in report["stages"].items():
-        tokens = f"{line['tokens_in']:,} tokens in, {line['tokens_out']:,} out"
-        out.print(f"stage      {stage.ljust(12)}{line['calls']:6,} calls, {tokens}, {line['retried']} retried")
+    stages = {stage: StageLine.model_validate(line) for stage, line in report["stages"].items()}
+    print_stages(stages, out)
+    for words in malformed_words(stages):
+        out.print(f"malformed  {words}")
     for note in report["notes"]:
         out.print(f"note       {note}")
 
@@ -97,7 +106,10 @@ def _print_report(report: dict[str, Any]) -> None:
 def _result(report: str) -> str:
     if not report:
         return ""
-    delta = json_module.loads(report).get("delta")
+    loaded = json_module.loads(report)
+    if loaded.get("pilot"):
+        return f"  pilot of {loaded['pilot']['tasks']} tasks"
+    delta = loaded.get("delta")
     return f"  {delta['mean']:+.2f}" if delta and delta["mean"] is not None else ""
 
 

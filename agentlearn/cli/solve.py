@@ -1,15 +1,15 @@
 """`agentlearn solve`."""
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from agentlearn.calls.endpoint import is_paid
+from agentlearn.cli.ask import allow
 from agentlearn.cli.output import console, print_json
-from agentlearn.errors import ConfigError, RolloutError
+from agentlearn.errors import RolloutError
 
 if TYPE_CHECKING:
     from agentlearn.solve import SolveSettings
@@ -33,7 +33,8 @@ def solve(
     from agentlearn.solve import SolveSettings
     from agentlearn.steps import transcript
 
-    _may_spend(model, yes=yes)
+    if is_paid(model):
+        allow(f"{model} may cost money (one rollout, a few thousand tokens)", yes=yes)
     settings = SolveSettings(
         domain=domain, problem=problem, library=library, model=model, seed=seed, sandbox=sandbox, store=store
     )
@@ -54,14 +55,3 @@ def _run(settings: "SolveSettings") -> "Trajectory":
     from agentlearn.solve import solve as solve_one
 
     return asyncio.run(solve_one(settings))
-
-
-def _may_spend(model: str, *, yes: bool) -> None:
-    if not is_paid(model) or yes:
-        return
-    words = f"{model} may cost money (one rollout, a few thousand tokens)"
-    if not sys.stdin.isatty():
-        raise ConfigError(f"{words}; add --yes to allow it", code="not_allowed_to_spend")
-    print(words, file=sys.stderr)
-    if input("Go on? [y/N] ").strip().lower() not in {"y", "yes"}:
-        raise ConfigError("nothing was spent", code="not_allowed_to_spend")

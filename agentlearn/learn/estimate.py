@@ -8,6 +8,7 @@ from agentlearn.config import ONLINE, LearnSettings
 from agentlearn.data.gym import GYM, parse_gym
 from agentlearn.data.hub import HUB, published
 from agentlearn.domain import Domain
+from agentlearn.errors import ConfigError
 from agentlearn.learn.tasks import task_sets
 from agentlearn.own.judge import JUDGE
 from agentlearn.value import Value
@@ -19,7 +20,7 @@ _TURNS = 5
 _PROMPT, _TURN_OUT, _TOOL_RESULT = 750, 760, 400
 _LIBRARY = 1_000
 """Tokens of lessons in a prompt, on average over a run that fills its library; never more than its limit."""
-_MIXED = 0.5
+MIXED = 0.5
 """Share of the groups whose rewards differ, and that are therefore summarised and compared."""
 _STAGE_PROMPT, _SUMMARY, _COMPARISON, _PROPOSAL = 450, 700, 700, 45
 _JUDGE_QUESTION, _JUDGEMENT = 900, 90
@@ -93,12 +94,14 @@ def estimate(settings: LearnSettings, *, train: int | None = None, test: int | N
     """train, test: numbers of tasks; None takes the settings' limit or the usual size of a domain's own set."""
     learned_from = train if train is not None else settings.limit or _DEFAULT_TRAIN
     held_out = 0 if not settings.evaluate else test if test is not None else _DEFAULT_TEST
-    library = min(_LIBRARY, settings.max_library_tokens)
+    if settings.pilot is not None:
+        settings, learned_from, held_out = settings.as_pilot(), min(settings.pilot, learned_from), 0
+    library = library_tokens(settings)
     learning = learned_from * settings.group_size * settings.epochs
     measuring = held_out * settings.eval_rollouts
     batches = math.ceil(learned_from / settings.batch_size) * settings.epochs
     # Rewards of a group of one cannot differ.
-    mixed = round(learned_from * settings.epochs * _MIXED) if settings.group_size > 1 else 0
+    mixed = round(learned_from * settings.epochs * MIXED) if settings.group_size > 1 else 0
     proposals = mixed * settings.max_proposals
     question = _STAGE_PROMPT + library
     transcript = _TURNS * (_TURN_OUT + _TOOL_RESULT)
@@ -126,6 +129,11 @@ def estimate(settings: LearnSettings, *, train: int | None = None, test: int | N
     return Estimate(rollouts=learning + 2 * measuring, stages=stages)
 
 
+def library_tokens(settings: LearnSettings) -> int:
+    """Tokens of lessons in a prompt, on average over a run, as assumed."""
+    return min(_LIBRARY, settings.max_library_tokens)
+
+
 def _rollouts(model: str, stage: str, rollouts: int, library: int) -> StageEstimate:
     """Each turn reads the prompt and everything said before it."""
     said_before = (_TURN_OUT + _TOOL_RESULT) * _TURNS * (_TURNS - 1) // 2
@@ -145,13 +153,27 @@ def _stage(settings: LearnSettings, stage: str, calls: int, tokens_in: int, toke
     return _priced(settings.reflector_name, stage, calls, calls * tokens_in, calls * tokens_out)
 
 
+def refuse_unpriced_budget(settings: LearnSettings) -> None:
+    """Raises ConfigError for a limit in dollars on a model whose price is not known: it could not be kept."""
+    if settings.max_cost_usd is None:
+        return
+    for model in dict.fromkeys((settings.model, settings.reflector_name)):
+        if known_price(model) is None:
+            raise ConfigError(
+                f"--max-cost-usd {settings.max_cost_usd:g} cannot be kept: the price of {model!r} is not known;"
+                " limit the run with --max-tokens or --max-minutes",
+                code="unknown_price",
+            )
+
+
 def _priced(model: str, stage: str, calls: int, tokens_in: int, tokens_out: int) -> StageEstimate:
-    price = _price(model)
+    price = known_price(model)
     cost = None if price is None else (tokens_in * price[0] + tokens_out * price[1]) / 1e6
     return StageEstimate(stage=stage, calls=calls, tokens_in=tokens_in, tokens_out=tokens_out, cost_usd=cost)
 
 
-def _price(model: str) -> tuple[float, float] | None:
+def known_price(model: str) -> tuple[float, float] | None:
+    """Dollars per million tokens in and out of an endpoint; 0 for a simulated one, None when it is not known."""
     if model.startswith("sim:"):
         return 0.0, 0.0
     provider, _, name = model.partition(":")
@@ -201,6 +223,7 @@ def plan(settings: LearnSettings, domain: Domain) -> Plan:
 
     Raises DataError or ConfigError.
     """
+    refuse_unpriced_budget(settings)
     sources = [one for one in (settings.data, *settings.test_data) if one is not None]
     counted = not any(source.startswith(ONLINE) for source in sources)
     if counted:
@@ -208,6 +231,8 @@ def plan(settings: LearnSettings, domain: Domain) -> Plan:
         train, test = len(sets.train), len(sets.test)
     else:
         train, test = _sizes(settings, domain)
+    if settings.pilot is not None:
+        settings, train, test = settings.as_pilot(), min(settings.pilot, train), 0
     return Plan(
         domain=settings.domain,
         model=settings.model,

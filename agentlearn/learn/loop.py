@@ -9,12 +9,15 @@ import structlog
 from agentlearn.calls.account import Account
 from agentlearn.calls.budget import Budget, Limits
 from agentlearn.calls.endpoint import EndpointOptions, open_endpoint
+from agentlearn.calls.tracing import open_tracing
 from agentlearn.config import LearnSettings
 from agentlearn.domain import Domain, load_domain
 from agentlearn.errors import ConfigError
 from agentlearn.experience import Library
 from agentlearn.ids import RunId, new_run_id
+from agentlearn.learn.estimate import refuse_unpriced_budget
 from agentlearn.learn.observer import Observer
+from agentlearn.learn.pilot import pilot_sets
 from agentlearn.learn.report import LearnReport
 from agentlearn.learn.session import LearnSession
 from agentlearn.learn.tasks import task_sets
@@ -36,8 +39,10 @@ async def run_learning(
     Raises ConfigError before anything is spent; BudgetExceeded, EndpointGone or Interrupted when the run was stopped
     and can be resumed; StoreError when results can no longer be kept.
     """
+    refuse_unpriced_budget(settings)
     domain = domain_of(settings)
-    sets = task_sets(settings, domain)
+    whole = task_sets(settings, domain)
+    sets = pilot_sets(whole, settings) if settings.pilot is not None else whole
     if settings.labels == "none" and all(domain.answer_key(task.answer or "0") is None for task in sets.train):
         raise ConfigError(f"domain {settings.domain!r} has no answer_key, so --labels none cannot vote", code="no_vote")
     shelf = Shelf(settings.store / "libraries")
@@ -45,7 +50,7 @@ async def run_learning(
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(settings.store))
         session = await stack.enter_async_context(_open(settings, domain, store, observer or Observer(), resume))
-        return await session.learn(sets, start or _start_of(store, settings, shelf, resume), shelf)
+        return await session.learn(sets, whole, start or _start_of(store, settings, shelf, resume), shelf)
 
 
 def domain_of(settings: LearnSettings) -> Domain:
@@ -95,10 +100,11 @@ async def _open(
     limits = Limits(
         max_cost_usd=settings.max_cost_usd, max_tokens=settings.max_tokens, max_minutes=settings.max_minutes
     )
-    account = Account(run, store, _spent(store, resume, limits))
     if resume is not None:
         store.recall(resume)
     async with AsyncExitStack() as stack:
+        tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
+        account = Account(run, store, _spent(store, resume, limits), tracing=tracing)
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
         endpoint = await stack.enter_async_context(open_endpoint(settings.model, options))
         reflector = endpoint

@@ -2,6 +2,8 @@
 
 from agentlearn.calls.account import Account
 from agentlearn.calls.endpoint import Endpoint
+from agentlearn.group import GroupKind
+from agentlearn.learn.caution import Caution
 from agentlearn.learn.learner import Update
 from agentlearn.learn.report import EpochLine, LearnReport
 from agentlearn.task import Task
@@ -11,14 +13,30 @@ from agentlearn.trajectory import Trajectory
 class Observer:
     """Does nothing with anything; override what you want to see."""
 
-    def opened(self, account: Account, endpoint: Endpoint, train: tuple[Task, ...], test: tuple[Task, ...]) -> None:
-        """Everything is open and the tasks are known. `account.stop` ends the run once its calls in flight are done."""
+    def opened(
+        self,
+        account: Account,
+        endpoint: Endpoint,
+        reflector: Endpoint,
+        train: tuple[Task, ...],
+        test: tuple[Task, ...],
+    ) -> None:
+        """Everything is open and the tasks are known. `account.stop` ends the run once its calls in flight are done.
+
+        reflector: the stages' endpoint; the same object where they ask the rollouts' own.
+        """
 
     def phase_started(self, phase: str, rollouts: int) -> None:
         """`before`, `epoch-N` or `after` begins, with so many rollouts."""
 
     def rollout_done(self, phase: str, trajectory: Trajectory) -> None:
         """One rollout is stored."""
+
+    def group_done(self, kind: GroupKind) -> None:
+        """All rollouts of one task in one batch are judged; only a mixed group teaches."""
+
+    def warned(self, caution: Caution) -> None:
+        """Something wants mending; each caution is told once, with the figures of that moment."""
 
     def updated(self, step: str, update: Update) -> None:
         """A batch was learned from."""

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from agentlearn.ids import LibraryVersion, RunId
+from agentlearn.learn.pilot import PilotReport
 from agentlearn.value import Value
 
 
@@ -125,6 +126,8 @@ class LearnReport(Value):
     """Requests that got no answer, by kind; most were mended by a retry."""
     epochs: tuple[EpochLine, ...]
     weights: Weights
+    pilot: PilotReport | None = None
+    """Of a pilot: what it measured, and what follows for the whole run."""
     cost_usd: float | None
     wall_s: float
     notes: tuple[str, ...]

@@ -9,7 +9,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.ids import RunId
 from agentlearn.store import read_store
 
-MAY_CHANGE = frozenset({"concurrency", "max_cost_usd", "max_tokens", "max_minutes", "api_key", "store"})
+MAY_CHANGE = frozenset({"concurrency", "max_cost_usd", "max_tokens", "max_minutes", "api_key", "otel", "store"})
 """Settings that do not change what is learned; the others stay as the run was begun with."""
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from random import Random
 
 from agentlearn.calls.account import Account
+from agentlearn.calls.door import Gate
 from agentlearn.calls.endpoint import Endpoint
 from agentlearn.capability import Experiences
 from agentlearn.config import LearnSettings
@@ -16,6 +17,7 @@ from agentlearn.errors import AgentlearnError, BudgetExceeded, ConfigError, Endp
 from agentlearn.experience import EMPTY_LIBRARY, Library, LibraryLimits
 from agentlearn.group import Group
 from agentlearn.ids import LibraryVersion, RolloutId, TaskId, derive_seed, rollout_id
+from agentlearn.learn.caution import cautions
 from agentlearn.learn.evaluate import Scores
 from agentlearn.learn.learner import Learner, Update
 from agentlearn.learn.majority import by_majority
@@ -119,19 +121,24 @@ class LearnSession:
     """Whether an interrupted run goes on: what it had finished is taken from the store."""
     experiences: dict[LibraryVersion, Experiences] = field(default_factory=dict[LibraryVersion, Experiences])
     tally: Tally = field(default_factory=Tally)
+    cautioned: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Cautions that were told."""
     slots: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
         calls = self.settings.concurrency
         self.slots = asyncio.Semaphore(calls + calls // 2)  # some run a tool, or wait before they ask once more
 
-    async def learn(self, sets: TaskSets, start: Library, shelf: Shelf) -> LearnReport:
-        """The run from its first event to its last."""
+    async def learn(self, sets: TaskSets, whole: TaskSets, start: Library, shelf: Shelf) -> LearnReport:
+        """The run from its first event to its last. sets: of a pilot, those drawn from the whole run's; else the same.
+
+        A pilot publishes no library.
+        """
         started, log = time.perf_counter(), get_log(run=self.account.run)
         await self._event("running")
         log.info("run.resumed" if self.resumed else "run.started", domain=self.settings.domain)
         try:
-            report = await self.account.until_stopped(self._learn(sets, start, shelf, started))
+            report = await self.account.until_stopped(self._learn(sets, whole, start, shelf, started))
         except BaseException as error:
             cause = first_cause(error)
             await asyncio.shield(self._event("interrupted" if isinstance(cause, RESUMABLE) else "failed"))
@@ -141,9 +148,11 @@ class LearnSession:
         self.observer.done(report)
         return report
 
-    async def _learn(self, sets: TaskSets, start: Library, shelf: Shelf, started: float) -> LearnReport:
+    async def _learn(
+        self, sets: TaskSets, whole: TaskSets, start: Library, shelf: Shelf, started: float
+    ) -> LearnReport:
         await self._save_ground(sets, start)
-        self.observer.opened(self.account, self.rollouts.endpoint, sets.train, sets.test)
+        self.observer.opened(self.account, self.rollouts.endpoint, self.reflector, sets.train, sets.test)
         learner = self._learner(start)
         before = await self._evaluate("before", sets.test, start) if sets.test else None
         await self._epochs(sets.train, learner)
@@ -151,14 +160,17 @@ class LearnSession:
         after = (
             before if unchanged else await self._evaluate("after", sets.test, learner.library) if sets.test else None
         )
-        if not unchanged or self.settings.library_name not in {one.name for one in shelf.list()}:
+        published = self.settings.pilot is None
+        if published and (not unchanged or self.settings.library_name not in {one.name for one in shelf.list()}):
             shelf.publish(self.settings.library_name, learner.library)
         return self.tally.report(
             settings=self.settings,
             account=self.account,
             endpoint=self.rollouts.endpoint,
             reflector=self.reflector,
+            gates=self._gates(),
             sets=sets,
+            whole=whole,
             start=start,
             library=learner.library,
             before=before,
@@ -184,7 +196,7 @@ class LearnSession:
     def _batches(self, tasks: Sequence[Task]) -> list[Batch]:
         """All batches of the run, each epoch in an order of its own."""
         batches: list[Batch] = []
-        for epoch in range(1, self.settings.epochs + 1):
+        for epoch in range(1, self.settings.as_pilot().epochs + 1):
             order, size = list(tasks), self.settings.batch_size
             Random(derive_seed("order", self.settings.seed, epoch)).shuffle(order)
             parts = [tuple(order[at : at + size]) for at in range(0, len(order), size)]
@@ -213,6 +225,7 @@ class LearnSession:
                 await self._save_update(batch, update)
                 self.tally.add_update(batch.epoch, update)
                 self.observer.updated(batch.step, update)
+                self._caution()
                 if batch.last:
                     seconds, started = time.perf_counter() - started, time.perf_counter()
                     self.observer.epoch_done(self.tally.epoch_line(batch.epoch, len(update.library), seconds))
@@ -260,6 +273,10 @@ class LearnSession:
             group = by_majority(group, self.rollouts.domain)
             for member, judged in zip(members, group.trajectories, strict=True):
                 await self._keep(Finished(judged, member.messages, stored=member.stored))
+        kind = group.kind(self.rollouts.domain.threshold)
+        self.tally.add_group(kind)
+        self.observer.group_done(kind)
+        self._caution()
         return group
 
     async def _one(
@@ -293,6 +310,18 @@ class LearnSession:
             )
         self.tally.add_rollout(trajectory)
         self.observer.rollout_done(trajectory.phase, trajectory)
+        self._caution()
+
+    def _caution(self) -> None:
+        """Tell what wants mending and was not told before."""
+        for caution in cautions(self.tally.seen(self.settings, self.account, self._gates())):
+            if (caution.code, caution.subject) not in self.cautioned:
+                self.cautioned.add((caution.code, caution.subject))
+                self.observer.warned(caution)
+
+    def _gates(self) -> tuple[Gate, ...]:
+        """Of every endpoint in use, once."""
+        return tuple({id(one.gate): one.gate for one in (self.rollouts.endpoint, self.reflector)}.values())
 
     async def _evaluate(self, phase: str, tasks: Sequence[Task], library: Library) -> Scores:
         """k rollouts per held-out task; before and after share seeds, so that only the library differs."""

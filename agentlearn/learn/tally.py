@@ -4,13 +4,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from agentlearn.advantage.wire import FAULTS
 from agentlearn.calls.account import Account
+from agentlearn.calls.door import Gate
 from agentlearn.calls.endpoint import Endpoint
 from agentlearn.config import LearnSettings
 from agentlearn.curate import count_ends
 from agentlearn.experience import Library
+from agentlearn.group import GroupKind
+from agentlearn.learn.caution import Seen, cautions
 from agentlearn.learn.evaluate import Scores, held_out
 from agentlearn.learn.learner import Held, Update
+from agentlearn.learn.pilot import pilot_report
 from agentlearn.learn.report import (
     Delta,
     EpochLine,
@@ -44,6 +49,8 @@ class Tally:
     epochs: dict[int, Epoch] = field(default_factory=dict[int, Epoch])
     outcomes: Counter[str] = field(default_factory=Counter[str])
     failures: Counter[str] = field(default_factory=Counter[str])
+    groups: Counter[str] = field(default_factory=Counter[str])
+    """Groups by kind, from the moment in which their last rollout is judged."""
     faults: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     notes: list[str] = field(default_factory=list[str])
     held: list[str] = field(default_factory=list[str])
@@ -60,6 +67,27 @@ class Tally:
         self.diverged += sum(isinstance(step, ToolResult) and step.diverged for step in trajectory.steps)
         if trajectory.phase.startswith("epoch-") and trajectory.reward is not None:
             self._epoch(int(trajectory.phase.removeprefix("epoch-"))).rewards.append(trajectory.reward)
+
+    def add_group(self, kind: GroupKind) -> None:
+        """One more complete group."""
+        self.groups[kind] += 1
+
+    def seen(self, settings: LearnSettings, account: Account, gates: Sequence[Gate]) -> Seen:
+        """What cautions go by. Misshapen are replies without their form as a whole, not single bad items in them.
+
+        How many calls a simulated service takes says something of this machine only: its limiter is left out.
+        """
+        return Seen(
+            groups=self.groups if settings.group_size > 1 else {},
+            rollouts=self.outcomes.total(),
+            undecided=self.outcomes["undecided"],
+            failures=self.failures,
+            replies=sum((gate.answered for gate in gates), Counter[str]()),
+            misshapen={stage: sum(codes[code] for code in FAULTS) for stage, codes in self.faults.items()},
+            limiters=tuple(gate.limiter for gate in gates if not gate.free),
+            max_cost_usd=settings.max_cost_usd,
+            unpriced_calls=account.budget.unpriced_calls,
+        )
 
     def add_update(self, epoch: int, update: Update) -> None:
         """One more batch."""
@@ -99,7 +127,9 @@ class Tally:
         account: Account,
         endpoint: Endpoint,
         reflector: Endpoint,
+        gates: Sequence[Gate],
         sets: TaskSets,
+        whole: TaskSets,
         start: Library,
         library: Library,
         before: Scores | None,
@@ -110,8 +140,7 @@ class Tally:
         """The report of the finished run."""
         ends = count_ends([one for epoch in self.epochs.values() for one in epoch.ended])
         groups = sum((epoch.groups for epoch in self.epochs.values()), Counter[str]())
-        whole = _held_out(sets.test, before, after, settings.seed)
-        gates = {id(one): one.gate for one in (endpoint, reflector)}.values()
+        measured = _held_out(sets.test, before, after, settings.seed)
         failures = sum((gate.failures for gate in gates), Counter[str]())
         replayed = sum((gate.replayed for gate in gates), Counter[str]())
         budget = account.budget
@@ -123,9 +152,9 @@ class Tally:
             simulated=endpoint.simulated or reflector.simulated,
             seed=settings.seed,
             tasks={"train": len(sets.train), "test": len(sets.test)},
-            before=whole.before if whole else None,
-            after=whole.after if whole else None,
-            delta=whole.delta if whole else None,
+            before=measured.before if measured else None,
+            after=measured.after if measured else None,
+            delta=measured.delta if measured else None,
             known_families=_held_out(sets.test_known, before, after, settings.seed),
             unseen_families=_held_out(sets.test_unseen, before, after, settings.seed),
             library=LibraryLine(
@@ -144,10 +173,16 @@ class Tally:
             failed_requests=dict(sorted(failures.items())),
             epochs=tuple(self.lines),
             weights=_weights(endpoint),
+            pilot=pilot_report(
+                settings, tasks=len(sets.train), whole=whole, groups=groups, stages=stages, library=start.tokens
+            )
+            if settings.pilot is not None
+            else None,
             cost_usd=None if budget.unpriced_calls else budget.cost_usd,
             wall_s=round(wall_s, 3),
             notes=(
-                *self._notes(settings, endpoint, groups, library, start, whole.delta if whole else None),
+                *self._notes(settings, endpoint, groups, library, start, measured.delta if measured else None),
+                *(one.words for one in cautions(self.seen(settings, account, gates), ended=True)),
                 *_resumption_notes(sum(replayed.values()), self.diverged),
                 *self.notes,
             ),
@@ -180,13 +215,13 @@ class Tally:
     ) -> list[str]:
         notes: list[str] = []
         total = sum(groups.values())
+        if settings.pilot is not None:
+            notes.append("a pilot: no library was published; leave out --pilot for the whole run")
         if endpoint.simulated:
             notes.append(f"{settings.model} is simulated: these figures show the mechanics, they are no result")
         if settings.group_size == 1:
             notes.append("G = 1 teaches nothing: a single rollout has nothing to be compared with; use --group-size 5")
-        elif total and not groups["mixed"]:
-            notes.append(_nothing_mixed(groups, total))
-        elif library.version == start.version:
+        elif library.version == start.version and (groups["mixed"] or not total):
             notes.append(f"the library did not change: {'; '.join(sorted(set(self.held))) or 'no proposal was made'}")
         if (
             delta is not None
@@ -213,17 +248,6 @@ def _resumption_notes(replayed: int, diverged: int) -> list[str]:
     if diverged:
         notes.append(f"{diverged} tool results came out differently when repeated: those on record were used")
     return notes
-
-
-def _nothing_mixed(groups: Counter[str], total: int) -> str:
-    kind = max(groups, key=lambda one: groups[one])
-    if kind == "undecided":
-        return f"{groups[kind]} of {total} groups were undecided: agentlearn trace ROLLOUT tells why"
-    if kind == "failed":
-        return f"{groups[kind]} of {total} groups failed: agentlearn trace ROLLOUT tells why"
-    if kind == "all_right":
-        return f"{groups['all_right']} of {total} groups were all right: harder tasks or a weaker model would teach"
-    return f"{groups['all_wrong']} of {total} groups were all wrong: easier tasks or a stronger model would teach"
 
 
 def _held_out(tasks: Sequence[Task], before: Scores | None, after: Scores | None, seed: int) -> HeldOut | None:

@@ -32,7 +32,9 @@ class Looker(Observer):
 
     endpoint: Endpoint
 
-    def opened(self, account: Account, endpoint: Endpoint, train: tuple[Task, ...], test: tuple[Task, ...]) -> None:
+    def opened(
+        self, account: Account, endpoint: Endpoint, reflector: Endpoint, train: tuple[Task, ...], test: tuple[Task, ...]
+    ) -> None:
         self.endpoint = endpoint
 
 

@@ -48,6 +48,17 @@ def the_sentence(stdout: str, stderr: str) -> str:
             "pip install 'pydantic-ai-slim[anthropic]'",
         ),
         (["learn", "math", "--model", "http://127.0.0.1:9/v1", "--sandbox", "unsafe-local"], "must name a model after"),
+        (
+            ["learn", "math", "--model", "http://127.0.0.1:9/v1#m", "--max-cost-usd", "2", "--sandbox", "unsafe-local"],
+            (
+                "--max-cost-usd 2 cannot be kept: the price of 'http://127.0.0.1:9/v1#m' is not known;"
+                " limit the run with --max-tokens or --max-minutes"
+            ),
+        ),
+        (
+            ["learn", "math", "--reflector", "http://127.0.0.1:9/v1#m", "--max-cost-usd", "2", "--dry-run"],
+            "the price of 'http://127.0.0.1:9/v1#m' is not known",
+        ),
         (["learn", "math", "--sandbox", "moon"], "there is no sandbox 'moon'"),
         (["solve", "math", "What is 1 + 1?", "--library", "none.json"], "none.json"),
         (["trace", "ffff"], "there is no store at '.agentlearn'; a run makes one"),

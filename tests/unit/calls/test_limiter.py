@@ -87,7 +87,7 @@ def test_a_round_with_many_refusals_halves_the_limit_and_a_good_one_raises_it_a_
     for expected in (10, 12, 14):
         a_round(limiter)
         assert limiter.limit == expected
-    assert limiter.lowered == 2
+    assert (limiter.refused_rounds, limiter.slow_rounds, limiter.lowest) == (2, 0, 8)
 
 
 def test_a_few_refusals_are_noise() -> None:
@@ -110,7 +110,8 @@ def test_slow_answers_lower_the_limit_until_they_are_the_new_normal() -> None:
     a_round(limiter, seconds=1.0)
     assert limiter.limit == 20
     a_round(limiter, seconds=3.0)
-    assert limiter.limit == 18
+    assert (limiter.limit, limiter.lowest) == (18, 18)
+    assert (limiter.refused_rounds, limiter.slow_rounds) == (0, 1)
     for _ in range(60):
         a_round(limiter, seconds=3.0)
     assert limiter.limit == 20

@@ -48,7 +48,8 @@ def test_a_run_is_shown_whole(finished: Path, capsys: pytest.CaptureFixture[str]
         "state      done",
         "library    math@",
         "rejected",
-        "stage      rollout",
+        "stage        calls",
+        "rollout  ",
         "epoch-1",
         "applied    epoch-1/1",
     ):
@@ -133,6 +134,19 @@ def test_a_run_that_died_reads_as_interrupted(
 
     asyncio.run(die())
     assert "interrupted" in said(capsys, copy, "runs", "list")
+
+
+@pytest.mark.parametrize("answer", [["--yes"], ["--max-cost-usd", "5"]])
+def test_the_estimate_is_printed_before_a_paid_run_that_was_allowed(
+    answer: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    options = ["--model", "openai:gpt-5-mini", "--store", str(tmp_path / "s"), "--sandbox", "unsafe-local"]
+    assert run(["learn", "math", *options, *answer]) == 2
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("openai:gpt-5-mini: about 1,380 rollouts, ")
+    assert "about $" in first
+    assert "OPENAI_API_KEY" in last, "only then is the endpoint opened"
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n"])

@@ -19,9 +19,10 @@ from agentlearn.cli.output import console
 from agentlearn.cli.progress import Progress, command
 from agentlearn.config import LearnSettings
 from agentlearn.errors import UnknownDomain
+from agentlearn.ids import RunId
 from agentlearn.own import default_reward
 from agentlearn.solve import SolveSettings, solve
-from tests.support.stages import RUN, ListJournal
+from tests.support.stages import ListJournal
 
 OWN = LearnSettings(domain="prices", data="my prices.csv", reward="my_reward:score")
 NOTE = "the simulated model can solve the bundled problems only, not your own tasks"
@@ -48,8 +49,8 @@ def opened(settings: LearnSettings, capsys: pytest.CaptureFixture[str], *, simul
     gate = Gate(Limiter(1), deadline_s=5, retry=RetryPolicy(attempts=1, base_s=0))
     name = "sim:novice" if simulated else "openai:gpt-5-mini"
     endpoint = Endpoint(name=name, model=TestModel(), gate=gate, simulated=simulated, url="none")
-    account = Account(RUN, ListJournal(), Budget(Limits()))
-    Progress(settings, console()).opened(account, endpoint, (), ())
+    account = Account(RunId("01run"), ListJournal(), Budget(Limits()))
+    Progress(settings, console()).opened(account, endpoint, endpoint, (), ())
     return capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""What works here and why, with the line that mends what does not."""
+"""What works on this machine and why. Nothing is spent, sent, or changed."""
 
 import asyncio
 import platform
@@ -7,25 +7,14 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Literal
 
 from agentlearn.calls.discover import found_models
+from agentlearn.doctor.finding import Finding
 from agentlearn.domain import installed_domains, load_domain
 from agentlearn.errors import AgentlearnError
 from agentlearn.sandbox.protocol import SandboxReport
 from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
-from agentlearn.value import Value
 from agentlearn.version import version
-
-
-class Finding(Value):
-    """One thing looked at."""
-
-    what: str
-    state: Literal["ok", "missing", "broken", "note"]
-    words: str
-    mend: str = ""
-    """The line that mends it; empty when nothing needs mending."""
 
 
 def examine(store: Path) -> tuple[Finding, ...]:

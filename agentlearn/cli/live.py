@@ -1,0 +1,178 @@
+"""The view of a run under way, on a terminal: where it is, what it sees, what it asks, what it has spent."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from agentlearn.calls.account import Account
+from agentlearn.calls.door import Gate
+from agentlearn.cli.output import ago
+from agentlearn.cli.stages import cost_words, short
+from agentlearn.curate import EndCounts, count_ends
+from agentlearn.group import GroupKind
+from agentlearn.learn.estimate import Estimate
+from agentlearn.learn.learner import Update
+from agentlearn.operation import Ended
+from agentlearn.stats import mean_interval
+from agentlearn.trajectory import Trajectory
+
+_LABEL = 11
+_BAR = 28
+_KINDS: dict[GroupKind, tuple[str, str]] = {
+    "mixed": ("mixed", "green"),
+    "all_right": ("all right", "cyan"),
+    "all_wrong": ("all wrong", "yellow"),
+    "undecided": ("undecided", "magenta"),
+    "failed": ("failed", "red"),
+}
+_ALWAYS: frozenset[GroupKind] = frozenset({"mixed", "all_right", "all_wrong"})
+"""Kinds that are shown even when there is none."""
+
+
+@dataclass(slots=True)
+class Phase:
+    """One pass: `before`, an epoch, or `after`."""
+
+    name: str
+    label: str
+    rollouts: int
+    """How many it will have."""
+    started: float
+    done: int = 0
+    rewards: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """By task; a rollout without a reward is in none."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What is asked of models, and what that may come to."""
+
+    account: Account
+    gates: tuple[Gate, ...]
+    simulated: bool
+    expected: Estimate
+    """Of the whole run."""
+
+
+@dataclass(slots=True)
+class View:
+    """What is shown of a run. The run's own thread tells it, another draws it: drawing only copies and reads."""
+
+    clock: Callable[[], float] = time.monotonic
+    phase: Phase | None = None
+    traffic: Traffic | None = None
+    groups: Counter[GroupKind] = field(default_factory=Counter[GroupKind])
+    lessons: int | None = None
+    ended: list[Ended] = field(default_factory=list[Ended])
+    _ends: EndCounts = field(default_factory=lambda: count_ends(()))
+
+    def begin(self, name: str, label: str, rollouts: int) -> None:
+        """A phase begins."""
+        self.phase = Phase(name, label, rollouts, self.clock())
+
+    def add_rollout(self, phase: str, trajectory: Trajectory) -> None:
+        """One more rollout; one of a phase that is no longer shown is left out."""
+        if self.phase is None or self.phase.name != phase:
+            return
+        self.phase.done += 1
+        if trajectory.reward is not None:
+            self.phase.rewards.setdefault(trajectory.task, []).append(trajectory.reward)
+
+    def add_group(self, kind: GroupKind) -> None:
+        """One more group of the run."""
+        self.groups[kind] += 1
+
+    def add_update(self, update: Update) -> None:
+        """One more batch."""
+        self.lessons = len(update.library)
+        self.ended.extend(update.evidence.ended)
+        self._ends = count_ends(self.ended)
+
+    def __rich__(self) -> RenderableType:
+        """As many lines as there is something to say, none of them longer than the terminal is wide."""
+        rows: list[RenderableType] = []
+        if self.phase is not None:
+            rows += [self._phase(self.phase), _row("reward", _reward(self.phase))]
+        if self.groups:
+            rows.append(_row("groups", self._groups()))
+        if self.lessons is not None:
+            rows.append(_row("lessons", self._lessons()))
+        if self.traffic is not None and self.phase is not None:
+            rows += [_row("calls", _calls(self.traffic)), _row("spent", _spent(self.traffic))]
+        return Lines(*rows)
+
+    def _phase(self, phase: Phase) -> Table:
+        line = Table.grid(padding=(0, 2, 0, 0))
+        bar = ProgressBar(total=max(1, phase.rollouts), completed=phase.done, width=_BAR)
+        count = Text(f"{phase.done:,}/{phase.rollouts:,} rollouts", no_wrap=True)
+        label = Text(f"  {phase.label.ljust(_LABEL - 2)}", style="bold", no_wrap=True)
+        line.add_row(label, bar, count, self._elapsed(phase))
+        return line
+
+    def _elapsed(self, phase: Phase) -> Text:
+        return Text(ago(max(0.0, self.clock() - phase.started)), style="dim", no_wrap=True)
+
+    def _groups(self) -> Text:
+        seen = self.groups.copy()
+        parts = [
+            Text(f"{words} {seen[kind]:,}", style=style)
+            for kind, (words, style) in _KINDS.items()
+            if seen[kind] or kind in _ALWAYS
+        ]
+        return Text(" · ").join(parts).append(f"   of {seen.total():,}", style="dim")
+
+    def _lessons(self) -> Text:
+        ends = self._ends
+        dropped, rejected = sum(ends.dropped.values()), sum(ends.rejected.values())
+        proposals = f"applied {ends.applied} · folded {ends.folded} · dropped {dropped} · rejected {rejected}"
+        return Text().append(f"{self.lessons}", style="bold").append(f"   proposals: {proposals}")
+
+
+def _row(label: str, words: Text) -> Text:
+    line = Text(no_wrap=True, overflow="ellipsis")
+    return line.append(f"  {label.ljust(_LABEL)}", style="dim").append_text(words)
+
+
+def _reward(phase: Phase) -> Text:
+    """Over tasks, not rollouts: those of one task are not independent of each other."""
+    means = [sum(rewards) / len(rewards) for rewards in list(phase.rewards.values())]
+    if not means:
+        return Text("-")
+    found = mean_interval(means)
+    interval = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
+    tasks = f"{found.n:,} task{'' if found.n == 1 else 's'}"
+    words = Text().append(f"{found.mean:.2f}", style="bold").append(interval)
+    return words.append(f"   mean over {tasks}{', 95 % interval' if interval else ''}", style="dim")
+
+
+def _calls(traffic: Traffic) -> Text:
+    limit = sum(int(gate.limiter.limit) for gate in traffic.gates)
+    answered = sum(sum(list(gate.answered.values())) for gate in traffic.gates)
+    words = Text(f"{traffic.account.in_flight:,} of at most {limit:,} in flight   {answered:,} answered")
+    if failures := _failures(traffic.gates):
+        words.append(f"   not answered: {failures}", style="yellow")
+    return words
+
+
+def _failures(gates: Sequence[Gate]) -> str:
+    total = sum((gate.failures.copy() for gate in gates), Counter[str]())
+    return ", ".join(f"{kind} {count:,}" for kind, count in total.most_common())
+
+
+def _spent(traffic: Traffic) -> Text:
+    budget, expected = traffic.account.budget, traffic.expected
+    tokens = short(budget.usage.tokens_in + budget.usage.tokens_out)
+    cost = cost_words(None if budget.unpriced_calls else budget.cost_usd)
+    price = "an unknown price" if cost == "unknown" else cost
+    words = Text(f"{price} for {tokens} tokens")
+    about = f"{short(expected.tokens_in + expected.tokens_out)} tokens"
+    if not traffic.simulated and expected.cost_usd is not None:
+        about = f"{cost_words(expected.cost_usd)}, {about}"
+    return words.append(f"   of about {about} in all (a rough estimate)", style="dim")

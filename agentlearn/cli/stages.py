@@ -1,0 +1,104 @@
+"""What each stage of a run asked for and cost, as a table that needs no more than 100 columns."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from agentlearn.learn.report import StageLine
+
+_HEADERS = ("stage", "calls", "in", "cached", "out", "cost", "seconds", "retried", "replayed", "malformed")
+_ORDER = ("rollout", "judge", "summarise", "compare", "consolidate")
+"""Stages as a run goes through them; others follow."""
+_LABEL = 11
+_GAP = "  "
+
+
+def print_stages(stages: Mapping[str, StageLine], out: Console, *, indent: int = 0) -> None:
+    """Print the table, if there is anything in it; its header is dim where the console has styles."""
+    header, *rows = stage_lines(stages)
+    if rows:
+        out.print(Text(" " * indent + header, style="dim"))
+    for row in rows:
+        out.print(" " * indent + row)
+
+
+def stage_lines(stages: Mapping[str, StageLine]) -> tuple[str, ...]:
+    """The header, a line per stage in which calls were made, and their sum where there are several.
+
+    `in`, `cached` and `out` are tokens; `seconds` are those of all calls together, many of which ran side by side.
+    """
+    named = [(name, line) for name, line in in_order(stages) if line.calls]
+    rows = [_cells(name, line) for name, line in named]
+    if len(rows) > 1:
+        rows.append(_cells("all", _sum([line for _, line in named])))
+    table = [_HEADERS, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(_HEADERS))]
+    widths[0] = max(_LABEL, widths[0])
+    return tuple(_joined(row, widths) for row in table)
+
+
+def malformed_words(stages: Mapping[str, StageLine]) -> tuple[str, ...]:
+    """Per stage that had misshapen replies, how they were misshapen."""
+    return tuple(
+        f"{name}: {', '.join(f'{code} {count:,}' for code, count in line.malformed.items())}"
+        for name, line in in_order(stages)
+        if line.malformed
+    )
+
+
+def in_order(stages: Mapping[str, StageLine]) -> list[tuple[str, StageLine]]:
+    """The stages as a run goes through them."""
+    places = {name: place for place, name in enumerate(_ORDER)}
+    return sorted(stages.items(), key=lambda stage: (places.get(stage[0], len(places)), stage[0]))
+
+
+def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
+    first = cells[0].ljust(widths[0])
+    return _GAP.join((first, *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))))
+
+
+def _cells(name: str, line: StageLine) -> tuple[str, ...]:
+    return (
+        name,
+        f"{line.calls:,}",
+        short(line.tokens_in),
+        short(line.tokens_cached),
+        short(line.tokens_out),
+        cost_words(line.cost_usd),
+        f"{line.seconds:,.0f}",
+        f"{line.retried:,}",
+        f"{line.replayed:,}",
+        f"{sum(line.malformed.values()):,}",
+    )
+
+
+def cost_words(cost_usd: float | None) -> str:
+    """Dollars in words: an unknown price is never shown as nothing."""
+    if cost_usd is None:
+        return "unknown"
+    return f"${cost_usd:,.4f}" if 0 < cost_usd < 1 else f"${cost_usd:,.2f}" if cost_usd else "nothing"
+
+
+def short(number: int) -> str:
+    """A count in at most six characters: `812`, `81.2k`, `38.0M`."""
+    for unit, name in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        # what rounds up to the next unit is written in it: 999,960 is 1.0M, not 1000.0k
+        if number >= unit * 0.99995:
+            return f"{number / unit:.1f}{name}"
+    return str(number)
+
+
+def _sum(lines: Sequence[StageLine]) -> StageLine:
+    costs = [line.cost_usd for line in lines if line.cost_usd is not None]
+    return StageLine(
+        calls=sum(line.calls for line in lines),
+        tokens_in=sum(line.tokens_in for line in lines),
+        tokens_cached=sum(line.tokens_cached for line in lines),
+        tokens_out=sum(line.tokens_out for line in lines),
+        cost_usd=sum(costs) if len(costs) == len(lines) else None,
+        seconds=sum(line.seconds for line in lines),
+        retried=sum(line.retried for line in lines),
+        replayed=sum(line.replayed for line in lines),
+        malformed={"all": sum(sum(line.malformed.values()) for line in lines)},
+    )

@@ -1,0 +1,154 @@
+"""A pilot: a few tasks once, to measure what share of the groups teaches and what the whole run would cost.
+
+A pilot measures nothing on held-out tasks and publishes no library.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from agentlearn.config import LearnSettings
+from agentlearn.ids import derive_seed
+from agentlearn.learn.estimate import (
+    HELD_OUT,
+    MIXED,
+    Estimate,
+    StageEstimate,
+    estimate,
+    known_price,
+    library_tokens,
+)
+from agentlearn.learn.tasks import TaskSets
+from agentlearn.store import StageTotals
+from agentlearn.value import Value
+
+_PER_ROLLOUT = ("rollout", "judge")
+
+
+class PilotReport(Value):
+    """What a pilot measured, and what follows for the whole run."""
+
+    tasks: int
+    of_tasks: int
+    """Tasks that the whole run would learn from."""
+    rollouts: int
+    groups: int
+    mixed: int
+    mixed_share: float | None
+    """Of the groups; None without a group."""
+    assumed_mixed_share: float
+    """What the estimate takes for it."""
+    turns: float | None
+    """Model calls per rollout."""
+    whole: Estimate
+    """The whole run, extrapolated from what was measured. Stages that were never asked are left out."""
+    assumed: Estimate
+    """The whole run as the estimate has it that is printed before anything is known."""
+
+    def lines(self) -> tuple[str, ...]:
+        """The pilot in words."""
+        share = "-" if self.mixed_share is None else f"{self.mixed_share:.0%}"
+        turns = "-" if self.turns is None else f"{self.turns:.1f}"
+        return (
+            (
+                f"{self.mixed} of {self.groups} groups were mixed: {share} (the estimate assumes"
+                f" {self.assumed_mixed_share:.0%}); {turns} turns per rollout; {self.tasks} of {self.of_tasks:,} tasks"
+            ),
+            f"whole run, measured: {self.whole.sentence()}",
+            f"whole run, assumed: {self.assumed.sentence()}",
+        )
+
+
+def pilot_sets(sets: TaskSets, settings: LearnSettings) -> TaskSets:
+    """The pilot's tasks, drawn by the seed; all of them where there are no more. Nothing is held out."""
+    assert settings.pilot is not None
+    count = min(settings.pilot, len(sets.train))
+    return TaskSets(tuple(Random(derive_seed("pilot", settings.seed)).sample(sets.train, count)), ())
+
+
+def pilot_report(
+    settings: LearnSettings,
+    *,
+    tasks: int,
+    whole: TaskSets,
+    groups: Mapping[str, int],
+    stages: Sequence[StageTotals],
+    library: int,
+) -> PilotReport:
+    """tasks: how many the pilot learned from. library: tokens of the lessons that its rollouts read."""
+    measured = {one.stage: one for one in stages}
+    total, mixed = sum(groups.values()), groups.get("mixed", 0)
+    share = mixed / total if total else None
+    rollouts = tasks * settings.group_size
+    asked = measured.get("rollout")
+    return PilotReport(
+        tasks=tasks,
+        of_tasks=len(whole.train),
+        rollouts=rollouts,
+        groups=total,
+        mixed=mixed,
+        mixed_share=share,
+        assumed_mixed_share=MIXED,
+        turns=asked.calls / rollouts if asked is not None else None,
+        whole=_extrapolated(settings, tasks, whole, mixed, measured, library),
+        assumed=estimate(settings.model_copy(update={"pilot": None}), train=len(whole.train), test=len(whole.test)),
+    )
+
+
+def _extrapolated(
+    settings: LearnSettings,
+    tasks: int,
+    whole: TaskSets,
+    mixed: int,
+    measured: Mapping[str, StageTotals],
+    library: int,
+) -> Estimate:
+    """Rollouts by their number; summaries and comparisons by mixed groups; consolidations by batches and groups.
+
+    The pilot read `library` tokens of lessons in each call; the whole run reads as many as an estimate assumes.
+    """
+    learning = len(whole.train) * settings.epochs / tasks
+    measuring = len(whole.test) * settings.eval_rollouts / (tasks * settings.group_size)
+    batches = _batches(settings, len(whole.train)) * settings.epochs / _batches(settings, tasks)
+    lessons = max(0, library_tokens(settings) - library)
+    stages: list[StageEstimate] = []
+    for name, one in measured.items():
+        model = settings.model if name == "rollout" else settings.reflector_name
+        calls = batches if name == "consolidate" else learning
+        # A judge does not read the library; every other stage does.
+        more = 0 if name == "judge" else lessons
+        if name in _PER_ROLLOUT or mixed:
+            stages.append(_scaled(name, one, model, times=learning, calls=calls, lessons=more))
+        if name in _PER_ROLLOUT and measuring:
+            held_out = HELD_OUT if name == "rollout" else f"{name} {HELD_OUT}"
+            # Before learning the library is as the pilot's, after it as the whole run's: half of each.
+            stages.append(_scaled(held_out, one, model, times=2 * measuring, calls=2 * measuring, lessons=more / 2))
+    rollouts = len(whole.train) * settings.epochs * settings.group_size
+    return Estimate(
+        rollouts=rollouts + 2 * len(whole.test) * settings.eval_rollouts,
+        stages=tuple(stages),
+    )
+
+
+def _batches(settings: LearnSettings, tasks: int) -> int:
+    return math.ceil(tasks / settings.batch_size)
+
+
+def _scaled(name: str, one: StageTotals, model: str, *, times: float, calls: float, lessons: float) -> StageEstimate:
+    """times: how often the stage's tokens come; calls: how often its calls; lessons: tokens more in each call."""
+    asked = round(one.calls * calls)
+    more = round(asked * lessons)
+    price = known_price(model)
+    if one.unpriced:
+        cost = None
+    elif price is None:
+        cost = None if more else one.cost_usd * times
+    else:
+        cost = one.cost_usd * times + more * price[0] / 1e6
+    return StageEstimate(
+        stage=name,
+        calls=asked,
+        tokens_in=round(one.tokens_in * times) + more,
+        tokens_out=round(one.tokens_out * times),
+        cost_usd=cost,
+    )

@@ -1,0 +1,180 @@
+"""The live view: what it shows of a scripted run, how wide it is, and that the terminal is given back as it was."""
+
+import io
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from pydantic_ai.models.test import TestModel
+from rich.console import Console
+
+from agentlearn.calls.account import Account
+from agentlearn.calls.budget import Budget, Limits
+from agentlearn.calls.door import Gate
+from agentlearn.calls.endpoint import Endpoint
+from agentlearn.calls.limiter import Limiter
+from agentlearn.cli.live import View
+from agentlearn.cli.progress import Progress
+from agentlearn.config import LearnSettings
+from agentlearn.errors import BudgetExceeded
+from agentlearn.experience import library_of
+from agentlearn.ids import ProposalId, RunId
+from agentlearn.learn.learner import Evidence, Held, Update
+from agentlearn.operation import Add, Dropped, Ended, Proposal
+from agentlearn.task import Task
+from agentlearn.trajectory import Usage
+from tests.support.stages import ListJournal, trajectory
+
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+TASKS = tuple(Task.of("math", f"What is {n} + {n}?", str(2 * n)) for n in range(10))
+PAID = LearnSettings(domain="math", model="openai:gpt-5-mini", epochs=2)
+
+
+def endpoint(name: str = "openai:gpt-5-mini", *, most: int = 32) -> Endpoint:
+    return Endpoint(name=name, model=TestModel(), gate=Gate(Limiter(most)), simulated=name[:4] == "sim:", url="none")
+
+
+def account() -> Account:
+    return Account(RunId("01run"), ListJournal(), Budget(Limits()))
+
+
+def terminal(width: int = 100) -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, width=width, soft_wrap=True, highlight=False)
+
+
+def written(out: Console) -> str:
+    assert isinstance(out.file, io.StringIO)
+    return out.file.getvalue()
+
+
+def lines(view: View, width: int = 100) -> list[str]:
+    out = Console(file=io.StringIO(), record=True, force_terminal=True, width=width)
+    out.print(view)
+    return [line.rstrip() for line in out.export_text().splitlines()]
+
+
+def scripted(progress: Progress, rewards: Sequence[tuple[int, float | None]]) -> None:
+    """A run in its second epoch: rewards by task, three groups, one batch learned from, some requests unanswered."""
+    model, reflector = endpoint(), endpoint("openai:gpt-5", most=8)
+    told = account()
+    progress.opened(told, model, reflector, TASKS, ())
+    progress.phase_started("epoch-2", 50)
+    progress.view.clock = lambda: (progress.view.phase.started if progress.view.phase else 0.0) + 75.0
+    for g, (number, reward) in enumerate(rewards):
+        one = trajectory(TASKS[number], g, reward)
+        progress.rollout_done("epoch-2", one)
+    for kind in ("mixed", "mixed", "all_right", "failed"):
+        progress.group_done(kind)
+    proposal = Proposal(
+        id=ProposalId("p"), stage="compare", ordinal=0, operation=Add(lesson="When in doubt, count again.")
+    )
+    ended = (Ended(proposal=proposal, end=Dropped(reason="not taken up")),)
+    library = library_of(["When a range is closed, count both of its ends."])
+    progress.updated("epoch-2/1", Update(Held(reason="x"), library, Evidence(ended=ended)))
+    told.in_flight = 7
+    told.budget.spend(Usage(requests=1, tokens_in=1_200_000, tokens_out=34_000), 0.5)
+    model.gate.answered.update({"rollout": 1_200, "judge": 34})
+    model.gate.failures.update(Counter({"status_429": 3}))
+    reflector.gate.failures.update(Counter({"timeout": 1}))
+
+
+def test_the_view_tells_where_the_run_is() -> None:
+    progress = Progress(PAID, terminal())
+    scripted(progress, [(0, 1.0), (0, 0.0), (1, 1.0), (1, 1.0), (2, 0.0), (2, None)])
+    phase, reward, groups, lessons, calls, spent = lines(progress.view)
+    assert phase.startswith("  epoch 2/2  ")
+    assert phase.endswith("6/50 rollouts  01:15")
+    # The means of the three tasks are 0.5, 1 and 0: what is undecided counts in no mean.
+    assert reward == "  reward     0.50 [-0.74, 1.74]   mean over 3 tasks, 95 % interval"
+    assert groups == "  groups     mixed 2 · all right 1 · all wrong 0 · failed 1   of 4"
+    assert lessons == "  lessons    1   proposals: applied 0 · folded 0 · dropped 1 · rejected 0"
+    assert calls == "  calls      7 of at most 40 in flight   1,234 answered   not answered: status_429 3, timeout 1"
+    assert spent.startswith("  spent      $0.5000 for 1.2M tokens   of about $")
+    assert spent.endswith(" tokens in all (a rough estimate)")
+
+
+@pytest.mark.parametrize("width", [40, 60, 100, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    progress = Progress(PAID, terminal(width))
+    scripted(progress, [(number, 1.0) for number in range(10)])
+    shown = lines(progress.view, width)
+    assert len(shown) == 6, "and none is broken in two"
+    assert max(len(line) for line in shown) <= width
+
+
+def test_an_unknown_price_is_said_and_a_simulated_run_costs_nothing() -> None:
+    for name, words in (("http://127.0.0.1:1/v1#m", "an unknown price for 3 tokens"), ("sim:novice", "nothing for 3")):
+        progress = Progress(LearnSettings(domain="math", model=name), terminal())
+        told, model = account(), endpoint(name)
+        progress.opened(told, model, model, TASKS, ())
+        progress.phase_started("before", 8)
+        told.budget.spend(Usage(requests=1, tokens_in=3), None if "http" in name else 0.0)
+        last = lines(progress.view)[-1]
+        assert words in last
+        assert "$" not in last
+
+
+def test_rollouts_of_a_phase_that_is_over_move_no_bar() -> None:
+    view = View(clock=lambda: 0.0)
+    view.begin("epoch-2", "epoch 2/2", 5)
+    view.add_rollout("epoch-1", trajectory(TASKS[0], 0, 1.0))
+    assert "0/5 rollouts" in lines(view)[0]
+    assert lines(view)[1].split() == ["reward", "-"]
+
+
+def test_before_anything_is_known_nothing_is_shown() -> None:
+    assert [line for line in lines(View()) if line] == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), BudgetExceeded("enough"), ValueError("a bug")])
+def test_the_terminal_is_given_back_whatever_ends_the_run(error: BaseException) -> None:
+    out = terminal()
+    progress = Progress(PAID, out)
+
+    def ends() -> None:
+        with progress:
+            scripted(progress, [(0, 1.0)])
+            assert HIDE in written(out)
+            raise error
+
+    with pytest.raises(type(error)):
+        ends()
+    assert written(out).count(HIDE) == written(out).count(SHOW) == 1
+    assert written(out).rindex(SHOW) > written(out).rindex(HIDE)
+    assert progress.live is not None
+    assert not progress.live.is_started
+
+
+@pytest.mark.parametrize(
+    ("limits", "more"),
+    [
+        ({"max_tokens": 2000}, " --max-tokens MORE   (more than 2,000, of all starts together)"),
+        ({"max_cost_usd": 0.5}, " --max-cost-usd MORE   (more than 0.5, of all starts together)"),
+        ({"max_minutes": 1e-9}, ""),
+    ],
+)
+def test_a_run_stopped_by_its_budget_says_which_limit_to_raise(limits: dict[str, float], more: str) -> None:
+    out = Console(file=io.StringIO(), force_terminal=False, width=200, soft_wrap=True)
+    settings = LearnSettings.model_validate({"domain": "math", "store": "kept", **limits})
+    told = Account(RunId("01run"), ListJournal(), Budget(Limits.model_validate(limits)))
+    told.budget.spend(Usage(requests=1, tokens_in=2000), 0.5)
+
+    def ends() -> None:
+        with Progress(settings, out) as progress:
+            progress.opened(told, endpoint(), endpoint(), TASKS, ())
+            told.budget.check()
+
+    with pytest.raises(BudgetExceeded):
+        ends()
+    last = written(out).splitlines()[-1]
+    assert last == f"  resume     agentlearn learn --resume 01run --store kept{more}"
+
+
+def test_without_a_terminal_there_are_plain_lines_only() -> None:
+    out = Console(file=io.StringIO(), force_terminal=False, width=100, soft_wrap=True)
+    progress = Progress(PAID, out)
+    with progress:
+        scripted(progress, [(0, 1.0)])
+    assert progress.live is None
+    assert "\x1b" not in written(out)
+    assert "rollouts  01:15" not in written(out)

@@ -1,0 +1,152 @@
+"""A probe tells what a model lacks, whatever it is, and with which line it can be mended."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from agentlearn.calls.endpoint import EndpointOptions
+from agentlearn.calls.retry import RetryPolicy
+from agentlearn.cli.app import run
+from agentlearn.doctor import Finding
+from agentlearn.doctor.probe import CALLS, probe, probe_words
+from tests.support.openai_script import (
+    CODE_TOOL,
+    Malformed,
+    Reply,
+    Request,
+    Script,
+    Solver,
+    error,
+    offered_tools,
+    stage_of,
+    text,
+    tool_call,
+)
+from tests.support.openai_stub import OpenAIStub
+
+OPTIONS = EndpointOptions(concurrency=1, retry=RetryPolicy(attempts=1, base_s=0))
+SOLVER = Solver()
+
+
+def probed(script: Script) -> tuple[dict[str, Finding], OpenAIStub]:
+    """The findings by what they are about, and the stub that was asked."""
+    with OpenAIStub(script) as stub:
+        found = asyncio.run(probe(f"{stub.base_url}#stub", OPTIONS))
+    return {one.what: one for one in found}, stub
+
+
+def words_only(request: Request) -> Reply:
+    """A model that never calls a tool; asked for a structure it hands in JSON as text."""
+    if stage_of(request) == "summarise":
+        return text('{"steps": [{"text": "Counted one half only.", "used": []}]}')
+    return text("57")
+
+
+def refusing_tools(request: Request) -> Reply:
+    """A server that was started without tool calling."""
+    return error(400, {"error": {"message": "no tool parser"}}) if request.get("tools") else text("Yes.")
+
+
+def without_usage(request: Request) -> Reply:
+    """A server that says nothing of tokens."""
+    reply = SOLVER(request)
+    choice = {"index": 0, "message": reply.message, "finish_reason": "stop"}
+    body: dict[str, Any] = {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "stub",
+        "choices": [choice],
+    }
+    return Reply(body=body)
+
+
+def wrong_arguments(request: Request) -> Reply:
+    return tool_call(CODE_TOOL, '{"program": 1}') if CODE_TOOL in offered_tools(request) else SOLVER(request)
+
+
+def silent(request: Request) -> Reply:
+    return text("") if not request.get("tools") else SOLVER(request)
+
+
+def test_a_model_that_can_do_everything_is_found_so() -> None:
+    found, stub = probed(Solver())
+    assert {name: one.state for name, one in found.items()} == {
+        "plain answer": "ok",
+        "tool call": "ok",
+        "structured output": "ok",
+        "usage": "ok",
+        "price": "note",
+        "latency": "ok",
+    }
+    assert len(stub.requests) == CALLS
+    assert found["price"].mend == "limit runs with --max-tokens or --max-minutes"
+    assert "s per call (median of 3" in found["latency"].words
+
+
+@pytest.mark.parametrize(
+    ("script", "what", "state", "words"),
+    [
+        (words_only, "tool call", "missing", "answered in words instead"),
+        (words_only, "structured output", "note", "hands in JSON as text"),
+        (refusing_tools, "tool call", "missing", "no tool parser"),
+        (refusing_tools, "structured output", "missing", "no tool parser"),
+        (wrong_arguments, "tool call", "missing", "called 'run_python' with arguments that do not fit"),
+        (without_usage, "usage", "missing", "tokens are not reported for every call"),
+        (silent, "plain answer", "broken", "the answer has no words"),
+        (
+            Solver(malformed={"summarise": Malformed(kinds=("prose",))}),
+            "structured output",
+            "missing",
+            "no usable form (prose)",
+        ),
+        (
+            Solver(malformed={"summarise": Malformed(kinds=("object",))}),
+            "structured output",
+            "note",
+            "misshapen but understood (object_not_array)",
+        ),
+    ],
+)
+def test_what_a_model_lacks_is_named(script: Script, what: str, state: str, words: str) -> None:
+    found, _ = probed(script)
+    assert found[what].state == state
+    assert words in found[what].words
+    if state in {"missing", "broken"}:
+        assert found[what].mend
+    others = {name for name, one in found.items() if one.state == "broken" and name != what}
+    assert not others
+
+
+def test_a_model_that_cannot_be_asked_is_one_finding() -> None:
+    found, stub = probed(lambda _: error(401, {"error": {"message": "bad key"}}))
+    ((name, one),) = found.items()
+    assert name == f"model {stub.base_url}#stub"
+    assert (one.state, "status 401" in one.words, "set the key" in one.mend) == ("broken", True, True)
+    (nowhere,) = asyncio.run(probe("http://127.0.0.1:9/v1#m", OPTIONS))
+    assert (nowhere.state, "cannot be reached" in nowhere.words) == ("broken", True)
+
+
+def test_what_a_probe_may_cost_is_said() -> None:
+    assert probe_words("openai:gpt-5-mini").startswith(f"openai:gpt-5-mini: {CALLS} calls, about ")
+    assert "about $0.00" in probe_words("openai:gpt-5-mini")
+    assert "an unknown price" in probe_words("http://example.org/v1#m")
+
+
+def test_a_paid_model_is_not_asked_unasked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--model", "openai:gpt-5-mini"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "openai:gpt-5-mini: 3 calls, " in said.err
+    assert "add --yes to allow it" in said.err
+
+
+def test_the_simulated_model_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--model", "sim:novice", "--json"]) == 0
+    found = {one["what"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    for what in ("plain answer", "tool call", "structured output", "usage", "price"):
+        assert found[what]["state"] == "ok", found[what]
+    assert found["price"]["words"] == "nothing: the model is simulated"
+    assert "python" in found, "what works here is said too"

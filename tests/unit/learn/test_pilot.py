@@ -1,0 +1,175 @@
+"""A pilot: a few tasks drawn by the seed, nothing published, and the whole run extrapolated from what was measured."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.cli.app import run
+from agentlearn.config import LearnSettings
+from agentlearn.learn.estimate import StageEstimate, estimate, library_tokens
+from agentlearn.learn.pilot import PilotReport, pilot_report, pilot_sets
+from agentlearn.learn.tasks import TaskSets
+from agentlearn.store import StageTotals
+from agentlearn.task import Task
+
+SETTINGS = LearnSettings(domain="math", pilot=4, model="openai:gpt-5-mini", group_size=5, batch_size=2, epochs=1)
+
+
+def sets(train: int, test: int = 0) -> TaskSets:
+    tasks = [Task.of("math", f"What is {n} + {n}?", str(2 * n)) for n in range(train + test)]
+    return TaskSets(tuple(tasks[:train]), tuple(tasks[train:]))
+
+
+def totals(stage: str, calls: int, tokens_in: int, tokens_out: int, cost_usd: float = 0.0) -> StageTotals:
+    return StageTotals(
+        stage=stage,
+        calls=calls,
+        tokens_in=tokens_in,
+        tokens_cached=0,
+        tokens_out=tokens_out,
+        cost_usd=cost_usd,
+        unpriced=0,
+        seconds=1.0,
+        retried=0,
+    )
+
+
+MEASURED = (
+    totals("rollout", 40, 40_000, 8_000, 0.02),
+    totals("summarise", 10, 9_000, 2_000, 0.01),
+    totals("compare", 2, 3_000, 400, 0.005),
+    totals("consolidate", 2, 1_000, 200, 0.001),
+    totals("judge", 20, 18_000, 1_800, 0.004),
+)
+GROUPS = {"mixed": 2, "all_wrong": 2}
+
+
+def reported(
+    settings: LearnSettings = SETTINGS,
+    *,
+    whole: TaskSets,
+    groups: dict[str, int] = GROUPS,
+    stages: tuple[StageTotals, ...] = MEASURED,
+    library: int | None = None,
+) -> PilotReport:
+    """A pilot of four tasks; library None: its rollouts read as many lessons as the whole run's are assumed to."""
+    read = library_tokens(settings) if library is None else library
+    return pilot_report(settings, tasks=4, whole=whole, groups=groups, stages=stages, library=read)
+
+
+def by_stage(report: PilotReport) -> dict[str, StageEstimate]:
+    return {one.stage: one for one in report.whole.stages}
+
+
+def test_a_pilot_of_all_tasks_extrapolates_to_itself() -> None:
+    found = by_stage(reported(whole=sets(4)))
+    assert set(found) == {one.stage for one in MEASURED}
+    for one in MEASURED:
+        stage = found[one.stage]
+        assert (stage.calls, stage.tokens_in, stage.tokens_out) == (one.calls, one.tokens_in, one.tokens_out)
+        assert stage.cost_usd == pytest.approx(one.cost_usd)
+
+
+@given(times=st.integers(1, 50), epochs=st.integers(1, 5))
+def test_tokens_and_dollars_grow_with_tasks_and_epochs(times: int, epochs: int) -> None:
+    settings = SETTINGS.model_copy(update={"epochs": epochs})
+    report = reported(settings, whole=sets(4 * times))
+    assert report.whole.rollouts == 4 * times * epochs * 5
+    assert report.whole.tokens_in == sum(one.tokens_in for one in MEASURED) * times * epochs
+    assert report.whole.tokens_out == sum(one.tokens_out for one in MEASURED) * times * epochs
+    assert report.whole.cost_usd == pytest.approx(sum(one.cost_usd for one in MEASURED) * times * epochs)
+    assert by_stage(report)["consolidate"].calls == 2 * times * epochs, "one per batch, as the pilot had"
+
+
+def test_consolidations_come_by_the_batch() -> None:
+    settings = SETTINGS.model_copy(update={"batch_size": 20})
+    assert by_stage(reported(settings, whole=sets(40)))["consolidate"].calls == 2 * 2
+
+
+def test_lessons_to_come_are_read_in_every_call_but_a_judges() -> None:
+    whole = sets(4)
+    without, found = by_stage(reported(whole=whole)), by_stage(reported(whole=whole, library=0))
+    for one in MEASURED:
+        more = 0 if one.stage == "judge" else one.calls * library_tokens(SETTINGS)
+        assert found[one.stage].tokens_in == one.tokens_in + more
+        cost, other = found[one.stage].cost_usd, without[one.stage].cost_usd
+        assert cost is not None
+        assert other is not None
+        assert (cost > other) == (more > 0)
+
+
+def test_measuring_is_counted_before_and_after() -> None:
+    settings = SETTINGS.model_copy(update={"eval_rollouts": 2})
+    report = reported(settings, whole=sets(4, test=10))
+    found = by_stage(report)
+    # 2 x 10 x 2 rollouts measure, the pilot had 20.
+    assert report.whole.rollouts == 20 + 40
+    assert (found["held out"].calls, found["held out"].tokens_out) == (80, 16_000)
+    assert found["judge held out"].tokens_out == 3_600
+
+
+def test_an_unknown_price_stays_unknown() -> None:
+    unpriced = StageTotals(
+        stage="rollout",
+        calls=40,
+        tokens_in=40_000,
+        tokens_cached=0,
+        tokens_out=8_000,
+        cost_usd=0.0,
+        unpriced=40,
+        seconds=1.0,
+        retried=0,
+    )
+    assert reported(whole=sets(8), stages=(unpriced,)).whole.cost_usd is None
+
+
+def test_groups_that_never_differ_cost_no_stages_and_leave_a_share_of_zero() -> None:
+    report = reported(whole=sets(8), groups={"all_right": 4})
+    assert (report.mixed, report.mixed_share) == (0, 0.0)
+    assert set(by_stage(report)) == {"rollout", "judge"}
+    assert "0 of 4 groups were mixed: 0% (the estimate assumes 50%)" in report.lines()[0]
+
+
+def test_the_tasks_are_drawn_by_the_seed() -> None:
+    whole = sets(50, test=5)
+    drawn = {seed: pilot_sets(whole, SETTINGS.model_copy(update={"seed": seed})) for seed in range(5)}
+    assert drawn[0] == pilot_sets(whole, SETTINGS)
+    assert len({one.train for one in drawn.values()}) == 5
+    assert all(len(set(one.train)) == 4 and one.test == () for one in drawn.values())
+    assert set(pilot_sets(sets(3), SETTINGS).train) == set(sets(3).train)
+
+
+def test_the_estimate_of_a_pilot_is_the_pilots_own() -> None:
+    settings = LearnSettings(domain="math", model="openai:gpt-5-mini", pilot=4)
+    found = estimate(settings, train=60, test=60)
+    assert found.rollouts == 4 * 5
+    assert found == estimate(settings.model_copy(update={"pilot": 100}), train=4)
+    assert estimate(settings.model_copy(update={"pilot": None}), train=60, test=60).rollouts == 60 * 5 * 3 + 2 * 60 * 4
+
+
+def test_a_pilot_publishes_nothing_and_can_be_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = tmp_path / "store"
+    assert run(["learn", "math", "--pilot", "5", "--group-size", "4", "--store", str(store), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["tasks"] == {"train": 5, "test": 0}
+    assert (report["rollouts"]["ok"], len(report["epochs"]), report["delta"]) == (20, 1, None)
+    found = PilotReport.model_validate(report["pilot"])
+    assert (found.tasks, found.of_tasks, found.rollouts, found.groups) == (5, 60, 20, 5)
+    assert found.mixed == report["groups"]["mixed"]
+    assert found.turns == report["stages"]["rollout"]["calls"] / 20
+    assert found.whole.rollouts == 60 * 4 * 3 + 2 * 60 * 4
+    assert not [one for one in (store / "libraries").rglob("*") if one.is_file()], "no library"
+    assert run(["runs", "list", "--store", str(store)]) == 0
+    listed = capsys.readouterr().out
+    assert "learn" in listed
+    assert "pilot of 5 tasks" in listed
+    assert run(["runs", "show", report["run"], "--store", str(store)]) == 0
+    shown = capsys.readouterr().out
+    assert f"pilot      {found.lines()[0]}" in shown
+    assert "whole run, measured: about 1,200 rollouts" in shown
+    assert "library    " not in shown
+    assert run(["library", "list", "--store", str(store)]) == 0
+    assert "begin with" in capsys.readouterr().out
