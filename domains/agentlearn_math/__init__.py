@@ -29,7 +29,7 @@ class MathDomain:
     """Implements `agentlearn.domain.Domain`. Heavy modules are imported when they are first needed."""
 
     name: str = "math"
-    description: str = "competition problems with a Python tool; generated, or from JSONL and CSV files"
+    description: str = "competition problems with a Python tool; generated, from files, from hf: and gym:"
     threshold: float = 1.0
     runs_code: bool = True
 

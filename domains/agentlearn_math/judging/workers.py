@@ -1,7 +1,7 @@
 """Our side of the worker process: two lanes, a wall limit by SIGKILL, a fresh lane from the warm template after it.
 
 Every comparison begins in the quick lane. One that is not done there after `quick_s` is killed and begins again in the
-patient lane, where it may take `limit_s`; so endless comparisons wait for one another and for nobody else.
+patient lane, for what is left of `limit_s`; so endless comparisons wait for one another and for nobody else.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from agentlearn_math.judging.finding import Finding, unsure
 from agentlearn_math.judging.worker import MAX_FRAME_BYTES
 
 LIMIT_S = 3.0
-"""Wall seconds for one comparison."""
+"""Wall seconds of computing for one comparison, in both lanes together."""
 QUICK_S = 0.5
 START_S = 120.0
 """For the template to import algebra, on however slow a machine."""
@@ -77,7 +77,7 @@ class Workers:
         """The quick lane's finding, or else the patient one's. Raises WorkerEnded."""
         found = await self._quick.ask(request, self._quick_s)
         if found is None and self._limit_s > self._quick_s:
-            found = await self._patient.ask(request, self._limit_s)
+            found = await self._patient.ask(request, self._limit_s - self._quick_s)
         return found or unsure(f"the comparison took more than {self._limit_s:g} s")
 
     async def template(self) -> "_Template":
