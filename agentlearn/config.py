@@ -89,6 +89,14 @@ class LearnSettings(Value):
     rollout_deadline_s: float = Field(default=600.0, gt=0)
     max_turns: int = Field(default=16, ge=1, le=1000)
     """Model calls in one rollout."""
+    from_store: bool = False
+    """Learn from rollouts that the store holds already, and make none but for measuring."""
+    from_run: str | None = None
+    """Of these, those of one run, by the beginning of its id."""
+    from_phase: str | None = None
+    """Those of one phase; None: every phase that does not measure."""
+    min_rollouts: int = Field(default=2, ge=2)
+    """Rollouts that a task needs in the logs."""
     pilot: int | None = Field(default=None, ge=1)
     """Learn from so many tasks only, once, to measure what the whole run would cost; None: the whole run."""
     sandbox: str | None = None

@@ -70,6 +70,14 @@ def learn(
     pilot: Annotated[
         int | None, Parameter(help="Try this many tasks once, and say what the whole run would cost.")
     ] = None,
+    from_store: Annotated[
+        bool, Parameter(negative="", help="Learn from rollouts that the store holds; make none to learn from.")
+    ] = False,
+    from_run: Annotated[str | None, Parameter(help="With --from-store: those of this run.")] = None,
+    from_phase: Annotated[str | None, Parameter(help="With --from-store: those of this phase.")] = None,
+    min_rollouts: Annotated[
+        int | None, Parameter(help="With --from-store: rollouts that a task needs. [default: 2]")
+    ] = None,
     resume: Annotated[str | None, Parameter(help="Go on with an interrupted run, by its id.")] = None,
     otel: Annotated[bool, Parameter(negative="", help="Send traces by OpenTelemetry (extra otel).")] = False,
     store: Annotated[Path | None, Parameter(help="Directory of everything kept. [default: .agentlearn]")] = None,
@@ -105,11 +113,17 @@ def learn(
         "max_tokens": max_tokens,
         "max_minutes": max_minutes,
         "pilot": pilot,
+        "from_store": from_store or None,
+        "from_run": from_run,
+        "from_phase": from_phase,
+        "min_rollouts": min_rollouts,
         "otel": otel or None,
         "store": store,
     }
     settings, run = _settings(what, resume, {key: value for key, value in given.items() if value is not None})
     show_logs(log)
+    if dry_run and settings.from_store:
+        raise ConfigError("a dry run does not look into logs; leave out --dry-run", code="contradiction")
     if dry_run:
         _show_plan(settings, json=json)
         return
@@ -147,6 +161,8 @@ def _fields(what: str, given: Mapping[str, Any]) -> dict[str, Any]:
         fields = _own(what, given)
     else:
         fields: dict[str, Any] = {"domain": what}
+    if "from_store" in given:
+        fields.setdefault("epochs", 1)  # the same rollouts again teach little
     return fields | dict(given)
 
 

@@ -97,7 +97,7 @@ def estimate(settings: LearnSettings, *, train: int | None = None, test: int | N
     if settings.pilot is not None:
         settings, learned_from, held_out = settings.as_pilot(), min(settings.pilot, learned_from), 0
     library = library_tokens(settings)
-    learning = learned_from * settings.group_size * settings.epochs
+    learning = 0 if settings.from_store else learned_from * settings.group_size * settings.epochs
     measuring = held_out * settings.eval_rollouts
     batches = math.ceil(learned_from / settings.batch_size) * settings.epochs
     # Rewards of a group of one cannot differ.

@@ -16,6 +16,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.experience import Library
 from agentlearn.ids import RunId, new_run_id
 from agentlearn.learn.estimate import refuse_unpriced_budget
+from agentlearn.learn.logs import Logs, log_sets, refuse_contradictions
 from agentlearn.learn.observer import Observer
 from agentlearn.learn.pilot import pilot_sets
 from agentlearn.learn.report import LearnReport
@@ -24,7 +25,7 @@ from agentlearn.learn.tasks import task_sets
 from agentlearn.library import Shelf
 from agentlearn.own import own_tasks
 from agentlearn.rollout import open_rollouts
-from agentlearn.store import Store, open_store
+from agentlearn.store import Store, open_store, read_store
 from agentlearn.trajectory import Usage
 
 
@@ -40,8 +41,14 @@ async def run_learning(
     and can be resumed; StoreError when results can no longer be kept.
     """
     refuse_unpriced_budget(settings)
+    refuse_contradictions(settings)
     domain = domain_of(settings)
-    whole = task_sets(settings, domain)
+    logs = None
+    if settings.from_store:
+        with read_store(settings.store) as reader:
+            logs, whole = log_sets(Logs.of(reader, settings), settings, domain, reader)
+    else:
+        whole = task_sets(settings, domain)
     sets = pilot_sets(whole, settings) if settings.pilot is not None else whole
     if settings.labels == "none" and all(domain.answer_key(task.answer or "0") is None for task in sets.train):
         raise ConfigError(f"domain {settings.domain!r} has no answer_key, so --labels none cannot vote", code="no_vote")
@@ -50,6 +57,7 @@ async def run_learning(
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(settings.store))
         session = await stack.enter_async_context(_open(settings, domain, store, observer or Observer(), resume))
+        session.logs = logs
         return await session.learn(sets, whole, start or _start_of(store, settings, shelf, resume), shelf)
 
 

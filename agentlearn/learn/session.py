@@ -20,6 +20,7 @@ from agentlearn.ids import LibraryVersion, RolloutId, TaskId, derive_seed, rollo
 from agentlearn.learn.caution import cautions
 from agentlearn.learn.evaluate import Scores
 from agentlearn.learn.learner import Learner, Update
+from agentlearn.learn.logs import Logs
 from agentlearn.learn.majority import by_majority
 from agentlearn.learn.observer import Observer
 from agentlearn.learn.report import LearnReport
@@ -119,6 +120,8 @@ class LearnSession:
     observer: Observer
     resumed: bool = False
     """Whether an interrupted run goes on: what it had finished is taken from the store."""
+    logs: Logs | None = None
+    """Where groups come from in a run that makes no rollouts to learn from."""
     experiences: dict[LibraryVersion, Experiences] = field(default_factory=dict[LibraryVersion, Experiences])
     tally: Tally = field(default_factory=Tally)
     cautioned: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
@@ -154,6 +157,8 @@ class LearnSession:
         await self._save_ground(sets, start)
         self.observer.opened(self.account, self.rollouts.endpoint, self.reflector, sets.train, sets.test)
         learner = self._learner(start)
+        if self.logs is not None:
+            self.tally.notes.append(self.logs.note())
         before = await self._evaluate("before", sets.test, start) if sets.test else None
         await self._epochs(sets.train, learner)
         unchanged = learner.library.version == start.version
@@ -241,6 +246,9 @@ class LearnSession:
     def _begin(self, planned: Planned, under_way: TaskGroup) -> GroupStream:
         """Put all rollouts of the batch under way."""
         batch, groups = planned.batch, GroupStream(len(planned.batch.tasks))
+        if self.logs is not None:
+            self._replay_logs(self.logs, batch, groups)
+            return groups
         if batch.first:
             self.observer.phase_started(batch.phase, batch.of_epoch * self.settings.group_size)
         finished = self._finished(batch.phase, batch.number)
@@ -259,6 +267,20 @@ class LearnSession:
             under_way.create_task(group(task))
         return groups
 
+    def _replay_logs(self, logs: Logs, batch: Batch, groups: GroupStream) -> None:
+        """Hand on the groups that the store holds."""
+        if batch.first:
+            self.observer.phase_started(batch.phase, sum(len(one) for one in logs.rollouts.values()))
+        for task in batch.tasks:
+            group = logs.group(task, self.store)
+            if self.settings.labels == "none":
+                group = by_majority(group, self.rollouts.domain)
+            for trajectory in group.trajectories:
+                self.tally.add_logged(batch.epoch, trajectory)
+                self.observer.rollout_done(batch.phase, trajectory)
+            self._count(group)
+            groups.put(group)
+
     def _place(self, batch: Batch, task: Task, g: int) -> Place:
         return Place(batch.phase, g, derive_seed(self.settings.seed, batch.phase, task.id, g), batch.number)
 
@@ -273,11 +295,15 @@ class LearnSession:
             group = by_majority(group, self.rollouts.domain)
             for member, judged in zip(members, group.trajectories, strict=True):
                 await self._keep(Finished(judged, member.messages, stored=member.stored))
+        self._count(group)
+        return group
+
+    def _count(self, group: Group) -> None:
+        """One more group is complete."""
         kind = group.kind(self.rollouts.domain.threshold)
         self.tally.add_group(kind)
         self.observer.group_done(kind)
         self._caution()
-        return group
 
     async def _one(
         self,

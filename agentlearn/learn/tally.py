@@ -68,6 +68,11 @@ class Tally:
         if trajectory.phase.startswith("epoch-") and trajectory.reward is not None:
             self._epoch(int(trajectory.phase.removeprefix("epoch-"))).rewards.append(trajectory.reward)
 
+    def add_logged(self, epoch: int, trajectory: Trajectory) -> None:
+        """One rollout that another run had made."""
+        if trajectory.reward is not None:
+            self._epoch(epoch).rewards.append(trajectory.reward)
+
     def add_group(self, kind: GroupKind) -> None:
         """One more complete group."""
         self.groups[kind] += 1
