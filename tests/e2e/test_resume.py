@@ -126,7 +126,7 @@ def test_killed_three_times_it_ends_as_if_nothing_had_happened(plain: Plain, dat
         for _ in range(3):
             with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
                 script.trip = child.kill
-                _, complaints = child.communicate(timeout=300)
+                _, complaints = child.communicate(timeout=1200)
             assert child.returncode == -signal.SIGKILL, complaints
             command = [str(AGENTLEARN), "learn", "--resume", interrupted(begun.store), "--store", str(begun.store)]
         report = run(begun, resume=interrupted(begun.store))
@@ -151,7 +151,7 @@ def test_ctrl_c_loses_no_call_and_says_how_to_go_on(plain: Plain, data: Path) ->
         command = command_of(begun)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
             script.trip = lambda: child.send_signal(signal.SIGINT)
-            said, complaints = child.communicate(timeout=300)
+            said, complaints = child.communicate(timeout=1200)
         assert child.returncode == 130, complaints
         assert complaints == "agentlearn: interrupted; what was finished is stored\n"
         identity = interrupted(begun.store)

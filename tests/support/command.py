@@ -20,7 +20,7 @@ def agentlearn(
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         stdin=subprocess.DEVNULL,
         env={**os.environ, **(env or {})},
         check=False,

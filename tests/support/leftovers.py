@@ -11,7 +11,7 @@ from unittest import mock
 
 
 @contextlib.contextmanager
-def no_process_left(*, grace_s: float = 2.0) -> Generator[None]:
+def no_process_left(*, grace_s: float = 20.0) -> Generator[None]:
     """Fail when a child process started inside still runs `grace_s` after the end; such processes are killed."""
     before = _children()
     yield

@@ -62,7 +62,7 @@ def scripted(reply: Reply) -> Endpoint:
         arguments = given.text if isinstance(given, Arguments) else json.dumps(given)
         return ModelResponse(parts=[ToolCallPart("submit", arguments)])
 
-    gate = Gate(Limiter(8), deadline_s=5, retry=RetryPolicy(attempts=2, base_s=0))
+    gate = Gate(Limiter(8), deadline_s=60, retry=RetryPolicy(attempts=2, base_s=0))
     return Endpoint(name="scripted", model=FunctionModel(script), gate=gate, simulated=False, url="scripted")
 
 

@@ -53,7 +53,7 @@ def as_json(printed: str) -> str:
 
 def post(stub: OpenAIStub, request: Request) -> tuple[int, dict[str, str], Any]:
     address = urlsplit(stub.base_url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port or 0, timeout=10)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port or 0, timeout=60)
     with contextlib.closing(connection):
         connection.request("POST", "/v1/chat/completions", json.dumps(request), {"Content-Type": "application/json"})
         response = connection.getresponse()
@@ -219,7 +219,7 @@ class TestServer:
             try:
                 assert server.stdout is not None
                 address = urlsplit(server.stdout.readline().strip())
-                connection = http.client.HTTPConnection(address.hostname or "", address.port or 0, timeout=10)
+                connection = http.client.HTTPConnection(address.hostname or "", address.port or 0, timeout=60)
                 with contextlib.closing(connection):
                     connection.request("GET", "/v1/models")
                     assert json.loads(connection.getresponse().read())["data"][0]["id"] == "stub"

@@ -40,7 +40,7 @@ PUBLIC = [
 def loaded_after(statement: str) -> set[str]:
     """The top-level packages loaded once a fresh interpreter has run the statement."""
     program = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
-    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=True)
     return set(child.stdout.split())
 
 

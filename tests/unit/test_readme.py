@@ -68,7 +68,7 @@ def calls_in(line: str) -> list[list[str]]:
 def help_text(*path: str) -> str:
     """What `agentlearn PATH --help` prints; the command line must accept it."""
     call = [str(AGENTLEARN), *path, "--help"]
-    shown = subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
+    shown = subprocess.run(call, capture_output=True, text=True, timeout=240, check=False)
     assert shown.returncode == 0, f"agentlearn {' '.join(path)} --help failed: {shown.stderr or shown.stdout}"
     return shown.stdout
 
@@ -109,7 +109,7 @@ def test_python_snippet_runs(snippet: Snippet, tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=900,
         check=False,
     )
     assert ran.returncode == 0, f"README.md:{snippet.line} failed\n{ran.stdout}\n{ran.stderr}"

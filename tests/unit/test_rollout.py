@@ -34,7 +34,7 @@ def use_tool(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 def endpoint(script: Script, *, simulated: bool = True) -> Endpoint:
-    gate = Gate(Limiter(2), deadline_s=5, retry=RetryPolicy(attempts=1))
+    gate = Gate(Limiter(2), deadline_s=60, retry=RetryPolicy(attempts=1))
     return Endpoint(name="scripted", model=FunctionModel(script), gate=gate, simulated=simulated, url="scripted")
 
 
@@ -44,7 +44,7 @@ def run(
     *,
     library: Library = EMPTY_LIBRARY,
     limits: Limits | None = None,
-    deadline_s: float = 5.0,
+    deadline_s: float = 60.0,
     max_turns: int = 4,
 ) -> tuple[Finished, ListJournal, ToyDomain]:
     toy, journal = domain or ToyDomain(), ListJournal()

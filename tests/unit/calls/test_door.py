@@ -42,7 +42,7 @@ def answer(text: str = "done", tokens: int = 5) -> ModelResponse:
 def door(script: Script, *, limits: Limits | None = None, gate: Gate | None = None) -> Door:
     unit = Unit(Account(RunId("r"), ListJournal(), Budget(limits or Limits())), "rollout", "u", 7)
     retry = RetryPolicy(attempts=3, base_s=0.0)
-    return Door(FunctionModel(script), gate or Gate(Limiter(4), deadline_s=1.0, retry=retry), unit)
+    return Door(FunctionModel(script), gate or Gate(Limiter(4), deadline_s=30.0, retry=retry), unit)
 
 
 async def ask(one: Door, text: str = "hello") -> ModelResponse:

@@ -43,7 +43,7 @@ def test_every_attack_by_an_ordinary_user_is_stopped() -> None:
         env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "HOME": "/"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert found.returncode == 0, found.stderr
@@ -212,7 +212,7 @@ sets.raw
 def _without(sandbox: str, errno: int, *numbers: int) -> dict[str, object]:
     """What comes of a sandbox in a process whose kernel lacks some system calls."""
     command = [sys.executable, "-m", "tests.unit.sandbox.deny", sandbox, str(errno), *map(str, numbers)]
-    ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240, check=True)
     return json.loads(ran.stdout)
 
 

@@ -47,7 +47,7 @@ def test_the_package_announces_the_domain() -> None:
 def test_the_written_tests_pass_when_run() -> None:
     new_domain("plims", Path())
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "tests"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "13 passed" in ran.stdout, "twelve promises, and how an answer is read"
 

@@ -45,7 +45,7 @@ def alive(pid: int) -> bool:
 
 
 async def echo(service: SimService, text: str) -> str:
-    async with httpx2.AsyncClient(timeout=10) as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         body = {"model": "echo", "messages": [{"role": "user", "content": text}]}
         answer = await client.post(f"{service.base_url}/chat/completions", json=body)
         return answer.json()["choices"][0]["message"]["content"]
@@ -156,13 +156,13 @@ def test_the_end_of_stdin_ends_it() -> None:
     with started() as child:
         assert child.stdin is not None
         child.stdin.close()
-        assert child.wait(timeout=5) == 0
+        assert child.wait(timeout=60) == 0
 
 
 def test_sigterm_ends_it() -> None:
     with started() as child:
         child.terminate()
-        assert child.wait(timeout=5) == 0
+        assert child.wait(timeout=60) == 0
 
 
 def test_a_taken_port_is_told(capfd: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +170,7 @@ def test_a_taken_port_is_told(capfd: pytest.CaptureFixture[str]) -> None:
         assert child.stdin is not None
         port = _listening_port(child.pid)
         second = [sys.executable, "-m", "agentlearn.sim", "--port", str(port)]
-        assert subprocess.run(second, stdin=subprocess.PIPE, cwd=ROOT, check=False, timeout=20).returncode == 2
+        assert subprocess.run(second, stdin=subprocess.PIPE, cwd=ROOT, check=False, timeout=240).returncode == 2
         child.stdin.close()
     assert f"cannot serve on port {port}: " in capfd.readouterr().err
 

@@ -41,7 +41,7 @@ def chat(*texts: str, model: str = "novice", **more: Any) -> Json:
 @asynccontextmanager
 async def serving(faults: Faults | None = None, dials: Dials = FLAWLESS) -> AsyncGenerator[Client]:
     world = World([ToySkills()], seed=1, faults=faults, dials=dials)
-    async with world.serve() as url, Client(base_url=url.removesuffix("/v1"), timeout=10) as client:
+    async with world.serve() as url, Client(base_url=url.removesuffix("/v1"), timeout=60) as client:
         yield client
 
 
@@ -489,7 +489,7 @@ def test_two_requests_in_one_packet_get_two_answers() -> None:
 def test_leaving_closes_requests_in_flight() -> None:
     async def all_of_it() -> None:
         async with asyncio.timeout(50):
-            client = Client(timeout=60)
+            client = Client(timeout=240)
             async with World([ToySkills()], faults=Faults(latency=Fixed(60))).serve() as url:
                 asked = asyncio.ensure_future(client.post(f"{url}/chat/completions", json=chat("x", model="echo")))
                 await asyncio.sleep(0.2)

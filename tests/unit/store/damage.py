@@ -28,7 +28,7 @@ asyncio.run(main())
 
 def left_by_a_crash(directory: Path) -> None:
     """A store whose process died: four commits stand in the log alone, four calls in the journal's file alone."""
-    subprocess.run([sys.executable, "-c", _DIES, str(directory)], check=True, timeout=120, cwd=ROOT)
+    subprocess.run([sys.executable, "-c", _DIES, str(directory)], check=True, timeout=480, cwd=ROOT)
 
 
 def flip(file: Path, at: int) -> None:

@@ -303,7 +303,7 @@ async def main():
 
 asyncio.run(main())
 """
-    died = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False, timeout=120, cwd=ROOT)
+    died = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False, timeout=480, cwd=ROOT)
     assert died.returncode == -signal.SIGKILL
     assert (tmp_path / wire.SOCKET).exists()
     with read_store(tmp_path) as reader:

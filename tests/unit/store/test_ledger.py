@@ -264,4 +264,4 @@ def test_a_writer_that_is_ended_from_outside_leaves_nobody_waiting(tmp_path: Pat
             with pytest.raises(StoreError, match="the store is closed"):
                 await store.save_trajectory(nouns.trajectory(3), b"[]")
 
-    asyncio.run(asyncio.wait_for(main(), timeout=60))
+    asyncio.run(asyncio.wait_for(main(), timeout=240))

@@ -149,7 +149,7 @@ asyncio.run(main())
 
 def test_acknowledged_records_survive_a_sudden_death(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RECORD_AND_DIE, str(tmp_path)]
-    died = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=ROOT)
+    died = subprocess.run(command, capture_output=True, text=True, check=False, timeout=480, cwd=ROOT)
     assert died.returncode == -9, died.stderr
     assert len(died.stdout.split()) == 40
     with read_store(tmp_path) as reader:

@@ -42,7 +42,7 @@ asyncio.run(main())
 @pytest.mark.parametrize(("limit", "how"), [(1, "kill"), (57, "exit"), (400, "kill")])
 def test_what_was_acknowledged_survives_a_sudden_death(tmp_path: Path, limit: int, how: str) -> None:
     command = [sys.executable, "-c", WRITE_UNTIL_KILLED, str(tmp_path), str(limit), how]
-    died = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50, cwd=ROOT)
+    died = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240, cwd=ROOT)
     acknowledged = died.stdout.split()
     assert died.returncode == (-9 if how == "kill" else 3), died.stderr
     assert len(acknowledged) >= limit
@@ -69,7 +69,7 @@ async def main():
 
 asyncio.run(main())
 """
-    subprocess.run([sys.executable, "-c", script, str(directory)], check=True, timeout=30, cwd=ROOT)
+    subprocess.run([sys.executable, "-c", script, str(directory)], check=True, timeout=240, cwd=ROOT)
 
 
 def test_a_log_with_a_damaged_head_is_refused_and_kept(tmp_path: Path) -> None:
@@ -193,6 +193,6 @@ async def main():
 asyncio.run(main())
 """
     command = [sys.executable, "-c", script, str(tmp_path)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30, cwd=ROOT).stdout.split()
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240, cwd=ROOT).stdout.split()
     with read_store(tmp_path) as reader:
         assert ["store_write", str(len(reader.trajectories(nouns.RUN)))] == said

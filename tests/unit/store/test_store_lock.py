@@ -30,7 +30,7 @@ except AgentlearnError as error:
 def in_another_process(directory: Path) -> str:
     """What a process sees that opens the store now."""
     command = [sys.executable, "-c", OTHER_PROCESS, str(directory)]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=240).stdout.strip()
 
 
 def test_a_second_process_is_refused_and_told_who_holds_the_store(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ asyncio.run(main())
 """
     command = [sys.executable, "-c", script, str(tmp_path)]
     root = Path(__file__).parents[3]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30, cwd=root).stdout
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240, cwd=root).stdout
     assert said.startswith("store_forked the store was opened by process ")
     with read_store(tmp_path) as reader:
         assert reader.task(nouns.TASK.id) == nouns.TASK
