@@ -49,6 +49,9 @@ _NOBODY_MAY = frozenset({"endpoint_401", "endpoint_403"})
 """Refusals that are about the key, not about the request."""
 
 
+_ABOUT_THE_REQUEST = frozenset({"endpoint_400", "endpoint_413", "endpoint_422"})
+"""Refusals of what was asked, such as a prompt that is too long: they say nothing about the service."""
+
 GONE_AFTER = 3
 """Calls in a row that failed for good, with no answer in between: the service is gone."""
 
@@ -230,7 +233,7 @@ class Door(WrapperModel):
     def _given_up(self, error: Exception, attempts: int) -> EndpointError:
         """The error of this call; the run is stopped when no call comes through any more."""
         told = self._endpoint_error(error, attempts)
-        self.gate.lost += 1
+        self.gate.lost += told.code not in _ABOUT_THE_REQUEST
         if self.gate.lost >= GONE_AFTER or (told.code in _NOBODY_MAY and not self.gate.models):
             calls = "no call has" if not self.gate.models else f"none of the last {self.gate.lost} calls has"
             self.unit.account.stop(EndpointGone(f"{calls} been answered: {told.message}"))

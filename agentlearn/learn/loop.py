@@ -56,8 +56,7 @@ async def run_learning(
     start = shelf.load(settings.library) if resume is None else None
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(settings.store))
-        session = await stack.enter_async_context(_open(settings, domain, store, observer or Observer(), resume))
-        session.logs = logs
+        session = await stack.enter_async_context(_open(settings, domain, store, observer or Observer(), resume, logs))
         return await session.learn(sets, whole, start or _start_of(store, settings, shelf, resume), shelf)
 
 
@@ -96,7 +95,12 @@ def _spent(store: Store, resume: RunId | None, limits: Limits) -> Budget:
 
 @asynccontextmanager
 async def _open(
-    settings: LearnSettings, domain: Domain, store: Store, observer: Observer, resume: RunId | None
+    settings: LearnSettings,
+    domain: Domain,
+    store: Store,
+    observer: Observer,
+    resume: RunId | None,
+    logs: Logs | None,
 ) -> AsyncGenerator[LearnSession]:
     run = resume or new_run_id()
     options = EndpointOptions(
@@ -129,4 +133,4 @@ async def _open(
                 max_turns=settings.max_turns,
             )
         )
-        yield LearnSession(settings, account, store, rollouts, reflector, observer, resumed=resume is not None)
+        yield LearnSession(settings, account, store, rollouts, reflector, observer, resume is not None, logs)

@@ -16,7 +16,7 @@ from agentlearn.calls.door import Door, Gate, Unit
 from agentlearn.calls.journal import CallRecord
 from agentlearn.calls.limiter import Limiter
 from agentlearn.calls.retry import RetryPolicy
-from agentlearn.errors import BudgetExceeded, EndpointError
+from agentlearn.errors import BudgetExceeded, EndpointError, EndpointGone
 from agentlearn.ids import CallId, RunId
 
 Script = Callable[[list[ModelMessage], AgentInfo], ModelResponse]
@@ -128,6 +128,22 @@ def test_a_refusal_is_not_tried_again() -> None:
     with pytest.raises(EndpointError, match=r"status 401 \(asked once\)"):
         asyncio.run(ask(door(script)))
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("status", "stops"), [(400, False), (413, False), (422, False), (404, True), (503, True)])
+def test_refusals_of_a_request_say_nothing_about_the_service(status: int, *, stops: bool) -> None:
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise ModelHTTPError(status, "m", "no")
+
+    one = door(script)
+
+    async def three() -> None:
+        for _ in range(3):
+            with pytest.raises(EndpointError):
+                await ask(one)
+
+    asyncio.run(three())
+    assert isinstance(one.unit.account.stopped, EndpointGone if stops else type(None))
 
 
 def test_a_deadline_really_cancels() -> None:
