@@ -33,6 +33,8 @@ class AgentlearnError(Exception):
 
     code: str = "error"
     exit_status: ClassVar[int] = 1
+    resumable: ClassVar[bool] = False
+    """Whether it only stops a run, with which nothing is wrong: `agentlearn learn --resume` goes on."""
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
         super().__init__(message)
@@ -45,6 +47,14 @@ class AgentlearnError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.code))
+
+
+def only_stops(error: BaseException | None) -> bool:
+    """Whether a run that ends with this can be resumed as it is: its user, its budget or its endpoint stopped it."""
+    import asyncio  # here, so that `--help` does not pay for it
+
+    by_user = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
+    return by_user or (isinstance(error, AgentlearnError) and error.resumable)
 
 
 def _rebuild(kind: type[AgentlearnError], message: str, code: str) -> AgentlearnError:
@@ -144,12 +154,14 @@ class BudgetExceeded(RolloutError):
 
     code = "budget"
     exit_status = 3
+    resumable = True
 
 
 class EndpointGone(RolloutError):
     """Raised when a model's service answers no call any more; the run can be resumed."""
 
     code = "endpoint_gone"
+    resumable = True
 
 
 class Interrupted(AgentlearnError):
@@ -157,6 +169,7 @@ class Interrupted(AgentlearnError):
 
     code = "interrupted"
     exit_status = 130
+    resumable = True
 
 
 class CurationError(AgentlearnError):

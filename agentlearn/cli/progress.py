@@ -14,7 +14,7 @@ from agentlearn.cli.live import Traffic, View
 from agentlearn.cli.output import ago
 from agentlearn.cli.stages import print_stages
 from agentlearn.config import DEFAULT_STORE, LearnSettings
-from agentlearn.errors import BudgetExceeded, EndpointGone, Interrupted
+from agentlearn.errors import BudgetExceeded, Interrupted, only_stops
 from agentlearn.group import GroupKind
 from agentlearn.learn.caution import Caution
 from agentlearn.learn.estimate import estimate
@@ -25,7 +25,6 @@ from agentlearn.task import Task
 from agentlearn.trajectory import Trajectory
 
 _LABEL = 11
-RESUMABLE = (KeyboardInterrupt, BudgetExceeded, EndpointGone, Interrupted)
 
 
 class Progress(Observer):
@@ -49,7 +48,7 @@ class Progress(Observer):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close_view()
-        if self.account is not None and (isinstance(error, RESUMABLE)):
+        if self.account is not None and only_stops(error):
             more = self._more_words() if isinstance(error, BudgetExceeded) else ""
             self._line("resume", f"agentlearn learn --resume {self.account.run}{self._store_words()}{more}")
 

@@ -31,5 +31,5 @@ def settings_of(prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[Run
         raise ConfigError(
             f"a resumed run keeps its settings; leave out {options}, or begin a new run", code="fixed_setting"
         )
-    begun = LearnSettings.model_validate_json(row.settings).model_dump(exclude={"api_key", "store"})
+    begun = LearnSettings.model_validate_json(row.settings).model_dump(exclude={"api_key", "otel", "store"})
     return row.run, learn_settings({**begun, "store": store, **given})

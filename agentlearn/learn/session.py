@@ -13,7 +13,7 @@ from agentlearn.calls.door import Gate
 from agentlearn.calls.endpoint import Endpoint
 from agentlearn.capability import Experiences
 from agentlearn.config import LearnSettings
-from agentlearn.errors import AgentlearnError, BudgetExceeded, ConfigError, EndpointGone, Interrupted
+from agentlearn.errors import AgentlearnError, ConfigError, only_stops
 from agentlearn.experience import EMPTY_LIBRARY, Library, LibraryLimits
 from agentlearn.group import Group
 from agentlearn.ids import LibraryVersion, RolloutId, TaskId, derive_seed, rollout_id
@@ -39,9 +39,6 @@ from agentlearn.treatment import Treatment
 from agentlearn.version import version
 
 STAGE_PROMPTS = (("summarise", 1), ("compare", 1), ("consolidate", 1), ("repair", 1))
-
-RESUMABLE = (asyncio.CancelledError, KeyboardInterrupt, BudgetExceeded, EndpointGone, Interrupted)
-"""What a run ends with when nothing is wrong with it: its user, its budget or its endpoint stopped it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +141,7 @@ class LearnSession:
             report = await self.account.until_stopped(self._learn(sets, whole, start, shelf, started))
         except BaseException as error:
             cause = first_cause(error)
-            await asyncio.shield(self._event("interrupted" if isinstance(cause, RESUMABLE) else "failed"))
+            await asyncio.shield(self._event("interrupted" if only_stops(cause) else "failed"))
             raise cause from error
         await self._event("done", report.model_dump_json())
         log.info("run.done", wall_s=report.wall_s)

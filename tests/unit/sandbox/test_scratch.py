@@ -32,3 +32,4 @@ def test_directories_without_rights_and_with_equal_names_go_too(tmp_path: Path) 
 
 def test_what_is_not_there_is_fine(tmp_path: Path) -> None:
     remove_tree(tmp_path / "nothing")
+    assert list(tmp_path.iterdir()) == []
