@@ -43,7 +43,7 @@ def test_a_new_domain_keeps_its_promises_at_once(
 
 
 def test_a_broken_domain_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("bent_domain.py").write_text(
+    Path("crooked_domain.py").write_text(
         "from agentlearn_math import MathDomain\n"
         "from agentlearn.trajectory import Verdict\n"
         "class Bent(MathDomain):\n"
@@ -54,7 +54,7 @@ def test_a_broken_domain_is_told(capsys: pytest.CaptureFixture[str], monkeypatch
         "domain = Bent()\n"
     )
     monkeypatch.syspath_prepend(str(Path.cwd()))
-    assert run(["domain", "check", "bent_domain:domain"]) == 1
+    assert run(["domain", "check", "crooked_domain:domain"]) == 1
     said = capsys.readouterr()
     assert "BROKEN" in said.out
     assert "promises are broken" in said.err
