@@ -53,7 +53,11 @@ _ABOUT_THE_REQUEST = frozenset({"endpoint_400", "endpoint_413", "endpoint_422"})
 """Refusals of what was asked, such as a prompt that is too long: they say nothing about the service."""
 
 GONE_AFTER = 3
-"""Calls in a row that failed for good, with no answer in between: the service is gone."""
+"""Calls that failed for good, and since whose beginning nobody was answered: with so many the service is gone.
+
+A call that began while others were answered says nothing: where many requests fail, those that fail for good take the
+longest, and so come last, together.
+"""
 
 
 @dataclass(slots=True)
@@ -75,7 +79,12 @@ class Gate:
     replayed: Counter[str] = field(default_factory=Counter[str])
     """Calls that were not made because an interrupted run had made them, by stage."""
     lost: int = 0
-    """Calls that failed for good since the last answer."""
+    """Calls that began after the last answer and failed for good."""
+
+    @property
+    def heard(self) -> int:
+        """Answers so far."""
+        return self.models.total()
 
 
 @dataclass(slots=True)
@@ -213,7 +222,7 @@ class Door(WrapperModel):
         unit.calls.append(record)
 
     async def _until_answered(self, once: Once, rng: Random) -> ModelResponse:
-        policy = self.gate.retry
+        policy, heard = self.gate.retry, self.gate.heard
         for attempt in range(policy.attempts):
             try:
                 return await once()
@@ -222,7 +231,7 @@ class Door(WrapperModel):
                 wanted_s = retry_after_s(error)
                 last = attempt == policy.attempts - 1
                 if last or not is_transient(error) or (wanted_s or 0.0) > policy.retry_after_cap_s:
-                    told = self._given_up(error, attempt + 1)
+                    told = self._given_up(error, attempt + 1, heard)
                     await self.unit.account.hold()
                     raise told from error
                 wait_s = policy.wait_s(attempt, wanted_s, rng)
@@ -230,10 +239,13 @@ class Door(WrapperModel):
                 await asyncio.sleep(wait_s)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _given_up(self, error: Exception, attempts: int) -> EndpointError:
-        """The error of this call; the run is stopped when no call comes through any more."""
+    def _given_up(self, error: Exception, attempts: int, heard: int) -> EndpointError:
+        """The error of this call; the run is stopped when no call comes through any more.
+
+        heard: answers there were as the call began.
+        """
         told = self._endpoint_error(error, attempts)
-        self.gate.lost += told.code not in _ABOUT_THE_REQUEST
+        self.gate.lost += told.code not in _ABOUT_THE_REQUEST and self.gate.heard == heard
         if self.gate.lost >= GONE_AFTER or (told.code in _NOBODY_MAY and not self.gate.models):
             calls = "no call has" if not self.gate.models else f"none of the last {self.gate.lost} calls has"
             self.unit.account.stop(EndpointGone(f"{calls} been answered: {told.message}"))

@@ -54,7 +54,7 @@ def repair(*, store: Store = _HERE, json: Json = False) -> None:
     commits = "an unknown number of" if done.lost_commits is None else f"{done.lost_commits}"
     entries = "an unknown number of" if done.lost_entries is None else f"{done.lost_entries}"
     out.print(f"lost: {commits} acknowledged commits ({done.lost_log_bytes} bytes of the log were given up)")
-    out.print(f"lost: {entries} calls of the journal's file ({done.lost_journal_bytes} bytes)")
+    out.print(f"lost: {entries} entries of the journal's file ({done.lost_journal_bytes} bytes)")
     out.print(
         f"the store stands at commit {done.last_commit}; interrupted runs go on with: agentlearn learn --resume RUN"
     )

@@ -9,6 +9,7 @@ from agentlearn.store.reader import StoreReader
 from agentlearn.store.repair import Repaired, repair_store
 from agentlearn.store.store import Store, open_store, read_store
 from agentlearn.store.views import (
+    EvaluatedRow,
     Exposure,
     ProposalRow,
     RunCounts,
@@ -21,6 +22,7 @@ from agentlearn.store.views import (
 )
 
 __all__ = [
+    "EvaluatedRow",
     "Exposure",
     "Finding",
     "ProposalRow",

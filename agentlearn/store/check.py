@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 
 from agentlearn.errors import AgentlearnError, StoreDamaged, StoreMissing
-from agentlearn.store.codec import call_rows_of
+from agentlearn.store.codec import filed_rows
 from agentlearn.store.database import DATABASE, WATERMARK, last_seq_of, look_at
 from agentlearn.store.lock import StoreLock, Watermark
 from agentlearn.store.migrate import known_migrations, pending
@@ -148,7 +148,7 @@ def _journal(directory: Path) -> tuple[int, list[Finding]]:
         return len(state.entries), [_finding("damaged_journal", words, _REPAIR)]
     try:
         for entry in state.entries:
-            call_rows_of(entry)
+            filed_rows(entry)
     except StoreDamaged as error:
         return len(state.entries), [_finding("unreadable_entry", str(error), _INSTALL)]
     return len(state.entries), []

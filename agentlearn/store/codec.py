@@ -6,9 +6,9 @@ What comes back equals what was saved. Times come back in UTC.
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from agentlearn.calls.journal import JOURNAL_SCHEMA, CallRecord
 from agentlearn.errors import StoreDamaged, StoreError
@@ -32,6 +32,7 @@ from agentlearn.trajectory import (
     Verdict,
 )
 from agentlearn.treatment import Treatment
+from agentlearn.value import Value
 
 MESSAGES_FORMAT = "pydantic-ai/2"
 """Tag of the message JSON beside a trajectory: the framework, and the major version that wrote it."""
@@ -187,17 +188,43 @@ def call_rows(record: CallRecord) -> Unit:
     return (row("journal", **values, recorded_at=record.at, schema_version=JOURNAL_SCHEMA),)
 
 
-def call_bytes(record: CallRecord) -> bytes:
-    """A journal entry as the journal's file holds it."""
-    return escape(to_json(_adapter(CallRecord), record)).encode()
+class FiledRollout(Value):
+    """A finished rollout as the journal's file holds it."""
+
+    kind: Literal["rollout"] = "rollout"
+    trajectory: Trajectory
+    messages: str
 
 
-def call_rows_of(content: bytes) -> Unit:
-    """The row of a journal entry that `call_bytes` wrote. Raises StoreDamaged."""
+class FiledSummary(Value):
+    """A summary as the journal's file holds it."""
+
+    kind: Literal["summary"] = "summary"
+    summary: Summary
+
+
+Filed = Annotated[CallRecord | FiledRollout | FiledSummary, Field(discriminator="kind")]
+"""What can stand in the journal's file."""
+
+
+def filed(value: Filed) -> bytes:
+    """An entry as the journal's file holds it."""
+    return escape(to_json(_adapter(Filed), value)).encode()
+
+
+def filed_rows(content: bytes) -> Unit:
+    """The rows of an entry that `filed` wrote. Raises StoreDamaged."""
     try:
-        return call_rows(from_json(_adapter(CallRecord), unescape(content.decode())))
+        value: Filed = from_json(_adapter(Filed), unescape(content.decode()))
     except (UnicodeDecodeError, ValueError) as error:
         raise StoreDamaged(f"an entry of the journal's file cannot be read: {error}") from error
+    match value:
+        case CallRecord():
+            return call_rows(value)
+        case FiledRollout():
+            return trajectory_rows(value.trajectory, value.messages.encode())
+        case FiledSummary():
+            return summary_rows(value.summary)
 
 
 def call_of(found: Mapping[str, Any]) -> CallRecord:

@@ -10,7 +10,7 @@ import duckdb
 
 from agentlearn.errors import StoreError
 from agentlearn.store.database import Database
-from agentlearn.store.row import Unit
+from agentlearn.store.row import Unit, unfit_number
 from agentlearn.store.spool import NAME, Spool
 
 PAUSES_S = (0.0, 0.05, 0.2, 0.8)
@@ -24,18 +24,20 @@ _INVALIDATES = (duckdb.FatalException, duckdb.InternalException)
 
 
 MAX_SPOOLED = 1_024
-"""Journal entries that wait outside the database at most."""
+"""Entries that wait outside the database at most."""
+MAX_SPOOLED_BYTES = 2**20
+"""What they take there, at most."""
 
 
 class Entry(NamedTuple):
-    """One entry of the journal: its row, and its content as the journal's file holds it."""
+    """A unit that may wait outside the database, and its content as the journal's file holds it."""
 
     unit: Unit
     content: bytes
 
 
 class Ledger:
-    """Writes units into the database, several in one transaction; journal entries first into a file of their own.
+    """Writes units into the database, several in one transaction; entries first into a file of their own.
 
     The entries go into the database with the next units, or by `fold`. read: an entry as an earlier process wrote it.
     """
@@ -43,27 +45,69 @@ class Ledger:
     def __init__(self, database: Database, read: Callable[[bytes], Unit]) -> None:
         self._database = database
         self._spool = Spool(database.directory / NAME)
-        self._spooled: list[Unit] = [read(content) for content in self._spool.recover()]
         self._seq = database.last_seq()
         self._connection: duckdb.DuckDBPyConnection | None = database.cursor()
         self._appenders: dict[str, duckdb.Appender] = {}
         self._inserts: dict[str, str] = {}
+        self._spooled: list[Unit] = []
+        self._spooled_rollouts: set[str] = set()
+        recovered = [read(content) for content in self._spool.recover()]
+        stored = self._stored(recovered)  # those of a process that died between a commit and the end of it
+        for unit in recovered:
+            if _rollout_of(unit) not in stored:
+                self._remember(unit)
 
     @property
     def spooled(self) -> int:
-        """Journal entries that are durable, and not in the database yet."""
+        """Entries that are durable, and not in the database yet."""
         return len(self._spooled)
 
     def write(self, group: Sequence[Unit | Entry]) -> list[StoreError | None]:
         """Make everything durable. For each: None, or why it is not stored."""
         entries = [one for one in group if isinstance(one, Entry)]
+        units = [one.unit if isinstance(one, Entry) else one for one in group]
         if len(entries) < len(group):  # the database is written anyway
-            return self.commit([one.unit if isinstance(one, Entry) else one for one in group])
-        failure = self._append_to_spool(entries)
-        if failure is None and len(self._spooled) > MAX_SPOOLED:
+            return self.commit(units)
+        try:
+            refusals = self._refusals(units)
+        except (duckdb.Error, StoreError):  # a commit tries more than once, and opens afresh what was declared invalid
+            return self.commit(units)
+        failure = self._append_to_spool([one for one, why in zip(entries, refusals, strict=True) if why is None])
+        if failure is None and (len(self._spooled) > MAX_SPOOLED or self._spool.size_bytes > MAX_SPOOLED_BYTES):
             with suppress(StoreError):  # they are durable where they are
                 self.fold()
-        return [failure] * len(entries)
+        return [why or failure for why in refusals]
+
+    def _refusals(self, units: Sequence[Unit]) -> list[StoreError | None]:
+        """Why the database would refuse a unit, found out before it is acknowledged; None where it would not."""
+        refusals, stored = list[StoreError | None](), self._stored(units)
+        for unit in units:
+            rollout = _rollout_of(unit)
+            if (unfit := unfit_number(unit)) is not None:
+                refusals.append(_refused(unit, unfit))
+            elif rollout in stored:
+                refusals.append(_refused(unit, f"the rollout {rollout!r} is stored already"))
+            else:
+                refusals.append(None)
+                if rollout is not None:
+                    stored.add(rollout)
+        return refusals
+
+    def _stored(self, units: Sequence[Unit]) -> set[str]:
+        """Ids of those of the units that are rollouts and that the store has. Raises duckdb.Error, StoreError."""
+        rollouts = {rollout for unit in units if (rollout := _rollout_of(unit)) is not None}
+        waiting = rollouts & self._spooled_rollouts
+        if not (asked := sorted(rollouts - waiting)):
+            return waiting
+        places = ", ".join("?" * len(asked))
+        found = self._connected().execute(f"SELECT id FROM trajectory WHERE id IN ({places})", asked)  # noqa: S608
+        return waiting | {rollout for (rollout,) in found.fetchall()}
+
+    def _remember(self, unit: Unit) -> None:
+        """One more unit waits in the spool."""
+        self._spooled.append(unit)
+        if (rollout := _rollout_of(unit)) is not None:
+            self._spooled_rollouts.add(rollout)
 
     def fold(self) -> None:
         """Move the journal's entries into the database. Raises StoreError; they stay where they are when it does."""
@@ -83,8 +127,7 @@ class Ledger:
         if not isinstance(failure, duckdb.Error) or isinstance(failure, (*_MAY_PASS, *_INVALIDATES)):
             return [_not_written(failure)] * len(units)
         if len(units) == 1:
-            table = units[0][0].table
-            return [StoreError(f"the store refused a {table}: {_first_line(failure)}", code="row_refused")]
+            return [_refused(units[0], _first_line(failure))]
         middle = len(units) // 2
         return self.commit(units[:middle]) + self.commit(units[middle:])
 
@@ -107,12 +150,15 @@ class Ledger:
                 return error
             else:
                 self._spooled.clear()
+                self._spooled_rollouts.clear()
                 with suppress(OSError):  # what stays there is folded in once more, and the first of equal ids counts
                     self._spool.clear()
                 return None
         return failure
 
     def _append_to_spool(self, entries: Sequence[Entry]) -> StoreError | None:
+        if not entries:
+            return None
         failure: OSError | None = None
         for pause_s in PAUSES_S:
             time.sleep(pause_s)
@@ -121,7 +167,8 @@ class Ledger:
             except OSError as error:
                 failure = error
             else:
-                self._spooled.extend(entry.unit for entry in entries)
+                for entry in entries:
+                    self._remember(entry.unit)
                 return None
         return _not_written(failure)
 
@@ -191,6 +238,16 @@ class Ledger:
         columns = [list(column) for column in zip(*((*values.values(), self._seq) for values in rows), strict=True)]
         inserted = connection.execute(self._inserts[table], columns).fetchone()
         return 0 if inserted is None else int(inserted[0])
+
+
+def _rollout_of(unit: Unit) -> str | None:
+    """The id of the rollout that the unit is; None of any other."""
+    first = unit[0]
+    return str(first.values["id"]) if first.table == "trajectory" else None
+
+
+def _refused(unit: Unit, why: str) -> StoreError:
+    return StoreError(f"the store refused a {unit[0].table}: {why}", code="row_refused")
 
 
 def _insert_statement(connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ _CALLS = """
 """
 _SUMMARIES = """
     SELECT * FROM summary WHERE run = $1
-    QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1
+    QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq DESC, rowid DESC) = 1
 """
 _PROPOSALS = """
     SELECT * FROM proposal WHERE run = $1
@@ -62,6 +62,23 @@ class Query(StrEnum):
         SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps, b.format, b.messages
         FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
         WHERE list_contains($1::VARCHAR[], t.id)
+    """
+    EVALUATED = """
+        SELECT t.id, t.run, t.task, t.g, t.attempt, t.seed, t.outcome, t.failure_code, t.failure_boundary, t.reward,
+               t.requests, t.tokens_in, t.tokens_out, t.cost_usd, t.seconds, coalesce(s.n, 0) AS tool_calls
+        FROM trajectory t
+        LEFT JOIN (SELECT rollout, count(*) AS n FROM step WHERE kind = 'tool' GROUP BY rollout) s ON s.rollout = t.id
+        WHERE t.phase = $1
+        ORDER BY t.started_at, t.id
+    """
+    # The runs that made a library version and those it descends from.
+    TEACHERS = """
+        WITH RECURSIVE line AS (
+          SELECT version, parent, run FROM library_version WHERE version = $1
+          UNION
+          SELECT v.version, v.parent, v.run FROM library_version v JOIN line l ON v.version = l.parent
+        )
+        SELECT DISTINCT run FROM line WHERE run IS NOT NULL ORDER BY run
     """
     GROUND = "SELECT body FROM blob WHERE kind = 'ground' AND name = $1"
     MESSAGES = "SELECT messages FROM trajectory_body WHERE rollout = $1"

@@ -10,7 +10,7 @@ from typing import Any
 from agentlearn.calls.journal import CallRecord
 from agentlearn.errors import ConfigError
 from agentlearn.experience import Library
-from agentlearn.ids import ExperienceId, RolloutId, RunId
+from agentlearn.ids import ExperienceId, LibraryVersion, RolloutId, RunId
 from agentlearn.run import Ground
 from agentlearn.store.codec import (
     call_of,
@@ -27,6 +27,7 @@ from agentlearn.store.queries import Query
 from agentlearn.store.source import Parameter, Source
 from agentlearn.store.text import escape, unescape
 from agentlearn.store.views import (
+    EvaluatedRow,
     Exposure,
     ProposalRow,
     RunCounts,
@@ -82,6 +83,14 @@ class StoreReader:
         """The stored trajectories of one batch of a run, by id."""
         found = [trajectory_of(one) for one in self._query(Query.FINISHED, run, phase, batch)]
         return {one.id: one for one in found}
+
+    def evaluated(self, phase: str) -> list[EvaluatedRow]:
+        """The rollouts of that phase in all runs, in order of time."""
+        return [EvaluatedRow(**one) for one in self._query(Query.EVALUATED, phase)]
+
+    def teachers(self, version: LibraryVersion) -> list[RunId]:
+        """The runs that a library version came from, along its parents; none for one that the store does not hold."""
+        return [one["run"] for one in self._query(Query.TEACHERS, version)]
 
     def ground(self, run: RunId) -> Ground | None:
         """What the run stands on; None when it ended before it was known."""

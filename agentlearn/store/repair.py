@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreMissing
-from agentlearn.store.codec import call_rows_of
+from agentlearn.store.codec import filed_rows
 from agentlearn.store.database import DATABASE, LOG, WATERMARK, Database, last_seq_of, look_at
 from agentlearn.store.files import write_whole
 from agentlearn.store.ledger import Ledger
@@ -31,7 +31,7 @@ class Repaired(Value):
     """Number of the last one that is left."""
     lost_log_bytes: int = 0
     lost_entries: int | None = 0
-    """Acknowledged model calls and tool results that are gone; None where their number is not known."""
+    """Acknowledged calls, tool results, rollouts and summaries that are gone; None where their number is not known."""
     lost_journal_bytes: int = 0
 
     @property
@@ -57,7 +57,7 @@ def repair_store(directory: Path) -> Repaired:
         lock.release()
     with closing(Database(directory, create=False)) as database:
         database.checkpoint()  # nothing more is added to a log that was cut
-        Ledger(database, call_rows_of).close()
+        Ledger(database, filed_rows).close()
     return repaired
 
 

@@ -24,6 +24,15 @@ def row(table: str, **values: object) -> Row:
     return Row(table, {column: _storable(value, table, column) for column, value in values.items()})
 
 
+def unfit_number(unit: Unit) -> str | None:
+    """What is wrong with a whole number that no column holds; None where all fit."""
+    for table, values in unit:
+        for column, value in values.items():
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                return f"{column} of a {table} is {value}, more than 64 bits hold"
+    return None
+
+
 def _storable(value: object, table: str, column: str) -> object:
     if isinstance(value, str):
         return escape(value)

@@ -47,6 +47,11 @@ class Spool:
             raise self._damaged(f"is sound for {state.end} bytes only, but more was acknowledged")
         return state.entries
 
+    @property
+    def size_bytes(self) -> int:
+        """What the entries take."""
+        return self._end - _HEADER_BYTES
+
     def append(self, entries: Sequence[bytes]) -> None:
         """Return when the entries are on the disk. Nothing of them is left behind when it raises OSError."""
         frames = b"".join(_FRAME.pack(len(entry), zlib.crc32(entry)) + entry for entry in entries)

@@ -14,9 +14,11 @@ from agentlearn.log import get_log
 from agentlearn.operation import Ended
 from agentlearn.run import Ground, RunEvent
 from agentlearn.store.codec import (
-    call_bytes,
+    FiledRollout,
+    FiledSummary,
     call_rows,
-    call_rows_of,
+    filed,
+    filed_rows,
     ground_rows,
     library_rows,
     prompt_rows,
@@ -51,7 +53,7 @@ class Store(StoreReader):
     """
 
     def __init__(self, database: Database) -> None:
-        self._writer = Writer(Ledger(database, call_rows_of))
+        self._writer = Writer(Ledger(database, filed_rows))
         self._held = _Settled(database, self._writer)
         super().__init__(self._held)
         self._database = database
@@ -59,8 +61,7 @@ class Store(StoreReader):
 
     async def record(self, record: CallRecord) -> None:
         """Journal an answered call. Of several records of one id the first counts."""
-        self._database.guard()
-        await self._writer.write(Entry(call_rows(record), call_bytes(record)))
+        await self._write(Entry(call_rows(record), filed(record)))
 
     def recorded(self, identity: CallId) -> CallRecord | None:
         """What `recall` found under that id; once, for a question is asked once."""
@@ -89,7 +90,8 @@ class Store(StoreReader):
 
         Raises StoreError, code `row_refused`, for a rollout that is stored already.
         """
-        await self._write(trajectory_rows(trajectory, messages))
+        rows = trajectory_rows(trajectory, messages)
+        await self._write(Entry(rows, filed(FiledRollout(trajectory=trajectory, messages=messages.decode()))))
 
     async def save_import(
         self, event: RunEvent, tasks: Sequence[Task], rollouts: Sequence[tuple[Trajectory, bytes]]
@@ -101,7 +103,7 @@ class Store(StoreReader):
 
     async def save_summary(self, summary: Summary) -> None:
         """Store a summary. Of several of one id the last counts."""
-        await self._write(summary_rows(summary))
+        await self._write(Entry(summary_rows(summary), filed(FiledSummary(summary=summary))))
 
     async def save_proposals(self, run: RunId, phase: str, batch: int, ended: Sequence[Ended]) -> None:
         """Store proposals with their ends. Of several of one id in a batch the last counts."""
@@ -138,10 +140,10 @@ class Store(StoreReader):
         """Commit what is queued. `open_store` does it."""
         await self._writer.close()
 
-    async def _write(self, unit: Unit) -> None:
+    async def _write(self, what: Unit | Entry) -> None:
         self._database.guard()
-        if unit:
-            await self._writer.write(unit)
+        if what:
+            await self._writer.write(what)
 
 
 class _Settled(Held):
@@ -196,5 +198,5 @@ def _source(directory: Path, stack: ExitStack) -> Source:
             return Remote(directory)
         except NobodyAnswers:
             raise locked from None
-    Ledger(database, call_rows_of).close()  # takes in what a process that was killed left in the journal's file
+    Ledger(database, filed_rows).close()  # takes in what a process that was killed left in the journal's file
     return Held(database)

@@ -76,6 +76,28 @@ class SelectedRow:
 
 
 @dataclass(frozen=True, slots=True)
+class EvaluatedRow:
+    """A rollout as an evaluation reads it, whichever run made it."""
+
+    id: RolloutId
+    run: RunId
+    task: TaskId
+    g: int
+    attempt: int
+    seed: int
+    outcome: str
+    failure_code: str | None
+    failure_boundary: str | None
+    reward: float | None
+    requests: int
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    seconds: float
+    tool_calls: int
+
+
+@dataclass(frozen=True, slots=True)
 class WholeRollout:
     """A trajectory with the agent framework's messages."""
 

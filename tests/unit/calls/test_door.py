@@ -146,6 +146,37 @@ def test_refusals_of_a_request_say_nothing_about_the_service(status: int, *, sto
     assert isinstance(one.unit.account.stopped, EndpointGone if stops else type(None))
 
 
+def test_calls_that_are_lost_while_others_are_answered_do_not_stop_the_run() -> None:
+    """Where many requests fail, the calls that fail for good take the longest, and so come last, together."""
+    answered = asyncio.Event()
+
+    async def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if "lost" not in str(messages):
+            return answer()
+        await answered.wait()
+        raise ModelHTTPError(503, "m", "busy")
+
+    one = door(script)
+
+    async def lose() -> None:
+        with pytest.raises(EndpointError):
+            await ask(one, "lost")
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as calls:
+            for _ in range(3):
+                calls.create_task(lose())
+            await asyncio.sleep(0)
+            await ask(one, "fine")
+            answered.set()
+        assert one.unit.account.stopped is None
+        for _ in range(3):
+            await lose()
+        assert isinstance(one.unit.account.stopped, EndpointGone), "these began after the last answer"
+
+    asyncio.run(run())
+
+
 def test_a_deadline_really_cancels() -> None:
     cancelled: list[bool] = []
 

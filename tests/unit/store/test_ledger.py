@@ -10,9 +10,9 @@ import pytest
 
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import ledger, open_store, read_store, writer
-from agentlearn.store.codec import call_rows_of, task_rows, trajectory_rows
+from agentlearn.store.codec import FiledRollout, call_rows, filed, filed_rows, task_rows, trajectory_rows
 from agentlearn.store.database import Database
-from agentlearn.store.ledger import Ledger
+from agentlearn.store.ledger import Entry, Ledger
 from agentlearn.store.row import Unit, row
 from agentlearn.task import Task
 from tests.unit.store import nouns
@@ -44,7 +44,7 @@ def stored(database: Database) -> list[object]:
 
 
 def test_a_group_is_one_commit_and_every_row_names_it(database: Database) -> None:
-    book = Ledger(database, call_rows_of)
+    book = Ledger(database, filed_rows)
     assert book.commit(units(5)) == [None] * 5
     assert asked(database, "SELECT seq, n_rows FROM commit_log") == [(1, 5 * 5)]
     assert asked(database, "SELECT count(*), max(seq) FROM step") == [(15, 1)]
@@ -81,7 +81,7 @@ def test_writers_wait_where_the_queue_is_full(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_refused_unit_fails_alone(database: Database) -> None:
-    book = Ledger(database, call_rows_of)
+    book = Ledger(database, filed_rows)
     group = [*units(4), *units(1), (row("trajectory_body", rollout="x", format=2**70, steps="", messages=""),)]
     group.insert(2, (row("run_event", **nouns.run_event(seed=2**70).model_dump(exclude={"at"}), happened_at=nouns.AT),))
     outcomes = book.commit(group)
@@ -94,11 +94,87 @@ def test_a_refused_unit_fails_alone(database: Database) -> None:
     book.close()
 
 
+def rollout(g: int) -> Entry:
+    content = filed(FiledRollout(trajectory=nouns.trajectory(g), messages="[]"))
+    return Entry(trajectory_rows(nouns.trajectory(g), b"[]"), content)
+
+
+def call(ordinal: int, **changes: object) -> Entry:
+    record = nouns.call(ordinal, **changes)
+    return Entry(call_rows(record), filed(record))
+
+
+def test_rollouts_wait_in_the_file_and_share_one_commit(database: Database) -> None:
+    book = Ledger(database, filed_rows)
+    for g in range(5):
+        assert book.write([rollout(g)]) == [None]
+    assert (book.spooled, stored(database)) == (5, [])
+    book.fold()
+    assert (book.spooled, stored(database)) == (0, [0, 1, 2, 3, 4])
+    assert asked(database, "SELECT seq, n_rows FROM commit_log") == [(1, 5 * 5)]
+    book.close()
+
+
+def test_a_rollout_that_is_stored_already_is_refused_before_it_is_acknowledged(database: Database) -> None:
+    book = Ledger(database, filed_rows)
+    assert book.write([rollout(0)]) == [None]
+    book.fold()
+    assert book.write([rollout(1)]) == [None]
+    outcomes = book.write([rollout(0), rollout(1), rollout(2), call(0), rollout(2)])
+    assert [outcome and outcome.code for outcome in outcomes] == [
+        "row_refused",
+        "row_refused",
+        None,
+        None,
+        "row_refused",
+    ]
+    known = nouns.trajectory(0).id
+    assert str(outcomes[0]) == f"the store refused a trajectory: the rollout {known!r} is stored already"
+    book.close()
+    assert stored(database) == [0, 1, 2]
+    assert asked(database, "SELECT count(*) FROM trajectory_body") == [(3,)]
+    assert asked(database, "SELECT count(*) FROM journal") == [(1,)]
+
+
+def test_a_number_that_no_column_holds_is_refused_before_it_is_acknowledged(database: Database) -> None:
+    book = Ledger(database, filed_rows)
+    outcomes = book.write([call(0), call(1, tokens_in=2**63), call(2)])
+    assert [outcome and outcome.code for outcome in outcomes] == [None, "row_refused", None]
+    assert str(outcomes[1]) == (
+        f"the store refused a journal: tokens_in of a journal is {2**63}, more than 64 bits hold"
+    )
+    book.fold()  # and what was acknowledged is not held up by it
+    assert asked(database, "SELECT ordinal FROM journal ORDER BY ordinal") == [(0,), (2,)]
+    book.close()
+
+
+def test_what_waits_is_taken_in_where_it_grows_large(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = Ledger(database, filed_rows)
+    monkeypatch.setattr(ledger, "MAX_SPOOLED_BYTES", 2 * len(rollout(0).content))
+    for g in range(2):
+        book.write([rollout(g)])
+    assert stored(database) == [0, 1]
+    book.close()
+
+
+def test_where_the_database_cannot_be_asked_a_rollout_is_committed(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def invalid(*_: object) -> set[str]:
+        raise duckdb.FatalException("invalidated")
+
+    book = Ledger(database, filed_rows)
+    monkeypatch.setattr(Ledger, "_stored", invalid)
+    assert book.write([rollout(0), call(0)]) == [None, None]
+    assert (book.spooled, stored(database)) == (0, [0])
+    book.close()
+
+
 class FailingLedger(Ledger):
     """A ledger whose first transactions fail, before they began or after they were committed."""
 
     def __init__(self, database: Database, failures: Sequence[Exception], *, after: bool) -> None:
-        super().__init__(database, call_rows_of)
+        super().__init__(database, filed_rows)
         self._failures = list(failures)
         self._after = after
         self.tried = 0
@@ -207,7 +283,7 @@ def test_a_checkpoint_empties_the_log_and_a_failed_one_loses_nothing(
 
 
 def test_the_log_is_kept_where_the_disk_may_be_too_full(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    book = Ledger(database, call_rows_of)
+    book = Ledger(database, filed_rows)
     book.commit(units(1))
     log = database.directory / "store.duckdb.wal"
     with monkeypatch.context() as patch:
@@ -237,7 +313,7 @@ def test_sql_reaches_nothing_outside_the_store(database: Database, sql: str) -> 
 
 
 def test_row_groups_stay_small_and_bodies_are_compressed(database: Database) -> None:
-    book = Ledger(database, call_rows_of)
+    book = Ledger(database, filed_rows)
     for start in range(0, 6_000, 2_000):
         book.commit(
             [(row("embedding", experience=f"{n}", embedder="e", vector=(0.5,)),) for n in range(start, start + 2_000)]

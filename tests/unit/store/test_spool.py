@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.store import ledger, open_store, read_store
+from agentlearn.store import check_store, ledger, open_store, read_store
 from agentlearn.store.spool import Spool, whole_frames
 from tests.unit.store import nouns
 
@@ -130,6 +130,26 @@ def test_records_are_found_before_they_are_folded_in(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_what_a_crash_left_in_the_file_and_in_the_database_is_there_once(tmp_path: Path) -> None:
+    file = tmp_path / "store.journal"
+
+    async def main() -> None:
+        async with open_store(tmp_path) as store:
+            await store.save_trajectory(nouns.trajectory(0), b"[]")
+            await store.record(nouns.call(0))
+            before = file.read_bytes()
+            assert store.counts(nouns.RUN).rollouts == {"ok": 1}  # the question folds them in
+        file.write_bytes(before)  # as if the process had died between the commit and the truncation
+
+    asyncio.run(main())
+    with read_store(tmp_path) as reader:
+        assert reader.counts(nouns.RUN).rollouts == {"ok": 1}
+        assert reader.counts(nouns.RUN).calls == 1
+        assert reader.trajectory(nouns.trajectory(0).id) == nouns.trajectory(0)
+    assert check_store(tmp_path).sound
+    assert check_store(tmp_path).tables["trajectory_body"] == 1
+
+
 RECORD_AND_DIE = """
 import asyncio, os, signal, sys
 from pathlib import Path
@@ -140,6 +160,8 @@ async def main():
     async with open_store(Path(sys.argv[1])) as store:
         for ordinal in range(40):
             await store.record(nouns.call(ordinal))
+            await store.save_trajectory(nouns.trajectory(ordinal), b"[]")
+            await store.save_summary(nouns.summary(f"s{ordinal}"))
             os.write(1, b"%d\\n" % ordinal)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -152,7 +174,10 @@ def test_acknowledged_records_survive_a_sudden_death(tmp_path: Path) -> None:
     died = subprocess.run(command, capture_output=True, text=True, check=False, timeout=480, cwd=ROOT)
     assert died.returncode == -9, died.stderr
     assert len(died.stdout.split()) == 40
+    assert check_store(tmp_path).journal_entries == 120  # none of them is in the database yet
     with read_store(tmp_path) as reader:
         assert [one.ordinal for one in reader.calls(nouns.RUN, nouns.call(0).unit)] == list(range(40))
+        assert reader.trajectory(nouns.trajectory(39).id) == nouns.trajectory(39)
     with read_store(tmp_path) as reader:  # and only once
-        assert reader.counts(nouns.RUN).calls == 40
+        counts = reader.counts(nouns.RUN)
+        assert (counts.calls, counts.rollouts, counts.summaries) == (40, {"ok": 40}, 40)

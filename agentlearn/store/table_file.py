@@ -1,0 +1,65 @@
+"""Any Parquet file as rows, and columns as a Parquet file: DuckDB in memory, with no store."""
+
+import secrets
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import duckdb
+
+from agentlearn.errors import DataError
+from agentlearn.store.files import put
+
+ColumnType = Literal["VARCHAR", "VARCHAR[]", "BIGINT", "DOUBLE"]
+
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 2,
+    "memory_limit": "2GB",
+    "temp_directory": "",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+}
+_BATCH_ROWS = 1_024
+
+
+def parquet_rows(path: Path) -> Generator[dict[str, object]]:
+    """The rows of one file, each as a dict by column. Raises DataError where it is no Parquet file, or is damaged."""
+    with _database(f"{path.name} cannot be read as Parquet") as connection:
+        result = connection.execute("SELECT * FROM read_parquet(?)", [_literal(path)])
+        names = [column[0] for column in result.description or ()]
+        while batch := result.fetchmany(_BATCH_ROWS):
+            for row in batch:
+                yield dict(zip(names, row, strict=True))
+
+
+def write_parquet(path: Path, columns: Mapping[str, tuple[ColumnType, Sequence[object]]]) -> None:
+    """Columns of equal length as one file (zstd), in one step over an older one. Raises DataError, OSError."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
+    selected = ", ".join(f'unnest(?::{kind}[]) AS "{name}"' for name, (kind, _) in columns.items())
+    quoted = str(draft).replace("'", "''")
+    try:
+        with _database(f"{path.name} cannot be written as Parquet") as connection:
+            connection.execute(
+                f"COPY (SELECT {selected}) TO '{quoted}' (FORMAT parquet, COMPRESSION zstd)",
+                [list(cells) for _, cells in columns.values()],
+            )
+        put(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _database(what: str) -> Generator[duckdb.DuckDBPyConnection]:
+    try:
+        with duckdb.connect(":memory:", config=_SETTINGS) as connection:
+            yield connection
+    except duckdb.Error as error:
+        cause = str(error).partition("\n")[0].rstrip(".")
+        raise DataError(f"{what} ({cause}); write it again", code="bad_parquet") from error
+
+
+def _literal(path: Path) -> str:
+    """The path, its wildcards meaning themselves."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in str(path))
