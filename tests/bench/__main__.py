@@ -1,23 +1,71 @@
-"""`just bench` runs every benchmark; `just bench store --total 1000` runs one, with options of its own."""
+"""`just bench` runs every benchmark; `just bench store --total 1000` runs one, with options of its own.
 
-import runpy
+Beside the tables on the screen, all that was found goes to one JSON file, written anew after each benchmark.
+"""
+
+import argparse
+import importlib
 import sys
+import time
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-FOUND = {path.stem.removeprefix("bench_"): path for path in sorted(Path(__file__).parent.glob("bench_*.py"))}
+from agentlearn.config import DEFAULT_STORE
+from tests.bench.found import Bench, Found, Report, as_json, as_text, load_1min, this_machine
+
+NAMES = tuple(path.stem.removeprefix("bench_") for path in sorted(Path(__file__).parent.glob("bench_*.py")))
+OUT = DEFAULT_STORE / "bench.json"
 
 
-def main(arguments: list[str]) -> int:
-    """Run the benchmark named first, or all; the exit status."""
-    wanted, options = (arguments[:1], arguments[1:]) if arguments else (list(FOUND), [])
-    for name in wanted:
-        if name not in FOUND:
-            print(f"there is no benchmark {name!r} (found: {', '.join(FOUND)})", file=sys.stderr)
-            return 2
-        print(f"== {name}", flush=True)
-        sys.argv = [str(FOUND[name]), *options]
-        runpy.run_path(str(FOUND[name]), run_name="__main__")
-    return 0
+def main(arguments: Sequence[str]) -> int:
+    """Run the benchmark named first, or all; the exit status is 1 where one came to no end, never for a slow one."""
+    parser = argparse.ArgumentParser(prog="just bench", description=__doc__)
+    parser.add_argument("--out", type=Path, default=OUT, help=f"the JSON file (default {OUT})")
+    named = parser.add_subparsers(dest="name", metavar="NAME", title="benchmarks")
+    for name in NAMES:
+        module = _module(name)
+        one = named.add_parser(name, help=_about(module), description=module.__doc__)
+        one.formatter_class = argparse.RawDescriptionHelpFormatter
+        one.add_argument("--out", type=Path, default=argparse.SUPPRESS, help="the JSON file")
+        module.options(one)
+    chosen = parser.parse_args(arguments)
+    out: Path = chosen.out
+    out.parent.mkdir(parents=True, exist_ok=True)
+    report = Report(command=("just", "bench", *arguments), began_at=datetime.now(UTC), machine=this_machine())
+    for name in (chosen.name,) if chosen.name else NAMES:
+        bench = _run(name, chosen if chosen.name else parser.parse_args([name]))
+        print(as_text(bench) + "\n", flush=True)
+        report = report.model_copy(update={"benches": (*report.benches, bench)})
+        out.write_text(as_json(report), encoding="utf-8")
+    print(f"all of it as JSON: {out}")
+    return 1 if any(bench.error for bench in report.benches) else 0
+
+
+def _run(name: str, chosen: argparse.Namespace) -> Bench:
+    module, load, began = _module(name), load_1min(), time.perf_counter()
+    found, error = Found(), ""
+    try:
+        found = module.measure(chosen)
+    except Exception as broken:  # the others are measured all the same
+        traceback.print_exc()
+        error = f"{type(broken).__name__}: {broken}"
+    given = {option: value for option, value in vars(chosen).items() if option not in {"name", "out"}}
+    took_s = time.perf_counter() - began
+    return Bench(
+        bench=name, about=_about(module), options=given, load_1min=load, took_s=took_s, found=found, error=error
+    )
+
+
+def _module(name: str) -> Any:
+    """A benchmark: `options(parser)` says what it can be told, `measure(chosen)` gives what it found."""
+    return importlib.import_module(f"tests.bench.bench_{name}")
+
+
+def _about(module: Any) -> str:
+    return str(module.__doc__).partition("\n")[0]
 
 
 if __name__ == "__main__":

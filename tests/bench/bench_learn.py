@@ -1,12 +1,15 @@
 """A learn run beside a bare pydantic-ai loop that makes the same calls: CPU per call, wall, memory.
 
-The workload is the one on which the closest peer was measured: 20 problems, 5 rollouts each, 2 epochs, batches of 10,
-16 in flight, against a stub on loopback that answers after 0 or 200 ms. The bare loop holds the learn run's own
-conversations again, as the stub recorded them: the same instructions, questions and tools, in the same order, as far
-as one call needs another's answer. It keeps nothing, and its code tool runs nothing.
+A stub on loopback answers both. The bare loop holds the learn run's own conversations again, as the stub recorded them:
+the same instructions, questions, repairs and tools, in the same order, as far as one call needs another's answer. It
+keeps nothing, and its code tool runs nothing.
+
+CPU is the parent process's, of the workload on which the closest peer was measured (20 problems, 5 rollouts each, 2
+epochs, batches of 10, 16 in flight), imports and all; and in the steady state: what a run three times as long takes
+more, over the calls that it makes more, for both sides alike.
 
     just bench learn
-    just bench learn --latency-s 1 --in-flight 50 --problems 100 --epochs 1
+    just bench learn --only cpu --rounds 5
 """
 
 import argparse
@@ -14,14 +17,17 @@ import asyncio
 import importlib
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agentlearn.ids import content_hash
+from tests.bench.found import Found, Row, Target
 from tests.support.openai_script import CODE_TOOL, Request, Solver, stage_of
 from tests.support.openai_stub import OpenAIStub
 
@@ -40,6 +46,8 @@ class Load:
     epochs: int
     batch: int
     in_flight: int
+    lessons: int = 0
+    """Lessons of the library that it starts from."""
 
     def answers(self) -> dict[str, str]:
         """Right answers by problem."""
@@ -47,76 +55,199 @@ class Load:
         return {f"How many dots has a triangle of {n} rows?": str(n * (n + 1) // 2) for n in numbers}
 
 
-def main() -> None:
-    """Run both in child processes against one stub, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--latency-s", type=float, action="append")
-    parser.add_argument("--problems", type=int, default=20)
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=10)
-    parser.add_argument("--in-flight", type=int, default=16)
-    chosen = parser.parse_args()
-    load = Load(chosen.problems, chosen.epochs, chosen.batch, chosen.in_flight)
-    print(
-        f"{'':10}{'latency':>8}{'calls':>7}{'wall s':>8}{'CPU s':>7}{'CPU ms/call':>13}{'peak MB':>9}{'imports MB':>12}"
+PEERS = Load(problems=20, epochs=2, batch=10, in_flight=16)
+"""The workload on which the closest peer was measured."""
+LONG = replace(PEERS, epochs=6)
+WALL = (Load(problems=60, epochs=1, batch=60, in_flight=50), Load(problems=100, epochs=1, batch=100, in_flight=100))
+MEMORY = Load(problems=100, epochs=2, batch=50, in_flight=50, lessons=100)
+PARTS = ("cpu", "wall", "memory")
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What it can be told."""
+    parser.add_argument("--only", choices=PARTS, help="measure this alone")
+    parser.add_argument("--rounds", type=int, default=3, help="of the CPU figures; medians are told")
+
+
+def measure(chosen: argparse.Namespace) -> Found:
+    """Every part in turn, or one."""
+    measured = {"cpu": lambda: _cpu(chosen.rounds), "wall": _wall, "memory": _memory}
+    parts = [measured[part]() for part in ((chosen.only,) if chosen.only else PARTS)]
+    return Found(
+        rows=tuple(row for part in parts for row in part.rows),
+        targets=tuple(target for part in parts for target in part.targets),
     )
-    for latency_s in chosen.latency_s or [0.0, 0.2]:
-        with OpenAIStub(Solver(answers=load.answers(), success_rate=0.5), latency_s=latency_s) as stub:
-            learn = _child("learn", stub.base_url, asdict(load))
-            bare = _child("bare", stub.base_url, {"in_flight": load.in_flight, "batches": _batches(stub.requests)})
-        for name, row in {"agentlearn": learn, "bare loop": bare}.items():
-            print(
-                f"{name:10}{latency_s:>8.1f}{row['calls']:>7}{row['wall_s']:>8.1f}{row['cpu_s']:>7.1f}"
-                f"{_per_call_ms(row):>13.1f}{row['peak_mb']:>9.0f}{row['imports_mb']:>12.0f}"
-            )
-        cpu, wall = _per_call_ms(learn) / _per_call_ms(bare), learn["wall_s"] / bare["wall_s"]
-        print(f"{'ratio':10}CPU per call {cpu:.2f}, wall {wall:.2f}")
 
 
-def _per_call_ms(row: dict[str, Any]) -> float:
-    return 1000 * row["cpu_s"] / row["calls"]
+def _cpu(rounds: int) -> Found:
+    """Both sides in turn, short and long, once per round."""
+    both = [(_pair(PEERS, 0.0), _pair(LONG, 0.0)) for _ in range(rounds)]
+    kinds = {
+        "whole runs": [short for short, _ in both],
+        "steady state": [
+            Pair(_steady(short.learn, long.learn), _steady(short.bare, long.bare)) for short, long in both
+        ],
+    }
+    rows = [
+        Row(
+            name=f"{side}, {kind}",
+            figures={
+                "calls": getattr(pairs[0], field).calls,
+                "cpu_ms_per_call": statistics.median(getattr(pair, field).call_ms for pair in pairs),
+                "rounds": rounds,
+            },
+        )
+        for kind, pairs in kinds.items()
+        for field, side in SIDES.items()
+    ]
+    ratios = {kind: statistics.median(pair.cpu_ratio for pair in pairs) for kind, pairs in kinds.items()}
+    return Found(
+        rows=tuple(rows),
+        targets=tuple(
+            Target(what=f"CPU per call, {kind}, times the bare loop's", figure=ratio, bound="at_most", limit=1.3)
+            for kind, ratio in ratios.items()
+        ),
+    )
 
 
-def _batches(requests: list[Request]) -> list[dict[str, list[dict[str, Any]]]]:
-    """The conversations that the stub saw begin, by batch and by stage."""
-    batches: list[dict[str, list[dict[str, Any]]]] = [{}]
+def _wall() -> Found:
+    rows, targets = list[Row](), list[Target]()
+    for load in WALL:
+        pair = _pair(load, 1.0)
+        rows += [
+            _row(f"{side}, 1 s, {load.in_flight} in flight", getattr(pair, field)) for field, side in SIDES.items()
+        ]
+        what = f"wall, 1 s, {load.in_flight} in flight, times the bare loop's"
+        ratio = pair.learn.wall_s / pair.bare.wall_s
+        targets.append(Target(what=what, figure=ratio, bound="at_most", limit=1.10))
+    return Found(rows=tuple(rows), targets=tuple(targets))
+
+
+def _memory() -> Found:
+    used = _pair(MEMORY, 0.05).learn
+    rollouts = MEMORY.problems * MEMORY.epochs * GROUP
+    what = f"memory, {rollouts:,} rollouts, {MEMORY.lessons} lessons, MB over the imports"
+    target = Target(what=what, figure=used.over_imports_mb, bound="at_most", limit=500)
+    return Found(rows=(_row(f"agentlearn, {rollouts:,} rollouts, {MEMORY.lessons} lessons", used),), targets=(target,))
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What one process made and used."""
+
+    calls: int
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+    imports_mb: float
+
+    @property
+    def call_ms(self) -> float:
+        """Milliseconds of CPU per model call."""
+        return 1000 * self.cpu_s / self.calls
+
+    @property
+    def over_imports_mb(self) -> float:
+        """The peak over what the bare imports take."""
+        return self.peak_mb - self.imports_mb
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A learn run, and the bare loop that holds its conversations again."""
+
+    learn: Used
+    bare: Used
+
+    @property
+    def cpu_ratio(self) -> float:
+        """How many times the bare loop's CPU a call takes."""
+        return self.learn.call_ms / self.bare.call_ms
+
+
+SIDES = {"learn": "agentlearn", "bare": "bare loop"}
+"""Fields of a pair, and what they are called."""
+
+
+def _pair(load: Load, latency_s: float) -> Pair:
+    with OpenAIStub(Solver(answers=load.answers(), success_rate=0.5), latency_s=latency_s) as stub:
+        learn = _child("learn", stub.base_url, asdict(load))
+        bare = _child("bare", stub.base_url, {"in_flight": load.in_flight, "batches": _batches(stub.requests)})
+    return Pair(learn, bare)
+
+
+def _steady(short: Used, long: Used) -> Used:
+    """What the long run used beyond the short one."""
+    return Used(
+        long.calls - short.calls, long.wall_s - short.wall_s, long.cpu_s - short.cpu_s, long.peak_mb, long.imports_mb
+    )
+
+
+def _row(name: str, used: Used) -> Row:
+    return Row(
+        name=name,
+        figures={
+            "calls": used.calls,
+            "wall_s": used.wall_s,
+            "cpu_ms_per_call": used.call_ms,
+            "peak_mb": used.peak_mb,
+            "over_imports_mb": used.over_imports_mb,
+        },
+    )
+
+
+Batch = dict[str, list[dict[str, Any]]]
+"""Conversations by stage: the system's words, what the user says first, and then, and the seed of the first request."""
+
+
+def _batches(requests: list[Request]) -> list[Batch]:
+    """The conversations that the stub saw, in order of their beginning."""
+    batches: list[Batch] = [{}]
+    begun: dict[str, dict[str, Any]] = {}
     for request in requests:
+        stage, (first, *later) = stage_of(request), _said(request, "user")
         if any(message["role"] == "assistant" for message in request["messages"]):
+            if later and request["messages"][-1]["role"] == "user":  # a repair round; no two begin with the same words
+                begun[first]["later"] = later
             continue
-        stage = stage_of(request)
         if stage == "solve" and "consolidate" in batches[-1]:
             batches.append({})
-        words = {message["role"]: message["content"] for message in request["messages"]}
-        batches[-1].setdefault(stage, []).append({**words, "seed": request.get("seed")})
+        words = {"system": _said(request, "system"), "first": first, "later": [], "seed": request.get("seed")}
+        begun[first] = words
+        batches[-1].setdefault(stage, []).append(words)
     return batches
 
 
-def _child(kind: str, base_url: str, task: dict[str, Any]) -> dict[str, Any]:
+def _said(request: Request, role: str) -> list[str]:
+    return [message["content"] for message in request["messages"] if message["role"] == role]
+
+
+def _child(kind: str, base_url: str, task: dict[str, Any]) -> Used:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.bench_learn", "--child", kind, base_url],
+        [sys.executable, "-m", "tests.bench.bench_learn", kind, base_url],
         input=json.dumps(task),
         stdout=subprocess.PIPE,
         check=True,
         text=True,
     )
-    return json.loads(done.stdout.splitlines()[-1])
+    return Used(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def _measure(kind: str, base_url: str, task: dict[str, Any]) -> None:
+def _run(kind: str, base_url: str, task: dict[str, Any]) -> None:
     started = time.perf_counter()
     for name in ("openai.resources.chat", "pydantic_ai.models.openai", *OWN_IMPORTS * (kind == "learn")):
         importlib.import_module(name)
-    imports_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    imports_mb = _peak_mb()
     made = _learn(base_url, Load(**task)) if kind == "learn" else asyncio.run(_bare(base_url, **task))
     used = resource.getrusage(resource.RUSAGE_SELF)
-    row = {
-        "calls": made,
-        "wall_s": time.perf_counter() - started,
-        "cpu_s": used.ru_utime + used.ru_stime,
-        "peak_mb": used.ru_maxrss / 1024,
-        "imports_mb": imports_mb,
-    }
-    print(json.dumps(row))
+    cpu_s = used.ru_utime + used.ru_stime
+    print(json.dumps(asdict(Used(made, time.perf_counter() - started, cpu_s, _peak_mb(), imports_mb))))
+
+
+def _peak_mb() -> float:
+    """The most that this program has held (`ru_maxrss` counts what the process was before it became this program)."""
+    (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("VmHWM")]
+    return int(line.split()[1]) / 1024
 
 
 def _learn(base_url: str, load: Load) -> int:
@@ -130,6 +261,7 @@ def _learn(base_url: str, load: Load) -> int:
             model=f"{base_url}#any",
             data=data,
             evaluate=False,
+            library=_library(Path(folder), load.lessons),
             epochs=load.epochs,
             batch_size=load.batch,
             group_size=GROUP,
@@ -140,11 +272,23 @@ def _learn(base_url: str, load: Load) -> int:
     return sum(stage.calls for stage in report.stages.values())
 
 
-async def _bare(base_url: str, in_flight: int, batches: list[dict[str, list[dict[str, Any]]]]) -> int:
+def _library(folder: Path, lessons: int) -> str:
+    if not lessons:
+        return "none"
+    said = [
+        {"lesson": f"When case {n} of {lessons} comes up, {content_hash(n)[:6]} comes first."} for n in range(lessons)
+    ]
+    file = folder / "library.json"
+    file.write_text(json.dumps({"format": "agentlearn-library/1", "version": "hand-written", "experiences": said}))
+    return str(file)
+
+
+async def _bare(base_url: str, in_flight: int, batches: list[Batch]) -> int:
     """The floor: agents with the same words and tools; no journal, no store, no check, no program that runs."""
     import httpx2
     from openai import AsyncOpenAI
     from pydantic_ai import Agent, ToolOutput
+    from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -159,7 +303,11 @@ async def _bare(base_url: str, in_flight: int, batches: list[dict[str, list[dict
 
         @solver.tool_plain(name=CODE_TOOL)
         async def run_python(code: str) -> str:
-            """Run Python code in a session that keeps its variables, and see what it prints."""
+            """Run a Python program and return what it printed.
+
+            Args:
+                code: A complete program that prints its result. Variables of earlier calls are still defined.
+            """
             return code.replace("print(", "").replace("'", "").replace(" + ", "").rstrip(")")
 
         steps = Agent(model, output_type=ToolOutput(StepsReply, name="submit"))
@@ -171,8 +319,13 @@ async def _bare(base_url: str, in_flight: int, batches: list[dict[str, list[dict
             async with places:
                 agent = agents.get(stage, proposals)
                 settings = {"seed": words["seed"], "temperature": 0.7}
-                done = await agent.run(words["user"], instructions=words.get("system"), model_settings=settings)
-                calls += done.usage.requests
+                history: list[ModelMessage] = []
+                for said in (words["first"], *words["later"]):
+                    done = await agent.run(
+                        said, message_history=history, instructions=words["system"], model_settings=settings
+                    )
+                    history = done.all_messages()
+                    calls += done.usage.requests
 
         for batch in batches:
             for stage in ROUNDS:
@@ -183,7 +336,4 @@ async def _bare(base_url: str, in_flight: int, batches: list[dict[str, list[dict
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--child"]:
-        _measure(sys.argv[2], sys.argv[3], json.load(sys.stdin))
-    else:
-        main()
+    _run(*sys.argv[1:], json.load(sys.stdin))

@@ -21,51 +21,70 @@ import httpx2
 
 from agentlearn.sim.endpoint import sim_endpoint
 from agentlearn.store import read_store
+from tests.bench.found import Found, Number, Row, Target
 from tests.support.command import AGENTLEARN
 
 IN_FLIGHT = 16
 
 
-def main() -> None:
-    """Kill, resume, compare, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(parser: argparse.ArgumentParser) -> None:
+    """What it can be told."""
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--per-run", type=int, default=6, help="kills of one run before it may end")
     parser.add_argument("--limit", type=int, default=10, help="tasks, of 5 rollouts each")
     parser.add_argument("--seed", type=int, default=0)
-    asyncio.run(_measured(parser.parse_args()))
 
 
-async def _measured(options: argparse.Namespace) -> None:
-    rng, kills, runs, repeated, lost = Random(options.seed), 0, 0, 0, 0
+def measure(chosen: argparse.Namespace) -> Found:
+    """Kill, resume, compare."""
+    rows = asyncio.run(_runs(chosen))
+    kills, lost, repeated, same = (
+        sum(row.figures[name] or 0 for row in rows) for name in ("kills", "records_lost", "repeated", "same_result")
+    )
+    total: dict[str, Number] = {
+        "kills": kills,
+        "records_lost": lost,
+        "repeated": repeated,
+        "repeated_per_kill": repeated / kills,
+        "same_result": same == len(rows),
+    }
+    return Found(
+        rows=(*rows, Row(name="all", figures=total)),
+        targets=(
+            Target(what="acknowledged records lost", figure=lost, bound="at_most", limit=0),
+            Target(what="runs that ended otherwise", figure=len(rows) - same, bound="at_most", limit=0),
+            Target(what="requests repeated per kill", figure=repeated / kills, bound="at_most", limit=IN_FLIGHT),
+        ),
+        notes=("repeated: requests at the server beyond those of an undisturbed run",),
+    )
+
+
+async def _runs(options: argparse.Namespace) -> list[Row]:
+    rng, kills, rows = Random(options.seed), 0, list[Row]()
     async with sim_endpoint("novice", options={"latency-s": 0.02}) as service:
         with tempfile.TemporaryDirectory() as folder:
             began = time.perf_counter()
             plain = await _ended(_command(service.base_url, Path(folder) / "plain", options.limit))
             plain_s, asked = time.perf_counter() - began, await _requests(service.base_url)
             while kills < options.kills:
-                before, store = await _requests(service.base_url), Path(folder) / f"killed-{runs}"
+                before, store = await _requests(service.base_url), Path(folder) / f"killed-{len(rows)}"
                 moments = [rng.uniform(1.0, max(2.0, 0.6 * plain_s)) for _ in range(options.per_run)]
                 killed = Killed(store, _command(service.base_url, store, options.limit))
                 for moment in moments[: options.kills - kills]:
                     if not await killed.once_more(moment):
                         break
                 report = killed.report or await _ended(killed.command)
-                same = report["library"] == plain["library"] and report["after"] == plain["after"]
-                asked_here = await _requests(service.base_url) - before
-                kills, runs, lost, repeated = (
-                    kills + killed.kills,
-                    runs + 1,
-                    lost + killed.lost,
-                    repeated + asked_here - asked,
-                )
-                print(
-                    f"run {runs}: {killed.kills} kills, {asked_here} requests ({asked} undisturbed),"
-                    f" library and scores {'the same' if same else 'OTHERS'}",
-                    flush=True,
-                )
-    print(f"{kills} kills over {runs} runs: {lost} records lost, {repeated} requests repeated,")
-    print(f"{repeated / max(kills, 1):.1f} per kill, where up to {IN_FLIGHT} are in flight")
+                kills += killed.kills
+                figures: dict[str, Number] = {
+                    "kills": killed.kills,
+                    "requests": (asked_here := await _requests(service.base_url) - before),
+                    "undisturbed": asked,
+                    "repeated": asked_here - asked,
+                    "records_lost": killed.lost,
+                    "same_result": report["library"] == plain["library"] and report["after"] == plain["after"],
+                }
+                rows.append(Row(name=f"run {len(rows)}", figures=figures))
+    return rows
 
 
 class Killed:
@@ -92,7 +111,7 @@ class Killed:
         except TimeoutError:
             child.kill()
             await child.wait()
-        self.kills += 1
+            self.kills += 1
         if not (self.store / "store.duckdb").exists():
             return True
         with read_store(self.store) as reader:
@@ -126,7 +145,3 @@ async def _requests(base_url: str) -> int:
     """Requests that the server was asked so far."""
     async with httpx2.AsyncClient() as client:
         return (await client.get(base_url.removesuffix("/v1") + "/stats")).json()["requests"]
-
-
-if __name__ == "__main__":
-    main()

@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import contextlib
 import importlib.util
-import os
 import subprocess
 import sys
 import time
@@ -20,42 +19,53 @@ from statistics import quantiles
 
 import psutil
 
+from agentlearn.rollout import DEFAULT_SANDBOX
 from agentlearn.sandbox import CodeSandbox, open_sandbox, sandbox_names
+from tests.bench.found import Found, Row, Target
 
 CELLS = ("x = sum(n * n for n in range(100))", "x += 1", "print(x)", "x")
 EXPECTED = "328351"
 LATER_CALLS = 5
 IN_FLIGHT = 16
 LIVE = 16
+TARGETS_MS = {"open_p50_ms": 12.0, "call_p50_ms": 1.0}
 
 Run = Callable[[str], Awaitable[str]]
 """Runs one cell in a live session: what it printed."""
 Open = Callable[[int], AbstractAsyncContextManager[Run]]
 
 
-def main() -> None:
-    """Measure every way in turn, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+def options(parser: argparse.ArgumentParser) -> None:
+    """What it can be told."""
     parser.add_argument("--sessions", type=int, default=100, help="sessions per figure")
     parser.add_argument("--growth", type=int, default=1_000, help="sessions over which growth is looked for")
     parser.add_argument("--only", choices=sandbox_names(), help="measure this sandbox alone")
-    chosen = parser.parse_args()
-    load = os.getloadavg()[0]
-    print(f"{os.cpu_count()} processors, load {load:.1f} before; {chosen.sessions} sessions; ms: least, p50, p95")
-    print(f"{'':14}{'open':>24}{'first call':>24}{'later call':>24}{'sessions/s':>12}{'CPU ms each':>13}")
+
+
+def measure(chosen: argparse.Namespace) -> Found:
+    """Every way in turn."""
+    sessions, ways, memory = chosen.sessions, list[Row](), list[Row]()
     for name in (chosen.only,) if chosen.only else sandbox_names():
         if name != "monty" or importlib.util.find_spec("pydantic_monty"):
-            asyncio.run(_sandbox(name, chosen.sessions, chosen.growth))
-    if chosen.only:
-        return
-    asyncio.run(_measured("python -c", _fresh_python, max(chosen.sessions // 5, 5), stateful=False))
-    if importlib.util.find_spec("smolagents"):
-        asyncio.run(_measured("smolagents", _smolagents, max(chosen.sessions // 5, 5)))
-    if importlib.util.find_spec("jupyter_client") and importlib.util.find_spec("ipykernel"):
-        asyncio.run(_measured("jupyter", _jupyter, max(chosen.sessions // 10, 5)))
+            way, *kept = asyncio.run(_sandbox(name, sessions, chosen.growth))
+            ways.append(way)
+            memory += kept
+    if not chosen.only:
+        ways.append(asyncio.run(_way("python -c", _fresh_python, max(sessions // 5, 5), stateful=False)))
+        if importlib.util.find_spec("smolagents"):
+            ways.append(asyncio.run(_way("smolagents", _smolagents, max(sessions // 5, 5))))
+        if importlib.util.find_spec("jupyter_client") and importlib.util.find_spec("ipykernel"):
+            ways.append(asyncio.run(_way("jupyter", _jupyter, max(sessions // 10, 5))))
+    isolated = next((way.figures for way in ways if way.name == DEFAULT_SANDBOX), {})
+    targets = tuple(
+        Target(what=f"{DEFAULT_SANDBOX}: {figure}", figure=isolated[figure] or 0.0, bound="at_most", limit=limit_ms)
+        for figure, limit_ms in TARGETS_MS.items()
+        if isolated
+    )
+    return Found(rows=(*ways, *sorted(memory, key=lambda row: tuple(row.figures))), targets=targets)
 
 
-async def _sandbox(name: str, sessions: int, growth: int) -> None:
+async def _sandbox(name: str, sessions: int, growth: int) -> list[Row]:
     async with open_sandbox(name) as sandbox:
         async with sandbox.open(0) as session:  # warm: a zygote has imported by now what its sessions need
             await session.run("1")
@@ -69,13 +79,13 @@ async def _sandbox(name: str, sessions: int, growth: int) -> None:
 
                 yield run
 
-        await _measured(name, opened, sessions)
-        await _print_memory(sandbox)
+        rows = [await _way(name, opened, sessions), await _memory(sandbox, name)]
         if growth:
-            await _print_growth(sandbox, growth)
+            rows.append(await _growth(sandbox, name, growth))
+        return rows
 
 
-async def _measured(name: str, opened: Open, sessions: int, *, stateful: bool = True) -> None:
+async def _way(name: str, opened: Open, sessions: int, *, stateful: bool = True) -> Row:
     opens, firsts, laters = [], [], []
     for seed in range(sessions):
         began = time.perf_counter()
@@ -83,8 +93,9 @@ async def _measured(name: str, opened: Open, sessions: int, *, stateful: bool = 
             opens.append(time.perf_counter() - began)
             firsts.append(await _timed(run, "x = 1"))
             laters += [await _timed(run, "x = 2") for _ in range(LATER_CALLS)]
-    rate = await _rate(opened, sessions) if stateful else ""
-    print(f"{name:14}{_spread(opens)}{_spread(firsts)}{_spread(laters)}{rate}", flush=True)
+    per_s, cpu_ms = await _rate(opened, sessions) if stateful else (None, None)
+    spreads = {**_spread("open", opens), **_spread("first_call", firsts), **_spread("call", laters)}
+    return Row(name=name, figures={**spreads, "sessions_per_s": per_s, "session_cpu_ms": cpu_ms})
 
 
 async def _timed(run: Run, code: str) -> float:
@@ -93,8 +104,8 @@ async def _timed(run: Run, code: str) -> float:
     return time.perf_counter() - began
 
 
-async def _rate(opened: Open, sessions: int) -> str:
-    """Sessions of four calls each per second, 16 in flight, and the processor time of each, ours and theirs."""
+async def _rate(opened: Open, sessions: int) -> tuple[float, float]:
+    """Sessions of four calls each per second, 16 in flight, and the ms of processor time of each, ours and theirs."""
     seeds = iter(range(sessions))
 
     async def worker() -> None:
@@ -108,7 +119,7 @@ async def _rate(opened: Open, sessions: int) -> str:
         for _ in range(IN_FLIGHT):
             group.create_task(worker())
     took_s, took_cpu_s = time.perf_counter() - began, _cpu_s() - began_cpu_s
-    return f"{sessions / took_s:12.1f}{1000 * took_cpu_s / sessions:13.1f}"
+    return sessions / took_s, 1000 * took_cpu_s / sessions
 
 
 def _cpu_s() -> float:
@@ -117,7 +128,7 @@ def _cpu_s() -> float:
     return sum(sum(process.cpu_times()[:4]) for process in (us, *us.children(recursive=True)))
 
 
-async def _print_memory(sandbox: CodeSandbox) -> None:
+async def _memory(sandbox: CodeSandbox, name: str) -> Row:
     """Proportional memory of what stands by, and of each live session that has run a call."""
     alone = _pss_mb(psutil.Process().children(recursive=True))
     async with contextlib.AsyncExitStack() as stack:
@@ -125,11 +136,11 @@ async def _print_memory(sandbox: CodeSandbox) -> None:
             session = await stack.enter_async_context(sandbox.open(seed))
             await session.run("x = 1")
         together = _pss_mb(psutil.Process().children(recursive=True))
-    each = (together - alone) / LIVE
-    print(f"{'':14}memory (PSS): {alone:.1f} MB standing by, {each:.1f} MB more for each of {LIVE} live sessions")
+    each_mb = (together - alone) / LIVE
+    return Row(name=f"{name}, memory (PSS)", figures={"standing_by_mb": alone, "live_session_mb": each_mb})
 
 
-async def _print_growth(sandbox: CodeSandbox, sessions: int) -> None:
+async def _growth(sandbox: CodeSandbox, name: str, sessions: int) -> Row:
     """What sessions one after the other leave behind, in our process and in what stands by."""
 
     async def many(count: int) -> None:
@@ -140,21 +151,18 @@ async def _print_growth(sandbox: CodeSandbox, sessions: int) -> None:
     await many(100)
     before = _kept()
     await many(sessions)
-    after = _kept()
-    words = ", ".join(
-        f"{what} {was:.1f} to {now:.1f}" for (what, was), now in zip(before.items(), after.values(), strict=True)
-    )
-    print(f"{'':14}{sessions} sessions one after the other: {words}", flush=True)
+    grown = {f"{what}_grown": now - before[what] for what, now in _kept().items()}
+    return Row(name=f"{name}, {sessions:,} sessions in turn", figures=grown)
 
 
 def _kept() -> dict[str, float]:
     us = psutil.Process()
     children = us.children(recursive=True)
     return {
-        "our memory MB": us.memory_full_info().uss / 2**20,
-        "its memory MB": sum(child.memory_full_info().uss for child in children) / 2**20,
-        "our descriptors": us.num_fds(),
-        "its descriptors": sum(child.num_fds() for child in children),
+        "our_mb": us.memory_full_info().uss / 2**20,
+        "its_mb": sum(child.memory_full_info().uss for child in children) / 2**20,
+        "our_descriptors": us.num_fds(),
+        "its_descriptors": sum(child.num_fds() for child in children),
         "processes": len(children),
     }
 
@@ -167,9 +175,9 @@ def _pss_mb(processes: Iterable[psutil.Process]) -> float:
     return total / 2**20
 
 
-def _spread(seconds: list[float]) -> str:
+def _spread(what: str, seconds: list[float]) -> dict[str, float]:
     cuts = quantiles(seconds, n=20, method="inclusive")
-    return f"{1000 * min(seconds):9.2f}{1000 * cuts[9]:8.2f}{1000 * cuts[18]:7.1f}"
+    return {f"{what}_p50_ms": 1000 * cuts[9], f"{what}_p95_ms": 1000 * cuts[18]}
 
 
 @contextlib.asynccontextmanager
@@ -218,7 +226,3 @@ async def _jupyter(seed: int) -> AsyncIterator[Run]:
     finally:
         client.stop_channels()
         await manager.shutdown_kernel(now=True)
-
-
-if __name__ == "__main__":
-    main()

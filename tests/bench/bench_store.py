@@ -1,20 +1,25 @@
 """Durable trajectories per second with 16 producers, beside one commit per trajectory.
 
 The ratio is what counts: absolute figures follow the disk.
+
+    just bench store --total 4000
 """
 
 import argparse
 import asyncio
 import tempfile
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from agentlearn.experience import EMPTY_LIBRARY
 from agentlearn.ids import RolloutId, RunId, TaskId, content_hash
-from agentlearn.store import open_store, writer
+from agentlearn.store import ledger, open_store, writer
 from agentlearn.trajectory import ModelTurn, ToolResult, Trajectory, Usage, Verdict
 from agentlearn.treatment import Treatment
+from tests.bench.found import Found, Row, Target
 
 TREATMENT = Treatment(model="sim:novice", library=EMPTY_LIBRARY.version, temperature=0.7)
 TEXT = " ".join(content_hash("word", n % 300)[: 3 + n % 6] for n in range(220))
@@ -63,21 +68,44 @@ async def rate(directory: Path, *, total: int, producers: int) -> tuple[float, f
         return total / (time.perf_counter() - began_s), max(waits_s)
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--total", type=int, default=4_000)
+def options(parser: argparse.ArgumentParser) -> None:
+    """What it can be told."""
+    parser.add_argument("--total", type=int, default=75_000)
+    parser.add_argument("--single", type=int, default=400, help="trajectories committed one by one")
     parser.add_argument("--producers", type=int, default=16)
-    chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        grouped, worst_s = asyncio.run(
-            rate(Path(directory) / "grouped", total=chosen.total, producers=chosen.producers)
-        )
-        writer.MAX_GROUP = 1
-        single, _ = asyncio.run(rate(Path(directory) / "single", total=chosen.total // 10, producers=chosen.producers))
-    print(f"{chosen.producers} producers, group commit: {grouped:,.0f} trajectories/s, longest wait {worst_s:.3f} s")
-    print(f"one commit per trajectory:  {single:,.0f} trajectories/s; ratio {grouped / single:.1f}")
 
 
-if __name__ == "__main__":
-    main()
+def measure(chosen: argparse.Namespace) -> Found:
+    """Rates and waits of both ways."""
+    total, producers = chosen.total, chosen.producers
+    with tempfile.TemporaryDirectory() as folder:
+        grouped, worst_s = asyncio.run(rate(Path(folder) / "grouped", total=total, producers=producers))
+        with _commits_of_one():
+            single, single_s = asyncio.run(rate(Path(folder) / "single", total=chosen.single, producers=producers))
+    return Found(
+        rows=(
+            _row("group commit", total, grouped, worst_s),
+            _row("one commit each", chosen.single, single, single_s),
+            Row(name="ratio", figures={"rate_ratio": grouped / single}),
+        ),
+        targets=(
+            Target(what=f"durable trajectories/s, {producers} producers", figure=grouped, bound="at_least", limit=1500),
+            Target(
+                what=f"longest wait for a commit, {total:,} trajectories, s", figure=worst_s, bound="at_most", limit=0.5
+            ),
+        ),
+    )
+
+
+def _row(name: str, total: int, per_s: float, worst_s: float) -> Row:
+    return Row(name=name, figures={"trajectories": total, "per_s": per_s, "longest_wait_s": worst_s})
+
+
+@contextmanager
+def _commits_of_one() -> Generator[None]:
+    usual = writer.MAX_GROUP, ledger.MAX_SPOOLED
+    writer.MAX_GROUP, ledger.MAX_SPOOLED = 1, 0
+    try:
+        yield
+    finally:
+        writer.MAX_GROUP, ledger.MAX_SPOOLED = usual

@@ -5,7 +5,7 @@ The storm, in a service on loopback (simulated): 20 % of requests refused with 4
 another draw.
 
     just bench storm
-    just bench storm --limit 40 --in-flight 64 --latency-s 1
+    just bench storm --limit 100 --deadline-s 3
 """
 
 import argparse
@@ -23,6 +23,7 @@ from agentlearn.learn.loop import run_learning
 from agentlearn.learn.observer import Observer
 from agentlearn.sim.endpoint import sim_endpoint
 from agentlearn.task import Task
+from tests.bench.found import Found, Number, Row
 
 STORM = {"rate-limited": 0.20, "server-error": 0.05, "reset": 0.03, "stall": 0.03, "garbled": 0.10}
 
@@ -38,8 +39,8 @@ class Looker(Observer):
         self.endpoint = endpoint
 
 
-async def measure(options: argparse.Namespace, dials: dict[str, float]) -> tuple[LearnReport, float, int, int]:
-    """The report, wall seconds, and asyncio tasks and sockets that the run left behind."""
+async def _run(options: argparse.Namespace, dials: dict[str, float]) -> tuple[LearnReport, Row]:
+    """The report and its figures; `_left` are asyncio tasks and sockets that the run left behind."""
     latency = {"latency-s": options.latency_s, "latency-spread": 0.3, "retry-after-s": 1.0}
     async with sim_endpoint("novice", options={**latency, **dials}) as service:
         with tempfile.TemporaryDirectory() as folder:
@@ -59,34 +60,36 @@ async def measure(options: argparse.Namespace, dials: dict[str, float]) -> tuple
             looker = Looker()
             report = await run_learning(settings, looker)
             wall_s = time.perf_counter() - began
-            limiter = looker.endpoint.gate.limiter
-            print(f"limit {limiter.limit:.0f} of {limiter.most} at the end, lowered {limiter.lowered} times")
-            return (
-                report,
-                wall_s,
-                len(asyncio.all_tasks()) - tasks,
-                len(psutil.Process().net_connections()) - sockets,
-            )
+            limiter, stages = looker.endpoint.gate.limiter, report.stages.values()
+            figures: dict[str, Number] = {
+                "wall_s": wall_s,
+                "calls": sum(stage.calls for stage in stages),
+                "retried": sum(stage.retried for stage in stages),
+                "rollouts_ok": report.rollouts.get("ok", 0),
+                "rollouts_failed": report.rollouts.get("failed", 0),
+                "limit_at_end": limiter.limit,
+                "limit_lowered": limiter.lowered,
+                "tasks_left": len(asyncio.all_tasks()) - tasks,
+                "sockets_left": len(psutil.Process().net_connections()) - sockets,
+            }
+            return report, Row(name="storm" if dials else "calm", figures=figures)
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(parser: argparse.ArgumentParser) -> None:
+    """What it can be told."""
     parser.add_argument("--limit", type=int, default=40, help="tasks, of 5 rollouts each")
     parser.add_argument("--in-flight", type=int, default=64)
     parser.add_argument("--latency-s", type=float, default=1.0)
     parser.add_argument("--deadline-s", type=float, default=5.0)
-    options = parser.parse_args()
-    calm, calm_s, *_ = asyncio.run(measure(options, {}))
-    storm, storm_s, tasks, sockets = asyncio.run(measure(options, STORM))
-    for name, report, wall_s in (("calm", calm, calm_s), ("storm", storm, storm_s)):
-        calls = sum(line.calls for line in report.stages.values())
-        retried = sum(line.retried for line in report.stages.values())
-        print(f"{name:6}{wall_s:7.1f} s  {calls} calls, {retried} retried, rollouts {dict(report.rollouts)}")
-    print(f"failures {dict(storm.failed_requests)}")
-    print(f"ratio {storm_s / calm_s:.2f}; left behind: {tasks} tasks, {sockets} sockets")
-    print(f"same library: {storm.library.version == calm.library.version}")
 
 
-if __name__ == "__main__":
-    main()
+def measure(chosen: argparse.Namespace) -> Found:
+    """Both runs, and what the storm costs."""
+    calm, calm_row = asyncio.run(_run(chosen, {}))
+    storm, storm_row = asyncio.run(_run(chosen, STORM))
+    ratio = (storm_row.figures["wall_s"] or 0) / (calm_row.figures["wall_s"] or 1)
+    same = storm.library.version == calm.library.version
+    return Found(
+        rows=(calm_row, storm_row, Row(name="storm / calm", figures={"wall_ratio": ratio, "same_library": same})),
+        notes=(f"requests that failed in the storm: {dict(storm.failed_requests)}",),
+    )

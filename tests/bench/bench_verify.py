@@ -5,15 +5,16 @@ Both judge the same pairs, each warmed by one round. Ours goes to the worker pro
     just bench verify
 """
 
+import argparse
 import asyncio
 import logging
 import statistics
-import sys
 import time
 from collections.abc import Callable
 
 from agentlearn_math.judging.workers import Workers, open_workers
 from agentlearn_math.verify import judge, judge_exactly
+from tests.bench.found import Found, Number, Row
 
 INTEGERS = 200_000
 ROUNDS = 5
@@ -54,38 +55,47 @@ HOSTILE = (
 )
 
 
-def main() -> None:
-    """Measure and print."""
-    _integers("204, 204", "204", "204")
-    _integers("$1,234$, 1234", r"$1,234$", "1234")
-    asyncio.run(_formulas())
+def options(parser: argparse.ArgumentParser) -> None:
+    """It has none."""
 
 
-def _integers(name: str, answer: str, gold: str) -> None:
+def measure(chosen: argparse.Namespace) -> Found:
+    """Rates, times, and what was judged wrongly."""
+    integers = (_integers("204, 204", "204", "204"), _integers("$1,234$, 1234", r"$1,234$", "1234"))
+    formulas, notes = asyncio.run(_formulas())
+    return Found(rows=(*integers, *formulas), notes=notes)
+
+
+def _integers(name: str, answer: str, gold: str) -> Row:
     began_s = time.perf_counter()
     for _ in range(INTEGERS):
         judge_exactly(answer, gold)
-    print(f"{name:28}{INTEGERS / (time.perf_counter() - began_s):>12,.0f} verdicts/s")
+    return Row(name=name, figures={"verdicts_per_s": INTEGERS / (time.perf_counter() - began_s)})
 
 
-async def _formulas() -> None:
+async def _formulas() -> tuple[list[Row], tuple[str, ...]]:
     async with open_workers() as workers:
         began_s = time.perf_counter()
         await judge(r"\sqrt{8}", r"2\sqrt{2}", workers)
-        print(f"{'start and first formula':28}{time.perf_counter() - began_s:>12.2f} s")
-        ours_s = await _ours(workers)
-        theirs_s = _theirs()
-        _print("agentlearn", ours_s)
-        _print("math-verify", theirs_s)
-        print(f"{'ratio of medians':28}{statistics.median(ours_s) / statistics.median(theirs_s):>12.2f}")
-        for answer in HOSTILE:
-            began_s = time.perf_counter()
-            verdict = await judge(answer, "1", workers)
-            words = f"{verdict.status}: {verdict.reason}"
-            print(f"{answer[:44]:46}{time.perf_counter() - began_s:>6.2f} s  {words}")
+        start = Row(name="start and first formula", figures={"taken_s": time.perf_counter() - began_s})
+        (ours, ours_s, ours_wrong), (theirs, theirs_s, theirs_wrong) = await _ours(workers), _theirs()
+        ratio = Row(name="ratio", figures={"p50_ratio": statistics.median(ours_s) / statistics.median(theirs_s)})
+        hostile = [await _hostile(answer, workers) for answer in HOSTILE]
+    return [start, ours, theirs, ratio, *hostile], (*ours_wrong, *theirs_wrong)
 
 
-async def _ours(workers: Workers) -> list[float]:
+async def _hostile(answer: str, workers: Workers) -> Row:
+    began_s = time.perf_counter()
+    verdict = await judge(answer, "1", workers)
+    taken_s = time.perf_counter() - began_s
+    return Row(name=answer[:44], figures={"taken_s": taken_s, "undecided": verdict.status == "undecided"})
+
+
+Judged = tuple[Row, list[float], list[str]]
+"""The row, the seconds of each pair, and a note for each pair that was judged wrongly."""
+
+
+async def _ours(workers: Workers) -> Judged:
     taken_s, wrong = list[float](), set[str]()
     for number in range(ROUNDS + 1):
         for answer, gold, same in FORMULAS:
@@ -95,11 +105,10 @@ async def _ours(workers: Workers) -> list[float]:
                 taken_s.append(time.perf_counter() - began_s)
             if verdict.status != ("correct" if same else "incorrect"):
                 wrong.add(f"{answer} beside {gold}")
-    print(f"{'agentlearn: wrong of ' + str(len(FORMULAS)):28}{len(wrong):>12}  {'; '.join(sorted(wrong))}")
-    return taken_s
+    return _judged("agentlearn", taken_s, wrong)
 
 
-def _theirs() -> list[float]:
+def _theirs() -> Judged:
     compare = _math_verify()
     taken_s, wrong = list[float](), set[str]()
     for number in range(ROUNDS + 1):
@@ -110,24 +119,22 @@ def _theirs() -> list[float]:
                 taken_s.append(time.perf_counter() - began_s)
             if is_same != same:
                 wrong.add(f"{answer} beside {gold}")
-    print(f"{'math-verify: wrong of ' + str(len(FORMULAS)):28}{len(wrong):>12}  {'; '.join(sorted(wrong))}")
-    return taken_s
+    return _judged("math-verify", taken_s, wrong)
+
+
+def _judged(name: str, taken_s: list[float], wrong: set[str]) -> Judged:
+    figures: dict[str, Number] = {
+        "p50_ms": 1000 * statistics.median(taken_s),
+        "p95_ms": 1000 * statistics.quantiles(taken_s, n=20)[-1],
+        "wrong": len(wrong),
+        "pairs": len(FORMULAS),
+    }
+    return Row(name=name, figures=figures), taken_s, [f"{name} was wrong about {pair}" for pair in sorted(wrong)]
 
 
 def _math_verify() -> Callable[[str, str], bool]:
     """math-verify as its documentation shows it, with the box that it looks for."""
     from math_verify import parse, verify
 
-    logging.disable(logging.WARNING)
+    logging.getLogger("math_verify").setLevel(logging.ERROR)
     return lambda answer, gold: bool(verify(parse(f"\\boxed{{{gold}}}"), parse(f"\\boxed{{{answer}}}")))
-
-
-def _print(name: str, taken_s: list[float]) -> None:
-    p50, p95 = statistics.median(taken_s), statistics.quantiles(taken_s, n=20)[-1]
-    print(f"{name + ', formula p50 / p95':28}{1000 * p50:>9.1f} / {1000 * p95:.1f} ms")
-
-
-if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        sys.exit("bench verify takes no options")
-    main()
