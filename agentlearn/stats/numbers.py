@@ -22,3 +22,10 @@ def between(name: str, value: float, low: float, high: float) -> float:
     if not low < value < high:
         raise ConfigError(f"{name} is {value!r}; it must lie strictly between {low:g} and {high:g}")
     return value
+
+
+def not_negative(name: str, value: float) -> float:
+    """The value, when it is 0 or more and finite. Raises ConfigError otherwise, also for NaN."""
+    if not 0 <= value < math.inf:
+        raise ConfigError(f"{name} is {value!r}; it must be finite and not negative")
+    return value

@@ -1,4 +1,4 @@
-"""pass@k: the chance that at least one of k rollouts is right."""
+"""pass@k and pass^k: the chances that at least one of k rollouts is right, and that all are."""
 
 import math
 
@@ -11,9 +11,25 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
     1 - C(n-c, k) / C(n, k), in whole numbers up to the last division. Average it over tasks.
     Raises ConfigError unless 0 <= c <= n and k >= 1. Source: arXiv:2107.03374.
     """
-    if k < 1 or not 0 <= c <= n:
-        raise ConfigError(f"pass@k of n={n!r}, c={c!r}, k={k!r} means nothing; it needs 0 <= c <= n and k >= 1")
-    if n < k:
+    if not _countable("pass@k", n, c, k):
         return None
     every = math.comb(n, k)
     return (every - math.comb(n - c, k)) / every
+
+
+def pass_hat_k(n: int, c: int, k: int) -> float | None:
+    """Unbiased estimate of pass^k, that all of k rollouts are right, from n of which c are right; None when n < k.
+
+    C(c, k) / C(n, k), in whole numbers up to the last division. Average it over tasks.
+    Raises ConfigError unless 0 <= c <= n and k >= 1. Source: arXiv:2406.12045.
+    """
+    if not _countable("pass^k", n, c, k):
+        return None
+    return math.comb(c, k) / math.comb(n, k)
+
+
+def _countable(name: str, n: int, c: int, k: int) -> bool:
+    """Whether there are enough rollouts. Raises ConfigError for counts that mean nothing."""
+    if k < 1 or not 0 <= c <= n:
+        raise ConfigError(f"{name} of n={n!r}, c={c!r}, k={k!r} means nothing; it needs 0 <= c <= n and k >= 1")
+    return n >= k

@@ -1,9 +1,10 @@
 """The sign-flip permutation test: were the signs of these differences drawn by a fair coin?"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from agentlearn.errors import ConfigError
+from agentlearn.stats.clustered import grouped
 from agentlearn.stats.numbers import finite
 
 EXACT_UP_TO = 20
@@ -13,16 +14,22 @@ _CHUNK = 1_000
 _ROUNDING = 1e-12
 
 
-def sign_flip_p(differences: Sequence[float], *, seed: int, samples: int = 20_000) -> float:
+def sign_flip_p(
+    differences: Sequence[float], *, seed: int, samples: int = 20_000, clusters: Sequence[Hashable] | None = None
+) -> float:
     """Two-sided p of the mean difference under random signs.
 
-    Exact up to 20 differences other than zero (zeros say nothing and are left out), and then the seed is not used;
-    beyond, (k + 1) / (samples + 1), which never is 0. All zero gives 1. Raises ConfigError for no differences, for
-    differences that are not finite, and for fewer than one sample.
+    clusters: one label per difference; all differences of a cluster then change their sign together, so that what
+    counts are the sums of the clusters. Exact up to 20 differences (sums) other than zero (zeros say nothing and are
+    left out), and then the seed is not used; beyond, (k + 1) / (samples + 1), which never is 0. All zero gives 1.
+    Raises ConfigError for no differences, for differences that are not finite, for another number of labels, and for
+    fewer than one sample.
     """
     if samples < 1:
         raise ConfigError(f"samples is {samples!r}; a sampled test needs at least 1")
     numbers = finite("differences", differences)
+    if clusters is not None:
+        numbers = tuple(math.fsum(members) for members in grouped(numbers, clusters))
     moved = [abs(number) for number in numbers if number]
     if not moved:
         return 1.0

@@ -1,4 +1,4 @@
-"""Student's t distribution for any positive, also fractional, degrees of freedom.
+"""Student's t distribution for any positive, also fractional or infinite, degrees of freedom.
 
 Computed with mpmath from the regularised incomplete beta function, because scipy is too heavy a dependency for two
 functions. Each call has a context of its own, so that nobody's global precision is read or changed.
@@ -16,11 +16,17 @@ _DIGITS = 30
 
 
 def cdf(t: float, degrees: float) -> float:
-    """P(T <= t). Relative error below 1e-14 in both tails. Raises ConfigError for NaN or degrees <= 0."""
-    between("degrees", degrees, 0, math.inf)
+    """P(T <= t). Relative error below 1e-14 in both tails. Raises ConfigError for NaN or degrees <= 0.
+
+    Infinite degrees give the normal distribution.
+    """
+    if degrees != math.inf:
+        between("degrees", degrees, 0, math.inf)
     if math.isinf(t):
         return float(t > 0)
     between("t", t, -math.inf, math.inf)
+    if degrees == math.inf:
+        return math.erfc(-t / math.sqrt(2)) / 2
     context = _context()
     tail = _tail(context, context.mpf(abs(t)), context.mpf(degrees))
     return float(tail if t < 0 else 1 - tail)
@@ -30,6 +36,8 @@ def cdf(t: float, degrees: float) -> float:
 def quantile(p: float, degrees: float) -> float:
     """The t with P(T <= t) = p, for 0 < p < 1. Raises ConfigError for other p or degrees <= 0."""
     between("p", p, 0, 1)
+    if degrees == math.inf:
+        return NormalDist().inv_cdf(p)
     between("degrees", degrees, 0, math.inf)
     if p == 0.5:
         return 0.0

@@ -1,13 +1,14 @@
 """Statistics: symmetry, scale, and bounds that hold for any numbers."""
 
 import math
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from agentlearn.stats import mean_interval, paired_difference, pass_at_k, sign_flip_p
+from agentlearn.stats import estimate_difference, mean_interval, no_worse, paired_difference, pass_at_k, sign_flip_p
 from agentlearn.stats.students_t import cdf, quantile
 
 scores = st.floats(-100, 100).map(lambda value: round(value, 6))
@@ -66,3 +67,38 @@ def test_pass_at_k_grows_with_k_and_with_c(n: int, data: st.DataObject):
         assert found <= (pass_at_k(n, c, k + 1) or 0)
     if c < n:
         assert found <= (pass_at_k(n, c + 1, k) or 0)
+
+
+differences = st.lists(
+    st.tuples(st.sampled_from([-1.0, -0.5, 0.0, 0.0, 0.0, 0.0, 0.25, 1.0]), st.integers(0, 4)), min_size=1, max_size=40
+)
+
+
+@given(differences, st.booleans(), st.randoms(use_true_random=False))
+def test_arms_swapped_and_tasks_in_another_order_mirror_the_estimate(
+    rows: list[tuple[float, int]], in_clusters: bool, random: Random
+):
+    shuffled = random.sample(rows, len(rows))
+    plain = estimate_difference([d for d, _ in rows], clusters=[c for _, c in rows] if in_clusters else None)
+    turned = estimate_difference([-d for d, _ in shuffled], clusters=[c for _, c in shuffled] if in_clusters else None)
+    assert (turned.method, turned.unsafe, turned.clusters) == (plain.method, plain.unsafe, plain.clusters)
+    assert turned.mean == pytest.approx(-plain.mean, abs=1e-12)
+    if plain.low is None or plain.high is None:
+        assert (turned.low, plain.clusters) == (None, 1)
+        return
+    assert (turned.low, turned.high) == (pytest.approx(-plain.high, abs=1e-9), pytest.approx(-plain.low, abs=1e-9))
+    assert plain.low <= plain.mean + 1e-12
+    assert plain.mean <= plain.high + 1e-12
+
+
+@given(differences, st.booleans(), st.floats(0.01, 0.9))
+def test_no_worse_holds_exactly_when_its_bound_is_above_the_margin(
+    rows: list[tuple[float, int]], in_clusters: bool, margin: float
+):
+    clusters = [c for _, c in rows] if in_clusters else None
+    found = no_worse([d for d, _ in rows], margin, clusters=clusters)
+    if found is None:
+        return
+    assert found.low == estimate_difference([d for d, _ in rows], clusters=clusters, level=0.9).low
+    if abs(found.low + margin) > 1e-9:
+        assert found.holds == (found.low > -margin)

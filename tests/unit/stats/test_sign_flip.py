@@ -87,6 +87,24 @@ def test_the_direction_does_not_matter():
     assert sign_flip_p(differences, seed=1) == sign_flip_p([-one for one in differences], seed=1)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_clusters_change_their_sign_together(seed: int):
+    rng = random.Random(seed)
+    clusters = [place % 8 for place in range(30)]
+    differences = [rng.gauss(0.2, 1) for _ in clusters]
+    sums = [math.fsum(d for d, own in zip(differences, clusters, strict=True) if own == c) for c in range(8)]
+    found = sign_flip_p(differences, seed=0, clusters=clusters)
+    assert found == pytest.approx(by_definition(sums), rel=1e-12)
+    assert found >= 2 / 2**8
+    assert sign_flip_p(sums, seed=0, clusters="abcdefgh") == found
+
+
+def test_labels_must_be_as_many_as_differences():
+    with pytest.raises(ConfigError) as caught:
+        sign_flip_p([1.0, 2.0], seed=0, clusters=["a"])
+    assert str(caught.value) == "there are 2 values and 1 cluster labels; give one label per value, in order"
+
+
 @pytest.mark.parametrize(
     ("differences", "samples", "message"),
     [

@@ -43,6 +43,13 @@ def test_the_ends_and_the_middle():
     assert quantile(0.5, 3) == 0
 
 
+def test_infinite_degrees_are_the_normal_distribution():
+    for t in (-9.0, -1.3, 0.0, 0.4, 3.0):
+        assert cdf(t, math.inf) == pytest.approx(float(stats.norm.cdf(t)), rel=1e-13)
+    assert quantile(0.975, math.inf) == pytest.approx(float(stats.norm.ppf(0.975)), rel=1e-13)
+    assert quantile(0.5, math.inf) == 0
+
+
 def test_far_tails_keep_their_relative_precision():
     assert quantile(1e-12, 4) == pytest.approx(-quantile(1 - 1e-12, 4), rel=1e-3)
     assert cdf(quantile(1e-12, 4), 4) == pytest.approx(1e-12, rel=1e-12)

@@ -1,0 +1,120 @@
+"""The clustered mean: closed forms against the matrices they come from."""
+
+import math
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.regression.linear_model import OLS
+
+from agentlearn.errors import ConfigError
+from agentlearn.stats import Interval, clustered_mean, mean_interval
+from agentlearn.stats.clustered import satterthwaite_degrees
+from agentlearn.stats.students_t import quantile
+
+scores = st.floats(-1, 1).map(lambda value: round(value, 6))
+labelled = st.lists(st.tuples(scores, st.integers(0, 5)), min_size=3, max_size=30)
+
+
+def by_matrices(values: list[float], clusters: list[int]) -> tuple[float, float]:
+    """CR2 variance and Satterthwaite degrees of a regression on a constant, from their definition."""
+    y, labels, n = np.array(values), np.array(clusters), len(values)
+    X = np.ones((n, 1))
+    bread = np.linalg.inv(X.T @ X)
+    residual_maker = np.eye(n) - X @ bread @ X.T
+    e = residual_maker @ y
+    variance, columns = np.zeros((1, 1)), []
+    for label in np.unique(labels):
+        own = labels == label
+        inner = residual_maker[np.ix_(own, own)]
+        sizes, vectors = np.linalg.eigh(inner)
+        adjust = vectors @ np.diag(sizes**-0.5) @ vectors.T
+        score = X[own].T @ adjust @ e[own]
+        variance += bread @ np.outer(score, score) @ bread
+        columns.append((residual_maker[own].T @ adjust @ X[own] @ bread)[:, 0])
+    G = np.array(columns)
+    inner_products = G @ G.T  # under independent errors of equal variance
+    return float(variance[0, 0]), float(np.trace(inner_products) ** 2 / np.sum(inner_products**2))
+
+
+@settings(max_examples=60)
+@given(labelled)
+def test_the_closed_forms_are_those_of_the_matrices(rows: list[tuple[float, int]]):
+    values, clusters = [value for value, _ in rows], [cluster for _, cluster in rows]
+    found = clustered_mean(values, clusters)
+    if len(set(clusters)) == 1:
+        assert found.standard_error is None
+        return
+    variance, degrees = by_matrices(values, clusters)
+    assert found.standard_error is not None
+    assert found.standard_error**2 == pytest.approx(variance, rel=1e-10, abs=1e-14)
+    assert found.degrees == pytest.approx(degrees, rel=1e-10)
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
+def test_clusters_of_equal_size_agree_with_statsmodels(level: float):
+    """With equal sizes, CR2 is the usual clustered error times C / (C - 1), and the degrees are C - 1."""
+    rng = random.Random(1)
+    clusters = [place // 4 for place in range(36)]
+    values = [rng.gauss(0.1, 1) + 0.5 * (cluster % 3) for cluster in clusters]
+    oracle = OLS(values, np.ones(36)).fit(
+        cov_type="cluster", cov_kwds={"groups": np.array(clusters), "use_correction": False}
+    )
+    found = clustered_mean(values, clusters, level=level)
+    assert found.standard_error == pytest.approx(float(oracle.bse[0]) * math.sqrt(9 / 8), rel=1e-10)
+    assert found.degrees == pytest.approx(8, rel=1e-12)
+    assert found.n == 9
+    assert found.high == pytest.approx(found.mean + quantile((1 + level) / 2, 8) * (found.standard_error or 0))
+
+
+@settings(max_examples=50)
+@given(st.lists(scores, min_size=1, max_size=12))
+def test_clusters_of_one_are_no_clusters(values: list[float]):
+    found = clustered_mean(values, list(range(len(values))))
+    assert found == mean_interval(values)
+
+
+def test_the_formula_of_the_degrees_holds_for_clusters_of_one_too():
+    assert satterthwaite_degrees([1] * 30) == pytest.approx(29, rel=1e-12)
+    assert satterthwaite_degrees([100, 1, 1, 1]) < 1.1
+
+
+def test_the_order_of_the_rows_and_the_names_of_the_clusters_do_not_matter():
+    values, clusters = [0.1, 0.5, -0.2, 0.9, 0.0], ["x", "y", "x", "z", "y"]
+    turned = clustered_mean(values[::-1], [("family", one) for one in clusters[::-1]])
+    plain = clustered_mean(values, clusters)
+    assert turned.low == pytest.approx(plain.low, rel=1e-12)
+    assert (turned.mean, turned.n) == (plain.mean, 3)
+
+
+def test_one_cluster_gives_a_mean_and_no_interval():
+    assert clustered_mean([0.0, 1.0], ["a", "a"]) == Interval(
+        mean=0.5, low=None, high=None, standard_error=None, degrees=None, n=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: clustered_mean([1.0, 2.0], ["a"]),
+            "there are 2 values and 1 cluster labels; give one label per value, in order",
+        ),
+        (lambda: clustered_mean([], []), "values is empty; a statistic needs at least one number"),
+        (
+            lambda: clustered_mean([math.nan], ["a"]),
+            "values[0] is nan; leave out what was not measured and give finite numbers",
+        ),
+        (
+            lambda: clustered_mean([1.0], ["a"], level=95),
+            "level is 95; it must lie strictly between 0 and 1",
+        ),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(call: Callable[[], object], message: str):
+    with pytest.raises(ConfigError) as caught:
+        call()
+    assert str(caught.value) == message

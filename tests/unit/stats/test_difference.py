@@ -1,0 +1,231 @@
+"""The front door: which method it picks, what it says of it, and how often the interval covers the truth."""
+
+import math
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from agentlearn.errors import ConfigError
+from agentlearn.stats import (
+    clustered_mean,
+    detectable_difference,
+    detectable_from_error,
+    estimate_difference,
+    mean_interval,
+    no_worse,
+    non_inferiority,
+    score_interval,
+)
+
+RNG = random.Random(2)
+SPREAD = [round(RNG.uniform(-0.4, 0.6), 3) for _ in range(30)]
+TIES = [1.0] * 4 + [-1.0] * 2 + [0.0] * 194
+
+
+def test_tasks_that_differ_get_t():
+    found, plain = estimate_difference(SPREAD, level=0.9), mean_interval(SPREAD, level=0.9)
+    assert (found.method, found.unsafe, found.n, found.clusters) == ("t", "", 30, 30)
+    assert (found.low, found.high) == (plain.low, plain.high)
+    assert (found.standard_error, found.degrees) == (plain.standard_error, 29)
+
+
+def test_clusters_get_cr2():
+    values, clusters = SPREAD * 3, [place // 3 for place in range(90)]
+    found, clustered = estimate_difference(values, clusters=clusters), clustered_mean(values, clusters)
+    assert (found.method, found.unsafe, found.n, found.clusters) == ("cr2", "", 90, 30)
+    assert (found.low, found.high, found.degrees) == (clustered.low, clustered.high, clustered.degrees)
+
+
+def test_clusters_of_one_task_each_are_the_plain_case():
+    assert estimate_difference(SPREAD, clusters=range(30)) == estimate_difference(SPREAD)
+    assert estimate_difference(TIES, clusters=range(200)) == estimate_difference(TIES)
+
+
+def test_ties_get_the_score_interval():
+    found, score = estimate_difference(TIES), score_interval(TIES)
+    assert (found.method, found.unsafe, found.degrees) == ("score", "", None)
+    assert (found.low, found.high) == (score.low, score.high)
+
+
+def test_equal_clusters_of_ties_get_the_score_interval_of_their_means():
+    values = [0.0] * 100
+    values[:5] = [1.0, 1.0, 0.0, 0.0, 0.0]
+    found = estimate_difference(values, clusters=[place // 5 for place in range(100)])
+    score = score_interval([0.4] + [0.0] * 19)
+    assert (found.method, found.clusters, found.unsafe) == ("score", 20, "")
+    assert found.high == pytest.approx(score.high, rel=1e-12)
+
+
+def test_a_few_large_differences_among_small_ones_get_the_score_interval():
+    found = estimate_difference([1.0, 1.0, *(0.01 * (place % 7 - 3) for place in range(58))])
+    assert (found.method, found.unsafe) == ("score", "")
+
+
+def test_differences_that_are_all_equal_still_get_a_width():
+    """t would be certain: it has seen no spread at all."""
+    found = estimate_difference([0.5] * 30)
+    assert found.method == "score"
+    assert found.low is not None
+    assert found.low < 0.45
+
+
+@pytest.mark.parametrize(
+    ("differences", "clusters", "largest", "sentence"),
+    [
+        (
+            SPREAD[:29],
+            None,
+            1.0,
+            (
+                "29 tasks leave 28 degrees of freedom; with fewer than 29 the interval misses the truth too often when"
+                " few gain much; whether the arms differ at all, the sign-flip p says at any size"
+            ),
+        ),
+        (
+            SPREAD * 2,
+            [0] * 31 + list(range(1, 30)),
+            1.0,
+            (
+                "30 clusters of these sizes leave 3.52 degrees of freedom; with fewer than 29 the interval misses the"
+                " truth too often when few gain much; whether the arms differ at all, the sign-flip p says at any size"
+            ),
+        ),
+        (
+            TIES,
+            [0, 0] + [place // 2 for place in range(1, 199)],
+            1.0,
+            "few clusters carry the difference, and with clusters of unequal size no method holds for that",
+        ),
+        (
+            TIES,
+            None,
+            0.5,
+            "few tasks carry the difference, and without its largest possible size no method holds for that",
+        ),
+    ],
+)
+def test_what_cannot_be_trusted_is_said(
+    differences: list[float], clusters: list[int] | None, largest: float, sentence: str
+):
+    found = estimate_difference(differences, clusters=clusters, largest=largest)
+    assert found.unsafe == sentence
+    assert found.low is not None
+
+
+@pytest.mark.parametrize(("differences", "clusters"), [([0.5], None), ([0.5, 0.25], ["a", "a"])])
+def test_one_unit_gives_a_mean_and_no_interval(differences: list[float], clusters: list[str] | None):
+    found = estimate_difference(differences, clusters=clusters)
+    assert (found.low, found.high, found.clusters) == (None, None, 1)
+    assert found.unsafe
+    assert no_worse(differences, 0.1, clusters=clusters) is None
+
+
+def test_no_worse_follows_the_method_of_the_estimate():
+    assert no_worse(SPREAD, 0.1) == non_inferiority(mean_interval(SPREAD), 0.1)
+    for level in (0.9, 0.95):
+        low = estimate_difference(TIES, level=2 * level - 1).low
+        assert low is not None
+        for margin in (-low * 0.99, -low * 1.01):
+            found = no_worse(TIES, margin, level=level)
+            assert found is not None
+            assert found.low == low
+            assert found.holds == (low >= -margin)
+    edge = no_worse(TIES, 2.0)
+    assert edge is not None
+    assert (edge.p, edge.holds) == (0, True)
+
+
+def test_the_detectable_difference_follows_the_method():
+    plain = estimate_difference(SPREAD, level=0.9)
+    assert detectable_difference(plain, power=0.7) == pytest.approx(
+        detectable_from_error(plain.standard_error or 0, 29, power=0.7, alpha=0.1)
+    )
+    tied = estimate_difference(TIES)
+    width = (tied.high or 0) - (tied.low or 0)
+    assert detectable_difference(tied) == pytest.approx(width / 2 * (1.959963985 + 0.841621234) / 1.959963985)
+    assert detectable_difference(estimate_difference([0.5])) is None
+    with pytest.raises(ConfigError, match="it must lie strictly between"):
+        detectable_difference(tied, power=0.05)
+
+
+@pytest.mark.parametrize("share", [0.5, 1.5])
+def test_a_difference_of_ties_is_found_about_as_often_as_said(share: float):
+    """Simulated at half and at one and a half times the detectable difference: well below, and well above 80 %."""
+    rng, moved = np.random.default_rng(31), 0.06
+    size = share * (detectable_difference(estimate_difference([1.0] * 6 + [-1.0] * 6 + [0.0] * 188)) or 0)
+    chances = [(moved - size) / 2, 1 - moved, (moved + size) / 2]
+    if chances[0] < 0:
+        chances = [0.0, 1 - size, size]
+    found = [estimate_difference(rng.choice([-1.0, 0.0, 1.0], size=200, p=chances).tolist()) for _ in range(200)]
+    power = sum((one.low or 0) > 0 for one in found) / 200
+    assert power < 0.6 if share < 1 else power > 0.85
+
+
+def test_nothing_but_ties_proves_no_margin_that_it_cannot():
+    few, many = no_worse([0.0] * 20, 0.1), no_worse([0.0] * 200, 0.1)
+    assert few is not None
+    assert many is not None
+    assert (few.holds, many.holds) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: estimate_difference([]), "differences is empty; a statistic needs at least one number"),
+        (
+            lambda: estimate_difference([0, math.nan]),
+            "differences[1] is nan; leave out what was not measured and give finite numbers",
+        ),
+        (
+            lambda: estimate_difference([0, 1], clusters=[1]),
+            "there are 2 values and 1 cluster labels; give one label per value, in order",
+        ),
+        (
+            lambda: estimate_difference([0, 1], largest=0),
+            "largest is 0; it must lie strictly between 0 and inf",
+        ),
+        (lambda: estimate_difference([0, 1], level=0), "level is 0; it must lie strictly between 0 and 1"),
+        (lambda: no_worse([0, 1], 0), "margin is 0; it must lie strictly between 0 and inf"),
+        (lambda: no_worse([0, 1], 0.1, level=0.5), "level is 0.5; it must lie strictly between 0.5 and 1"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(call: Callable[[], object], message: str):
+    with pytest.raises(ConfigError) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+def covered(draw: Callable[[np.random.Generator], list[float]], truth: float, clusters: list[int] | None) -> float:
+    rng, held = np.random.default_rng(17), list[bool]()
+    for _ in range(400):
+        found = estimate_difference(draw(rng), clusters=clusters)
+        assert found.low is not None
+        assert found.high is not None
+        if not found.unsafe:
+            held.append(found.low <= truth <= found.high)
+    assert len(held) > 380
+    return sum(held) / len(held)
+
+
+# Of 400 runs that cover with chance 0.95, a share outside 0.91..0.985 has a chance below 1 in 1,000. `just bench
+# coverage` has the fine figures.
+
+
+def test_it_covers_with_clusters_of_unequal_size():
+    sizes = [9, 9, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1] * 3
+    clusters = [place for place, size in enumerate(sizes) for _ in range(size)]
+
+    def draw(rng: np.random.Generator) -> list[float]:
+        shared = rng.normal(0.1, 0.2, size=len(sizes))
+        return [float(np.clip(shared[own] + rng.normal(0, 0.2), -1, 1)) for own in clusters]
+
+    assert 0.91 <= covered(draw, 0.1, clusters) <= 0.985
+
+
+def test_it_covers_where_most_tasks_are_ties():
+    def draw(rng: np.random.Generator) -> list[float]:
+        return list(rng.choice([-1.0, 0.0, 1.0], size=200, p=[0.01, 0.95, 0.04]))
+
+    assert 0.91 <= covered(draw, 0.03, None) <= 0.985

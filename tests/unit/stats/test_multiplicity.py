@@ -1,0 +1,76 @@
+"""Holm and Benjamini-Hochberg."""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from agentlearn.errors import ConfigError
+from agentlearn.stats import benjamini_hochberg, holm
+
+Adjust = Callable[[Sequence[float]], tuple[float, ...]]
+BOTH = [(holm, "holm"), (benjamini_hochberg, "fdr_bh")]
+
+
+p_values = st.lists(st.floats(0, 1), min_size=1, max_size=20)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("adjust", "oracle"), BOTH)
+def test_adjusted_values_agree_with_statsmodels(adjust: Adjust, oracle: str, seed: int):
+    rng = random.Random(seed)
+    ps = [rng.random() ** 3 for _ in range(12)] + [0.0, 1.0, 0.25, 0.25]
+    rng.shuffle(ps)
+    # Few calls: each makes the garbage collector run.
+    assert adjust(ps) == pytest.approx(multipletests(ps, method=oracle)[1], rel=1e-10)
+
+
+@settings(max_examples=60)
+@given(p_values)
+def test_benjamini_hochberg_agrees_with_scipy(ps: list[float]):
+    assert benjamini_hochberg(ps) == pytest.approx(stats.false_discovery_control(ps), rel=1e-10, abs=1e-300)
+
+
+@settings(max_examples=60)
+@given(p_values)
+def test_holm_steps_down_until_the_first_that_is_not_rejected(ps: list[float]):
+    found = holm(ps)
+    for alpha in (0.01, 0.05, 0.3):
+        rejected = set[int]()
+        for rank, place in enumerate(sorted(range(len(ps)), key=lambda one: ps[one])):
+            if ps[place] * (len(ps) - rank) > alpha:
+                break
+            rejected.add(place)
+        assert {place for place, p in enumerate(found) if p <= alpha} == rejected
+
+
+def test_worked_by_hand():
+    ps = [0.04, 0.001, 0.2, 0.02, 0.03]
+    assert holm(ps) == pytest.approx((0.09, 0.005, 0.2, 0.08, 0.09))
+    assert benjamini_hochberg(ps) == pytest.approx((0.05, 0.005, 0.2, 0.05, 0.05))
+
+
+@pytest.mark.parametrize(("adjust", "_oracle"), BOTH)
+def test_one_test_stays_as_it_is(adjust: Adjust, _oracle: str):
+    assert adjust([0.03]) == (0.03,)
+
+
+@pytest.mark.parametrize(("adjust", "_oracle"), BOTH)
+@pytest.mark.parametrize(
+    ("ps", "message"),
+    [
+        ([], "ps is empty; a statistic needs at least one number"),
+        ([0.1, math.nan], "ps[1] is nan; leave out what was not measured and give finite numbers"),
+        ([0.1, 1.5], "ps[1] is 1.5; a p-value lies between 0 and 1"),
+        ([-0.1], "ps[0] is -0.1; a p-value lies between 0 and 1"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(adjust: Adjust, _oracle: str, ps: list[float], message: str):
+    with pytest.raises(ConfigError) as caught:
+        adjust(ps)
+    assert str(caught.value) == message

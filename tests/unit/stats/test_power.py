@@ -1,0 +1,186 @@
+"""Power: the published values, the noncentral t, and estimates that are right on average."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.power import TTestPower
+
+from agentlearn.errors import ConfigError
+from agentlearn.stats import (
+    VarianceParts,
+    detectable_effect,
+    detectable_from_error,
+    guessed_parts,
+    rollouts_needed,
+    tasks_needed,
+    variance_parts,
+)
+from agentlearn.stats.noncentral_t import detectable_shift, power_of
+from agentlearn.stats.power import normal_tasks_needed
+
+# Miller's example: answers as uncertain as a uniform share of right ones, true differences of variance 1/9.
+MILLER = guessed_parts(0.5, task_spread=math.sqrt(1 / 12), difference_spread=1 / 3)
+
+
+@settings(max_examples=60)
+@given(st.floats(0, 9), st.floats(0.7, 2_000), st.sampled_from([0.01, 0.05, 0.2]))
+def test_power_agrees_with_the_noncentral_t_of_scipy(shift: float, degrees: float, alpha: float):
+    critical = stats.t.ppf(1 - alpha / 2, degrees)
+    # The lower tail is below P(Z < -shift), and scipy has no number for it where that is far out.
+    lower = stats.nct.cdf(-critical, degrees, shift) if shift < 6.5 else 0.0
+    oracle = stats.nct.sf(critical, degrees, shift) + lower
+    assert power_of(shift, degrees, alpha=alpha) == pytest.approx(float(oracle), abs=1e-10)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 7.5, 29, 199])
+@pytest.mark.parametrize("power", [0.5, 0.8, 0.95])
+def test_the_detectable_shift_has_that_power(degrees: float, power: float):
+    shift = detectable_shift(degrees, power=power)
+    assert power_of(shift, degrees) == pytest.approx(power, abs=1e-10)
+
+
+@pytest.mark.parametrize("n", [3, 10, 30, 200])
+def test_the_detectable_effect_agrees_with_statsmodels(n: int):
+    parts = VarianceParts(true_difference=1, before=0, after=0, unclamped=1)
+    effect = detectable_effect(parts, n, k_before=1, k_after=1)
+    assert float(TTestPower().power(effect, n, 0.05)) == pytest.approx(0.8, abs=1e-10)
+    # Its own search for the effect stops earlier than ours.
+    assert float(TTestPower().solve_power(None, nobs=n, power=0.8, alpha=0.05)) == pytest.approx(effect, rel=1e-5)
+
+
+def test_the_published_sample_sizes():
+    assert normal_tasks_needed(1 / 9, 0.03) == 969
+    assert (MILLER.before, MILLER.true_difference) == (pytest.approx(1 / 6), pytest.approx(1 / 9))
+    assert normal_tasks_needed(MILLER.of_one_task(1, 1), 0.03) == 3_876
+    assert float(TTestPower().solve_power(0.5, power=0.8, alpha=0.05)) == pytest.approx(33.367, abs=5e-4)
+    assert power_of(0.5 * math.sqrt(33.367), 32.367) == pytest.approx(0.8, abs=5e-6)
+    one = VarianceParts(true_difference=1, before=0, after=0, unclamped=1)
+    assert tasks_needed(one, 0.5, k_before=1, k_after=1) == 34
+    assert tasks_needed(MILLER, 0.03, k_before=1, k_after=1) == 3_878  # the error must be estimated too
+
+
+@settings(max_examples=25)
+@given(st.floats(0.1, 2), st.sampled_from([0.5, 0.8, 0.9]), st.integers(1, 8), st.integers(1, 8))
+def test_the_tasks_needed_are_the_fewest(effect: float, power: float, k_before: int, k_after: int):
+    counts = {"k_before": k_before, "k_after": k_after}
+    n = tasks_needed(MILLER, effect, power=power, **counts)
+    assert detectable_effect(MILLER, n, power=power, **counts) <= effect * (1 + 1e-9)
+    assert n == 2 or detectable_effect(MILLER, n - 1, power=power, **counts) > effect * (1 - 1e-9)
+
+
+@settings(max_examples=40)
+@given(st.floats(0.02, 0.5), st.integers(2, 2_000))
+def test_the_rollouts_needed_are_the_fewest_or_none_helps(effect: float, n: int):
+    k = rollouts_needed(MILLER, effect, n)
+    if k is None:
+        assert detectable_effect(MILLER, n, k_before=10**9, k_after=10**9) > effect * (1 - 1e-6)
+        return
+    assert detectable_effect(MILLER, n, k_before=k, k_after=k) <= effect * (1 + 1e-9)
+    assert k == 1 or detectable_effect(MILLER, n, k_before=k - 1, k_after=k - 1) > effect * (1 - 1e-9)
+
+
+def test_without_chance_within_tasks_one_rollout_says_all():
+    parts = VarianceParts(true_difference=0.01, before=0, after=0, unclamped=0.01)
+    assert rollouts_needed(parts, 0.5, 30) == 1
+    assert rollouts_needed(parts, 0.001, 30) is None
+    assert rollouts_needed(MILLER, 0.5, 1) is None
+
+
+def test_the_detectable_effect_is_a_multiple_of_the_error():
+    assert detectable_effect(MILLER, 30, k_before=4, k_after=8) == pytest.approx(
+        detectable_from_error(math.sqrt((1 / 9 + 1 / 24 + 1 / 48) / 30), 29)
+    )
+    assert detectable_effect(MILLER, 1, k_before=4, k_after=8) == math.inf
+    assert detectable_from_error(0.0, 5) == 0
+
+
+def test_the_parts_are_right_on_average_with_any_numbers_of_rollouts():
+    rng = np.random.default_rng(11)
+    runs, tasks = 1_500, 12
+    # Two or more rollouts everywhere, unequal over tasks and arms.
+    counts_before, counts_after = [2, 3, 5] * 4, [4, 2, 2] * 4
+    chances = np.linspace(0.1, 0.9, tasks)
+    found: list[VarianceParts] = []
+    for _ in range(runs):
+        shifted = np.clip(chances + rng.choice([-0.1, 0.1], size=tasks), 0, 1)
+        before = [list(rng.random(k) < p) for k, p in zip(counts_before, chances, strict=True)]
+        after = [list(rng.random(k) < p) for k, p in zip(counts_after, shifted, strict=True)]
+        parts = variance_parts(before, after)
+        assert parts is not None
+        assert parts.true_difference == max(0, parts.unclamped)
+        found.append(parts)
+    unclamped = np.array([parts.unclamped for parts in found])
+    assert np.mean(unclamped) == pytest.approx(0.01, abs=4 * np.std(unclamped) / math.sqrt(runs))
+    assert np.mean(unclamped < 0) > 0.1  # so that the clamp is seen at work
+    within = np.array([parts.before for parts in found])
+    assert np.mean(within) == pytest.approx(np.mean(chances * (1 - chances)), abs=4 * np.std(within) / math.sqrt(runs))
+
+
+def test_the_parts_worked_by_hand():
+    parts = variance_parts([[0, 1], [0, 0], [1, 1]], [[1, 1], [0, 1], [1, 1, 1, 0]])
+    # Differences .5, .5, -.25; within variances .5, 0, 0 and 0, .5, .25.
+    assert parts is not None
+    assert (parts.before, parts.after) == (pytest.approx(0.5 / 3), pytest.approx(0.25))
+    assert parts.unclamped == pytest.approx(0.1875 - (0.25 + 0.25 + 0.0625) / 3)
+
+
+def test_a_task_with_one_rollout_borrows_the_variance_of_its_arm():
+    parts = variance_parts([[0, 1], [0]], [[1, 0], [1, 1]])
+    assert parts is not None
+    assert parts.before == 0.5
+    assert parts.unclamped == pytest.approx(0.5 - (0.5 / 2 + 0.5 + 0.5 / 2) / 2)
+    assert parts.true_difference == 0
+
+
+def test_parts_that_cannot_be_told_apart_are_none():
+    assert variance_parts([[0], [1]], [[0, 1], [1, 1]]) is None
+    assert variance_parts([[0, 1]], [[0, 1]]) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: variance_parts([[1]], []),
+            "before has 1 tasks and after has 0; give the rollouts of the same tasks, in order",
+        ),
+        (lambda: variance_parts([[1], []], [[1], [1]]), "before[1] is empty; a statistic needs at least one number"),
+        (lambda: MILLER.of_one_task(0, 1), "k_before is 0; it must be at least 1"),
+        (lambda: detectable_effect(MILLER, 0, k_before=1, k_after=1), "tasks is 0; it must be at least 1"),
+        (
+            lambda: tasks_needed(MILLER, 0, k_before=1, k_after=1),
+            "effect is 0; it must lie strictly between 0 and inf",
+        ),
+        (
+            lambda: rollouts_needed(MILLER, math.nan, 9),
+            "effect is nan; it must lie strictly between 0 and inf",
+        ),
+        (
+            lambda: detectable_from_error(-1.0, 9),
+            "standard_error is -1.0; it must be finite and not negative",
+        ),
+        (
+            lambda: detectable_from_error(1.0, 9, power=0.05),
+            "power is 0.05; it must lie strictly between 0.05 and 1",
+        ),
+        (lambda: power_of(math.inf, 9), "shift is inf; it must lie strictly between -inf and inf"),
+        (lambda: guessed_parts(1.0), "baseline is 1.0; it must lie strictly between 0 and 1"),
+        (
+            lambda: guessed_parts(0.5, task_spread=0.6),
+            "task_spread is 0.6; with a baseline of 0.5 it lies between 0 and 0.5",
+        ),
+        (
+            lambda: guessed_parts(0.5, difference_spread=-0.1),
+            "difference_spread is -0.1; it must be finite and not negative",
+        ),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(call: Callable[[], object], message: str):
+    with pytest.raises(ConfigError) as caught:
+        call()
+    assert str(caught.value) == message
