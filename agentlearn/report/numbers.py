@@ -1,0 +1,81 @@
+"""Numbers as people read them on a page: signs, intervals, p-values, money, tokens, times. Missing ones are a dash."""
+
+import math
+
+DASH = "–"
+MINUS = "\N{MINUS SIGN}"
+
+
+def finite(value: float | None) -> float | None:
+    """The value, or None where there is none or it is no finite number."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def decimal(value: float | None, digits: int = 2) -> str:
+    """`0.45`, `−1.20`."""
+    if value is None or math.isnan(value):
+        return DASH
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{MINUS}∞"
+    text = f"{value:.{digits}f}"
+    return text.lstrip("-") if float(text) == 0 else text.replace("-", MINUS)
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """`+0.45`, `−0.20`; `0.00` has no sign."""
+    text = decimal(value, digits)
+    plus = value is not None and value > 0 and text.strip("0.") != ""
+    return f"+{text}" if plus else text
+
+
+def interval(low: float | None, high: float | None, *, sign: bool = False, digits: int = 2) -> str:
+    """`[0.37, 0.53]`; empty where either end is missing."""
+    if low is None or high is None:
+        return ""
+    word = signed if sign else decimal
+    return f"[{word(low, digits)}, {word(high, digits)}]"
+
+
+def p_value(p: float | None) -> str:
+    """Three decimals: `0.021`, `< 0.001`."""
+    if p is None or math.isnan(p):
+        return DASH
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def count(value: int | None) -> str:
+    """`12,345`."""
+    return DASH if value is None else f"{value:,}".replace("-", MINUS)
+
+
+def large(value: float | None) -> str:
+    """A large number to about three digits: `950`, `12.3k`, `4.5M`."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= scale * 0.9995:
+            return f"{value / scale:.1f}{unit}".replace("-", MINUS)
+    return f"{value:.0f}".replace("-", MINUS)
+
+
+def money(usd: float | None) -> str:
+    """`$12.30`, `$0.0042`; `nothing` for 0 and `unknown` where a price is not known."""
+    if usd is None or not math.isfinite(usd):
+        return "unknown"
+    if usd == 0:
+        return "nothing"
+    digits = 2 if abs(usd) >= 0.995 else min(8, 1 - math.floor(math.log10(abs(usd))))
+    return f"{'-' if usd < 0 else ''}${abs(usd):,.{digits}f}".replace("-", MINUS)
+
+
+def duration(seconds: float | None) -> str:
+    """`0.8 s`, `42 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds is None or not math.isfinite(seconds):
+        return DASH
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
