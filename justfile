@@ -18,6 +18,13 @@ default:
 learn *ARGS: setup
     {{ bin }}/agentlearn learn "$@"
 
+# Say with statistics which arm is better: `just compare none math`
+[group("use")]
+[no-cd]
+[no-exit-message]
+compare *ARGS: setup
+    {{ bin }}/agentlearn compare "$@"
+
 # Answer one problem, steps shown: `just solve math "What is 2 + 2?"`
 [group("use")]
 [no-cd]

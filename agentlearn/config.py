@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 
@@ -27,6 +27,9 @@ ONLINE = ("hf:", "gym:")
 """How a source begins that is no file."""
 TASK_FILES = (".jsonl", ".json", ".csv", ".parquet")
 """How the name of a file of tasks ends."""
+
+
+S = TypeVar("S", bound=Value)
 
 
 def _several(given: object) -> object:
@@ -129,13 +132,18 @@ class LearnSettings(Value):
 
 def learn_settings(fields: Mapping[str, Any]) -> LearnSettings:
     """Settings from options or a recipe. Raises ConfigError: one sentence with the value and what is allowed."""
+    return given_settings(LearnSettings, fields)
+
+
+def given_settings(kind: type[S], fields: Mapping[str, Any]) -> S:
+    """Settings of any command, likewise."""
     try:
-        return LearnSettings.model_validate(dict(fields))
+        return kind.model_validate(dict(fields))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"]) or "settings"
         if first["type"] == "extra_forbidden":
-            known = ", ".join(sorted(LearnSettings.model_fields))
+            known = ", ".join(sorted(kind.model_fields))
             raise ConfigError(f"there is no setting {name!r} (known: {known})", code="unknown_setting") from error
         raise ConfigError(
             f"{name} is {first['input']!r}, but {_lower(first['msg'])}; give a value in that range",

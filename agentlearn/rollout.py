@@ -1,10 +1,11 @@
 """Run one rollout: a typed agent on one task under one treatment. Whatever breaks becomes a stored failure."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -128,12 +129,20 @@ class Rollouts:
     """Model calls in one rollout."""
     sandbox: str = ""
     isolation: str = ""
+    words: str = ""
+    """Instructions in place of the agent's own; empty: its own."""
     agent: Agent[Any, Answer] = field(init=False)
     prompts: tuple[PromptRef, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.agent = self.domain.agent()
-        self.prompts = self.domain.prompts()
+        self.prompts = (words_ref(self.words),) if self.words else self.domain.prompts()
+
+    def reworded(self, words: str) -> "Rollouts":
+        """The same with other instructions for the agent. Raises ConfigError for none."""
+        if not words.strip():
+            raise ConfigError("the instructions are empty; write what the agent is to be told", code="no_instructions")
+        return replace(self, words=words)
 
     async def one(self, task: Task, place: Place, treatment: Treatment, experiences: Experiences) -> Finished:
         """Run the agent, judge its answer. Raises only BudgetExceeded, StoreError, bugs and cancellation."""
@@ -146,7 +155,9 @@ class Rollouts:
         with capture_run_messages() as messages:
             try:
                 with traced(unit, {"task": task.id, "rollout": identity, "phase": place.phase}) as tracing:
-                    answer = await self._act(task, place, treatment, [experiences, tools, *tracing], unit)
+                    capabilities = [experiences, tools, *tracing]
+                    with self._told(experiences):
+                        answer = await self._act(task, place, treatment, capabilities, unit)
             except BudgetExceeded:
                 raise
             except (RolloutError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded) as error:
@@ -173,6 +184,12 @@ class Rollouts:
             isolation=self.isolation,
         )
         return Finished(await self._judged(task, trajectory), _dump(messages))
+
+    def _told(self, experiences: Experiences) -> AbstractContextManager[None]:
+        """What else the agent is told. Other instructions take the place of all; the lessons are among them."""
+        if not self.words:
+            return nullcontext()
+        return self.agent.override(instructions=[self.words, *filter(None, [experiences.get_instructions()])])
 
     async def _act(
         self,
@@ -274,6 +291,11 @@ def _judge(endpoint: Endpoint, account: Account) -> JudgeModel:
 def sandbox_for(domain: Domain, chosen: str | None) -> str:
     """The sandbox to use: the isolated one unless the user named another; none for a domain that runs no code."""
     return (chosen or DEFAULT_SANDBOX) if domain.runs_code else ""
+
+
+def words_ref(words: str) -> PromptRef:
+    """What instructions in place of the agent's own are recorded as."""
+    return PromptRef(name="instructions", version=0, sha256=hashlib.sha256(words.encode()).hexdigest())
 
 
 def _total_usage(calls: list[CallRecord]) -> Usage:

@@ -13,6 +13,12 @@ from agentlearn.treatment import Treatment
 from agentlearn.value import Value
 
 TRAJECTORY_SCHEMA = 1
+_MEASURING = ("before", "after", "compare", "sentinel")
+
+
+def measures(phase: str) -> bool:
+    """Whether rollouts of that phase only measure, on tasks that are held out, and so must not teach."""
+    return phase.partition(":")[0] in _MEASURING
 
 
 class Usage(Value):
@@ -104,7 +110,7 @@ class Trajectory(Value):
     id: RolloutId
     run: RunId
     phase: str
-    """Where in the run: `before`, `epoch-1`, …, `after`, or `solve`."""
+    """Where in the run: `before`, `epoch-1`, …, `after`, `solve`; in comparisons `compare:CONDITIONS`."""
     batch: int = 0
     task: TaskId
     g: int = Field(ge=0)

@@ -8,7 +8,10 @@ from typing import Any
 
 from rich.console import Console
 
+from agentlearn.errors import ConfigError
 from agentlearn.value import Value
+
+_LEVELS = ("debug", "info", "warning", "error")
 
 
 def print_json(value: Value | Mapping[str, Any]) -> None:
@@ -32,7 +35,9 @@ def console(*, to_stderr: bool = False) -> Console:
 
 
 def show_logs(level: str) -> None:
-    """Send the library's events of that level and above to stderr."""
+    """Send the library's events of that level and above to stderr. Raises ConfigError for a level that is none."""
+    if level.lower() not in _LEVELS:
+        raise ConfigError(f"--log {level!r} is no level; give {', '.join(_LEVELS)}", code="bad_log_level")
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.WARNING)
     logging.getLogger("agentlearn").setLevel(level.upper())
 

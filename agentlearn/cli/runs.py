@@ -56,7 +56,10 @@ def show(run: str, /, *, store: Store = Path(".agentlearn"), json: Json = False)
     out.print(
         f"state      {row.state}, started {row.started_at:%Y-%m-%d %H:%M:%S}, agentlearn-lib {row.package_version}"
     )
-    if row.report:
+    if row.report and row.kind == "eval":
+        for contrast in json_module.loads(row.report)["contrasts"]:
+            out.print(f"verdict    {contrast['sentence']}")
+    elif row.report:
         _print_report(json_module.loads(row.report))
     for phase in dict.fromkeys(one.phase for one in rollouts):
         members = [one for one in rollouts if one.phase == phase]
@@ -64,7 +67,7 @@ def show(run: str, /, *, store: Store = Path(".agentlearn"), json: Json = False)
         mean = f"{sum(rewards) / len(rewards):.2f}" if rewards else "-"
         failed = sum(one.outcome == "failed" for one in members)
         out.print(
-            f"{phase.ljust(11)}{len(members)} rollouts, mean reward {mean}, failed {failed}; first: {members[0].id}"
+            f"{phase.ljust(10)} {len(members)} rollouts, mean reward {mean}, failed {failed}; first: {members[0].id}"
         )
     for one in proposals:
         if one.ended.end.end == "applied" and one.ended.proposal.operation is not None:
@@ -107,6 +110,8 @@ def _result(report: str) -> str:
     if not report:
         return ""
     loaded = json_module.loads(report)
+    if "contrasts" in loaded:
+        return "  " + ", ".join(f"{one['arm']} {one['verdict'].replace('_', ' ')}" for one in loaded["contrasts"])
     if loaded.get("pilot"):
         return f"  pilot of {loaded['pilot']['tasks']} tasks"
     delta = loaded.get("delta")

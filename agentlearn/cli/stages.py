@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from agentlearn.cli.table import aligned
 from agentlearn.learn.report import StageLine
 
 _HEADERS = ("stage", "calls", "in", "cached", "out", "cost", "seconds", "retried", "replayed", "malformed")
 _ORDER = ("rollout", "judge", "summarise", "compare", "consolidate")
 """Stages as a run goes through them; others follow."""
 _LABEL = 11
-_GAP = "  "
 
 
 def print_stages(stages: Mapping[str, StageLine], out: Console, *, indent: int = 0) -> None:
@@ -32,10 +32,7 @@ def stage_lines(stages: Mapping[str, StageLine]) -> tuple[str, ...]:
     rows = [_cells(name, line) for name, line in named]
     if len(rows) > 1:
         rows.append(_cells("all", _sum([line for _, line in named])))
-    table = [_HEADERS, *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(_HEADERS))]
-    widths[0] = max(_LABEL, widths[0])
-    return tuple(_joined(row, widths) for row in table)
+    return aligned([_HEADERS, *rows], label=_LABEL)
 
 
 def malformed_words(stages: Mapping[str, StageLine]) -> tuple[str, ...]:
@@ -51,11 +48,6 @@ def in_order(stages: Mapping[str, StageLine]) -> list[tuple[str, StageLine]]:
     """The stages as a run goes through them."""
     places = {name: place for place, name in enumerate(_ORDER)}
     return sorted(stages.items(), key=lambda stage: (places.get(stage[0], len(places)), stage[0]))
-
-
-def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
-    first = cells[0].ljust(widths[0])
-    return _GAP.join((first, *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))))
 
 
 def _cells(name: str, line: StageLine) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What a run would do and may cost, before anything is opened or spent."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from agentlearn.calls.price import price_per_million
@@ -105,9 +106,12 @@ def estimate(settings: LearnSettings, *, train: int | None = None, test: int | N
     proposals = mixed * settings.max_proposals
     question = _STAGE_PROMPT + library
     transcript = _TURNS * (_TURN_OUT + _TOOL_RESULT)
-    before, after = _rollouts(settings.model, HELD_OUT, measuring, 0), _rollouts("", "", measuring, library)
+    before, after = (
+        rollouts_estimate(settings.model, HELD_OUT, measuring, 0),
+        rollouts_estimate("", "", measuring, library),
+    )
     stages = (
-        _rollouts(settings.model, "rollout", learning, library),
+        rollouts_estimate(settings.model, "rollout", learning, library),
         _stage(settings, "summarise", mixed * settings.group_size, question + transcript, _SUMMARY),
         _stage(settings, "compare", mixed, question + settings.group_size * _SUMMARY, _COMPARISON),
         _stage(
@@ -134,8 +138,8 @@ def library_tokens(settings: LearnSettings) -> int:
     return min(_LIBRARY, settings.max_library_tokens)
 
 
-def _rollouts(model: str, stage: str, rollouts: int, library: int) -> StageEstimate:
-    """Each turn reads the prompt and everything said before it."""
+def rollouts_estimate(model: str, stage: str, rollouts: int, library: int) -> StageEstimate:
+    """What so many rollouts ask for. Each turn reads the prompt, `library` tokens of lessons, and what was said."""
     said_before = (_TURN_OUT + _TOOL_RESULT) * _TURNS * (_TURNS - 1) // 2
     tokens_in = _TURNS * (_PROMPT + library) + said_before
     return _priced(model, stage, rollouts * _TURNS, rollouts * tokens_in, rollouts * _TURNS * _TURN_OUT)
@@ -155,12 +159,15 @@ def _stage(settings: LearnSettings, stage: str, calls: int, tokens_in: int, toke
 
 def refuse_unpriced_budget(settings: LearnSettings) -> None:
     """Raises ConfigError for a limit in dollars on a model whose price is not known: it could not be kept."""
-    if settings.max_cost_usd is None:
-        return
-    for model in dict.fromkeys((settings.model, settings.reflector_name)):
+    refuse_unpriced((settings.model, settings.reflector_name), settings.max_cost_usd)
+
+
+def refuse_unpriced(models: Sequence[str], max_cost_usd: float | None) -> None:
+    """Raises ConfigError where a limit in dollars could not be kept, because one of the models has no known price."""
+    for model in dict.fromkeys(models) if max_cost_usd is not None else ():
         if known_price(model) is None:
             raise ConfigError(
-                f"--max-cost-usd {settings.max_cost_usd:g} cannot be kept: the price of {model!r} is not known;"
+                f"--max-cost-usd {max_cost_usd:g} cannot be kept: the price of {model!r} is not known;"
                 " limit the run with --max-tokens or --max-minutes",
                 code="unknown_price",
             )

@@ -13,9 +13,7 @@ from agentlearn.ids import RolloutId, RunId, TaskId
 from agentlearn.learn.tasks import TaskSets
 from agentlearn.store import Selection, StoreReader
 from agentlearn.task import Task
-
-MEASURING = frozenset({"before", "after"})
-"""Phases that measure on held-out tasks; they teach only if they are asked for by name."""
+from agentlearn.trajectory import measures
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class Logs:
         rows = reader.selected(Selection(run=run, phase=settings.from_phase, domain=settings.domain))
         groups: dict[tuple[TaskId, RunId, str], list[RolloutId]] = {}
         for row in rows:
-            if settings.from_phase is not None or row.phase not in MEASURING:
+            if settings.from_phase is not None or not measures(row.phase):  # those teach only where asked for by name
                 groups.setdefault((row.task, row.run, row.phase), []).append(row.id)
         best: dict[TaskId, tuple[int, RunId, tuple[RolloutId, ...]]] = {}
         for (task, run_of, _), members in groups.items():  # ids of runs rise with time

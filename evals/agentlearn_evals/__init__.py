@@ -1,1 +1,58 @@
-"""The evals harness: which library is better, with honest statistics. To come; nothing is here yet."""
+"""The evals harness: which arm is better, with honest statistics; for our own rollouts and for other programs' logs.
+
+from agentlearn_evals import CompareSettings, compare_sync
+
+found = compare_sync(CompareSettings(arms=("none", "math"), k=8))
+print(found.contrasts[0].sentence)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agentlearn_evals.comparing import Compared, compare, compare_sync
+    from agentlearn_evals.comparison import Comparison, Contrast
+    from agentlearn_evals.designing import PowerReport, PowerSettings, power
+    from agentlearn_evals.logs import compare_logs
+    from agentlearn_evals.observation import Observation
+    from agentlearn_evals.page import comparison_page
+    from agentlearn_evals.settings import CompareSettings
+    from agentlearn_evals.watcher import Watcher
+
+_HOMES = {
+    "CompareSettings": "settings",
+    "Compared": "comparing",
+    "Comparison": "comparison",
+    "Contrast": "comparison",
+    "Observation": "observation",
+    "PowerReport": "designing",
+    "PowerSettings": "designing",
+    "Watcher": "watcher",
+    "compare": "comparing",
+    "compare_logs": "logs",
+    "compare_sync": "comparing",
+    "comparison_page": "page",
+    "power": "designing",
+}
+
+__all__ = [
+    "CompareSettings",
+    "Compared",
+    "Comparison",
+    "Contrast",
+    "Observation",
+    "PowerReport",
+    "PowerSettings",
+    "Watcher",
+    "compare",
+    "compare_logs",
+    "compare_sync",
+    "comparison_page",
+    "power",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"agentlearn_evals.{_HOMES[name]}"), name)

@@ -1,0 +1,182 @@
+"""Arms: what is compared. A library, a model, other instructions, a temperature, lessons left out; or several of these.
+
+none                                    no lessons
+math, math@7f3c, lessons.json           a library
+mine=math,model=openai:gpt-5-mini       a name of its own, and a model of its own
+math,instructions=prompt.md             other instructions for the agent
+math,without=4424dffe+91ab03cd          a library without some of its lessons, by id
+math@all                                every published version of a library, an arm each
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from agentlearn.errors import ConfigError
+from agentlearn.experience import Library
+from agentlearn.ids import ExperienceId
+from agentlearn.library import Shelf
+from agentlearn.value import Value
+
+_KEYS = ("model", "temperature", "instructions", "without")
+_NAME = re.compile(r"\w[\w.@:/#-]{0,99}")
+ALL = "@all"
+
+
+class Arm(Value):
+    """One arm, with everything it names read."""
+
+    name: str
+    model: str
+    reference: str
+    """The library, as the user wrote it."""
+    library: Library
+    without: tuple[ExperienceId, ...] = ()
+    """Lessons left out, sorted."""
+    temperature: float = Field(ge=0, le=2)
+    instructions: str = ""
+    """Words in place of the agent's own; empty: its own."""
+
+    def label(self) -> str:
+        """The arm in words."""
+        lessons = f"library {self.reference}" if len(self.library) else "no lessons"
+        if self.without:
+            lessons += f" without {len(self.without)} of them"
+        own = ", own instructions" if self.instructions else ""
+        return f"{self.model}, {lessons}, temperature {self.temperature:g}{own}"
+
+
+def resolve_arms(texts: Sequence[str], *, models: Sequence[str], temperature: float, shelf: Shelf) -> tuple[Arm, ...]:
+    """The arms that are meant, in order. Raises ConfigError: an unknown key, a name used twice, fewer than two arms."""
+    arms = [
+        arm
+        for text in texts
+        for one in _versions(text, shelf)
+        for arm in _of(one, models=models, temperature=temperature, shelf=shelf)
+    ]
+    twice = [name for name, count in Counter(arm.name for arm in arms).items() if count > 1]
+    if twice:
+        raise ConfigError(
+            f"two arms are called {twice[0]!r}; name one of them, as in other={twice[0]},…", code="arm_twice"
+        )
+    if len(arms) < 2:
+        raise ConfigError(
+            f"there is only one arm, {arms[0].name!r}; give two or more, the baseline first, such as:"
+            f" agentlearn compare none {arms[0].reference if len(arms[0].library) else 'math'}",
+            code="one_arm",
+        )
+    same: dict[str, str] = {}
+    for arm in arms:
+        other = same.setdefault(arm.model_copy(update={"name": "", "reference": ""}).model_dump_json(), arm.name)
+        if other != arm.name:
+            raise ConfigError(
+                f"the arms {other!r} and {arm.name!r} are the same but for their names; leave one out", code="arm_twice"
+            )
+    return tuple(arms)
+
+
+def _versions(text: str, shelf: Shelf) -> list[str]:
+    """The arm's text; for `NAME@all` one per published version, oldest first."""
+    first, comma, rest = text.partition(",")
+    if not first.endswith(ALL):
+        return [text]
+    name = first.removesuffix(ALL)
+    return [f"{name}@{one.version[:8]}{comma}{rest}" for one in reversed(shelf.log(name))]
+
+
+def _of(text: str, *, models: Sequence[str], temperature: float, shelf: Shelf) -> list[Arm]:
+    """One arm; with several models, one for each where the text names none."""
+    first, *rest = [part.strip() for part in text.split(",")]
+    name, equals, reference = first.partition("=")
+    if not equals:
+        name, reference = "", first
+    elif name in _KEYS:
+        name, reference, rest = "", "none", [first, *rest]
+    given = _settings(text, rest)
+    library = shelf.load(reference)
+    default = name or _default_name(reference, library, given)
+    own = given.get("model")
+    chosen = [own] if own else list(models)
+    return [
+        Arm(
+            name=_checked(default if len(chosen) == 1 else f"{default}:{model}"),
+            model=model,
+            reference=reference,
+            library=library,
+            without=_without(given.get("without", ""), library, text),
+            temperature=_temperature(given["temperature"], text) if "temperature" in given else temperature,
+            instructions=_instructions(given["instructions"]) if "instructions" in given else "",
+        )
+        for model in chosen
+    ]
+
+
+def _settings(text: str, parts: Sequence[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals or key not in _KEYS or not value:
+            raise ConfigError(
+                f"the arm {text!r} says {part!r}; after the library come {', '.join(f'{one}=…' for one in _KEYS)}",
+                code="bad_arm",
+            )
+        if key in given:
+            raise ConfigError(f"the arm {text!r} gives {key} twice; give it once", code="bad_arm")
+        given[key] = value
+    return given
+
+
+def _default_name(reference: str, library: Library, given: dict[str, str]) -> str:
+    stem = Path(reference).stem if "/" in reference or reference.endswith(".json") else reference
+    parts = [stem if len(library) or not given else ""]
+    parts += [Path(value).stem if key == "instructions" else value for key, value in given.items() if key != "without"]
+    if "without" in given:
+        parts.append(f"without-{given['without']}")
+    return "-".join(part for part in parts if part).replace("+", "-")
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} cannot name an arm; give it a name of letters, digits, '.', '-' and '_', as in mine=…",
+            code="bad_arm",
+        )
+    return name
+
+
+def _without(text: str, library: Library, arm: str) -> tuple[ExperienceId, ...]:
+    left_out: set[ExperienceId] = set()
+    for prefix in filter(None, text.split("+")):
+        found = [one for one in library.by_id if one.startswith(prefix)]
+        if len(found) != 1:
+            what = "no lesson" if not found else f"{len(found)} lessons"
+            raise ConfigError(
+                f"the arm {arm!r} leaves out {prefix!r}, which names {what} of the library;"
+                " `agentlearn library show NAME` lists their ids",
+                code="unknown_lesson",
+            )
+        left_out.update(found)
+    return tuple(sorted(left_out))
+
+
+def _temperature(text: str, arm: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 2:
+        raise ConfigError(f"the arm {arm!r} has the temperature {text!r}; give 0 to 2", code="bad_arm")
+    return value
+
+
+def _instructions(file: str) -> str:
+    try:
+        words = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the instructions {file!r} cannot be read: {error}", code="no_instructions") from error
+    if not words.strip():
+        raise ConfigError(f"the instructions {file!r} are empty; write what the agent is to be told", code="bad_arm")
+    return words

@@ -1,0 +1,177 @@
+"""Views of a board: arms by themselves, parts of the tasks, single tasks, and those on which arms part."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain, product
+
+from agentlearn.stats import Interval, clustered_mean, pass_at_k, pass_hat_k
+from agentlearn_evals.board import Board
+from agentlearn_evals.comparison import ArmLine, Flip, Pass, Slice, TaskLine
+from agentlearn_evals.contrasts import estimate_of
+from agentlearn_evals.observation import Observation
+
+_PASSES = (1, 2, 4, 8, 16, 32, 64)
+
+
+def arm_line(board: Board, arm: str, level: float, told: Mapping[str, object]) -> ArmLine:
+    """The arm by itself. told: what the board does not know of it, by field."""
+    seen = board.all[arm]
+    interval = score(board, arm, level)
+    statuses = Counter(one.status for one in seen)
+    seconds = sorted(one.seconds for one in seen if one.seconds is not None)
+    calls = [one.tool_calls for one in seen if one.tool_calls is not None]
+    fields = {
+        "arm": arm,
+        "label": arm,
+        "tasks": len(board.tasks),
+        "rollouts": len(seen),
+        "score": interval.mean,
+        "low": interval.low,
+        "high": interval.high,
+        "passes": passes(board, arm),
+        "failed": statuses["failed"],
+        "timeouts": statuses["timeout"],
+        "undecided": statuses["undecided"],
+        "errors": dict(Counter(one.error or one.status for one in seen if one.status in {"failed", "timeout"})),
+        "cost_usd": _total([one.cost_usd for one in seen]),
+        "tokens_in": _total([one.tokens_in for one in seen]),
+        "tokens_library": _total([one.tokens_library for one in seen]),
+        "tokens_out": _total([one.tokens_out for one in seen]),
+        "tool_calls": sum(calls) / len(calls) if calls else None,
+        "seconds_p50": _percentile(seconds, 0.5),
+        "seconds_p95": _percentile(seconds, 0.95),
+    }
+    return ArmLine.model_validate(fields | dict(told))
+
+
+def score(board: Board, arm: str, level: float) -> Interval:
+    """The arm's mean over tasks."""
+    return clustered_mean(board.means(arm), board.clusters(), level=level)
+
+
+def passes(board: Board, arm: str) -> tuple[Pass, ...]:
+    """pass@k and pass^k for the usual k, as far as every task has so many rollouts; none unless scores are 0 or 1."""
+    rollouts = [board.scores[arm][task] for task in board.tasks]
+    if any(value not in {0.0, 1.0} for scores in rollouts for value in scores):
+        return ()
+    counts = [(len(scores), round(sum(scores))) for scores in rollouts]
+    fewest = min(n for n, _ in counts)
+    found: list[Pass] = []
+    for k in (k for k in _PASSES if k <= fewest):
+        once = [pass_at_k(n, right, k) for n, right in counts]
+        every = [pass_hat_k(n, right, k) for n, right in counts]
+        found.append(Pass(k=k, at_least_one=_mean(once), all_of_them=_mean(every)))
+    return tuple(found)
+
+
+def slices(board: Board, level: float) -> tuple[Slice, ...]:
+    """Every arm within each domain, cluster and tag, where there are at least two of the kind."""
+    parts: dict[tuple[str, str], list[str]] = {}
+    for task in board.tasks:
+        facts = board.facts[task]
+        named = [("domain", facts.domain), ("cluster", facts.cluster), *(("tag", tag) for tag in facts.tags)]
+        for by, name in named:
+            if name:
+                parts.setdefault((by, name), []).append(task)
+    kinds = Counter(by for by, _ in parts)
+    baseline = board.arms[0]
+    found: list[Slice] = []
+    for (by, name), tasks in sorted(parts.items()):
+        if kinds[by] < 2 and by != "tag":
+            continue
+        for arm in board.arms:
+            fields: dict[str, object] = {
+                "by": by,
+                "name": name,
+                "arm": arm,
+                "score": _mean(board.means(arm, tasks)),
+                "mean": None,
+                "tasks": len(tasks),
+            }
+            if arm != baseline:
+                estimate = estimate_of(board, arm, baseline, level, tasks)
+                safe = not estimate.unsafe
+                fields |= {
+                    "mean": estimate.mean,
+                    "low": estimate.low if safe else None,
+                    "high": estimate.high if safe else None,
+                }
+            found.append(Slice.model_validate(fields))
+    return tuple(found)
+
+
+def task_lines(board: Board) -> tuple[TaskLine, ...]:
+    """Every task in all arms."""
+    return tuple(
+        TaskLine(
+            task=task,
+            domain=board.facts[task].domain,
+            cluster=board.facts[task].cluster,
+            problem=board.facts[task].problem,
+            scores=tuple(_mean(board.scores[arm][task]) for arm in board.arms),
+            rollouts=tuple(len(board.scores[arm][task]) for arm in board.arms),
+        )
+        for task in board.tasks
+    )
+
+
+def flips(board: Board) -> tuple[Flip, ...]:
+    """Tasks on which an arm and the baseline part, the widest apart first, with a rollout of each that shows it."""
+    baseline = board.arms[0]
+    records = {arm: _by_place(board.all[arm]) for arm in board.arms}
+    found: list[Flip] = []
+    for arm in board.arms[1:]:
+        for task in board.tasks:
+            mine, other = _mean(board.scores[arm][task]), _mean(board.scores[baseline][task])
+            if mine == other:
+                continue
+            shown = _telling(records[arm].get(task, {}), records[baseline].get(task, {}), won=mine > other)
+            found.append(
+                Flip(
+                    task=task,
+                    problem=board.facts[task].problem,
+                    arm=arm,
+                    baseline=baseline,
+                    score=mine,
+                    baseline_score=other,
+                    rollout=shown[0],
+                    baseline_rollout=shown[1],
+                )
+            )
+    order = {arm: place for place, arm in enumerate(board.arms)}
+    return tuple(sorted(found, key=lambda one: (order[one.arm], -abs(one.score - one.baseline_score), one.task)))
+
+
+def _by_place(seen: Sequence[Observation]) -> dict[str, dict[int, Observation]]:
+    places: dict[str, dict[int, Observation]] = {}
+    for one in seen:
+        places.setdefault(one.task, {})[one.g] = one
+    return places
+
+
+def _telling(mine: Mapping[int, Observation], other: Mapping[int, Observation], *, won: bool) -> tuple[str, str]:
+    """Rollouts of the same index that part in the same way as their means; of different indexes if there are none."""
+    same_index = ((mine[g], other[g]) for g in sorted(mine.keys() & other.keys()))
+    for one, two in chain(same_index, product(mine.values(), other.values())):
+        if one.score is None or two.score is None or one.score == two.score:
+            continue
+        if (one.score > two.score) == won:
+            return one.rollout, two.rollout
+    return "", ""
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known)
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    """The sum; None as soon as one value is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float | None:
+    """The smallest value that at least this share of the values does not exceed."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None

@@ -1,0 +1,158 @@
+"""Rollouts of all arms: those that are stored already are reused, the others made, interleaved, and stored."""
+
+from asyncio import TaskGroup
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+from agentlearn.calls.account import Account
+from agentlearn.calls.budget import Budget, Limits
+from agentlearn.calls.endpoint import Endpoint, EndpointOptions, open_endpoint
+from agentlearn.calls.tracing import open_tracing
+from agentlearn.capability import Experiences
+from agentlearn.ids import new_run_id
+from agentlearn.rollout import Place, Rollouts, open_rollouts
+from agentlearn.store import Store
+from agentlearn.task import Task
+from agentlearn.trajectory import Trajectory
+from agentlearn_evals.arms import Arm
+from agentlearn_evals.cells import Cell, Stored, observation, schedule, stored, treatment_of
+from agentlearn_evals.ground import Ground
+from agentlearn_evals.observation import Observation
+from agentlearn_evals.plan import Plan, library_tokens
+from agentlearn_evals.watcher import Watcher
+
+Key = tuple[str, str]
+"""The names of an arm and of a domain."""
+
+
+@dataclass(slots=True)
+class Collector:
+    """One comparison with everything open."""
+
+    plan: Plan
+    account: Account
+    store: Store
+    endpoints: dict[str, Endpoint]
+    rollouts: dict[Key, Rollouts]
+    watcher: Watcher
+    experiences: dict[str, Experiences] = field(init=False)
+    phases: dict[Key, str] = field(init=False)
+    had: dict[Key, Stored] = field(default_factory=dict[Key, Stored])
+    """What was stored before, and can be reused."""
+    made: int = 0
+    """Rollouts made."""
+
+    def __post_init__(self) -> None:
+        plan = self.plan
+        self.experiences = {arm.name: Experiences(arm.library, masked=arm.without) for arm in plan.arms}
+        self.phases = {
+            (arm.name, ground.domain.name): plan.conditions(arm, ground).phase
+            for arm in plan.arms
+            for ground in plan.grounds
+        }
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any arm is answered by the simulated world."""
+        return any(endpoint.simulated for endpoint in self.endpoints.values())
+
+    async def prepare(self) -> None:
+        """Store tasks and libraries, and see which rollouts are there already."""
+        plan = self.plan
+        await self.store.save_tasks([task for ground in plan.grounds for task in ground.tasks])
+        for arm in plan.arms:
+            await self.store.save_version(arm.library, run=None)
+            for ground in plan.grounds:
+                self.had[arm.name, ground.domain.name] = plan.had(self.store, arm, ground)
+
+    def reused(self, arm: str, tasks: Collection[str] | None = None) -> int:
+        """How many of the arm's rollouts were there already, of all tasks or of these."""
+        places = [place for (name, _), had in self.had.items() if name == arm for place in had]
+        return sum(tasks is None or task in tasks for task, _ in places)
+
+    def cells(self, ground: Ground, tasks: Sequence[Task]) -> Iterator[Cell]:
+        """The rollouts that are yet to be made of these tasks, interleaved."""
+        plan, domain = self.plan, ground.domain.name
+        phases = {arm.name: self.phases[arm.name, domain] for arm in plan.arms}
+        for cell in schedule(tasks, plan.arms, plan.settings.k, plan.settings.seed, phases):
+            if (cell.task.id, cell.g) not in self.had[cell.arm.name, domain]:
+                yield cell
+
+    async def make(self, cells: Iterable[Cell], ground: Ground) -> list[tuple[Cell, Trajectory]]:
+        """Make the rollouts and store them. They begin in the order given; what comes back is in no order."""
+        waiting, made = iter(cells), list[tuple[Cell, Trajectory]]()
+        calls = self.plan.settings.concurrency
+
+        async def work() -> None:
+            for cell in waiting:  # shared: each worker takes the next one
+                made.append((cell, await self._one(cell, ground)))
+
+        async with TaskGroup() as workers:
+            for _ in range(calls + calls // 2):  # some run a tool, or wait before they ask once more
+                workers.create_task(work())
+        self.made += len(made)
+        return made
+
+    async def _one(self, cell: Cell, ground: Ground) -> Trajectory:
+        rollouts = self.rollouts[cell.arm.name, ground.domain.name]
+        place = Place(cell.phase, cell.g, cell.seed)
+        finished = await rollouts.one(cell.task, place, treatment_of(cell.arm), self.experiences[cell.arm.name])
+        await self.store.save_trajectory(finished.trajectory, finished.messages)
+        self.watcher.rollout_done(cell.arm.name, finished.trajectory)
+        return finished.trajectory
+
+    def observations(self, ground: Ground, tasks: Sequence[Task]) -> list[Observation]:
+        """What is stored by now of these tasks, in all arms."""
+        settings, seen = self.plan.settings, list[Observation]()
+        by_id = {task.id: task for task in tasks}
+        for arm in self.plan.arms:
+            tokens = library_tokens(arm)
+            rows = stored(self.store, self.phases[arm.name, ground.domain.name], tasks, settings.k, settings.seed)
+            seen += [observation(row, arm, by_id[task], tokens) for (task, _), row in sorted(rows.items())]
+        return seen
+
+
+@asynccontextmanager
+async def open_collector(plan: Plan, store: Store, watcher: Watcher) -> AsyncGenerator[Collector]:
+    """Every endpoint once, and the rollouts of each arm in each domain. Raises ConfigError."""
+    settings = plan.settings
+    options = EndpointOptions(
+        concurrency=settings.concurrency,
+        deadline_s=settings.call_deadline_s,
+        api_key=settings.api_key.get_secret_value() if settings.api_key else None,
+        seed=settings.seed,
+    )
+    limits = Limits(
+        max_cost_usd=settings.max_cost_usd, max_tokens=settings.max_tokens, max_minutes=settings.max_minutes
+    )
+    async with AsyncExitStack() as stack:
+        tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
+        account = Account(new_run_id(), store, Budget(limits), tracing=tracing)
+        endpoints: dict[str, Endpoint] = {}
+        for name in plan.models:
+            endpoints[name] = await stack.enter_async_context(open_endpoint(name, options))
+        shared: dict[Key, Rollouts] = {}
+        for ground in plan.grounds:
+            for model in dict.fromkeys(arm.model for arm in plan.arms):
+                rollouts = open_rollouts(
+                    ground.domain,
+                    endpoints[model],
+                    account=account,
+                    sandbox=settings.sandbox,
+                    judge=endpoints.get(plan.judge),
+                    deadline_s=settings.rollout_deadline_s,
+                    max_turns=settings.max_turns,
+                )
+                shared[model, ground.domain.name] = await stack.enter_async_context(rollouts)
+        yield Collector(plan, account, store, endpoints, _rollouts_of(plan.arms, shared), watcher)
+
+
+def _rollouts_of(arms: Sequence[Arm], shared: dict[Key, Rollouts]) -> dict[Key, Rollouts]:
+    """The rollouts of each arm; arms with instructions of their own have their own agent."""
+    return {
+        (arm.name, domain): rollouts.reworded(arm.instructions) if arm.instructions else rollouts
+        for arm in arms
+        for (model, domain), rollouts in shared.items()
+        if model == arm.model
+    }

@@ -1,0 +1,91 @@
+"""What speaks for and against the figures: flags, missing pairs, sentinels, earlier looks, notes."""
+
+from agentlearn.report import Cell, Column, Note, Part, Section, Table
+from agentlearn.report.numbers import count, decimal, p_value
+from agentlearn_evals.comparison import Comparison
+
+MISSING_SHOWN = 200
+
+
+def checks_section(comparison: Comparison) -> Section | None:
+    """Left out where there is nothing to say."""
+    tables = (_flags(comparison), _sentinels(comparison), _missing(comparison), _looks(comparison))
+    parts: list[Part] = [Note(text=text) for text in comparison.notes]
+    if comparison.sequential:
+        parts.append(Note(title="Sequential", text=comparison.sequential))
+    parts += [table for table in tables if table is not None]
+    return Section(title="Checks", parts=tuple(parts)) if parts else None
+
+
+def _flags(comparison: Comparison) -> Table | None:
+    if not comparison.flags:
+        return None
+    return Table(
+        caption="Flags: what makes a score suspect",
+        columns=(Column(name="Arm"), Column(name="Code"), Column(name="Why")),
+        rows=tuple((Cell(text=one.arm), Cell(text=one.code), Cell(text=one.words)) for one in comparison.flags),
+    )
+
+
+def _sentinels(comparison: Comparison) -> Table | None:
+    if not comparison.sentinels:
+        return None
+    numbers = ("Rollouts", "Then", "Now", "p")
+    return Table(
+        caption="Sentinels: does the service still answer as it did?",
+        columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in numbers), Column(name="Finding")),
+        rows=tuple(
+            (
+                Cell(text=one.arm),
+                Cell(text=count(one.rollouts), value=one.rollouts),
+                Cell(text=decimal(one.then), value=one.then),
+                Cell(text=decimal(one.now), value=one.now),
+                Cell(text=p_value(one.p), value=one.p),
+                Cell(
+                    text=one.words or ("drifted" if one.drifted else "no drift seen"),
+                    tone="bad" if one.drifted else "plain",
+                ),
+            )
+            for one in comparison.sentinels
+        ),
+        note="Some of the reused rollouts, made anew with the same tasks, seeds and indexes.",
+    )
+
+
+def _missing(comparison: Comparison) -> Table | None:
+    if not comparison.missing:
+        return None
+    more = len(comparison.missing) - MISSING_SHOWN
+    return Table(
+        caption=f"Missing pairs: {len(comparison.missing):,}",
+        columns=(Column(name="Task"), Column(name="Arm"), Column(name="Reason")),
+        rows=tuple(
+            (Cell(text=one.task), Cell(text=one.arm), Cell(text=one.reason))
+            for one in comparison.missing[:MISSING_SHOWN]
+        ),
+        note=f"{more:,} more are in the comparison as JSON." if more > 0 else "",
+    )
+
+
+def _looks(comparison: Comparison) -> Table | None:
+    if not comparison.looks:
+        return None
+    return Table(
+        caption=f"Earlier looks at these data; this is look {comparison.look}",
+        columns=(
+            Column(name="Run"),
+            Column(name="When"),
+            Column(name="Pairs", kind="number"),
+            Column(name="p", kind="number"),
+        ),
+        rows=tuple(
+            (
+                Cell(text=one.run),
+                Cell(text=one.at),
+                Cell(text=count(one.pairs), value=one.pairs),
+                Cell(text=p_value(one.p), value=one.p),
+            )
+            for one in comparison.looks
+        ),
+        note="Looking again as data grow finds differences that are not there; the adjusted p takes it into account.",
+    )

@@ -1,0 +1,115 @@
+"""What the comparison page says first: a sentence for each contrast, the forest plot, and what to be wary of."""
+
+from agentlearn.report import Forest, ForestRow, KeyFigure, KeyFigures, Note, Paragraph, Part, Statement, Tone
+from agentlearn.report.html import clipped
+from agentlearn.report.numbers import count, duration, money, signed
+from agentlearn_evals.comparison import Comparison, Contrast, Verdict
+
+TONES: dict[Verdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
+WORDS: dict[Verdict, str] = {
+    "better": "better",
+    "worse": "worse",
+    "no_worse": "no worse",
+    "cannot_tell": "cannot tell",
+}
+
+SENTENCE = 500
+"""Characters of a finding that are shown."""
+
+
+def front(comparison: Comparison) -> tuple[Part, ...]:
+    """Everything above the first section."""
+    statements = [Statement(text=_sentence(one), tone=TONES[one.verdict]) for one in comparison.contrasts]
+    parts: list[Part] = [*statements]
+    if comparison.simulated:
+        parts.append(Paragraph(text=SIMULATED, quiet=True))
+    parts += _forest(comparison)
+    parts += _warnings(comparison)
+    parts.append(_key_figures(comparison))
+    return tuple(parts)
+
+
+SIMULATED = "A simulated model answered: these figures show the mechanics, they are no result about any real model."
+
+
+def limits_of(values: list[float | None]) -> tuple[float, float]:
+    """How far a scale of differences may go: between scores of 0 to 1, as is usual, no further than -1 and 1."""
+    usual = all(value is None or abs(value) <= 1 for value in values)
+    return (-1.0, 1.0) if usual else (-float("inf"), float("inf"))
+
+
+def level_words(comparison: Comparison) -> str:
+    """Of its intervals: `95 %`."""
+    return f"{comparison.level * 100:g} %"
+
+
+def _sentence(contrast: Contrast) -> str:
+    plain = f"{contrast.arm} against {contrast.baseline}: {WORDS[contrast.verdict]}."
+    return clipped(contrast.sentence or plain, SENTENCE)
+
+
+def _forest(comparison: Comparison) -> list[Part]:
+    if not comparison.contrasts:
+        return []
+    rows = tuple(
+        ForestRow(
+            label=one.arm,
+            sub=f"{count(one.tasks)} tasks · {count(one.pairs)} pairs",
+            mean=one.mean,
+            low=one.low,
+            high=one.high,
+            margin=one.margin.margin if one.margin else None,
+            tone=TONES[one.verdict],
+            words=WORDS[one.verdict],
+        )
+        for one in comparison.contrasts
+    )
+    base = comparison.baseline
+    figure = Forest(
+        caption=f"Difference in mean score from {base}",
+        rows=rows,
+        left=f"{base} better",
+        right=f"{rows[0].label if len(rows) == 1 else 'arm'} better",
+        limits=limits_of([row.mean for row in rows]),
+        note=f"Mean over tasks with its {level_words(comparison)} interval, over the same tasks and rollout indexes.",
+    )
+    return [figure]
+
+
+def _warnings(comparison: Comparison) -> list[Part]:
+    """What a reader must know before believing the sentences."""
+    unsafe = [
+        Note(kind="warning", title=f"{one.arm}: figures not to be trusted", text=one.unsafe)
+        for one in comparison.contrasts
+        if one.unsafe
+    ]
+    rough = [
+        Note(title=f"{one.arm}: the interval may be too narrow", text=one.caution)
+        for one in comparison.contrasts
+        if one.caution
+    ]
+    flags = [Note(kind="warning", title=f"{flag.arm}: {flag.code}", text=flag.words) for flag in comparison.flags[:5]]
+    drifted = [
+        Note(kind="warning", title=f"{one.arm}: the service has changed", text=one.words)
+        for one in comparison.sentinels
+        if one.drifted
+    ]
+    more = len(comparison.flags) - len(flags)
+    rest = [Note(kind="warning", text=f"{more} more flags stand under Checks.")] if more > 0 else []
+    return [*unsafe, *flags, *rest, *drifted, *rough]
+
+
+def _key_figures(comparison: Comparison) -> KeyFigures:
+    arms = comparison.arms
+    rollouts, reused = sum(arm.rollouts for arm in arms), sum(arm.reused for arm in arms)
+    figures = [
+        KeyFigure(label="Tasks", value=count(max((arm.tasks for arm in arms), default=0))),
+        KeyFigure(label="Rollouts per task", value=count(comparison.k)),
+        KeyFigure(label="Rollouts in all", value=count(rollouts), sub=f"{count(reused)} reused" if reused else ""),
+        KeyFigure(label="Spent", value=money(comparison.cost_usd)),
+        KeyFigure(label="Time", value=duration(comparison.wall_s)),
+    ]
+    if len(comparison.contrasts) == 1 and comparison.contrasts[0].detectable is not None:
+        shows = comparison.contrasts[0].detectable
+        figures.append(KeyFigure(label="Detectable", value=signed(shows).lstrip("+"), sub="at 80 % power"))
+    return KeyFigures(caption="At a glance", figures=tuple(figures))

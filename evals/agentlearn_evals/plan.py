@@ -1,0 +1,183 @@
+"""What a comparison would do and may cost, before anything is opened but the store, and that only to read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agentlearn.calls.endpoint import is_paid
+from agentlearn.domain import UsesJudge
+from agentlearn.errors import ConfigError, StoreMissing
+from agentlearn.experience import estimated_tokens
+from agentlearn.learn.estimate import StageEstimate, refuse_unpriced, rollouts_estimate
+from agentlearn.library import Shelf
+from agentlearn.retrieve import render
+from agentlearn.rollout import sandbox_for, words_ref
+from agentlearn.store import StoreReader, read_store
+from agentlearn.value import Value
+from agentlearn.version import version
+from agentlearn_evals.arms import Arm, resolve_arms
+from agentlearn_evals.cells import Conditions, Stored, stored, treatment_of
+from agentlearn_evals.ground import Ground, grounds
+from agentlearn_evals.methods import methods_of
+from agentlearn_evals.settings import CompareSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The settings with everything read that they name."""
+
+    settings: CompareSettings
+    arms: tuple[Arm, ...]
+    grounds: tuple[Ground, ...]
+    methods: Mapping[str, tuple[str, ...]]
+    """By the name of a way of learning, its arms."""
+
+    @property
+    def tasks(self) -> int:
+        """Tasks of all domains."""
+        return sum(len(ground.tasks) for ground in self.grounds)
+
+    def conditions(self, arm: Arm, ground: Ground) -> Conditions:
+        """What determines the arm's rollouts in that domain."""
+        settings = self.settings
+        return Conditions(
+            domain=ground.domain.name,
+            judged_by=ground.judged_by,
+            treatment=treatment_of(arm),
+            prompts=(words_ref(arm.instructions),) if arm.instructions else ground.domain.prompts(),
+            sandbox=sandbox_for(ground.domain, settings.sandbox),
+            max_turns=settings.max_turns,
+            deadline_s=settings.rollout_deadline_s,
+            judge=self.judge if isinstance(ground.domain, UsesJudge) else "",
+            package=version(),
+        )
+
+    @property
+    def judge(self) -> str:
+        """The endpoint that judges every arm's answers alike, where that asks a model; else empty."""
+        asked = any(isinstance(ground.domain, UsesJudge) for ground in self.grounds)
+        return (self.settings.judge or self.arms[0].model) if asked else ""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every endpoint that is asked, each once."""
+        return tuple(dict.fromkeys(filter(None, (*(arm.model for arm in self.arms), self.judge))))
+
+    def had(self, reader: StoreReader, arm: Arm, ground: Ground) -> Stored:
+        """The arm's rollouts in that domain that can be reused."""
+        settings = self.settings
+        if settings.fresh:
+            return {}
+        rows = stored(reader, self.conditions(arm, ground).phase, ground.tasks, settings.k, settings.seed)
+        if not settings.retry_failed:
+            return rows
+        return {place: row for place, row in rows.items() if row.outcome != "failed"}
+
+
+def planned(settings: CompareSettings) -> Plan:
+    """Read arms and tasks. Raises ConfigError, LibraryError or DataError."""
+    if settings.sequential and settings.margin is not None:
+        raise ConfigError(
+            "--sequential tells better from worse, and knows no margin; leave out one of --sequential and --margin",
+            code="contradiction",
+        )
+    if settings.sequential and settings.planned_looks > 1:
+        raise ConfigError(
+            "--sequential may look at any time and needs no planned looks; leave out one of --sequential and --looks",
+            code="contradiction",
+        )
+    shelf = Shelf(settings.store / "libraries")
+    arms = resolve_arms(settings.arms, models=settings.models, temperature=settings.temperature, shelf=shelf)
+    methods = methods_of(settings.methods, [arm.name for arm in arms])
+    plan = Plan(settings, arms, grounds(settings, arms), methods)
+    if settings.judge is not None and not plan.judge:
+        raise ConfigError(
+            f"--judge {settings.judge!r} would never be asked: nothing here is judged by a model; leave it out, or"
+            " judge tasks of your own with --reward judge",
+            code="contradiction",
+        )
+    refuse_unpriced(plan.models, settings.max_cost_usd)
+    return plan
+
+
+class ArmForecast(Value):
+    """One arm's rollouts."""
+
+    arm: str
+    label: str
+    reused: int
+    new: StageEstimate
+    """`calls` are requests to the model, several per rollout."""
+    rollouts: int
+    """To be made."""
+
+
+class Forecast(Value):
+    """What a comparison would do, for `--dry-run` and before money is spent."""
+
+    domains: tuple[str, ...]
+    tasks: int
+    k: int
+    arms: tuple[ArmForecast, ...]
+    judge: str = ""
+    """The endpoint that judges answers, where that asks a model; not reckoned with in the price."""
+
+    @property
+    def rollouts(self) -> int:
+        """To be made, in all."""
+        return sum(arm.rollouts for arm in self.arms)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """None when a price is unknown."""
+        costs = [arm.new.cost_usd for arm in self.arms if arm.rollouts]
+        return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
+
+    def paid(self) -> Sequence[str]:
+        """The labels of arms, and the judge, that may cost money."""
+        judging = [f"{self.judge}, the judge"] if self.judge and self.rollouts and is_paid(self.judge) else []
+        return [arm.label for arm in self.arms if arm.rollouts and is_paid(arm.label.partition(",")[0])] + judging
+
+    def lines(self) -> list[tuple[str, str]]:
+        """In words, line by line with its label."""
+        price = "an unknown price" if self.cost_usd is None else f"about ${self.cost_usd:.2f}"
+        judging = f", without what {self.judge} takes to judge" if self.judge and is_paid(self.judge) else ""
+        arms = [
+            (arm.arm, f"{arm.rollouts:,} rollouts to make, {arm.reused:,} reused, {arm.new.words()}")
+            for arm in self.arms
+        ]
+        return [
+            ("tasks", f"{self.tasks} of {', '.join(self.domains)} · {self.k} rollouts per task and arm"),
+            *arms,
+            ("in all", f"{self.rollouts:,} rollouts, {price} (a rough estimate{judging})"),
+        ]
+
+
+def forecast(plan: Plan) -> Forecast:
+    """What the plan would make, reuse and cost."""
+    settings, wanted = plan.settings, plan.tasks * plan.settings.k
+    try:
+        with read_store(settings.store) as reader:
+            had = {arm.name: sum(len(plan.had(reader, arm, ground)) for ground in plan.grounds) for arm in plan.arms}
+    except StoreMissing:
+        had = {arm.name: 0 for arm in plan.arms}
+    return Forecast(
+        domains=tuple(ground.domain.name for ground in plan.grounds),
+        tasks=plan.tasks,
+        k=settings.k,
+        judge=plan.judge,
+        arms=tuple(
+            ArmForecast(
+                arm=arm.name,
+                label=arm.label(),
+                reused=had[arm.name],
+                rollouts=wanted - had[arm.name],
+                new=rollouts_estimate(arm.model, "rollout", wanted - had[arm.name], library_tokens(arm)),
+            )
+            for arm in plan.arms
+        ),
+    )
+
+
+def library_tokens(arm: Arm) -> int:
+    """Estimated tokens that the arm's lessons take of one prompt."""
+    return estimated_tokens(render(arm.library, masked=arm.without).text)

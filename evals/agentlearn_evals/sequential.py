@@ -1,0 +1,99 @@
+"""A comparison that stops as soon as it knows: cluster by cluster, by evidence that may be looked at every time.
+
+Clusters come in an order drawn by the seed, each whole; what is averaged are the means of clusters, each of which
+counts once. Tasks of no cluster count by themselves.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from agentlearn.ids import derive_seed
+from agentlearn.stats import Anytime, anytime, benjamini_hochberg, holm
+from agentlearn.task import Task
+from agentlearn_evals.board import Board
+from agentlearn_evals.comparison import Contrast
+from agentlearn_evals.contrasts import Rules
+from agentlearn_evals.ground import Ground
+from agentlearn_evals.plan import Plan
+
+METHOD = "bets"
+
+
+@dataclass(frozen=True, slots=True)
+class Sequel:
+    """The order in which tasks are tried, and when it is enough."""
+
+    plan: Plan
+    rules: Rules
+
+    def blocks(self) -> Iterator[tuple[Ground, tuple[Task, ...]]]:
+        """All tasks, a few clusters at a time."""
+        units = [(ground, unit) for ground in self.plan.grounds for unit in _units(ground.tasks)]
+        Random(derive_seed(self.plan.settings.seed, "sequential")).shuffle(units)
+        waiting: list[Task] = []
+        for place, (ground, unit) in enumerate(units):
+            waiting += unit
+            last = place + 1 == len(units) or units[place + 1][0] is not ground
+            if last or len(waiting) >= self.plan.settings.block:
+                yield ground, tuple(waiting)
+                waiting = []
+
+    def knows(self, board: Board) -> bool:
+        """Whether every arm is told from the baseline by now."""
+        ps = [found.p for found in self._evidence(board).values()]
+        adjusted = {"holm": holm, "bh": benjamini_hochberg, "none": tuple}[self.rules.correction](ps)
+        return all(p <= self.rules.alpha for p in adjusted)
+
+    def known(self, drafts: Sequence[Contrast], board: Board) -> list[Contrast]:
+        """The drafts with what holds at any time in place of what holds for a size fixed beforehand."""
+        evidence = self._evidence(board)
+        return [
+            draft.model_copy(
+                update={
+                    "mean": evidence[draft.arm].mean,
+                    "low": evidence[draft.arm].low,
+                    "high": evidence[draft.arm].high,
+                    "p": evidence[draft.arm].p,
+                    "method": METHOD,
+                    "standard_error": None,
+                    "degrees": None,
+                    "detectable": None,
+                    "mcnemar_p": None,
+                    "caution": "",
+                }
+            )
+            for draft in drafts
+        ]
+
+    def words(self, board: Board, *, early: bool) -> str:
+        """How it ended. A task without a decided rollout in some arm was tried, too, but is not on the board."""
+        tried, every = len(board.tasks), self.plan.tasks
+        how = "stopped early, all arms being told apart" if early else "went through all tasks"
+        return (
+            f"{how}: {tried} of {every} tasks; interval and p hold at any time, over the means of"
+            f" {len(set(board.clusters()))} clusters"
+        )
+
+    def _evidence(self, board: Board) -> Mapping[str, Anytime]:
+        baseline, *others = board.arms
+        return {
+            arm: anytime(_means(board.differences(arm, baseline), board.clusters()), alpha=self.rules.alpha)
+            for arm in others
+        }
+
+
+def _units(tasks: Sequence[Task]) -> list[tuple[Task, ...]]:
+    """Tasks of one family together; others by themselves."""
+    members: dict[str, list[Task]] = {}
+    for task in tasks:
+        members.setdefault(task.family or f"task {task.id}", []).append(task)
+    return [tuple(own) for own in members.values()]
+
+
+def _means(differences: Sequence[float], clusters: Sequence[str]) -> list[float]:
+    """The mean of each cluster, in the order in which the clusters came."""
+    members: dict[str, list[float]] = {}
+    for difference, cluster in zip(differences, clusters, strict=True):
+        members.setdefault(cluster, []).append(difference)
+    return [sum(own) / len(own) for own in members.values()]

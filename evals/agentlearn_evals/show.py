@@ -1,0 +1,175 @@
+"""A comparison on a terminal: verdicts first, then the arms, the differences, and what to look at next."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from agentlearn.cli.stages import cost_words, short
+from agentlearn.cli.table import aligned
+from agentlearn_evals.comparison import ArmLine, Comparison, Contrast
+from agentlearn_evals.designing import PowerReport
+from agentlearn_evals.wording import signed
+
+_FLIPS = 5
+_LABEL = 10
+_ID = 12
+"""Characters of a rollout's id that name it in practice; `agentlearn trace` takes any beginning."""
+
+
+def show(found: Comparison, out: Console) -> None:
+    """Everything that decides, mostly in 100 columns; the rest stands on the page and in the JSON."""
+    if found.simulated:
+        out.print("simulated models: these figures show the mechanics, not a result")
+    for contrast in found.contrasts:
+        out.print(Text(contrast.sentence, style="bold"))
+    out.print()
+    _print(out, _arms(found.arms))
+    _print(out, _differences(found.contrasts))
+    if all(arm.passes for arm in found.arms):
+        _print(out, _passes(found.arms))
+    for label, lines in _remarks(found):
+        for line in lines:
+            out.print(f"  {label.ljust(_LABEL)}{line}")
+
+
+def _print(out: Console, rows: Sequence[Sequence[str]]) -> None:
+    header, *lines = aligned(rows, label=_LABEL)
+    out.print(Text(f"  {header}", style="dim"))
+    for line in lines:
+        out.print(f"  {line}")
+    out.print()
+
+
+def _arms(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
+    rows = [
+        ("arm", "score", "95 % interval", "rollouts", "reused", "failed", "undecided", "cost", "in", "lessons", "out")
+    ]
+    rows.extend(
+        (
+            arm.arm,
+            _share(arm.score),
+            _interval(arm.low, arm.high, ".3f"),
+            f"{arm.rollouts:,}",
+            f"{arm.reused:,}",
+            f"{arm.failed + arm.timeouts:,}",
+            f"{arm.undecided:,}",
+            "nothing" if arm.simulated else cost_words(arm.cost_usd),
+            _tokens(arm.tokens_in),
+            _tokens(arm.tokens_library),
+            _tokens(arm.tokens_out),
+        )
+        for arm in arms
+    )
+    return rows
+
+
+def _tokens(count: int | None) -> str:
+    return "-" if count is None else short(count)
+
+
+def _interval(low: float | None, high: float | None, form: str) -> str:
+    return "-" if low is None or high is None else f"{low:{form}} to {high:{form}}"
+
+
+def _differences(contrasts: Sequence[Contrast]) -> list[tuple[str, ...]]:
+    rows = [("difference", "mean", "95 % interval", "p", "corrected", "won", "lost", "same", "detectable")]
+    rows.extend(
+        (
+            f"{one.arm} - {one.baseline}",
+            signed(one.mean),
+            _interval(one.low, one.high, "+.3f"),
+            _p(one.p),
+            _p(one.p_adjusted),
+            str(one.wins),
+            str(one.losses),
+            str(one.ties),
+            _share(one.detectable),
+        )
+        for one in contrasts
+    )
+    return rows
+
+
+def _p(p: float | None) -> str:
+    return "-" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _passes(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
+    shared = sorted(set.intersection(*({one.k for one in arm.passes} for arm in arms)))
+    rows = [("arm", *(f"pass@{k}" for k in shared), *(f"pass^{k}" for k in shared[1:]))]
+    for arm in arms:
+        kept = [one for one in arm.passes if one.k in shared]
+        once, every = [one.at_least_one for one in kept], [one.all_of_them for one in kept[1:]]
+        rows.append((arm.arm, *map(_share, once), *map(_share, every)))
+    return rows
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _remarks(found: Comparison) -> list[tuple[str, list[str]]]:
+    """What else must be known before the verdict is believed."""
+    worst = [
+        f"{one.arm} - {one.baseline}: between {signed(one.worst.low)} and {signed(one.worst.high)}, whatever the"
+        " undecided rollouts really were"
+        for one in found.contrasts
+        if one.worst is not None
+    ]
+    methods = [
+        f"{one.method} - {found.baseline}: {signed(one.mean)} [{signed(one.low)}, {signed(one.high)}] over {one.note}"
+        for one in found.methods
+    ]
+    looks = [
+        f"{one.arm}: an earlier look at {one.pairs} pairs ({one.run}); p is corrected for it" for one in found.looks
+    ]
+    flips = [
+        f"{one.arm} {'wins' if one.won else 'loses'} {one.baseline_score:.2f} → {one.score:.2f} {_short(one.problem)}"
+        f"   agentlearn trace {one.rollout[:_ID]}   agentlearn trace {one.baseline_rollout[:_ID]}"
+        for one in found.flips[:_FLIPS]
+        if one.rollout
+    ]
+    return [
+        ("method", methods),
+        ("caution", [f"{one.arm}: {one.caution}" for one in found.contrasts if one.caution]),
+        ("suspect", [f"{one.arm}: {one.words}" for one in found.flags]),
+        ("bounds", worst),
+        ("sequence", [found.sequential] if found.sequential else []),
+        ("look", looks),
+        ("sentinel", [one.words for one in found.sentinels]),
+        ("missing", [f"{one.arm}: {one.task}: {one.reason}" for one in found.missing[:_FLIPS]]),
+        ("flip", flips),
+        ("note", list(found.notes)),
+    ]
+
+
+def _short(problem: str) -> str:
+    line = " ".join(problem.split())
+    return repr(line if len(line) <= 48 else f"{line[:47]}…")
+
+
+def show_power(report: PowerReport, out: Console) -> None:
+    """What it takes, a row per design."""
+    settings = report.settings
+    what = f"to find {settings.effect:g} with {settings.power:.0%} power at alpha {settings.alpha:g}"
+    out.print(f"{what}, {settings.arms} arms, {settings.model}")
+    out.print()
+    rows = [("tasks", "rollouts each", "rollouts in all", "finds", "tokens in", "tokens out", "about")]
+    rows.extend(
+        (
+            f"{one.tasks:,}",
+            f"{one.k:,}",
+            f"{one.rollouts:,}",
+            f"{one.detectable:.3f}",
+            short(one.price.tokens_in),
+            short(one.price.tokens_out),
+            cost_words(one.price.cost_usd),
+        )
+        for one in report.designs
+    )
+    _print(out, rows)
+    if report.rollouts_needed is not None:
+        out.print(f"  {'needed'.ljust(_LABEL)}{settings.tasks} tasks take {report.rollouts_needed:,} rollouts each")
+    for note in report.notes:
+        out.print(f"  {'note'.ljust(_LABEL)}{note}")

@@ -1,0 +1,207 @@
+"""Verdicts of `compare` in simulated worlds, whose truth is known: how often it is right, and how often it overclaims.
+
+Each world is another novice with other tasks. What the simulated solver would do is drawn in this process by its own
+law, from seeds that differ between the arms, as with a service that honours no seed; a sample is held against the
+solver itself. Everything else is what `agentlearn compare` does. Beside it stand how
+often two usual tests claim a difference: a z of two means of tasks that ignores the pairs, and a z over all rollouts.
+
+    just bench verdicts --worlds 200
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import NormalDist, mean, stdev
+
+from agentlearn.experience import library_of
+from agentlearn.ids import derive_seed
+from agentlearn.sim.controls import placebo, useless_library
+from agentlearn.sim.draws import uniform
+from agentlearn.sim.law import Law
+from agentlearn.sim.lessons import Reader, Shown
+from agentlearn.sim.novice import Moment, Novice
+from agentlearn.sim.skills import Conversation
+from agentlearn.sim.truth import Case, success_probability
+from agentlearn.task import Task
+from agentlearn_evals.arms import Arm
+from agentlearn_evals.board import Board, board
+from agentlearn_evals.contrasts import Rules, drafts_of, judged
+from agentlearn_evals.flags import lesson_flags, spoiled
+from agentlearn_evals.observation import Observation
+from agentlearn_math import domain
+from agentlearn_math.novice import MathSkills
+from agentlearn_math.traps import TRAPS
+from tests.bench.found import Found, Row, Target
+
+TEMPERATURE = 0.3
+TOOLS = ("run_python",)
+Z = NormalDist().inv_cdf(0.975)
+ARMS = ("helpful", "one lesson", "null", "placebo", "harmful", "leaking")
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One novice and the tasks it is measured on."""
+
+    number: int
+    tasks: tuple[Task, ...]
+
+    @property
+    def law(self) -> Law:
+        return Law(Reader(MathSkills()), self.number)
+
+    def libraries(self) -> Mapping[str, tuple[str, ...]]:
+        """Lessons of every kind, other ones in each world."""
+        rng = Random(f"lessons {self.number}")
+        traps = rng.sample(TRAPS, 6)
+        helpful = tuple(f"When {rng.choice(trap.situations)}, {rng.choice(trap.advice)}." for trap in traps)
+        harmful = tuple(f"When {rng.choice(trap.situations)}, never {rng.choice(trap.advice)}." for trap in traps)
+        told = max((task for task in self.tasks if task.answer), key=lambda task: len(task.answer or ""))
+        return {
+            "none": (),
+            "helpful": helpful,
+            "one lesson": helpful[:1],
+            "null": useless_library(6, self.number),
+            "placebo": placebo(150, self.number),
+            "harmful": harmful,
+            "leaking": (*helpful, f"When a problem looks like this one, the result is {told.answer}."),
+        }
+
+
+def _chances(world: World, lessons: Sequence[str]) -> dict[str, dict[str, float]]:
+    """By task: the probability of each trap."""
+    skills, law = MathSkills(), world.law
+    chances: dict[str, dict[str, float]] = {}
+    for task in world.tasks:
+        situation = skills.recognise(Conversation("", task.problem, TOOLS))
+        assert situation is not None
+        chances[task.id] = law.probabilities(situation.traps, situation.family, lessons, TEMPERATURE)
+    return chances
+
+
+def _truth(world: World, lessons: Sequence[str]) -> float:
+    """The exact probability of a right answer, mean over tasks."""
+    skills, found = MathSkills(), []
+    for task in world.tasks:
+        situation = skills.recognise(Conversation("", task.problem, TOOLS))
+        assert situation is not None
+        found.append(success_probability(Case((situation,)), lessons, world.law, temperature=TEMPERATURE))
+    return mean(found)
+
+
+def _rollouts(world: World, arm: str, lessons: Sequence[str], k: int) -> list[Observation]:
+    """What the solver does: right exactly where it falls into no trap."""
+    seen: list[Observation] = []
+    chances = _chances(world, lessons)
+    for task in world.tasks:
+        for g in range(k):
+            seed = derive_seed(world.number, "compare", arm, task.id, g)
+            fell = any(uniform("fall", world.number, seed, trap) < p for trap, p in chances[task.id].items())
+            seen.append(
+                Observation(arm=arm, task=task.id, g=g, score=0.0 if fell else 1.0, cluster=task.family, domain="math")
+            )
+    return seen
+
+
+def _agrees(world: World, seen: Sequence[Observation], lessons: Sequence[str], k: int) -> bool:
+    """Whether the solver itself, asked in words, did the same."""
+    novice = Novice([MathSkills()], world=world.number)
+    shown = tuple(Shown(f"G{n}", text) for n, text in enumerate(lessons, start=1))
+    by_id = {task.id: task for task in world.tasks}
+    for one in seen[:: max(1, len(seen) // 20)]:
+        seed = derive_seed(world.number, "compare", one.arm, one.task, one.g)
+        asked = (Conversation("", by_id[one.task].problem, TOOLS),)  # type: ignore[index]
+        deed = novice.answer(Moment(asked, shown, seed, TEMPERATURE))
+        if bool(deed.flaws) != (one.score == 0.0):
+            return False
+    return True
+
+
+def _pooled_z(side_by_side: Board, arm: str) -> bool:
+    """Whether a two-proportion z over all rollouts, as if each were a task of its own, claims a difference."""
+    mine, other = (
+        [score for task in side_by_side.tasks for score in side_by_side.scores[name][task]] for name in (arm, "none")
+    )
+    variance = sum(mean(scores) * (1 - mean(scores)) / len(scores) for scores in (mine, other))
+    return variance > 0 and abs(mean(mine) - mean(other)) / variance**0.5 > Z
+
+
+def _unpaired_z(side_by_side: Board, arm: str) -> bool:
+    """Whether a z of two means of tasks, each with its own error, claims a difference: the pairs are not used."""
+    means = [side_by_side.means(name) for name in (arm, "none")]
+    variance = sum(stdev(values) ** 2 / len(values) for values in means)
+    return variance > 0 and abs(mean(means[0]) - mean(means[1])) / variance**0.5 > Z
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What it can be told."""
+    parser.add_argument("--worlds", type=int, default=200)
+    parser.add_argument("--tasks", type=int, default=60)
+    parser.add_argument("--k", type=int, default=4)
+
+
+def measure(chosen: argparse.Namespace) -> Found:
+    """Verdicts by kind of library."""
+    verdicts = {arm: Counter[str]() for arm in ARMS}
+    effects: dict[str, list[float]] = {arm: [] for arm in ARMS}
+    covered, agreed = Counter[str](), True
+    for number in range(1_000, 1_000 + chosen.worlds):
+        world = World(number, tuple(domain.tasks("test", seed=number, limit=chosen.tasks)))
+        libraries = world.libraries()
+        nothing = _rollouts(world, "none", (), chosen.k)
+        base = _truth(world, ())
+        for arm in ARMS:  # each a comparison of its own: what is counted is how often one comparison errs
+            lessons = libraries[arm]
+            seen = _rollouts(world, arm, lessons, chosen.k)
+            agreed = agreed and _agrees(world, seen, lessons, chosen.k)
+            effect = _truth(world, lessons) - base
+            held = Arm(
+                name=arm, model="sim:novice", reference=arm, library=library_of(lessons), temperature=TEMPERATURE
+            )
+            flags = lesson_flags(held, world.tasks)
+            rules = Rules(seed=number, spoiled=spoiled(flags))
+            side_by_side = board([*nothing, *seen], ["none", arm])
+            (contrast,) = judged(drafts_of(side_by_side, rules), side_by_side, rules)
+            verdicts[arm][contrast.verdict] += 1
+            verdicts[arm]["pooled_z"] += _pooled_z(side_by_side, arm)
+            verdicts[arm]["unpaired_z"] += _unpaired_z(side_by_side, arm)
+            verdicts[arm]["flagged"] += bool(flags)
+            effects[arm].append(effect)
+            if contrast.low is not None and contrast.high is not None:
+                covered[arm] += contrast.low <= effect <= contrast.high
+    rows = tuple(
+        Row(
+            name=arm,
+            figures={
+                "true_effect": mean(effects[arm]),
+                "better": verdicts[arm]["better"] / chosen.worlds,
+                "worse": verdicts[arm]["worse"] / chosen.worlds,
+                "cannot_tell": verdicts[arm]["cannot_tell"] / chosen.worlds,
+                "flagged": verdicts[arm]["flagged"] / chosen.worlds,
+                "covered": covered[arm] / chosen.worlds,
+                "unpaired_z": verdicts[arm]["unpaired_z"] / chosen.worlds,
+                "pooled_z": verdicts[arm]["pooled_z"] / chosen.worlds,
+            },
+        )
+        for arm in ARMS
+    )
+    wrong = max(
+        verdicts["null"]["better"] + verdicts["null"]["worse"],
+        verdicts["placebo"]["better"] + verdicts["placebo"]["worse"],
+    )
+    return Found(
+        rows=rows,
+        targets=(
+            Target(what="claims about null and placebo", figure=wrong / chosen.worlds, bound="at_most", limit=0.09),
+            Target(
+                what="leaking libraries flagged", figure=rows[-1].figures["flagged"] or 0, bound="at_least", limit=1
+            ),
+        ),
+        notes=(
+            f"simulated: {chosen.worlds} worlds, {chosen.tasks} tasks x {chosen.k} rollouts, alpha 0.05",
+            "the solver itself did the same in every sampled rollout" if agreed else "THE SOLVER ITSELF DID OTHERWISE",
+            "0.09: what 200 worlds at a true level of 0.05 stay below with 99 % probability",
+        ),
+    )

@@ -1,0 +1,278 @@
+"""The comparison page in a real browser: nothing breaks, loads, overflows or is hard to read; it works by keyboard.
+
+Skipped where no Chromium is installed: `apt-get install --no-install-recommends chromium-headless-shell` brings one.
+"""
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from agentlearn_evals.page import comparison_page
+from tests.support.comparisons import minimal, rich
+from tests.support.hostile import HOSTILE
+
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PROGRAM = next((path for name in NAMES if (path := shutil.which(name))), None)
+FLAGS = (
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+    "--disable-sync",
+    "--no-first-run",
+)
+PATIENCE_MS = 120_000
+PHONE, DESK = 360, 1280
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason=f"no browser here: none of {', '.join(NAMES)} is installed")
+
+# Each text on the page with its contrast against what is painted beneath it, where that is below the given ratio.
+TOO_PALE = """(least) => {
+  const luminance = (rgb) => {
+    const [r, g, b] = rgb.map((c) => c / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const parsed = (color) => {
+    const parts = color.match(/[\\d.]+/g).map(Number);
+    return { rgb: parts.slice(0, 3), alpha: parts.length > 3 ? parts[3] : 1 };
+  };
+  const beneath = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const color = parsed(getComputedStyle(e).backgroundColor);
+      if (color.alpha > 0) return color.rgb;
+    }
+    return [255, 255, 255];
+  };
+  const pale = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let seen = 0;
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || element.closest("script, svg title")) continue;
+    if (!element.getClientRects().length) continue;
+    const style = getComputedStyle(element);
+    const ink = parsed(element instanceof SVGElement ? style.fill : style.color);
+    const a = luminance(ink.rgb), b = luminance(beneath(element));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    seen += 1;
+    const faint = ink.alpha < 1 || style.opacity !== "1";
+    if (ratio < least || faint) pale.push(`${ratio.toFixed(2)} ${walker.currentNode.data}`);
+  }
+  return { pale, seen };
+}"""
+
+# Texts of drawings that lie upon each other or beyond the drawing's figure.
+COLLISIONS = """() => {
+  const found = [];
+  for (const svg of document.querySelectorAll("figure svg.plane, figure svg.axis")) {
+    const figure = svg.closest("figure").getBoundingClientRect();
+    const boxes = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
+    boxes.forEach(([words, box], n) => {
+      const outside = box.left < figure.left - 16 || box.right > figure.right + 16;
+      if (box.width && outside) found.push(`${words} is outside`);
+      for (const [other, its] of boxes.slice(0, n)) {
+        const apart = box.right <= its.left || its.right <= box.left || box.bottom <= its.top || its.bottom <= box.top;
+        if (!apart) found.push(`${words} upon ${other}`);
+      }
+    });
+  }
+  return found;
+}"""
+
+
+@dataclass
+class Seen:
+    """What happened while a page was open."""
+
+    page: Page
+    console: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+
+    def assert_quiet(self, url: str) -> None:
+        assert self.console == []
+        assert self.errors == []
+        assert self.dialogs == []
+        assert [one for one in self.requests if one != url and not one.startswith("data:")] == []
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=PROGRAM, chromium_sandbox=False, args=list(FLAGS), timeout=PATIENCE_MS
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages as files, as a person opens them."""
+    folder = tmp_path_factory.mktemp("pages")
+    hostile = rich().model_copy(update={"title": "".join(HOSTILE[:8]), "notes": HOSTILE})
+    pages = {
+        "rich": comparison_page(rich(arms=6), trace_of=lambda rollout: f"Transcript of {rollout}\n" * 50),
+        "minimal": comparison_page(minimal()),
+        "hostile": comparison_page(hostile, trace_of=lambda rollout: "\n".join(HOSTILE)),
+        "blank": "<!doctype html><title>blank</title>",
+    }
+    for name, html in pages.items():
+        (folder / f"{name}.html").write_text(html, encoding="utf-8")
+    return folder
+
+
+@contextmanager
+def opened(context: BrowserContext, file: Path) -> Iterator[Seen]:
+    """The page, watched from before it is loaded; what it did is judged at the end."""
+    seen = Seen(context.new_page())
+    seen.page.set_default_timeout(PATIENCE_MS)
+    seen.page.on("console", lambda message: seen.console.append(message.text))
+    seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    seen.page.on("request", lambda request: seen.requests.append(request.url))
+    seen.page.on("dialog", lambda dialog: (seen.dialogs.append(dialog.message), dialog.dismiss()))
+    seen.page.goto(file.as_uri())
+    yield seen
+    seen.assert_quiet(file.as_uri())
+
+
+@contextmanager
+def view(
+    browser: Browser, file: Path, *, width: int = DESK, scheme: str = "light", scripts: bool = True
+) -> Iterator[Page]:
+    size = {"width": width, "height": 900}
+    context = browser.new_context(viewport=size, color_scheme=scheme, java_script_enabled=scripts)
+    with opened(context, file) as seen:
+        yield seen.page
+    context.close()
+
+
+def unfold(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_every_text_is_readable_and_nothing_overflows(browser: Browser, files: Path, width: int, scheme: str) -> None:
+    with view(browser, files / "rich.html", width=width, scheme=scheme) as page:
+        unfold(page)
+        found = page.evaluate(TOO_PALE, 4.5)
+        assert found["pale"] == []
+        assert found["seen"] > 1000
+        assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+        assert page.evaluate(COLLISIONS) == []
+
+
+@pytest.mark.parametrize("name", ["minimal", "hostile"])
+def test_other_pages_do_not_overflow_either(browser: Browser, files: Path, name: str) -> None:
+    with view(browser, files / f"{name}.html", width=PHONE) as page:
+        unfold(page)
+        assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+
+
+def test_hostile_texts_do_nothing(browser: Browser, files: Path) -> None:
+    with view(browser, files / "hostile.html") as page:
+        unfold(page)
+        assert page.evaluate("window.hacked === undefined")
+        assert page.locator("img, iframe").count() == 0
+        assert page.locator("script").count() == 1
+        assert "<script>window.hacked=1</script>" in page.locator("h1").inner_text()
+
+
+def test_the_policy_stops_what_would_get_in(browser: Browser, files: Path) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto((files / "minimal.html").as_uri())
+    smuggled = "<b onclick='window.hacked=1' style='color: rgb(1, 2, 3)'>x</b>"
+    page.evaluate("(html) => document.body.insertAdjacentHTML('beforeend', html)", smuggled)
+    page.locator("body > b").click()
+    assert page.evaluate("window.hacked === undefined")
+    assert page.locator("body > b").evaluate("(b) => getComputedStyle(b).color") != "rgb(1, 2, 3)"
+    context.close()
+
+
+def test_drawings_have_names(browser: Browser, files: Path) -> None:
+    with view(browser, files / "rich.html") as page:
+        unfold(page)
+        drawings = page.locator("svg[role=img]").count()
+        assert drawings > 10
+        assert page.get_by_role("img", name=re.compile(r"\w{2,}")).count() == drawings
+        assert page.locator("svg:not([role=img]):not([aria-hidden]):not(svg svg)").count() == 0
+
+
+def test_the_keyboard_reaches_the_contents_and_the_tables(browser: Browser, files: Path) -> None:
+    with view(browser, files / "rich.html") as page:
+        met: list[str] = []
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            met.append(
+                page.evaluate(
+                    """() => {
+                      const e = document.activeElement, style = getComputedStyle(e);
+                      const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+                      const name = e.getAttribute("aria-label") ?? e.textContent;
+                      return `${e.tagName} ${name}${outlined ? "" : " (not seen)"}`;
+                    }"""
+                )
+            )
+            if met[-1] == "BUTTON Difference":
+                break
+        assert met[:2] == ["A Skip to the details", "A Differences"]
+        assert met[-3:] == ["DIV Arms against none (simulated)", "BUTTON Arm", "BUTTON Difference"]
+        assert [one for one in met if one.endswith("(not seen)")] == []
+
+        table = page.get_by_role("region", name="Arms against none (simulated)")
+        before = table.locator("tbody tr td:nth-child(2)").all_inner_texts()
+        page.keyboard.press("Enter")
+        after = table.locator("tbody tr td:nth-child(2)").all_inner_texts()
+        numbers = [float(text.split()[0].replace("\N{MINUS SIGN}", "-")) for text in after]
+        assert numbers == sorted(numbers, reverse=True)
+        assert table.locator("th[aria-sort=descending]").inner_text().startswith("Difference")
+        page.keyboard.press("Enter")
+        assert table.locator("tbody tr td:nth-child(2)").all_inner_texts() == after[::-1]
+        page.keyboard.press("Enter")
+        assert table.locator("tbody tr td:nth-child(2)").all_inner_texts() == before
+        assert table.locator("th[aria-sort]").count() == 0
+
+
+def test_wide_tables_scroll_inside_themselves_on_a_phone(browser: Browser, files: Path) -> None:
+    with view(browser, files / "rich.html", width=PHONE) as page:
+        table = page.get_by_role("region", name=re.compile("^Score, failures"))
+        assert table.evaluate("(box) => box.scrollWidth > box.clientWidth")
+        assert table.evaluate("(box) => { box.scrollLeft = 200; return box.scrollLeft; }") == 200
+        name = table.locator("tbody th").first
+        assert name.evaluate("(th) => th.getBoundingClientRect().left") >= 0  # stays in view
+
+
+def test_the_page_works_without_scripts(browser: Browser, files: Path) -> None:
+    with view(browser, files / "rich.html", scripts=False) as page:
+        assert page.locator("thead button").count() == 0
+        fold = page.locator("summary", has_text="Every task in every arm")
+        row = page.locator("figure", has_text="Every task in every arm").locator("tbody tr").last
+        assert not row.is_visible()
+        fold.click()
+        assert row.is_visible()
+
+
+def test_the_pictures_are_not_blank_and_dark_is_dark(browser: Browser, files: Path) -> None:
+    sizes: dict[str, int] = {}
+    for name, scheme in (("blank", "light"), ("rich", "light"), ("rich", "dark")):
+        with view(browser, files / f"{name}.html", scheme=scheme) as page:
+            sizes[f"{name} {scheme}"] = len(page.screenshot(timeout=PATIENCE_MS))
+            paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            dark = max(int(part) for part in re.findall(r"\d+", paper)[:3]) < 60
+            assert dark is (scheme == "dark") or name == "blank"
+    assert min(sizes["rich light"], sizes["rich dark"]) > 5 * sizes["blank light"]
+
+
+def test_print_is_black_on_white_without_the_contents(browser: Browser, files: Path) -> None:
+    with view(browser, files / "rich.html", scheme="dark") as page:
+        page.emulate_media(media="print", color_scheme="dark")
+        assert not page.locator("nav").is_visible()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(252, 252, 250)"

@@ -1,0 +1,76 @@
+"""HTML read back by the standard library's parser, for tests of what writes it."""
+
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+from agentlearn.report.html import TAGS
+
+ATTRIBUTES = frozenset(
+    {"aria-hidden", "aria-label", "aria-labelledby", "charset", "class", "content", "cx", "cy", "d", "data-value"}
+    | {"dx", "dy", "height", "href", "http-equiv", "id", "lang", "name", "open", "overflow", "r", "rel", "role"}
+    | {"scope", "tabindex", "text-anchor", "transform", "viewbox", "x", "x1", "x2", "y", "y1", "y2"}
+)
+"""Every attribute that our pages use, as the parser gives it: in lower case."""
+VOID = frozenset({"link", "meta", "circle", "line", "path"})
+
+
+@dataclass
+class Read(HTMLParser):
+    """A page, read: its start tags in order, its text, and the text within each kind of element."""
+
+    page: str
+    tags: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    inside: dict[str, list[str]] = field(default_factory=dict)
+    comments: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._open: list[str] = []
+        self.feed(self.page)
+        self.close()
+        assert self._open == [], f"left open: {self._open}"
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.tags]
+
+    def attributes(self, name: str) -> list[str]:
+        """The values of an attribute, wherever it stands."""
+        return [values[name] or "" for _, values in self.tags if name in values]
+
+    def assert_ours(self) -> None:
+        """Nothing is in the page that our renderer does not write, whatever texts went in."""
+        assert set(self.names) <= TAGS
+        assert {name for _, values in self.tags for name in values} <= ATTRIBUTES
+        assert self.comments == []
+        assert all(target == "data:," or target.startswith("#") for target in self.attributes("href"))
+        assert self.names.count("script") == 1
+        assert self.names.count("style") == 1
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len({name for name, _ in attrs}) == len(attrs), f"an attribute given twice: {attrs}"
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID or (tag == "path" and self.get_starttag_text()[-2:] != "/>"):
+            self._open.append(tag)
+            self.inside.setdefault(tag, []).append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open, f"</{tag}> closes nothing"
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        for tag in set(self._open):
+            self.inside[tag][-1] += data
+        if not {"script", "style"} & set(self._open):
+            self.texts.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)

@@ -1,0 +1,135 @@
+"""Run two other harnesses over a toy task without network, and leave their logs: `python make_logs.py FOLDER`."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tiktoken
+
+FOLDER = Path(sys.argv[1])
+
+
+class Words:
+    """Counts tokens without the file that tiktoken would fetch."""
+
+    def encode(self, text: str, **_: object) -> list[str]:
+        return text.split()
+
+
+def run_inspect() -> None:
+    """Five samples in two epochs: right, wrong, raising, over their time, and over their messages."""
+    from inspect_ai import Task
+    from inspect_ai import eval as run
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import Model, ModelOutput, get_model
+    from inspect_ai.scorer import Score, Scorer, Target, match, mean, scorer
+    from inspect_ai.solver import Generate, Solver, TaskState, generate, solver, use_tools
+    from inspect_ai.tool import Tool, tool
+    from inspect_ai.util import LimitExceededError
+
+    @tool
+    def add() -> Tool:
+        async def execute(one: int, other: int) -> str:
+            """Add two numbers.
+
+            Args:
+                one: a number
+                other: a number
+            """
+            return str(one + other)
+
+        return execute
+
+    @scorer(metrics=[mean()])
+    def judged() -> Scorer:
+        async def score(state: TaskState, target: Target) -> Score:
+            if state.sample_id == "wrong":
+                return Score.unscored(reason="grader_failed")
+            return Score(value={"style": "P", "length": 0.25})
+
+        return score
+
+    @solver
+    def trouble() -> Solver:
+        async def solve(state: TaskState, generate: Generate) -> TaskState:
+            if state.sample_id == "raises":
+                raise ValueError("no such sum")
+            if state.sample_id == "late":
+                raise LimitExceededError("time", value=2, limit=1)
+            if state.sample_id == "long":
+                raise LimitExceededError("message", value=2, limit=1)
+            return state
+
+        return solve
+
+    def model() -> Model:
+        def outputs() -> Iterator[ModelOutput]:
+            while True:
+                yield ModelOutput.for_tool_call("mockllm/model", "add", {"one": 1, "other": 1})
+                yield ModelOutput.from_content("mockllm/model", "2")
+
+        return get_model("mockllm/model", custom_outputs=outputs())
+
+    def sample(name: str, target: str) -> Sample:
+        told = {"cluster": "sums", "tags": ["easy", "short"]}
+        return Sample(id=name, input=f"{name}: 1 + 1?", target=target, metadata=told)
+
+    samples = [sample("right", "2"), sample("wrong", "3")]
+    samples += [sample(name, "2") for name in ("raises", "late", "long")]
+    task = Task(
+        name="sums",
+        dataset=samples,
+        solver=[use_tools(add()), trouble(), generate()],
+        scorer=[match(numeric=True), judged()],
+        epochs=2,
+    )
+    for form in ("eval", "json"):
+        run(
+            task,
+            model=model(),
+            log_dir=str(FOLDER / form),
+            log_format=form,
+            fail_on_error=False,
+            max_samples=1,
+            display="none",
+        )
+
+
+async def run_pydantic_evals() -> None:
+    """Three cases: with one score, one assertion and one that raises; once, and each repeated."""
+    from pydantic_evals import Case, Dataset
+    from pydantic_evals.evaluators import Evaluator, EvaluatorContext
+    from pydantic_evals.reporting import EvaluationReportAdapter
+
+    class Right(Evaluator[str, str, Any]):
+        def evaluate(self, ctx: EvaluatorContext[str, str, Any]) -> float | dict[str, float]:
+            if ctx.name == "unjudged":
+                raise RuntimeError("the judge is out")
+            return {"right": float(ctx.output == ctx.expected_output)}
+
+    async def answer(question: str) -> str:
+        if question == "raise":
+            raise ValueError("no such sum")
+        if question == "wait":
+            raise TimeoutError
+        return "2"
+
+    cases = [
+        Case(name="one", inputs="1 + 1?", expected_output="2", metadata={"cluster": "sums", "tags": ["easy"]}),
+        Case(name="two", inputs="1 + 2?", expected_output="3"),
+        Case(name="raises", inputs="raise", expected_output="2"),
+        Case(name="late", inputs="wait", expected_output="2"),
+        Case(name="unjudged", inputs="1 + 1?", expected_output="2"),
+    ]
+    dataset = Dataset[str, str, Any](name="sums", cases=cases, evaluators=[Right()])
+    for name, repeat in (("once", 1), ("twice", 2)):
+        report = await dataset.evaluate(answer, progress=False, repeat=repeat, metadata={"model": "plain function"})
+        (FOLDER / f"{name}.json").write_bytes(EvaluationReportAdapter.dump_json(report, indent=2))
+
+
+tiktoken.get_encoding = lambda name: Words()  # type: ignore[assignment]
+tiktoken.encoding_for_model = lambda name: Words()  # type: ignore[assignment]
+run_inspect()
+asyncio.run(run_pydantic_evals())

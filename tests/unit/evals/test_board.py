@@ -1,0 +1,96 @@
+"""Which scores are held against each other: denominators, pairs that leave, arms over other tasks."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.errors import DataError
+from agentlearn_evals.board import board, comparable
+from agentlearn_evals.breakdown import flips
+from agentlearn_evals.observation import Observation
+
+
+def seen(arm: str, task: str, g: int = 0, score: float | None = 1.0, **more: object) -> Observation:
+    status = "undecided" if score is None else "ok"
+    return Observation.model_validate({"arm": arm, "task": task, "g": g, "score": score, "status": status, **more})
+
+
+def test_failures_are_zeros_that_count() -> None:
+    lost = seen("b", "t", 1, 0.0, status="timeout", error="rollout_timeout")
+    found = board([seen("a", "t", 0), seen("a", "t", 1), seen("b", "t", 0), lost], ["a", "b"])
+    assert found.means("b") == [0.5]
+    assert found.differences("b", "a") == [-0.5]
+
+
+def test_an_undecided_rollout_leaves_with_its_index_from_every_arm() -> None:
+    rows = [seen(arm, "t", g, float(g == 0)) for arm in "abc" for g in range(3)]
+    rows[4] = seen("b", "t", 1, None)
+    found = board(rows, ["a", "b", "c"])
+    assert {arm: found.scores[arm]["t"] for arm in "abc"} == dict.fromkeys("abc", (1.0, 0.0))
+    assert found.dropped == 1
+    assert len(found.all["b"]) == 3, "it is still there to be counted"
+
+
+def test_arms_over_other_tasks_are_refused_or_listed() -> None:
+    rows = [seen("a", "t"), seen("b", "t"), seen("a", "u")]
+    with pytest.raises(DataError, match=r"'b' has no rollout of task 'u'.*--allow-missing") as refused:
+        board(rows, ["a", "b"])
+    assert refused.value.code == "unequal_tasks"
+    found = board(rows, ["a", "b"], allow_missing=True)
+    assert found.tasks == ("t",)
+    assert [(one.arm, one.task) for one in found.missing] == [("b", "u")]
+
+
+def test_arms_are_comparable_as_soon_as_one_task_is_decided_in_all() -> None:
+    rows = [seen("a", "t", score=None), seen("b", "t"), seen("a", "u", 0), seen("b", "u", 1)]
+    assert not comparable(rows[:2], ["a", "b"])
+    assert comparable(rows, ["a", "b"])
+    assert not comparable([*rows[:2], seen("c", "t")], ["a", "b"])
+
+
+def test_the_rollouts_that_show_a_flip_are_found_without_trying_all_pairs() -> None:
+    many = 20_000
+    rows = [seen(arm, "t", g, float(arm == "b")) for arm in "ab" for g in range(many)]
+    rows = [one.model_copy(update={"rollout": f"{one.arm}{one.g}"}) for one in rows]
+    (flip,) = flips(board(rows, ["a", "b"]))
+    assert (flip.rollout, flip.baseline_rollout) == ("b0", "a0")
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ([seen("a", "t")], "empty_arm"),
+        ([seen("a", "t"), seen("a", "t"), seen("b", "t")], "rollout_twice"),
+        ([seen("a", "t", score=None), seen("b", "t")], "nothing_to_compare"),
+        ([seen("a", "t", cluster="x"), seen("b", "t", cluster="y")], "two_clusters"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(rows: list[Observation], code: str) -> None:
+    with pytest.raises(DataError) as refused:
+        board(rows, ["a", "b"])
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(("score", "status"), [(None, "ok"), (1.0, "undecided"), (float("nan"), "ok")])
+def test_a_score_is_none_exactly_when_undecided_and_never_nan(score: float | None, status: str) -> None:
+    with pytest.raises(ValueError, match="score"):
+        Observation.model_validate({"arm": "a", "task": "t", "score": score, "status": status})
+
+
+def test_tasks_without_a_cluster_stand_alone() -> None:
+    rows = [seen(arm, task, cluster=cluster) for arm in "ab" for task, cluster in (("t", ""), ("u", ""), ("v", "x"))]
+    found = board(rows, ["a", "b"])
+    assert len(set(found.clusters())) == 3
+    assert "x" in found.clusters()
+
+
+@given(st.permutations([(arm, task, g) for arm in "ab" for task in "tuv" for g in range(2)]))
+def test_the_order_of_rollouts_does_not_matter(places: list[tuple[str, str, int]]) -> None:
+    rows = [seen(arm, task, g, (ord(arm) * 7 + ord(task) * 3 + g) % 2) for arm, task, g in places]
+    found = board(rows, ["a", "b"])
+    assert dict(zip(found.tasks, found.differences("b", "a"), strict=True)) == {"t": 0, "u": 0, "v": 0}
+    assert all(
+        found.scores[arm][task] == tuple(float((ord(arm) * 7 + ord(task) * 3 + g) % 2) for g in range(2))
+        for arm in "ab"
+        for task in "tuv"
+    )

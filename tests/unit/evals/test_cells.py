@@ -1,0 +1,76 @@
+"""Cells: interleaved, with seeds that all arms share, and named by everything that determines them."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from agentlearn.experience import EMPTY_LIBRARY, library_of
+from agentlearn.task import Task
+from agentlearn_evals.arms import Arm
+from agentlearn_evals.cells import schedule
+from agentlearn_evals.plan import planned
+from agentlearn_evals.settings import CompareSettings
+
+TASKS = [Task.of("math", f"What is {n} + 1?", str(n + 1), split="test") for n in range(6)]
+
+
+def arm(name: str, lessons: tuple[str, ...] = ()) -> Arm:
+    library = library_of(lessons) if lessons else EMPTY_LIBRARY
+    return Arm(name=name, model="sim:novice", reference=name, library=library, temperature=0.3)
+
+
+ARMS = [arm("none"), arm("a", ("Count both ends.",)), arm("b", ("Start at zero.",))]
+PHASES = {one.name: f"compare:{one.name}" for one in ARMS}
+
+
+def test_every_rollout_is_there_once() -> None:
+    cells = list(schedule(TASKS, ARMS, 4, 0, PHASES))
+    places = Counter((cell.arm.name, cell.task.id, cell.g) for cell in cells)
+    assert len(places) == len(cells) == 3 * 6 * 4
+
+
+def test_arms_share_seeds_and_stand_side_by_side() -> None:
+    cells = list(schedule(TASKS, ARMS, 4, 0, PHASES))
+    for at in range(0, len(cells), 3):
+        three = cells[at : at + 3]
+        assert {cell.arm.name for cell in three} == {"none", "a", "b"}
+        assert len({(cell.task.id, cell.g, cell.seed) for cell in three}) == 1
+    assert Counter(cell.arm.name for cell in cells[::3]) == {"none": 8, "a": 8, "b": 8}, "each is first as often"
+
+
+def test_more_rollouts_only_add_to_those_before() -> None:
+    few, many = (list(schedule(TASKS, ARMS, k, 0, PHASES)) for k in (2, 5))
+    assert many[: len(few)] == few
+    assert [cell.seed for cell in few] != [cell.seed for cell in schedule(TASKS, ARMS, 2, 1, PHASES)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"temperature": 0.7},
+        {"max_turns": 3},
+        {"rollout_deadline_s": 5.0},
+        {"sandbox": "unsafe-local"},
+        {"models": ("sim:other",)},
+    ],
+)
+def test_what_determines_a_rollout_names_it(change: dict[str, object], tmp_path: Path) -> None:
+    lessons = tmp_path / "lessons.json"
+    lessons.write_text('{"experiences": {"G0": "Count both ends of a range."}, "next_id": 1}')
+    given: dict[str, object] = {"arms": ("none", str(lessons)), "domains": ("math",), "limit": 2, "store": tmp_path}
+    before, after = (planned(CompareSettings.model_validate(given | more)) for more in ({}, change))
+    for place in (0, 1):
+        names = {plan.conditions(plan.arms[place], plan.grounds[0]).phase for plan in (before, after)}
+        assert len(names) == 2
+    own = {before.conditions(one, before.grounds[0]).phase for one in before.arms}
+    assert len(own) == 2, "a library is another condition"
+
+
+@pytest.mark.parametrize("change", [{"k": 20}, {"concurrency": 1}, {"margin": 0.1}, {"correction": "bh"}, {"seed": 3}])
+def test_what_does_not_determine_a_rollout_does_not(change: dict[str, object], tmp_path: Path) -> None:
+    """The seed is held against each rollout's own."""
+    given: dict[str, object] = {"arms": ("none", "x=none,temperature=1"), "domains": ("math",), "limit": 2}
+    given["store"] = tmp_path
+    before, after = (planned(CompareSettings.model_validate(given | more)) for more in ({}, change))
+    assert before.conditions(before.arms[1], before.grounds[0]) == after.conditions(after.arms[1], after.grounds[0])

@@ -1,0 +1,100 @@
+"""What `compare` refuses before anything is begun: options that nobody would heed, and files that cannot be written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentlearn.cli.app import run as command
+from agentlearn.errors import AgentlearnError
+from agentlearn_evals import CompareSettings, compare_logs
+from agentlearn_evals.output import write_all
+from agentlearn_evals.plan import forecast, planned
+
+ARMS = ("none", "hot=none,temperature=1")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"t{task},{arm},{g},{int(arm == 'b')}" for arm in "ab" for task in range(8) for g in range(2)]
+    Path("logs.csv").write_text("\n".join(["task,arm,g,score", *rows]))
+    Path("own.jsonl").write_text(json.dumps({"problem": "What is 2 + 2?", "answer": "4"}) + "\n")
+    Path("folder.json").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--logs", "logs.csv", "--sequential"), "--sequential: not with --logs"),
+        (("--logs", "logs.csv", "--dry-run", "--json"), "--dry-run: not with --logs"),
+        (
+            ("--logs", "logs.csv", "--domain", "math", "--model", "sim:expert", "-k", "3", "--looks", "2"),
+            "--domain, --k, --model, --looks: not with --logs",
+        ),
+        (("--logs", "logs.csv", "--method", "m=a+b"), "--method: not with --logs"),
+        (("--logs", "logs.csv", "--out", "folder.json"), "'folder.json' is a folder"),
+        ((*ARMS, "--domain", "math", "--allow-missing"), "--allow-missing is for --logs"),
+        ((*ARMS, "--domain", "math", "--reward", "exact"), "math judges its answers itself"),
+        ((*ARMS, "--domain", "math", "--tools", "python"), "math has its own tools"),
+        ((*ARMS, "--domain", "math", "--judge", "sim:expert"), "would never be asked"),
+        ((*ARMS, "--domain", "math", "--sequential", "--looks", "3"), "--sequential and --looks"),
+        ((*ARMS, "--domain", "math", "--method", "m=hot", "--dry-run"), "two or more different arms"),
+        (
+            (*ARMS, "b=none,temperature=0", "--domain", "math", "--method", "m=hot+b", "--method", "m=b+hot"),
+            "two methods are called 'm'",
+        ),
+        (("none", "hot=none,temperature=1,temperature=2", "--domain", "math"), "gives temperature twice"),
+        ((*ARMS, "--domain", "math", "--log", "silly"), "--log 'silly' is no level"),
+    ],
+)
+def test_what_nobody_would_heed_is_refused(
+    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["compare", *arguments]) == 2
+    told = capsys.readouterr()
+    assert words in told.err
+    assert len(told.err.splitlines()) == 1
+    assert told.out == ""
+    assert not Path(".agentlearn").exists(), "nothing was begun"
+
+
+def test_an_arm_may_be_named_in_any_script() -> None:
+    found = planned(
+        CompareSettings(arms=("none", "été=none,temperature=1", "日本=none,temperature=0"), domains=("math",))
+    )
+    assert [arm.name for arm in found.arms] == ["none", "été", "日本"]
+
+
+def test_one_judge_judges_all_arms_and_is_asked_about_before_it_is_paid() -> None:
+    arms = ("a=none,model=openai:gpt-5-mini", "b=none,model=sim:novice")
+    own = {"arms": arms, "data": "own.jsonl", "reward": "judge"}
+    plan = planned(CompareSettings.model_validate(own))
+    assert {plan.conditions(arm, plan.grounds[0]).judge for arm in plan.arms} == {"openai:gpt-5-mini"}
+    assert plan.models == ("openai:gpt-5-mini", "sim:novice")
+    free = ("none", "hot=none,temperature=1")
+    paid = forecast(planned(CompareSettings.model_validate(own | {"arms": free, "judge": "openai:gpt-5"})))
+    assert paid.paid() == ["openai:gpt-5, the judge"]
+    assert "openai:gpt-5 takes to judge" in paid.lines()[-1][1]
+
+
+def test_where_the_page_cannot_be_written_the_result_is_told_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("file").write_text("no folder")
+    assert command(["compare", "--logs", "logs.csv", "--store", "file", "--json"]) == 1
+    told = capsys.readouterr()
+    assert json.loads(told.out)["contrasts"][0]["verdict"] == "better"
+    assert told.err.startswith("agentlearn: the result could not be written: ")
+    assert len(told.err.splitlines()) == 1
+    with pytest.raises(AgentlearnError) as refused:
+        write_all(compare_logs(["logs.csv"]), store=Path("file"), out=())
+    assert refused.value.code == "not_written"
+
+
+def test_reports_of_arms_with_like_names_do_not_overwrite_each_other() -> None:
+    Path("like.csv").write_text(
+        "task,arm,score\n" + "".join(f"t{n},{arm},1\n" for arm in ("a:b", "a/b") for n in (1, 2))
+    )
+    write_all(compare_logs(["like.csv"]), store=Path("store"), out=[Path("r.pydantic-evals.json")])
+    names = {json.loads(file.read_text())["name"] for file in Path().glob("r.*.json")}
+    assert len(names) == 2

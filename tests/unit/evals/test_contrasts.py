@@ -1,0 +1,185 @@
+"""Verdicts: claimed is what test and interval say alike, corrected for arms and looks, and nothing where unsafe."""
+
+from random import Random
+
+import pytest
+
+from agentlearn_evals.board import Board, board
+from agentlearn_evals.comparison import Contrast
+from agentlearn_evals.contrasts import Rules, drafts_of, judged
+from agentlearn_evals.observation import Observation
+
+
+def rolled(chances: dict[str, float], *, tasks: int = 60, k: int = 4, seed: int = 0) -> Board:
+    """Right and wrong rollouts, each arm with its chance."""
+    rng = Random(seed)
+    rows = [
+        Observation(arm=arm, task=f"t{task}", g=g, score=float(rng.random() < chance))
+        for task in range(tasks)
+        for g in range(k)
+        for arm, chance in chances.items()
+    ]
+    return board(rows, list(chances))
+
+
+def verdicts(found: Board, rules: Rules | None = None, looks: int = 1) -> dict[str, Contrast]:
+    rules = rules or Rules()
+    drafts = [one.model_copy(update={"look": looks}) for one in drafts_of(found, rules)]
+    return {one.arm: one for one in judged(drafts, found, rules)}
+
+
+def test_each_arm_gets_the_verdict_it_deserves() -> None:
+    found = verdicts(rolled({"none": 0.5, "good": 0.8, "bad": 0.2, "same": 0.5}))
+    assert {arm: one.verdict for arm, one in found.items()} == {"good": "better", "bad": "worse", "same": "cannot_tell"}
+    assert found["good"].sentence.startswith("good is better than none: +0.")
+    assert found["bad"].sentence.startswith("bad is worse than none: -0.")
+    assert found["same"].sentence.startswith("Cannot tell whether same is better or worse than none: ")
+    assert "Shown would be differences from 0." in found["same"].sentence
+
+
+def test_arms_that_tie_on_every_task_of_few_clusters_are_not_said_to_tell_any_difference() -> None:
+    rows = [
+        Observation(arm=arm, task=f"t{task}", g=0, score=task % 2, cluster=cluster)
+        for cluster, tasks in (("x", range(5)), ("y", range(5, 8)))
+        for task in tasks
+        for arm in ("none", "same")
+    ]
+    found = verdicts(board(rows, ["none", "same"]))["same"]
+    assert found.detectable is None
+    assert found.sentence == "Cannot tell same from none: they scored the same on every task (8 tasks x 1 rollout)."
+
+
+def test_tasks_of_one_cluster_tell_nothing_and_it_is_said() -> None:
+    rows = [
+        Observation(arm=arm, task=f"t{task}", g=0, score=float(arm == "a" and task > 2), cluster="x")
+        for task in range(6)
+        for arm in ("none", "a")
+    ]
+    found = verdicts(board(rows, ["none", "a"]))["a"]
+    assert found.verdict == "cannot_tell"
+    assert found.caution.startswith("1 cluster leaves 0 degrees of freedom; ")
+
+
+def test_more_arms_cost_certainty() -> None:
+    alone = verdicts(rolled({"none": 0.5, "a": 0.6}))["a"]
+    among = verdicts(rolled({"none": 0.5, "a": 0.6, "b": 0.6, "c": 0.6}))
+    assert alone.p is not None
+    assert alone.p_adjusted == alone.p
+    ps = [one.p for one in among.values()]
+    adjusted = [one.p_adjusted for one in among.values()]
+    assert all(p is not None and late is not None and late >= p for p, late in zip(ps, adjusted, strict=True))
+    least = min(range(3), key=lambda place: ps[place] or 0)
+    assert adjusted[least] == pytest.approx(min(1.0, 3 * (ps[least] or 0)))
+
+
+def test_a_second_look_that_was_not_planned_costs_certainty() -> None:
+    found = rolled({"none": 0.5, "a": 0.57}, seed=3)
+    first, third = verdicts(found)["a"], verdicts(found, looks=3)["a"]
+    assert first.p is not None
+    assert third.p_adjusted == pytest.approx(min(1.0, 6 * first.p)), "m (m + 1) for the second unplanned look"
+    planned = verdicts(found, Rules(planned_looks=3), looks=3)["a"]
+    assert planned.p_adjusted == pytest.approx(min(1.0, 3 * first.p))
+    assert "corrected" in third.sentence
+
+
+def test_no_worse_needs_a_margin_that_was_stated() -> None:
+    found = rolled({"none": 0.5, "same": 0.5}, tasks=200, k=8)
+    assert verdicts(found)["same"].verdict == "cannot_tell"
+    one = verdicts(found, Rules(margin=0.1))["same"]
+    assert one.verdict == "no_worse"
+    assert one.margin is not None
+    assert one.margin.bound is not None
+    assert -0.1 < one.margin.bound < 0.05
+    assert verdicts(found, Rules(margin=0.001))["same"].verdict == "cannot_tell"
+
+
+def test_a_spoiled_arm_gets_no_verdict_however_good_it_looks() -> None:
+    rules = Rules(spoiled={"good": "2 of its lessons hold an expected answer"})
+    found = verdicts(rolled({"none": 0.2, "good": 0.9}), rules)["good"]
+    assert found.verdict == "cannot_tell"
+    assert "hold an expected answer" in found.sentence
+    assert found.mean is not None
+    assert found.mean > 0.5, "what was measured is still told"
+
+
+def test_too_few_tasks_get_no_verdict() -> None:
+    found = verdicts(rolled({"none": 0.0, "good": 1.0}, tasks=4))["good"]
+    assert found.verdict == "cannot_tell"
+    mixed = verdicts(rolled({"none": 0.3, "good": 0.9}, tasks=5))["good"]
+    assert mixed.verdict == "cannot_tell"
+    assert "5 tasks" in mixed.caution
+    assert "the interval may be too narrow" in mixed.sentence
+
+
+def test_few_clusters_get_a_verdict_by_signs_but_none_by_their_interval() -> None:
+    """The test by signs holds at any size; no margin may rest on an interval over few clusters."""
+    rng = Random(3)
+    rows = [
+        Observation(arm=arm, task=f"t{c}-{n}", score=base + 0.1 * rng.random(), cluster=f"c{c}")
+        for c in range(12)
+        for n in range(5)
+        for arm, base in (("none", 0.5), ("good", 0.7), ("same", 0.5))
+    ]
+    found = verdicts(board(rows, ["none", "good", "same"]), Rules(margin=0.05))
+    assert found["good"].verdict == "better"
+    assert "12 clusters" in found["good"].caution
+    assert found["same"].margin is not None
+    assert found["same"].margin.holds
+    assert found["same"].verdict == "cannot_tell"
+
+
+def test_clusters_widen_the_interval_and_are_told() -> None:
+    rng = Random(1)
+    shifts = [rng.choice([-0.4, 0.0, 0.6]) for _ in range(12)]
+    rows = [
+        Observation(
+            arm=arm, task=f"t{c}-{n}", score=0.5 + (shifts[c] if arm == "b" else 0.0), cluster=f"c{c}" * grouped
+        )
+        for grouped in (1,)
+        for c in range(12)
+        for n in range(6)
+        for arm in "ab"
+    ]
+    clustered = verdicts(board(rows, ["a", "b"]))["b"]
+    alone = verdicts(board([one.model_copy(update={"cluster": ""}) for one in rows], ["a", "b"]))["b"]
+    assert (clustered.clusters, alone.clusters) == (12, 72)
+    assert clustered.standard_error is not None
+    assert alone.standard_error is not None
+    assert clustered.standard_error > 2 * alone.standard_error
+    assert "in 12 clusters" in clustered.sentence
+
+
+def test_mcnemar_only_for_one_rollout_of_right_or_wrong() -> None:
+    assert verdicts(rolled({"none": 0.4, "a": 0.7}, k=1))["a"].mcnemar_p is not None
+    assert verdicts(rolled({"none": 0.4, "a": 0.7}, k=2))["a"].mcnemar_p is None
+
+
+def test_undecided_rollouts_are_bounded_both_ways() -> None:
+    rows = [Observation(arm=arm, task=f"t{n}", score=1.0) for arm in "ab" for n in range(20)]
+    rows[25] = Observation(arm="b", task="t5", score=None, status="undecided")
+    one = verdicts(board([*rows, *(row.model_copy(update={"g": 1}) for row in rows)], ["a", "b"]))["b"]
+    assert one.worst is not None
+    assert one.worst.low == pytest.approx(-1 / 20)
+    assert one.worst.high == pytest.approx(0)
+    assert one.mean == 0
+    assert one.tasks == 19
+
+
+def test_wins_losses_and_ties_are_counted_by_task() -> None:
+    scores = {"a": [0.0, 1.0, 0.5, 0.5], "b": [1.0, 0.0, 0.5, 1.0]}
+    rows = [Observation(arm=arm, task=f"t{n}", score=score) for arm in "ab" for n, score in enumerate(scores[arm])]
+    one = verdicts(board(rows, ["a", "b"]))["b"]
+    assert (one.wins, one.losses, one.ties) == (2, 1, 1)
+
+
+def test_what_it_would_take_shows_the_difference_when_it_is_done() -> None:
+    """The number of tasks that is named finds an effect of that size in about four of five repetitions."""
+    pilot = verdicts(rolled({"none": 0.5, "a": 0.6}, tasks=30, k=4, seed=11))["a"]
+    assert pilot.verdict == "cannot_tell"
+    assert pilot.tasks_needed is not None
+    gain = abs(pilot.mean or 0)
+    found = [
+        verdicts(rolled({"none": 0.5, "a": 0.5 + gain}, tasks=pilot.tasks_needed, k=4, seed=seed))["a"].verdict
+        for seed in range(60)
+    ]
+    assert 35 <= found.count("better") <= 58, found.count("better")

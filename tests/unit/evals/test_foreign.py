@@ -1,0 +1,533 @@
+"""Every format tells the same rollouts, is known by what it holds, and is refused in one sentence where it is wrong."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.errors import ConfigError, DataError
+from agentlearn_evals.foreign import LogFile, content, read_logs
+from tests.unit.evals import forms
+
+
+@pytest.mark.parametrize("form", forms.FORMS)
+@pytest.mark.parametrize("name", [None, "no-suffix"])
+def test_every_format_tells_the_same(tmp_path: Path, form: str, name: str | None) -> None:
+    file = forms.FORMS[form](tmp_path / (name or form))
+    logs = read_logs([file], arm="mine")
+    told = {(one.problem, one.g): (one.arm, one.score, one.status) for one in logs.observations}
+    assert told == {(f"{task}?", g): ("mine", score, "ok") for (task, g), score in forms.SCORES.items()}
+    assert len({one.task for one in logs.observations}) == 2
+    assert logs.notes == ()
+    assert list(logs.sources) == [file.name]
+
+
+@pytest.mark.parametrize(
+    ("form", "arm"),
+    [("inspect.eval", "toy/m"), ("pydantic-evals.json", "toy"), ("lm-eval.jsonl", "lm-eval"), ("trl.jsonl", "trl@3")],
+)
+def test_an_arm_that_nobody_named_is_called_as_the_log_calls_it(tmp_path: Path, form: str, arm: str) -> None:
+    logs = read_logs([forms.FORMS[form](tmp_path / form)])
+    assert {one.arm for one in logs.observations} == {arm}
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    files = [tmp_path / folder / "runs.csv" for folder in ("before", "after")]
+    for file in files:
+        file.parent.mkdir()
+        forms.write_csv(file, forms.ROWS)
+    logs = read_logs([LogFile(path=file, arm=file.parent.name) for file in files])
+    assert list(logs.sources) == [str(file) for file in files]
+    assert len(set(logs.sources.values())) == 1
+    assert [one.arm for one in logs.observations] == ["before"] * 4 + ["after"] * 4
+
+
+def test_rollouts_go_on_over_the_files_of_a_named_arm(tmp_path: Path) -> None:
+    files = [forms.write_lines(tmp_path / f"{at}.jsonl", [{"task": "t", "score": at}]) for at in (0, 1)]
+    logs = read_logs(files, arm="both")
+    assert [(one.g, one.score) for one in logs.observations] == [(0, 0.0), (1, 1.0)]
+
+
+def test_two_files_that_call_their_arm_the_same_are_not_mixed(tmp_path: Path) -> None:
+    rows = [{"task": "t", "arm": "a", "score": at} for at in (0, 1)]
+    files = [forms.write_lines(tmp_path / f"{at}.jsonl", [row]) for at, row in enumerate(rows)]
+    with pytest.raises(DataError) as refused:
+        read_logs(files)
+    assert refused.value.code == "duplicate_rollout"
+    assert str(refused.value) == (
+        "1.jsonl line 1 is rollout 0 of task 't' in arm 'a', and so is 0.jsonl line 1; take one out, or name the arms"
+        " apart: 'ARM=1.jsonl'"
+    )
+
+
+def test_the_same_log_twice_does_not_count_twice(tmp_path: Path) -> None:
+    row = {"task": "t", "score": 1}
+    files = [forms.write_lines(tmp_path / name, [row]) for name in ("one.jsonl", "other.jsonl")]
+    with pytest.raises(DataError) as refused:
+        read_logs(files, arm="a")
+    assert refused.value.code == "same_log"
+    assert len(read_logs([LogFile(path=file, arm=file.stem) for file in files]).observations) == 2
+
+
+def test_failures_are_kept_and_said(tmp_path: Path) -> None:
+    rows = [
+        {"task": "1", "arm": "a", "score": 1, "status": "ok"},
+        {"task": "2", "arm": "a", "status": "failed", "error": "endpoint"},
+        {"task": "3", "arm": "a", "score": 0, "status": "timeout"},
+        {"task": "4", "arm": "a", "status": "undecided", "mood": "bad", "model": "m1"},
+    ]
+    logs = read_logs([forms.write_lines(tmp_path / "runs.jsonl", rows)])
+    assert [(one.score, one.status) for one in logs.observations] == [
+        (1.0, "ok"),
+        (0.0, "failed"),
+        (0.0, "timeout"),
+        (None, "undecided"),
+    ]
+    assert logs.models == {"a": "m1"}
+    assert logs.notes == (
+        "runs.jsonl: columns not read: mood",
+        "runs.jsonl: 1 of 4 rollouts failed and count as 0 (endpoint 1)",
+        "runs.jsonl: 1 of 4 rollouts ran out of time and count as 0 (no code 1)",
+        "runs.jsonl: 1 of 4 rollouts are undecided and count neither way (no code 1)",
+    )
+
+
+def test_columns_are_read_as_what_they_mean(tmp_path: Path) -> None:
+    row = {
+        "task": 7,
+        "arm": "a",
+        "score": "1e-1",
+        "cluster": "site",
+        "domain": "web",
+        "tags": "x; y",
+        "cost_usd": "0.25",
+        "seconds": 2,
+        "tokens_in": "12",
+        "tokens_out": 3.0,
+        "tool_calls": "",
+    }
+    [one] = read_logs([forms.write_csv(tmp_path / "runs.csv", [row])]).observations
+    assert (one.task, one.score, one.cluster, one.domain, one.tags) == ("7", 0.1, "site", "web", ("x", "y"))
+    assert (one.cost_usd, one.seconds, one.tokens_in, one.tokens_library) == (0.25, 2.0, 12, None)
+    assert one.tool_calls is None
+
+
+def test_another_column_may_be_the_score(tmp_path: Path) -> None:
+    file = forms.write_csv(tmp_path / "runs.csv", [{"task": "t", "arm": "a", "score": 0, "f1": 0.5}])
+    assert read_logs([Path(f"{file}#f1")]).observations[0].score == 0.5
+
+
+def test_a_lone_surrogate_is_kept_written_out(tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    file.write_text('{"task": "t\\ud800", "arm": "a", "score": 1}\n')
+    assert read_logs([file]).observations[0].task == "t\\ud800"
+
+
+@given(st.data())
+def test_whatever_a_file_holds_is_read_or_refused_in_one_sentence(data: st.DataObject) -> None:
+    odd = st.binary(max_size=4) | st.sampled_from([b"null", b"NaN", b"-1", b"1e999", b"[]", b"{}", b'"', b"\\ud800"])
+    with tempfile.TemporaryDirectory() as folder:
+        form = data.draw(st.sampled_from([name for name in forms.FORMS if name.endswith((".json", ".jsonl", ".csv"))]))
+        file = forms.FORMS[form](Path(folder) / form)
+        body = file.read_bytes()
+        start = data.draw(st.integers(0, len(body)))
+        end = data.draw(st.integers(start, len(body)) | st.just(start))
+        file.write_bytes(body[:start] + data.draw(odd) + body[end:])
+        said = ""
+        try:
+            assert read_logs([file]).observations
+        except ConfigError as refused:
+            said = str(refused)
+        assert "\n" not in said
+        assert len(said) < 600
+
+
+def lines(*rows: dict[str, Any]) -> Callable[[Path], None]:
+    return lambda file: forms.write_lines(file, rows) and None
+
+
+def text(content: str | bytes) -> Callable[[Path], None]:
+    return lambda file: file.write_bytes(content.encode() if isinstance(content, str) else content) and None
+
+
+def inspect(*samples: dict[str, Any], **header: Any) -> Callable[[Path], None]:
+    return text(json.dumps({**forms.inspect_header(**header), "samples": list(samples)}))
+
+
+def graded(value: Any, **changes: Any) -> dict[str, Any]:
+    return {"id": 1, "epoch": 1, "input": "?", "scores": {"match": {"value": value}}, **changes}
+
+
+ROW = {"task": "t", "arm": "a", "score": 1}
+
+REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
+    "empty file": (text(""), "empty_log", "log holds no rollouts; give a log with at least one"),
+    "header alone": (text("task,arm,score\n"), "empty_log", "log holds no rollouts; give a log with at least one"),
+    "not UTF-8": (
+        text(b"task,arm,score\nt,a,1\n\xff,a,1"),
+        "bad_log",
+        "log line 3 is not UTF-8; save the file as UTF-8",
+    ),
+    "array": (text("[]"), "unknown_log", "log holds a JSON array; write one object per line, or one report"),
+    "other columns": (
+        text("name,points\nx,1\n"),
+        "unknown_log",
+        (
+            "log is no log that is known here (its columns: ['name', 'points']); give a log of inspect_ai,"
+            " report of pydantic-evals, samples of lm-eval, completions of TRL, or rows with task, arm and score"
+        ),
+    ),
+    "no task": (
+        text("arm,score\na,1\n"),
+        "missing_column",
+        "log has no column 'task' (it has 'arm', 'score'); add it",
+    ),
+    "no arm": (
+        text("task,score\nt,1\n"),
+        "missing_column",
+        "log has no column 'arm' (it has 'task', 'score'); add it; or name the arm: ARM=FILE",
+    ),
+    "empty task": (
+        text("task,arm,score\n,a,1\n"),
+        "missing_value",
+        "log line 2 has '' as task; fill it",
+    ),
+    "NaN": (
+        lines(ROW, {**ROW, "score": float("nan")}),
+        "bad_score",
+        "log line 2 has nan as score, which is not finite; write a number, or status 'failed' with 0",
+    ),
+    "NaN in words": (
+        text("task,arm,score\nt,a,NaN\n"),
+        "bad_score",
+        "log line 2 has 'NaN' as score, which is not finite; write a number, or status 'failed' with 0",
+    ),
+    "infinity": (
+        text('{"task": "t", "arm": "a", "score": 1e999}'),
+        "bad_score",
+        "log line 1 has inf as score, which is not finite; write a number, or status 'failed' with 0",
+    ),
+    "integer without end": (
+        text('{"task": "t", "arm": "a", "score": 1' + "0" * 400 + "}"),
+        "bad_score",
+        (
+            "log line 1 has 100000000000000000...0000000000000000000 as score, which is not finite; write a number, or"
+            " status 'failed' with 0"
+        ),
+    ),
+    "digits without end": (
+        text('{"task": "t", "arm": "a", "score": 1' + "0" * 5000 + "}"),
+        "bad_log",
+        "log cannot be read as JSON (a number has too many digits); write the log again",
+    ),
+    "nested without end": (
+        text('{"a": ' + "[" * 200_000),
+        "bad_log",
+        "log cannot be read as JSON (it nests too deeply); write the log again",
+    ),
+    "word for a score": (
+        text("task,arm,score\nt,a,good\n"),
+        "bad_score",
+        "log line 2 has 'good' as score, which is no number; write a number",
+    ),
+    "no score": (
+        lines({**ROW, "score": None}),
+        "bad_score",
+        "log line 1 has None as score, which is no number; write a number",
+    ),
+    "half a count": (
+        lines({**ROW, "tokens_in": 1.5}),
+        "bad_count",
+        "log line 1 has 1.5 as tokens_in; write a whole number from 0, or nothing",
+    ),
+    "negative cost": (
+        lines({**ROW, "cost_usd": -1}),
+        "bad_observation",
+        "log line 1 has -1.0 as cost_usd (Input should be greater than or equal to 0); correct it",
+    ),
+    "unknown status": (
+        lines({**ROW, "status": "lost"}),
+        "bad_observation",
+        "log line 1 has 'lost' as status (Input should be 'ok', 'failed', 'timeout' or 'undecided'); correct it",
+    ),
+    "duplicate": (
+        lines({**ROW, "g": 2}, {**ROW, "task": "u", "g": 2}, {**ROW, "g": 2}),
+        "duplicate_rollout",
+        (
+            "log line 3 is rollout 2 of task 't' in arm 'a', and so is log line 1; take one out, or name the"
+            " arms apart:"
+            " 'ARM=log'"
+        ),
+    ),
+    "some numbered": (
+        lines({**ROW, "g": 0}, {**ROW, "task": "u"}),
+        "bad_count",
+        "log line 2 has no g while other rows have one; fill it, or leave out the column",
+    ),
+    "a column twice": (
+        text("task,arm,score,score\nt,a,1,0\n"),
+        "bad_log",
+        "log line 1 has the column 'score' twice; rename one of them",
+    ),
+    "a comma too many": (
+        text("task,arm,score\nt,a,1\nu,a,1,0\n"),
+        "bad_log",
+        "log line 3 has 4 fields and the header 3; quote fields that hold commas",
+    ),
+    "an open quote": (
+        text('task,arm,score\nt,a,"1\n'),
+        "bad_log",
+        "log line 2 is neither JSON nor CSV (unexpected end of data); check its quotes",
+    ),
+    "a line cut off": (
+        text('{"task": "t", "arm": "a", "score": 1}\n{"task": "u", "ar'),
+        "bad_log",
+        "log line 2 column 15 is not JSON (Unterminated string starting at); write the log again",
+    ),
+    "a line that is no object": (
+        text('{"task": "t", "arm": "a", "score": 1}\n7\n'),
+        "bad_log",
+        "log line 2 is no JSON object; write one object per line",
+    ),
+    "inspect: an older format": (
+        inspect(graded(1), version=1),
+        "unknown_version",
+        (
+            "log is a log of inspect_ai in format 1, and only format 2 is known; convert it with `inspect log"
+            " convert` of"
+            " a version that writes it"
+        ),
+    ),
+    "inspect: a newer format": (
+        inspect(graded(1), version=3),
+        "unknown_version",
+        (
+            "log is a log of inspect_ai in format 3, and only format 2 is known; convert it with `inspect log"
+            " convert` of"
+            " a version that writes it"
+        ),
+    ),
+    "inspect: no samples": (
+        inspect(status="error"),
+        "empty_log",
+        "log holds no samples (status 'error'); run it again with its samples logged",
+    ),
+    "inspect: no scores": (
+        inspect(graded(float("nan"))),
+        "no_score",
+        "log holds no score; score its samples, and give the log with the scores",
+    ),
+    "inspect: a grade of its own": (
+        inspect(graded("B")),
+        "bad_score",
+        "log sample 1 epoch 1 has 'B' as score 'match', which is no number; write a number",
+    ),
+    "inspect: an infinite score": (
+        inspect(graded(float("inf"))),
+        "bad_score",
+        "log sample 1 epoch 1 has inf as score 'match', which is not finite; write a number, or status 'failed' with 0",
+    ),
+    "inspect: a sample twice": (
+        inspect(graded(1), graded(0)),
+        "duplicate_rollout",
+        (
+            "log sample 1 epoch 1 is rollout 0 of task '1' in arm 'toy/m', and so is log sample 1 epoch 1; take"
+            " one out,"
+            " or name the arms apart: 'ARM=log'"
+        ),
+    ),
+    "inspect: no epoch": (
+        inspect({"id": 1, "epoch": 0}),
+        "bad_log",
+        "log sample number 1 has 0 as epoch (Input should be greater than or equal to 1); write the log again",
+    ),
+    "inspect: a sample that is none": (
+        text(json.dumps({**forms.inspect_header(), "samples": [7]})),
+        "bad_log",
+        "log sample number 1 is 7 and no object; write the log again",
+    ),
+    "pydantic-evals: no cases": (
+        text(json.dumps(forms.report(cases=[]))),
+        "empty_log",
+        "log holds no cases; give a report with at least one",
+    ),
+    "pydantic-evals: a score that is lost": (
+        text(json.dumps(forms.report(cases=[{"name": "c", "scores": {"right": {"value": None}}}]))),
+        "bad_score",
+        "log case 'c' has None as score 'right', which is no number; write a number",
+    ),
+    "pydantic-evals: a case without a name": (
+        text(json.dumps(forms.report(cases=[{"name": 5}]))),
+        "bad_log",
+        (
+            "log has 5 as cases.0.name (Input should be a valid string); write the report with"
+            " `EvaluationReportAdapter`"
+            " of pydantic-evals"
+        ),
+    ),
+    "lm-eval: a metric that is no number": (
+        lines({"doc_id": 0, "metrics": ["acc"], "acc": 1.0}, {"doc_id": 1, "metrics": ["acc"], "acc": "high"}),
+        "bad_score",
+        "log line 2 has 'high' as metric 'acc', which is no number; write a number",
+    ),
+    "lm-eval: a metric that is missing": (
+        lines({"doc_id": 0, "metrics": ["acc"], "acc": 1.0}, {"doc_id": 1, "metrics": []}),
+        "missing_column",
+        "log line 2 has no 'acc'; write the samples again",
+    ),
+    "lm-eval: no metrics": (
+        lines({"doc_id": 0, "metrics": []}),
+        "no_score",
+        "log holds no score; score its samples, and give the log with the scores",
+    ),
+    "TRL: two rewards": (
+        lines({"step": 1, "prompt": "p", "completion": "c", "r1": 1.0, "r2": 0.0}),
+        "which_score",
+        "log holds several scores ('r1', 'r2'); choose one, such as 'log#r1'",
+    ),
+    "TRL: a step that is none": (
+        lines({"step": "first", "prompt": "p", "completion": "c", "r1": 1.0}),
+        "bad_count",
+        "log line 1 has 'first' as step; write a whole number from 0, or nothing",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, case: str) -> None:
+    write, code, sentence = REFUSALS[case]
+    write(tmp_path / "log")
+    with pytest.raises(ConfigError) as refused:
+        read_logs([tmp_path / "log"])
+    assert (str(refused.value), refused.value.code) == (sentence, code)
+
+
+def test_a_score_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    file = forms.inspect_json(tmp_path / "log")
+    with pytest.raises(ConfigError) as refused:
+        read_logs([LogFile(path=file, score="f1")])
+    assert str(refused.value) == "log has no score 'f1' (it has 'match'); write one of them after the '#'"
+    assert refused.value.code == "unknown_score"
+
+
+def test_one_name_for_several_arms_is_refused(tmp_path: Path) -> None:
+    file = forms.write_lines(tmp_path / "log", [ROW, {**ROW, "arm": "b"}])
+    with pytest.raises(ConfigError) as refused:
+        read_logs([file], arm="mine")
+    assert str(refused.value) == ("log holds the arms 'a', 'b', which cannot all be called 'mine'; leave out the name")
+    assert refused.value.code == "several_arms"
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as refused:
+        read_logs([tmp_path / "log"])
+    assert str(refused.value) == f"there is no file {str(tmp_path / 'log')!r}; check the path"
+    with pytest.raises(DataError):
+        read_logs([tmp_path])
+    with pytest.raises(DataError):
+        read_logs([])
+
+
+@pytest.mark.parametrize("form", ["plain.csv", "plain.jsonl", "plain.parquet", "inspect.json"])
+def test_a_file_may_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    file = forms.FORMS[form](tmp_path / form)
+    monkeypatch.setattr(content, "MOST_BYTES", 20)
+    with pytest.raises(DataError) as refused:
+        read_logs([file])
+    assert refused.value.code == "log_too_large"
+    assert str(refused.value).endswith("; split it, or give its scores as CSV")
+
+
+def test_a_table_may_not_have_rows_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = forms.plain_parquet(tmp_path / "log")
+    monkeypatch.setattr(content, "MOST_ROWS", 4)
+    assert len(read_logs([file]).observations) == 4
+    monkeypatch.setattr(content, "MOST_ROWS", 3)
+    with pytest.raises(DataError) as refused:
+        read_logs([file])
+    assert refused.value.code == "log_too_large"
+
+
+def test_an_inspect_log_that_was_cut_short_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    inspect(graded("C"), status="cancelled")(file)
+    logs = read_logs([file])
+    assert logs.observations[0].score == 1.0
+    assert logs.notes == ("log: the log ended with status 'cancelled'", "log: 1 of 4 samples are in the log")
+
+
+def test_an_inspect_log_of_some_samples_is_whole_when_they_are_there(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    spec = {"task": "toy", "model": "m", "dataset": {"samples": 100, "sample_ids": [1]}, "config": {}}
+    inspect(graded("C"), eval=spec)(file)
+    assert read_logs([file]).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("sample", "outcome"),
+    [
+        (graded("P"), (0.5, "ok", "")),
+        (graded("N"), (0.0, "ok", "")),
+        (graded(True), (1.0, "ok", "")),
+        (graded("0.75"), (0.75, "ok", "")),
+        (graded("yes"), (1.0, "ok", "")),
+        (graded("C", error={"message": "KeyError('x')"}), (0.0, "failed", "KeyError")),
+        (graded("C", limit={"type": "working", "limit": 1}), (0.0, "timeout", "time_limit")),
+        (graded("C", limit={"type": "token", "limit": 1}), (1.0, "ok", "")),
+        (graded(float("nan"), limit={"type": "token", "limit": 1}), (0.0, "failed", "token_limit")),
+        (graded("C", invalidation={"author": "me"}), (None, "undecided", "invalidated")),
+        (graded(None, scores={}), (None, "undecided", "unscored")),
+    ],
+)
+def test_an_inspect_sample_ends_in_one_way(
+    tmp_path: Path, sample: dict[str, Any], outcome: tuple[float | None, str, str]
+) -> None:
+    file = tmp_path / "log"
+    inspect(sample, graded(1, id=2))(file)
+    first = read_logs([file]).observations[0]
+    assert (first.score, first.status, first.error) == outcome
+
+
+def test_an_inspect_sample_is_costed_and_its_attachments_are_put_back(tmp_path: Path) -> None:
+    key = "0123456789abcdef" * 2
+    usage = {"input_tokens": 5, "input_tokens_cache_read": 7, "output_tokens": 2, "total_cost": 0.5}
+    sample = graded(
+        1,
+        input=[{"role": "system", "content": "s"}, {"role": "user", "content": [{"text": f"attachment://{key}"}]}],
+        attachments={key: "a long question"},
+        model_usage={"m": usage, "judge": usage},
+        events=[{"event": "tool"}, {"event": "model"}, {"event": "tool"}],
+        messages=[{"role": "assistant", "tool_calls": [{}]}],
+    )
+    file = tmp_path / "log"
+    inspect(sample)(file)
+    [one] = read_logs([file]).observations
+    assert (one.tokens_in, one.tokens_out, one.cost_usd, one.tool_calls) == (24, 4, 1.0, 2)
+    assert one.problem == "a long question"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("{log}", ("", "{log}", "")),
+        ("{log}#f1", ("", "{log}", "f1")),
+        ("mine={log}", ("mine", "{log}", "")),
+        ("mine={log}#f1,strict", ("mine", "{log}", "f1,strict")),
+        ("{odd}", ("", "{odd}", "")),
+        ("{odd}#f1", ("", "{odd}", "f1")),
+        ("mine=gone#f1", ("mine", "gone", "f1")),
+        ("gone", ("", "gone", "")),
+    ],
+)
+def test_a_log_file_is_named_in_one_text(tmp_path: Path, written: str, meant: tuple[str, str, str]) -> None:
+    places = {"log": tmp_path / "log.csv", "odd": tmp_path / "lr=1" / "a#b.csv"}
+    places["odd"].parent.mkdir()
+    for file in places.values():
+        file.touch()
+    log = LogFile.parse(written.format(**places))
+    assert (log.arm, str(log.path), log.score) == tuple(part.format(**places) for part in meant)

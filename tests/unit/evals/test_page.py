@@ -1,0 +1,306 @@
+"""The comparison page: everything the comparison says is on it, and nothing else."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+
+from agentlearn_evals.comparison import (
+    ArmLine,
+    Comparison,
+    Contrast,
+    CurvePoint,
+    Flag,
+    Flip,
+    Look,
+    MethodLine,
+    Missing,
+    Reproducibility,
+    Sentinel,
+    Slice,
+    TaskLine,
+)
+from agentlearn_evals.page import comparison_page
+from agentlearn_evals.page.tasks import FLIPS_SHOWN, TRACE, TRACES
+from tests.support.comparisons import minimal, rich
+from tests.support.hostile import HOSTILE, texts
+from tests.support.markup import Read
+
+RICH = rich()
+PAGE = comparison_page(RICH)
+READ = Read(PAGE)
+
+
+def headings(read: Read) -> list[str]:
+    return read.inside["h2"]
+
+
+def test_the_rich_page_has_every_section_in_order() -> None:
+    assert headings(READ) == [
+        "Differences",
+        "Arms",
+        "Several tries",
+        "Cost and score",
+        "Across domains",
+        "Breakdown",
+        "Learning curve",
+        "Tasks",
+        "Flips",
+        "Checks",
+        "Reproduce",
+    ]
+    READ.assert_ours()
+
+
+def test_the_findings_come_first_then_the_forest_plot() -> None:
+    sentences = [contrast.sentence for contrast in RICH.contrasts]
+    seen = READ.text.replace("\u00a0", " ")
+    places = [seen.index(sentence) for sentence in sentences]
+    assert places == sorted(places)
+    assert places[-1] < seen.index("Difference in mean score from none") < seen.index("Differences")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "1.2M",
+        "82.0k library",
+        "120 reused",
+        "1 min 14 s",
+        "sim:novice, temperature 0.7 · library 1f3c91aa82b1 · 13 lessons",
+        "< 0.001",
+        "cr2: clustered standard errors",
+        "340",
+        "only 3 clusters of tasks",
+        "Worst cases",
+        "pass@4",
+        "pass^4",
+        "training-free GRPO",
+        "Two libraries are few",
+        "Exploratory",
+        "13c91aa0f3, 15 lessons",
+        "Every task in every arm",
+        "agentlearn trace r-math@7f3c91aa-t-0006",
+        "agentlearn trace r-none-t-0006",
+        "gold_in_lesson",
+        "the verifier could not decide in 3 s",
+        "24 rollouts made anew score 0.21",
+        "2026-11-20T09:12:44Z",
+        "Stopped at the second look",
+        "3 tasks have the same problem text",
+        "agentlearn compare none math@7f3c91aa --k 4 --seed 1",
+        "sha256:4f1c0a77e2",
+        "sim:novice (novice)",
+        "zygote: seccomp, landlock, limits",
+        "samples.jsonl",
+    ],
+)
+def test_what_the_comparison_says_is_on_the_page(words: str) -> None:
+    assert words in READ.text
+
+
+def test_simulated_stands_at_every_figure_and_on_top() -> None:
+    captions = READ.inside["figcaption"]
+    assert len(captions) > 20
+    assert all(caption.endswith(" simulated") for caption in captions)
+    assert "A simulated model answered" in READ.text
+
+
+def test_a_comparison_of_real_models_is_not_called_simulated() -> None:
+    arms = tuple(arm.model_copy(update={"simulated": False}) for arm in RICH.arms)
+    real = RICH.model_copy(update={"simulated": False, "arms": arms})
+    assert "simulated" not in Read(comparison_page(real)).text
+
+
+def test_a_simulated_arm_among_real_ones_is_named() -> None:
+    assert "simulated model" in Read(comparison_page(RICH.model_copy(update={"simulated": False}))).text
+
+
+def test_the_minimal_page_leaves_out_what_is_empty() -> None:
+    read = Read(comparison_page(minimal()))
+    assert headings(read) == ["Differences", "Arms"]
+    assert read.inside["figcaption"] == [
+        "Difference in mean score from a",
+        "At a glance",
+        "Arms against a",
+        "Score, failures, cost and time of each arm",
+    ]
+    assert "b against a: cannot tell." in read.text
+    assert "b: no estimate, cannot tell" not in read.text
+    read.assert_ours()
+
+
+def test_a_comparison_without_contrasts_still_has_a_page() -> None:
+    alone = Comparison(
+        title="a", k=1, baseline="a", arms=(ArmLine(arm="a", label="", tasks=1, rollouts=1, score=1.0),), contrasts=()
+    )
+    assert headings(Read(comparison_page(alone))) == ["Arms"]
+
+
+def test_columns_that_no_arm_fills_are_left_out() -> None:
+    assert "Tool calls each" in READ.text
+    assert "Tool calls each" not in Read(comparison_page(minimal())).text
+    assert "McNemar p" not in READ.text
+    first = RICH.contrasts[0].model_copy(update={"mcnemar_p": 0.0123})
+    assert "McNemar p" in Read(comparison_page(RICH.model_copy(update={"contrasts": (first,)}))).text
+
+
+def test_one_domain_needs_no_matrix() -> None:
+    slices = tuple(one for one in RICH.slices if (one.by, one.name) != ("domain", "web"))
+    assert "Across domains" not in headings(Read(comparison_page(RICH.model_copy(update={"slices": slices}))))
+
+
+def test_of_many_parts_the_highest_and_lowest_are_shown() -> None:
+    slices = tuple(
+        Slice(by="cluster", name=f"part-{n:03}", arm="math@7f3c91aa", score=0.5, mean=n / 1000, tasks=1)
+        for n in range(200)
+    )
+    text = Read(comparison_page(RICH.model_copy(update={"slices": slices}))).text
+    shown = [int(found) for found in re.findall(r"part-(\d{3})1 tasks", text)]
+    assert shown == [*range(199, 184, -1), *range(14, -1, -1)]
+    assert "170 parts between these are in the comparison as JSON." in text
+
+
+def test_cost_is_in_tokens_where_nothing_was_paid_and_left_out_where_unknown() -> None:
+    def with_arms(**fields: object) -> str:
+        arms = tuple(arm.model_copy(update=fields) for arm in RICH.arms)
+        return Read(comparison_page(RICH.model_copy(update={"arms": arms}))).text
+
+    assert "Mean score against US dollars per rollout" in READ.text
+    assert "Mean score against tokens per rollout" in with_arms(cost_usd=0.0)
+    assert "Cost and score" not in with_arms(cost_usd=None, tokens_in=None)
+
+
+def test_flips_are_the_largest_ones_and_the_rest_is_counted() -> None:
+    flips = tuple(
+        Flip(task=f"t-{n}", problem="p", arm="b", baseline="a", score=n / 100, baseline_score=0.0, rollout=f"r {n}")
+        for n in range(1, 61)
+    )
+    arms = tuple(ArmLine(arm=name, label="", tasks=60, rollouts=60, score=0.5) for name in "ab")
+    contrasts = (Contrast(arm="b", baseline="a", mean=0.3),)
+    read = Read(comparison_page(Comparison(title="t", k=1, baseline="a", arms=arms, contrasts=contrasts, flips=flips)))
+    shown = re.findall(r"agentlearn trace 'r (\d+)'", read.text)
+    assert shown == [str(n) for n in range(60, 60 - FLIPS_SHOWN, -1)]
+    assert f"{60 - FLIPS_SHOWN} more are in the comparison as JSON." in read.text
+    assert "a, mean score 0.00; there is no record of its rollouts." in read.text
+
+
+def test_transcripts_are_folded_in_and_capped() -> None:
+    asked: list[str] = []
+
+    def trace_of(rollout: str) -> str:
+        asked.append(rollout)
+        return "" if rollout.startswith("r-none") else "</pre>" + "x" * (TRACE * 2)
+
+    read = Read(comparison_page(RICH, trace_of=trace_of))
+    read.assert_ours()
+    kept = [text for text in read.inside["code"] if text.startswith("</pre>")]
+    assert kept
+    assert max(map(len, kept)) < TRACE + 60
+    assert kept[0].endswith(f"\n… {TRACE + 6:,} more characters")
+    assert len(asked) == sum(text.startswith("agentlearn trace") for text in read.inside["code"])
+
+
+def test_all_transcripts_together_are_capped() -> None:
+    page = comparison_page(rich(tasks=400, arms=6), trace_of=lambda rollout: "§" * TRACE)
+    assert page.count("§") == TRACES
+
+
+def test_five_hundred_tasks_and_six_arms_stay_below_a_megabyte_and_a_half() -> None:
+    assert len(comparison_page(rich(tasks=500, arms=6)).encode()) < 1_500_000
+
+
+def test_arms_that_differ_on_every_task_stay_below_it_too() -> None:
+    big = rich(tasks=500, arms=6)
+    lines = tuple(
+        line.model_copy(
+            update={"scores": tuple((n * 7 + a * 13) % 97 / 96 for a in range(6)), "problem": "problem " * 60}
+        )
+        for n, line in enumerate(big.tasks)
+    )
+    flips = tuple(
+        Flip(
+            task=line.task,
+            problem=line.problem,
+            arm=arm,
+            baseline="none",
+            score=1.0,
+            baseline_score=n % 2 * 2.0,
+            rollout="r" * 40,
+        )
+        for n, line in enumerate(lines)
+        for arm in big.names[1:]
+    )
+    worst = big.model_copy(update={"tasks": lines, "flips": flips})
+    assert len(comparison_page(worst).encode()) < 1_500_000
+
+
+def hostile(text: str) -> Comparison:
+    """The text wherever a comparison takes one."""
+    arms = tuple(
+        ArmLine(
+            arm=f"{text}{n}", label=text, library=text, tasks=1, rollouts=1, score=0.5, cost_usd=n, errors={text: 1}
+        )
+        for n in (1, 2)
+    )
+    one, other = (arm.arm for arm in arms)
+    return Comparison(
+        run=text,
+        title=text,
+        k=1,
+        baseline=one,
+        arms=arms,
+        contrasts=(
+            Contrast(arm=other, baseline=one, mean=0.1, low=0.0, high=0.2, method=text, unsafe=text, sentence=text),
+        ),
+        looks=(Look(run=text, at=text, pairs=1, p=None),),
+        sequential=text,
+        methods=(MethodLine(method=text, arms=(text,), mean=0.1, note=text),),
+        slices=tuple(
+            Slice(by=by, name=f"{text}{n}", arm=other, score=0.5, mean=0.1) for by in ("domain", "tag") for n in (1, 2)
+        ),
+        tasks=(TaskLine(task=text, domain=text, cluster=text, problem=text, scores=(0.0, 1.0), rollouts=(1, 1)),),
+        flips=(
+            Flip(
+                task=text,
+                problem=text,
+                arm=other,
+                baseline=one,
+                score=1.0,
+                baseline_score=0.0,
+                rollout=text,
+                baseline_rollout=text,
+            ),
+        ),
+        curve=(CurvePoint(arm=other, version=text, step=0, lessons=1, score=0.5),),
+        sentinels=(Sentinel(arm=text, rollouts=1, then=0.1, now=0.2, p=None, drifted=True, words=text),),
+        flags=(Flag(arm=text, code=text, words=text),),
+        missing=(Missing(arm=text, task=text, reason=text),),
+        notes=(text,),
+        reproducibility=Reproducibility(
+            command=text, data=text, libraries={text: text}, prompts={text: text}, versions={text: text}
+        ),
+    )
+
+
+@settings(max_examples=40)
+@given(texts)
+def test_no_text_of_others_becomes_part_of_the_page(text: str) -> None:
+    page = comparison_page(hostile(text), trace_of=lambda rollout: rollout)
+    page.encode("utf-8")
+    Read(page).assert_ours()
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_texts_stay_texts(text: str) -> None:
+    page = comparison_page(hostile(text), trace_of=lambda rollout: rollout)
+    Read(page).assert_ours()
+    assert len(page) < 1_500_000
+
+
+def test_numbers_that_are_none_are_shown_as_such() -> None:
+    broken = Contrast(arm="b", baseline="a", mean=float("nan"), low=float("-inf"), high=float("inf"), p=float("nan"))
+    arms = tuple(ArmLine(arm=name, label="", tasks=1, rollouts=1, score=float("nan")) for name in "ab")
+    text = Read(comparison_page(Comparison(title="t", k=1, baseline="a", arms=arms, contrasts=(broken,)))).text
+    assert "nan" not in text.lower()
+    assert "[−∞, +∞]" in text

@@ -1,0 +1,72 @@
+"""What an effect takes, before anything is spent."""
+
+import pytest
+
+from agentlearn.errors import ConfigError
+from agentlearn_evals.comparison import ArmLine, Comparison, TaskLine
+from agentlearn_evals.designing import PowerSettings, power
+
+
+def test_every_design_finds_the_effect() -> None:
+    report = power(PowerSettings(effect=0.05))
+    assert [one.k for one in report.designs] == [1, 2, 4, 8, 16, 32]
+    assert all(one.detectable <= 0.05 for one in report.designs)
+    tasks = [one.tasks for one in report.designs]
+    assert tasks == sorted(tasks, reverse=True)
+    assert all(one.rollouts == 2 * one.tasks * one.k for one in report.designs)
+
+
+def test_more_arms_take_more_tasks() -> None:
+    two, five = (power(PowerSettings(k=4, arms=arms)).designs[0] for arms in (2, 5))
+    assert five.tasks > two.tasks
+    assert five.rollouts > 2 * two.rollouts
+
+
+def test_tasks_that_there_are_say_how_many_rollouts_they_take() -> None:
+    report = power(PowerSettings(effect=0.05, tasks=100))
+    assert report.rollouts_needed is not None
+    enough = next(one for one in report.designs if one.k == report.rollouts_needed)
+    assert enough.detectable <= 0.05
+    few = power(PowerSettings(effect=0.02, tasks=30))
+    assert few.rollouts_needed is None
+    assert any("more tasks" in note for note in few.notes)
+
+
+def test_prices_are_known_unknown_or_nothing() -> None:
+    costs = [
+        power(PowerSettings(k=1, model=model)).designs[0].price.cost_usd
+        for model in ("openai:gpt-5-mini", "sim:novice")
+    ]
+    assert costs[0] is not None
+    assert costs[0] > 0
+    assert costs[1] == 0
+    assert power(PowerSettings(k=1, model="http://127.0.0.1:1/v1#m")).designs[0].price.cost_usd is None
+
+
+def earlier(rollouts: int, scores: list[tuple[float, float]]) -> Comparison:
+    lines = tuple(TaskLine(task=f"t{n}", scores=pair, rollouts=(rollouts, rollouts)) for n, pair in enumerate(scores))
+    arms = tuple(ArmLine(arm=arm, label=arm, tasks=len(lines), rollouts=1, score=0.5) for arm in "ab")
+    return Comparison(run="r", title="a, b", k=rollouts, baseline="a", arms=arms, contrasts=(), tasks=lines)
+
+
+def test_variances_are_measured_in_an_earlier_comparison() -> None:
+    steady = power(PowerSettings(k=4), earlier(4, [(0.0, 1.0), (0.0, 1.0), (0.25, 1.0), (0.0, 1.0)]))
+    shaky = power(PowerSettings(k=4), earlier(4, [(0.5, 0.5), (0.5, 0.75), (0.25, 0.5), (0.75, 0.5)]))
+    assert steady.designs[0].tasks < shaky.designs[0].tasks
+    assert steady.measured == "r"
+    assert not any("guessed" in note for note in steady.notes)
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [(earlier(1, [(0.0, 1.0), (1.0, 1.0)]), "one_rollout"), (earlier(4, [(0.1, 0.9), (0.3, 0.5)]), "partial_scores")],
+)
+def test_a_comparison_that_cannot_tell_its_variances_is_refused(found: Comparison, code: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        power(PowerSettings(), found)
+    assert refused.value.code == code
+
+
+def test_a_power_below_alpha_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"ask for 0\.8"):
+        power(PowerSettings(power=0.04))

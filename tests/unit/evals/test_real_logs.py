@@ -1,0 +1,182 @@
+"""Logs that other harnesses wrote are read whole: two of them are run here, without network."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agentlearn.errors import ConfigError, DataError
+from agentlearn_evals.foreign import LogFile, read_logs
+from agentlearn_evals.observation import Observation
+
+HERE = Path(__file__).parent
+LOGS = HERE / "logs"
+LM_EVAL = LOGS / "samples_toy_sums_2026-11-21T17-22-37.267133.jsonl"
+TRL = LOGS / "completions" / "completions_00010.parquet"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the logs of inspect_ai and pydantic-evals."""
+    folder, home = tmp_path_factory.mktemp("logs"), tmp_path_factory.mktemp("home")
+    child = subprocess.run(
+        [sys.executable, str(HERE / "make_logs.py"), str(folder)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        cwd=home,
+        env={**os.environ, "HOME": str(home), "XDG_DATA_HOME": str(home), "XDG_CACHE_HOME": str(home)},
+    )
+    assert child.returncode == 0, child.stderr
+    return folder
+
+
+def only(folder: Path) -> Path:
+    [file] = folder.iterdir()
+    return file
+
+
+def outcomes(observations: Sequence[Observation]) -> dict[tuple[str, int], tuple[float | None, str, str]]:
+    return {(one.task, one.g): (one.score, one.status, one.error) for one in observations}
+
+
+@pytest.mark.parametrize("form", ["eval", "json"])
+def test_an_inspect_log_tells_every_sample(made: Path, form: str) -> None:
+    file = only(made / form)
+    logs = read_logs([LogFile(path=file, score="match")])
+    expected = {
+        "right": (1.0, "ok", ""),
+        "wrong": (0.0, "ok", ""),
+        "raises": (0.0, "failed", "ValueError"),
+        "late": (0.0, "timeout", "time_limit"),
+        "long": (0.0, "ok", ""),  # scored in spite of its limit
+    }
+    assert outcomes(logs.observations) == {(name, g): out for name, out in expected.items() for g in (0, 1)}
+    assert {one.arm for one in logs.observations} == {"sums/mockllm/model"}
+    assert logs.models == {"sums/mockllm/model": "mockllm/model"}
+    assert list(logs.sources) == [file.name]
+    assert f"{file.name}: 2 of 10 rollouts failed and count as 0 (ValueError 2)" in logs.notes
+    assert f"{file.name}: 2 of 10 rollouts ran out of time and count as 0 (time_limit 2)" in logs.notes
+
+
+def test_an_inspect_sample_brings_what_is_known_of_it(made: Path) -> None:
+    logs = read_logs([LogFile(path=only(made / "eval"), score="match")])
+    first = next(one for one in logs.observations if (one.task, one.g) == ("right", 0))
+    assert (first.cluster, first.tags, first.domain) == ("sums", ("easy", "short"), "sums")
+    assert first.problem == "right: 1 + 1?"
+    assert first.tool_calls == 1
+    assert first.tokens_in is not None
+    assert first.tokens_in > 0
+    assert first.tokens_out is not None
+    assert first.seconds is not None
+    assert first.rollout
+    assert first.cost_usd is None
+
+
+def test_an_inspect_log_with_several_scorers_asks_which(made: Path) -> None:
+    file = only(made / "json")
+    with pytest.raises(ConfigError) as refused:
+        read_logs([file])
+    assert refused.value.code == "which_score"
+    assert str(refused.value) == (
+        f"{file.name} holds several scores ('match', 'judged.style', 'judged.length'); choose one, such as"
+        f" {file.name + '#match'!r}"
+    )
+
+
+def test_an_inspect_scorer_with_several_values_is_chosen_by_key_and_may_be_undecided(made: Path) -> None:
+    file = only(made / "eval")
+    logs = read_logs([Path(f"{file}#judged.style")])
+    told = outcomes(logs.observations)
+    assert told["right", 0] == (0.5, "ok", "")
+    assert told["wrong", 1] == (None, "undecided", "grader_failed")
+    assert told["long", 0] == (0.5, "ok", "")
+    assert told["late", 0] == (0.0, "timeout", "time_limit")
+    assert f"{file.name}: samples over their time limit count as 0, although the log grades some of them higher" in (
+        logs.notes
+    )
+    assert f"{file.name}: 2 of 10 rollouts are undecided and count neither way (grader_failed 2)" in logs.notes
+
+
+def test_a_pydantic_evals_report_tells_cases_and_failures(made: Path) -> None:
+    logs = read_logs([made / "once.json"])
+    assert outcomes(logs.observations) == {
+        ("one", 0): (1.0, "ok", ""),
+        ("two", 0): (0.0, "ok", ""),
+        ("unjudged", 0): (None, "undecided", "evaluator_failed"),
+        ("raises", 0): (0.0, "failed", "ValueError"),
+        ("late", 0): (0.0, "timeout", "TimeoutError"),
+    }
+    assert logs.models == {"answer": "plain function"}
+    one = next(one for one in logs.observations if one.task == "one")
+    assert (one.problem, one.cluster, one.tags) == ("1 + 1?", "sums", ("easy",))
+    assert one.seconds is not None
+
+
+def test_repeated_cases_of_pydantic_evals_are_rollouts_of_one_task(made: Path) -> None:
+    once, twice = read_logs([made / "once.json"]), read_logs([made / "twice.json"])
+    both = {(task, g): out for (task, _), out in outcomes(once.observations).items() for g in (0, 1)}
+    assert outcomes(twice.observations) == both
+
+
+def test_arms_of_several_logs_are_named_apart(made: Path) -> None:
+    once = made / "once.json"
+    logs = read_logs([Path(f"before={once}"), Path(f"after={once}")])
+    assert [one.arm for one in logs.observations] == ["before"] * 5 + ["after"] * 5
+
+
+def test_lm_eval_samples_are_read_under_one_filter() -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_logs([LM_EVAL])
+    assert refused.value.code == "which_score"
+    assert "'exact_match,strict-match', 'exact_match,flexible-extract'" in str(refused.value)
+    logs = read_logs([Path(f"{LM_EVAL}#exact_match,flexible-extract")])
+    assert [(one.problem, one.score) for one in logs.observations] == [
+        ("0 + 1 =", 1.0),
+        ("1 + 1 =", 1.0),
+        ("2 + 1 =", 0.0),
+    ]
+    assert {one.arm for one in logs.observations} == {"toy/sums-1b"}
+    assert logs.observations[0].task == "toy_sums/0/19d1c186"
+
+
+def test_lm_eval_samples_alone_are_called_by_their_file(tmp_path: Path) -> None:
+    alone = tmp_path / "samples_toy.jsonl"
+    alone.write_bytes(LM_EVAL.read_bytes())
+    logs = read_logs([LogFile(path=alone, score="exact_match,strict-match")])
+    assert {(one.arm, one.domain) for one in logs.observations} == {("samples_toy", "samples_toy")}
+    assert logs.models == {}
+
+
+def test_a_metric_of_lm_eval_that_is_better_when_smaller_is_refused(tmp_path: Path) -> None:
+    samples, results = tmp_path / LM_EVAL.name, tmp_path / LM_EVAL.name.replace("samples_toy_sums", "results")
+    samples.write_bytes(LM_EVAL.read_bytes())
+    told = json.loads((LOGS / results.name.replace(".jsonl", ".json")).read_text())
+    told["higher_is_better"]["toy_sums"]["exact_match"] = False
+    results.with_suffix(".json").write_text(json.dumps(told))
+    with pytest.raises(DataError) as refused:
+        read_logs([LogFile(path=samples, score="exact_match,strict-match")])
+    assert refused.value.code == "smaller_is_better"
+
+
+def test_trl_completions_are_rollouts_of_their_prompts() -> None:
+    logs = read_logs([LogFile(path=TRL, score="exact_reward")])
+    assert [(one.arm, one.problem, one.g, one.score) for one in logs.observations] == [
+        ("logs@10", "1 + 1 =", 0, 1.0),
+        ("logs@10", "1 + 1 =", 1, 0.0),
+        ("logs@10", "2 + 1 =", 0, 1.0),
+        ("logs@10", "2 + 1 =", 1, 0.0),
+    ]
+    assert len({one.task for one in logs.observations}) == 2
+
+
+def test_a_reward_that_trl_did_not_give_is_refused() -> None:
+    with pytest.raises(DataError) as refused:
+        read_logs([LogFile(path=TRL, score="length_reward")])
+    assert refused.value.code == "bad_score"
+    assert str(refused.value).startswith("completions_00010.parquet row 3 has None as reward 'length_reward'")
