@@ -46,8 +46,12 @@ def arm_line(board: Board, arm: str, level: float, told: Mapping[str, object]) -
 
 
 def score(board: Board, arm: str, level: float) -> Interval:
-    """The arm's mean over tasks."""
-    return clustered_mean(board.means(arm), board.clusters(), level=level)
+    """The arm's mean over tasks; an interval of scores in 0..1 goes no further than these."""
+    means = board.means(arm)
+    found = clustered_mean(means, board.clusters(), level=level)
+    if found.low is None or found.high is None or not all(0 <= mean <= 1 for mean in means):
+        return found
+    return found.model_copy(update={"low": max(0.0, found.low), "high": min(1.0, found.high)})
 
 
 def passes(board: Board, arm: str) -> tuple[Pass, ...]:

@@ -27,7 +27,7 @@ _LESSONS = 1_000
 class PowerSettings(Value):
     """What `power` can be told."""
 
-    effect: float = Field(default=0.05, gt=0, lt=1)
+    effect: float = Field(default=0.05, ge=0.001, lt=1)
     """Difference that is to be found."""
     baseline: float = Field(default=0.5, gt=0, lt=1)
     """Share of right rollouts without lessons."""

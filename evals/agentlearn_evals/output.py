@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentlearn.errors import AgentlearnError, ConfigError
+from agentlearn.ids import content_hash
 
 if TYPE_CHECKING:
     from agentlearn.store import StoreReader
     from agentlearn_evals.comparing import Compared
+    from agentlearn_evals.comparison import Comparison
 
 _KINDS = (".html", ".json", ".csv", ".parquet")
 PYDANTIC_EVALS = ".pydantic-evals.json"
@@ -53,12 +55,17 @@ def _write_all(done: "Compared", store: Path, out: Sequence[Path]) -> Path:
             html = comparison_page(found, trace_of=_traces(reader))
     else:
         html = comparison_page(found)
-    page = store / "reports" / f"{found.run or 'logs'}.html"
+    page = store / "reports" / f"{found.run or _logs_name(found)}.html"
     page.parent.mkdir(parents=True, exist_ok=True)
     _write(page, html)
     for path in out:
         _write_one(done, path, html)
     return page
+
+
+def _logs_name(found: "Comparison") -> str:
+    """The same for the same logs and arms."""
+    return f"logs-{content_hash('logs', found.names, found.reproducibility.sources)[:12]}"
 
 
 def _write_one(done: "Compared", path: Path, html: str) -> None:

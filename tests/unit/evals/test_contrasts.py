@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from agentlearn_evals.board import Board, board
+from agentlearn_evals.breakdown import score
 from agentlearn_evals.comparison import Contrast
 from agentlearn_evals.contrasts import Rules, drafts_of, judged
 from agentlearn_evals.observation import Observation
@@ -183,3 +184,12 @@ def test_what_it_would_take_shows_the_difference_when_it_is_done() -> None:
         for seed in range(60)
     ]
     assert 35 <= found.count("better") <= 58, found.count("better")
+
+
+def test_the_interval_of_an_arm_stays_where_scores_can_be() -> None:
+    found = rolled({"none": 0.02, "good": 0.97}, tasks=12, k=4)
+    low, high = score(found, "none", 0.95), score(found, "good", 0.95)
+    assert low.low is not None
+    assert high.high is not None
+    assert 0 <= low.low <= low.mean
+    assert high.mean <= high.high <= 1
