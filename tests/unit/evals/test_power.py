@@ -1,7 +1,11 @@
 """What an effect takes, before anything is spent."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+from agentlearn.cli.app import run
 from agentlearn.errors import ConfigError
 from agentlearn_evals.comparison import ArmLine, Comparison, TaskLine
 from agentlearn_evals.designing import PowerSettings, power
@@ -70,3 +74,44 @@ def test_a_comparison_that_cannot_tell_its_variances_is_refused(found: Compariso
 def test_a_power_below_alpha_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"ask for 0\.8"):
         power(PowerSettings(power=0.04))
+
+
+def test_the_command_prints_designs_and_takes_variances_from_an_earlier_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["power", "--effect", "0.1", "--tasks", "40"]) == 0
+    said = capsys.readouterr().out
+    assert "to find 0.1 with 80% power" in said
+    assert "rollouts each" in said
+    Path("earlier.json").write_text(earlier(4, [(0.0, 1.0), (0.25, 1.0), (0.0, 0.75)]).model_dump_json())
+    assert run(["power", "--like", "earlier.json", "--k", "4", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["measured"] == "r"
+    assert len(report["designs"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--like", "gone.json"), "gone.json"),
+        (("--like", "bad.json"), "holds no comparison"),
+        (("--like", "01m"), "no store"),
+        (("--effect", "2"), "effect is 2"),
+        (("--baseline", "0.5", "--task-spread", "0.9"), "task_spread"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    arguments: tuple[str, ...],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.json").write_text("{}")
+    assert run(["power", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert words in said.err
+    assert len(said.err.strip().splitlines()) == 1
