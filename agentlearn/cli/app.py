@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 
 from cyclopts import App, CycloptsError
 
+from agentlearn.cli.announced import Announced
 from agentlearn.errors import AgentlearnError
 from agentlearn.version import version
 
@@ -63,7 +64,11 @@ def build() -> App:
     app.command(store)
     app.command("agentlearn.cli.init:init", name="init", help="Write a recipe to begin with.")
     for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
-        app.command(entry.load(), name=entry.name)
+        found = entry.load()
+        if isinstance(found, Announced):
+            app.command(found.function, name=entry.name, help=found.help)
+        else:
+            app.command(found, name=entry.name)
     return app
 
 
