@@ -25,6 +25,13 @@ learn *ARGS: setup
 compare *ARGS: setup
     {{ bin }}/agentlearn compare "$@"
 
+# Train a local model's weights (gradient GRPO; installs torch): `just train math`, `just train math --model FOLDER`
+[group("use")]
+[no-cd]
+[no-exit-message]
+train *ARGS: setup-train
+    {{ bin }}/agentlearn train "$@"
+
 # Answer one problem, steps shown: `just solve math "What is 2 + 2?"`
 [group("use")]
 [no-cd]
@@ -35,7 +42,12 @@ solve *ARGS: setup
 # Install the core into .venv (uv when it is there, else pip); a no-op when nothing changed
 [group("set up")]
 setup:
-    case "$(cat .venv/agentlearn-setup 2>/dev/null)" in "core {{ stamp }}"|"dev {{ stamp }}") ;; *) scripts/setup core {{ stamp }} ;; esac
+    case "$(cat .venv/agentlearn-setup 2>/dev/null)" in "core {{ stamp }}"|"train {{ stamp }}"|"dev {{ stamp }}") ;; *) scripts/setup core {{ stamp }} ;; esac
+
+# Install the core and what training weights needs
+[group("set up")]
+setup-train:
+    case "$(cat .venv/agentlearn-setup 2>/dev/null)" in "train {{ stamp }}"|"dev {{ stamp }}") ;; *) scripts/setup train {{ stamp }} ;; esac
 
 # Install the core and what development needs
 [group("set up")]
@@ -73,6 +85,12 @@ test *ARGS: setup-dev
 [no-exit-message]
 e2e *ARGS: setup-dev
     scripts/test tests/e2e "$@"
+
+# Run the tests that need a real vLLM, on two CPU cores, in an environment of their own (.venv-vllm)
+[group("check")]
+[no-exit-message]
+test-vllm *ARGS:
+    scripts/test-vllm "$@"
 
 # Build the wheel, install it in an empty environment, run the tests there; a good one lands in dist/
 [group("check")]

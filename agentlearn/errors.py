@@ -17,6 +17,7 @@
         VerifierError        the verifier could not decide
         BudgetExceeded       the run reached a limit that its user set
         EndpointGone         the model's service answers nobody any more
+      WeightsDiffer          a served model answers with other weights than those that are trained
       Interrupted            the user stopped the run
       CurationError
         StalePlan            a plan made for another library version
@@ -162,6 +163,12 @@ class EndpointGone(RolloutError):
 
     code = "endpoint_gone"
     resumable = True
+
+
+class WeightsDiffer(AgentlearnError):
+    """Raised when a served model's log-probabilities show other weights than the trained ones; training stops."""
+
+    code = "weights_differ"
 
 
 class Interrupted(AgentlearnError):

@@ -13,7 +13,7 @@ import structlog
 from pydantic_ai import Agent, RunContext, UsageLimits, capture_run_messages
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ToolCallPart, ToolReturn
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, ToolCallPart, ToolReturn
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
@@ -21,6 +21,7 @@ from agentlearn.calls.account import Account
 from agentlearn.calls.door import Unit
 from agentlearn.calls.endpoint import Endpoint
 from agentlearn.calls.journal import CallRecord
+from agentlearn.calls.tokens import without_tokens
 from agentlearn.calls.tracing import traced
 from agentlearn.capability import Experiences
 from agentlearn.domain import Answer, Domain, JudgeModel, RolloutContext, Runs, UsesJudge, UsesSandbox
@@ -131,6 +132,8 @@ class Rollouts:
     isolation: str = ""
     words: str = ""
     """Instructions in place of the agent's own; empty: its own."""
+    answer_tokens: int | None = None
+    """Tokens that one answer of the model may have; None: as many as its service gives."""
     agent: Agent[Any, Answer] = field(init=False)
     prompts: tuple[PromptRef, ...] = field(init=False)
 
@@ -202,6 +205,8 @@ class Rollouts:
         settings = ModelSettings()
         if treatment.temperature is not None:
             settings["temperature"] = treatment.temperature
+        if self.answer_tokens is not None:
+            settings["max_tokens"] = self.answer_tokens
         context = RolloutContext(task=task, seed=derive_seed("tools", place.seed), sandbox=self.sandbox)
         async with asyncio.timeout(self.deadline_s), self.domain.open(context) as deps:
             result = await self.agent.run(
@@ -253,6 +258,7 @@ async def open_rollouts(
     judge: Endpoint | None = None,
     deadline_s: float = 600.0,
     max_turns: int = 16,
+    answer_tokens: int | None = None,
 ) -> AsyncGenerator[Rollouts]:
     """Rollouts of a domain on an open endpoint, with the sandbox they need.
 
@@ -280,6 +286,7 @@ async def open_rollouts(
             max_turns=max_turns,
             sandbox=name,
             isolation=isolation,
+            answer_tokens=answer_tokens,
         )
 
 
@@ -313,4 +320,6 @@ def _total_cost(calls: list[CallRecord]) -> float | None:
 
 
 def _dump(messages: list[ModelMessage]) -> bytes:
-    return ModelMessagesTypeAdapter.dump_json(messages)
+    """The messages as JSON; exact tokens stand in the steps already."""
+    plain = [without_tokens(one) if isinstance(one, ModelResponse) else one for one in messages]
+    return ModelMessagesTypeAdapter.dump_json(plain)

@@ -15,6 +15,7 @@ from pydantic_ai.messages import (
 )
 
 from agentlearn.calls.journal import CallRecord
+from agentlearn.calls.tokens import tokens_of
 from agentlearn.text import storable
 from agentlearn.trajectory import ModelTurn, Step, ToolCall, ToolResult, Usage
 
@@ -62,6 +63,7 @@ def _turn(response: ModelResponse, record: CallRecord | None) -> ModelTurn:
         ),
         seconds=record.seconds if record else 0.0,
         finish=response.finish_reason or "",
+        tokens=tokens_of(response),
     )
 
 

@@ -13,7 +13,7 @@ from agentlearn.treatment import Treatment
 from agentlearn.value import Value
 
 TRAJECTORY_SCHEMA = 1
-_MEASURING = ("before", "after", "compare", "sentinel")
+_MEASURING = ("before", "during", "after", "compare", "sentinel")
 
 
 def measures(phase: str) -> bool:
@@ -47,6 +47,17 @@ class ToolCall(Value):
     """JSON as the model wrote it."""
 
 
+class SampledTokens(Value):
+    """One answer as the sampler's own tokens."""
+
+    prompt: tuple[int, ...]
+    """What the sampler was given."""
+    ids: tuple[int, ...]
+    """What it drew, the token that ends the answer included."""
+    logprobs: tuple[float, ...]
+    """Of each drawn token, at the sampling temperature; as many as ids."""
+
+
 class ModelTurn(Value):
     """One answer of the model."""
 
@@ -58,6 +69,8 @@ class ModelTurn(Value):
     usage: Usage = Usage()
     seconds: float = 0.0
     finish: str = ""
+    tokens: SampledTokens | None = None
+    """Where they were asked for, to train weights on, and the service gave them."""
 
 
 class ToolResult(Value):

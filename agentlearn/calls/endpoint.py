@@ -1,6 +1,6 @@
 """Endpoints by name: what the user writes after `--model`, opened as one model behind one gate and one HTTP client.
 
-sim:novice                    a plug-in's own service (entry-point group `agentlearn.endpoints`)
+sim:novice, local:DIR, …      a plug-in's own service (entry-point group `agentlearn.endpoints`)
 http://host:port/v1#model     any OpenAI-compatible service
 openai:gpt-5-mini             any model id of pydantic-ai
 """
@@ -10,8 +10,10 @@ from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import urlsplit
+
+from pydantic import Field
 
 from agentlearn.calls.limiter import Limiter
 from agentlearn.calls.retry import RetryPolicy
@@ -25,9 +27,6 @@ if TYPE_CHECKING:
 
 GROUP = "agentlearn.endpoints"
 
-_SERVED_BY_HAND = {"vllm": "vllm serve {model}", "local": "transformers serve {model}"}
-"""Prefixes of local weights, which this version does not serve itself, and the line that serves them."""
-
 
 class EndpointOptions(Value):
     """How an endpoint is used."""
@@ -40,6 +39,13 @@ class EndpointOptions(Value):
     """For http(s) endpoints; None takes AGENTLEARN_API_KEY. Services with ids of their own read their own variables."""
     seed: int = 0
     """For a service that is itself seeded, as the simulated world is."""
+    token_ids: bool = False
+    """Whether every answer shall carry its exact tokens and their log-probabilities (`calls.tokens.tokens_of`), which
+    training needs. For services that know `return_token_ids`: local:, vllm: and the lab model."""
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """With token_ids: draw from the likeliest tokens that have so much probability together."""
+    top_k: int = Field(default=0, ge=0)
+    """With token_ids: draw from so many likeliest tokens; 0: from all."""
 
 
 class Service(Protocol):
@@ -55,6 +61,15 @@ class Service(Protocol):
     def simulated(self) -> bool: ...
 
 
+@runtime_checkable
+class HoldsWeights(Protocol):
+    """What a service of local weights also provides."""
+
+    def weights_sha256(self) -> str | None:
+        """Hash of the weights that it answers with; None where they are not to be had here. Blocks."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """An open endpoint."""
@@ -65,6 +80,8 @@ class Endpoint:
     gate: "Gate"
     simulated: bool
     url: str
+    service: Service | None = None
+    """What a plug-in started; None for a service that was there."""
 
     def door(self, unit: "Unit") -> "Door":
         """The model as one unit of work sees it."""
@@ -83,7 +100,7 @@ def is_paid(name: str) -> bool:
     prefix = name.partition(":")[0]
     if prefix in {"http", "https"}:
         return urlsplit(name).hostname not in {"127.0.0.1", "localhost", "::1"}
-    return prefix not in _SERVED_BY_HAND and prefix not in {entry.name for entry in entry_points(group=GROUP)}
+    return prefix not in {entry.name for entry in entry_points(group=GROUP)}
 
 
 @asynccontextmanager
@@ -94,15 +111,15 @@ async def open_endpoint(name: str, options: EndpointOptions) -> AsyncGenerator[E
     """
     from agentlearn.calls.door import Gate
 
-    gate = Gate(Limiter(options.concurrency), deadline_s=options.deadline_s, retry=options.retry)
     prefix, _, rest = name.partition(":")
     plugins = {entry.name: entry for entry in entry_points(group=GROUP)}
     if prefix in plugins:
         service: AbstractAsyncContextManager[Service] = plugins[prefix].load()(rest, seed=options.seed)
-        async with service as running, _served(running.base_url, running.model, None, options) as model:
-            gate.free = running.simulated
-            yield Endpoint(name=name, model=model, gate=gate, simulated=running.simulated, url=running.base_url)
-    elif prefix in {"http", "https"}:
+        async with service as running, open_service(name, running, options) as endpoint:
+            yield endpoint
+        return
+    gate = Gate(Limiter(options.concurrency), deadline_s=options.deadline_s, retry=options.retry)
+    if prefix in {"http", "https"}:
         base_url, _, model_name = name.partition("#")
         if not model_name or not urlsplit(base_url).hostname:
             raise ConfigError(
@@ -113,16 +130,26 @@ async def open_endpoint(name: str, options: EndpointOptions) -> AsyncGenerator[E
         await _reach(base_url, key)
         async with _served(base_url, model_name, key, options) as model:
             yield Endpoint(name=name, model=model, gate=gate, simulated=False, url=base_url)
-    elif prefix in _SERVED_BY_HAND:
-        serve = _SERVED_BY_HAND[prefix].format(model=rest)
-        raise ConfigError(
-            f"the endpoint {name!r} is not started by this version; start it yourself ({serve})"
-            f" and use --model http://127.0.0.1:8000/v1#{rest}",
-            code="not_served",
-        )
     else:
         async with _inferred(name) as model:
             yield Endpoint(name=name, model=model, gate=gate, simulated=False, url=model.base_url or model.system)
+
+
+@asynccontextmanager
+async def open_service(
+    name: str, service: Service, options: EndpointOptions, *, adaptive: bool = True
+) -> AsyncGenerator[Endpoint]:
+    """A service that runs in this process or beside it, as an endpoint of that name; it costs nothing.
+
+    adaptive: False where it queues by itself, so that it is to be given as many requests as there are places.
+    """
+    from agentlearn.calls.door import Gate
+
+    gate = Gate(
+        Limiter(options.concurrency, adaptive=adaptive), deadline_s=options.deadline_s, retry=options.retry, free=True
+    )
+    async with _served(service.base_url, service.model, None, options) as model:
+        yield Endpoint(name, model, gate, simulated=service.simulated, url=service.base_url, service=service)
 
 
 @asynccontextmanager
@@ -139,7 +166,13 @@ async def _served(
     timeout = httpx2.Timeout(options.deadline_s + 5, connect=10)
     async with httpx2.AsyncClient(limits=limits, timeout=timeout, trust_env=not _loopback(base_url)) as http:
         client = AsyncOpenAI(base_url=base_url, api_key=api_key or "none", http_client=http, max_retries=0)
-        yield OpenAIChatModel(model_name, provider=OpenAIProvider(openai_client=client))
+        provider = OpenAIProvider(openai_client=client)
+        if not options.token_ids:
+            yield OpenAIChatModel(model_name, provider=provider)
+            return
+        from agentlearn.calls.token_model import TokenModel
+
+        yield TokenModel.asking(model_name, provider, top_p=options.top_p, top_k=options.top_k)
 
 
 @asynccontextmanager

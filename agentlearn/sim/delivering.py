@@ -3,25 +3,16 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import cast
 
-from agentlearn.sim.chat import ChatRequest, Json, Tool
+from agentlearn.loopback.chat import ChatRequest, Json, Tool
+from agentlearn.loopback.completion import Answer
 from agentlearn.sim.malformed import Reply
 from agentlearn.sim.novice import IGNORANT
 from agentlearn.sim.skills import Act, Say
 
 _OUTPUT_TOOL = re.compile(r"^(?:submit|final_result)(?:_|$)")
 _BOXED = re.compile(r"\\boxed\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A message of the assistant, before it has ids."""
-
-    text: str = ""
-    call: tuple[str, str] | None = None
-    """Tool and arguments as JSON."""
 
 
 def stage_answer(reply: Reply, key: str, request: ChatRequest) -> Answer:

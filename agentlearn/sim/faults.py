@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import Protocol
 
 from agentlearn.errors import ConfigError
-from agentlearn.sim.chat import Refused
+from agentlearn.loopback.chat import Refused
 from agentlearn.sim.draws import uniform
 
 _SERVER_ERRORS = (500, 502, 503)

@@ -10,14 +10,15 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from agentlearn.sim.chat import MODELS, ChatRequest, Json, Refused, chat_request
-from agentlearn.sim.completion import completion, events, whole
+from agentlearn.loopback.chat import ChatRequest, Json, Refused, chat_request
+from agentlearn.loopback.completion import completion, events, whole
+from agentlearn.loopback.http11 import HOST, Cut, Request, Response, listening
 from agentlearn.sim.conversation import moment_of, reflection_of, seed_of
 from agentlearn.sim.delivering import Answer, act_answer, stage_answer
 from agentlearn.sim.draws import fingerprint, uniform
 from agentlearn.sim.faults import Faults, Garbled, Silence, injected, with_headers
-from agentlearn.sim.http11 import HOST, Cut, Request, Response, listening
 from agentlearn.sim.mind import Dials
+from agentlearn.sim.models import MODELS
 from agentlearn.sim.novice import Novice
 from agentlearn.sim.reflector import Reflection, Reflector
 from agentlearn.sim.skills import Skills
@@ -116,7 +117,9 @@ class World:
             self._answer(request, reflection, faults, named),
             request,
             request_hash=request_hash,
-            seed=seed_of(request),
+            # Depends on the seed and the place in the conversation: no lesson moves it.
+            call_id=f"call_{fingerprint('call', seed_of(request), len(request.messages))}",
+            served_by="sim",
         )
         self._statuses[200] += 1
         if not request.stream:

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from agentlearn.errors import ConfigError, EndpointError
-from agentlearn.sim import endpoint
+from agentlearn.loopback import child
 from agentlearn.sim.endpoint import SimService, sim_endpoint
 from agentlearn.sim.installed import installed_skills
 
@@ -115,7 +115,7 @@ def test_a_child_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_child_that_is_too_slow_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "READY_S", 0.01)
+    monkeypatch.setattr(child, "READY_S", 0.01)
     with pytest.raises(EndpointError, match=r"did not get ready within 0.01 s"):
         asyncio.run(_enter())
 
@@ -131,7 +131,7 @@ def test_a_child_that_dies_refuses_and_hangs_nobody() -> None:
 
 
 def test_a_child_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "GRACE_S", 0.2)
+    monkeypatch.setattr(child, "GRACE_S", 0.2)
 
     async def all_of_it() -> int:
         async with asyncio.timeout(120), sim_endpoint("novice") as service:

@@ -2,13 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 Json = Mapping[str, object]
-
-MODELS = ("novice", "reflector", "echo")
-"""The models on offer."""
 
 
 class Refused(Exception):
@@ -47,6 +44,8 @@ class Message:
     calls: tuple[Called, ...] = ()
     answers: str = ""
     """Of a tool message: the id of the call it answers."""
+    spoken: str = ""
+    """Of an assistant's message: what the model wrote, word for word, where known; it stands for text and calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +77,15 @@ class ChatRequest:
     seed: int | None = None
     temperature: float | None = None
     max_tokens: int | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    logprobs: bool = False
+    token_ids: bool = False
+    """Whether the ids of prompt and answer are wanted (`return_token_ids`)."""
     stream: bool = False
     stream_usage: bool = False
+    others: Json = field(default_factory=dict[str, object])
+    """What else was sent, by name."""
 
     @property
     def callable_tools(self) -> tuple[Tool, ...]:
@@ -93,6 +99,12 @@ class ChatRequest:
                 return tuple(tool for tool in self.tools if tool.name == name)
 
 
+_READ = frozenset(
+    {
+        *("model", "messages", "n", "tools", "tool_choice", "response_format", "seed", "temperature", "top_p", "top_k"),
+        *("max_tokens", "max_completion_tokens", "logprobs", "return_token_ids", "stream", "stream_options"),
+    }
+)
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
@@ -121,8 +133,13 @@ def chat_request(body: bytes) -> ChatRequest:
         seed=_integer(sent, "seed"),
         temperature=_real(sent, "temperature"),
         max_tokens=_integer(sent, "max_completion_tokens") or _integer(sent, "max_tokens"),
+        top_p=_real(sent, "top_p"),
+        top_k=_integer(sent, "top_k"),
+        logprobs=sent.get("logprobs") is True,
+        token_ids=sent.get("return_token_ids") is True,
         stream=sent.get("stream") is True,
         stream_usage=_object(sent.get("stream_options")).get("include_usage") is True,
+        others={name: value for name, value in sent.items() if name not in _READ},
     )
 
 

@@ -16,6 +16,8 @@ import h11
 
 HOST = "127.0.0.1"
 MAX_BODY_BYTES = 32 * 1024 * 1024
+GONE_CHECK_S = 0.5
+"""How often a connection whose answer is being made is looked at: whoever hung up gets none."""
 _READ_BYTES = 65_536
 
 
@@ -99,10 +101,35 @@ async def _converse(app: App, reader: asyncio.StreamReader, writer: asyncio.Stre
             return
         if request is None:
             return
-        await _send(wire, writer, await app(request))
+        response = await _answered(app, request, reader)
+        if response is None:
+            return
+        await _send(wire, writer, response)
         if wire.our_state is h11.MUST_CLOSE or wire.their_state is not h11.DONE:
             return
         wire.start_next_cycle()
+
+
+async def _answered(app: App, request: Request, reader: asyncio.StreamReader) -> Response | None:
+    """The app's response; None when the client went away before it was there, and the app is cancelled."""
+    async with asyncio.TaskGroup() as tasks:
+        answering = tasks.create_task(_caught(app, request))
+        while not (await asyncio.wait({answering}, timeout=GONE_CHECK_S))[0]:
+            if reader.at_eof():
+                answering.cancel()
+                return None
+    result = answering.result()
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+async def _caught(app: App, request: Request) -> Response | Exception:
+    """What the app gives or raises: a task group would wrap what is raised."""
+    try:
+        return await app(request)
+    except Exception as error:  # noqa: BLE001  raised again by whoever asked
+        return error
 
 
 async def _next_request(

@@ -1,0 +1,1 @@
+"""Models that this machine serves itself: OpenAI-compatible chat completions over loopback HTTP."""

