@@ -81,8 +81,8 @@ def snapshot(
 def export(
     *,
     form: Annotated[
-        Literal["parquet", "openai-jsonl", "trl-jsonl"],
-        Parameter(name="--format", help="parquet: all tables, whole; openai-jsonl: chat; trl-jsonl: for TRL."),
+        Literal["parquet", "openai-jsonl", "trl-jsonl", "trl-grpo", "trl-sft", "trl-dpo"],
+        Parameter(name="--format", help="parquet: all tables, whole; openai-jsonl: chat; the others: for TRL."),
     ],
     out: Annotated[Path, Parameter(help="File to write; for parquet a folder.")],
     run: Annotated[str | None, Parameter(help="Of one run only, by its id or the beginning of it.")] = None,
@@ -93,7 +93,7 @@ def export(
     store: Store = _HERE,
     json: Json = False,
 ) -> None:
-    """Write stored rollouts for other programs: Parquet, OpenAI chat, or TRL's prompt and completion."""
+    """Write stored rollouts for other programs: Parquet, OpenAI chat, or what TRL's trainers load."""
     from agentlearn.exchange import export_lines
     from agentlearn.store import Selection, read_store
 
@@ -107,7 +107,8 @@ def export(
     if json:
         print_json({"path": str(out), "format": form, "rollouts": count})
         return
-    console().print(f"wrote {out}  {count:,} rollouts")
+    what = {"trl-grpo": "prompts", "trl-dpo": "pairs"}.get(form, "rollouts")
+    console().print(f"wrote {out}  {count:,} {what}")
 
 
 def import_(

@@ -6,6 +6,7 @@ rows have `problem` and `answer`, whatever the dataset calls them.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 from agentlearn.data.row import Row, cell
 from agentlearn.errors import DataError, MissingExtra
@@ -109,11 +110,12 @@ def _without(around: tuple[str, str], text: str) -> str:
 
 def _load(source: str, one: Published) -> Iterator[Mapping[str, object]]:
     try:
-        import datasets  # pyright: ignore[reportMissingImports]
+        import datasets
     except ImportError as error:
         raise MissingExtra(f"reading {source!r} needs datasets: pip install 'agentlearn-lib[data]'") from error
     try:
-        return iter(datasets.load_dataset(one.dataset, one.config, split=one.split, revision=one.revision))
+        rows = datasets.load_dataset(one.dataset, one.config, split=one.split, revision=one.revision)
+        return cast("Iterator[Mapping[str, object]]", iter(rows))
     except Exception as error:  # what it raises comes from several libraries and has no common base
         cause = " ".join(str(error).split()) or type(error).__name__
         raise DataError(

@@ -3,6 +3,7 @@
 What comes back equals what was saved. Times come back in UTC.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -352,3 +353,12 @@ def ground_of(found: Mapping[str, Any]) -> Ground:
 def _fields(of: type[Task | Usage | CallRecord], found: Mapping[str, Any]) -> dict[str, Any]:
     """The columns that are fields of the value."""
     return {name: found[name] for name in of.model_fields if name in found}
+
+
+def metric_rows(run: RunId, step: int, values: Mapping[str, float]) -> Unit:
+    """One row per finite number; others have no place in a table and are left out."""
+    return tuple(
+        row("metric", run=run, step=step, name=name, value=float(value))
+        for name, value in sorted(values.items())
+        if math.isfinite(value)
+    )

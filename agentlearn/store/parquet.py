@@ -32,6 +32,7 @@ _SLIM = {
     "proposal": "* EXCLUDE (raw)",
     "experience": "*",
     "library_version": "*",
+    "metric": "*",
 }
 """What a snapshot shows of each table: all but the long texts."""
 
@@ -44,6 +45,7 @@ _OF_CHOSEN = {
     "journal": "unit IN (SELECT id FROM chosen)",
     "summary": "rollout IN (SELECT id FROM chosen)",
     "proposal": "run IN (SELECT run FROM chosen)",
+    "metric": "run IN (SELECT run FROM chosen)",
     "library_version": "version IN (FROM chosen_version)",
     "experience": "id IN (SELECT unnest(experiences) FROM library_version WHERE version IN (FROM chosen_version))",
     "blob": "kind = 'prompt'",

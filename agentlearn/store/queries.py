@@ -81,6 +81,10 @@ class Query(StrEnum):
         SELECT DISTINCT run FROM line WHERE run IS NOT NULL ORDER BY run
     """
     GROUND = "SELECT body FROM blob WHERE kind = 'ground' AND name = $1"
+    METRICS = """
+        SELECT step, name, arg_max(value, seq) AS value FROM metric WHERE run = $1
+        GROUP BY step, name ORDER BY step, name
+    """
     MESSAGES = "SELECT messages FROM trajectory_body WHERE rollout = $1"
     TASK = "FROM task WHERE id = $1"
     PROMPT = "SELECT body FROM blob WHERE hash = $1"

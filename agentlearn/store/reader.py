@@ -149,6 +149,13 @@ class StoreReader:
         """What each stage of the run asked and cost, by name of the stage."""
         return [StageTotals(**one) for one in self._query(Query.STAGES, run)]
 
+    def metrics(self, run: RunId) -> dict[int, dict[str, float]]:
+        """Numbers of the run's updates, by their place counted from 1 and by name."""
+        found: dict[int, dict[str, float]] = {}
+        for one in self._query(Query.METRICS, run):
+            found.setdefault(one["step"], {})[one["name"]] = one["value"]
+        return found
+
     def models_seen(self, run: RunId) -> list[str]:
         """Names of the models that answered the run's calls, sorted."""
         return [one["name"] for one in self._query(Query.MODELS, run)]

@@ -1,6 +1,6 @@
 """The trajectory store: one directory, one process at a time, everything durable before it is acknowledged."""
 
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from agentlearn.store.codec import (
     filed_rows,
     ground_rows,
     library_rows,
+    metric_rows,
     prompt_rows,
     proposal_rows,
     run_rows,
@@ -74,6 +75,10 @@ class Store(StoreReader):
     async def save_ground(self, run: RunId, ground: Ground) -> None:
         """Store what a run stands on, once."""
         await self._write(ground_rows(run, ground))
+
+    async def save_metrics(self, run: RunId, step: int, values: Mapping[str, float]) -> None:
+        """Store the numbers of one update, counted from 1. One that is not finite is left out."""
+        await self._write(metric_rows(run, step, values))
 
     async def save_run(self, event: RunEvent) -> None:
         """Add an event to a run."""

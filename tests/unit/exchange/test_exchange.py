@@ -105,6 +105,24 @@ def test_trl_lines_are_conversational_prompt_completion_and_reward(store: Path, 
     assert lines[0]["completion"][0]["tool_calls"][0]["function"]["arguments"] == {"code": "2+2"}
 
 
+def test_sft_lines_are_prompt_and_completion_alone(store: Path, tmp_path: Path) -> None:
+    lines = exported(store, tmp_path / "sft.jsonl", "trl-sft", min_reward=1.0)
+    assert [set(one) for one in lines] == [{"prompt", "completion"}] * 2
+
+
+def test_grpo_prompts_stand_once_with_the_expected_answer(store: Path, tmp_path: Path) -> None:
+    (line,) = exported(store, tmp_path / "grpo.jsonl", "trl-grpo")
+    assert line == {"prompt": CHAT[:2], "answer": nouns.TASK.answer, "task": nouns.TASK.id}
+
+
+def test_a_preference_is_between_two_rollouts_of_one_group_that_differ_in_reward(store: Path, tmp_path: Path) -> None:
+    (line,) = exported(store, tmp_path / "dpo.jsonl", "trl-dpo")
+    assert set(line) == {"prompt", "chosen", "rejected"}
+    assert line["prompt"] == CHAT[:2]
+    with pytest.raises(DataError, match="no group among them has two rewards"):
+        exported(store, tmp_path / "none.jsonl", "trl-dpo", phase="later")
+
+
 @pytest.mark.parametrize(
     ("selection", "count"),
     [({"min_reward": 0.5}, 2), ({"phase": "later"}, 1), ({"outcome": "ok"}, 3), ({"domain": "math"}, 3)],

@@ -1,8 +1,8 @@
 """Schemas go forward only, and a store of any released schema can be read.
 
-A store of schema 1 is kept in tests/golden/store-v1. It is made once per schema and then never again:
+A store of each schema is kept in tests/golden. It is made once per schema and then never again:
 
-    python -m tests.unit.store.test_migrate tests/golden/store-v1
+    python -m tests.unit.store.test_migrate tests/golden/store-v2
 """
 
 import asyncio
@@ -31,7 +31,7 @@ PROMPT = PromptRef(name="math:solve", version=1, sha256="ab" * 32)
 
 
 async def fill(store: Store) -> None:
-    """One of everything that schema 1 holds."""
+    """One of everything that the newest schema holds."""
     await store.save_run(nouns.run_event())
     await store.save_run(nouns.run_event(state="done", report="{}"))
     await store.save_tasks([nouns.TASK])
@@ -43,9 +43,10 @@ async def fill(store: Store) -> None:
     await store.record(nouns.call())
     await store.save_summary(nouns.summary())
     await store.save_proposals(nouns.RUN, "epoch-1", 1, [nouns.applied()])
+    await store.save_metrics(nouns.RUN, 1, {"loss": 0.5, "entropy": float("nan")})
 
 
-def check(directory: Path) -> None:
+def check(directory: Path, schema: int) -> None:
     """Everything that `fill` saved comes back."""
     with read_store(directory) as reader:
         assert [row.state for row in reader.runs()] == ["done"]
@@ -59,13 +60,14 @@ def check(directory: Path) -> None:
         assert reader.calls(nouns.RUN, "u") == [nouns.call()]
         assert reader.summaries(nouns.RUN) == [nouns.summary()]
         assert [one.ended for one in reader.proposals(nouns.RUN)] == [nouns.applied()]
+        assert reader.metrics(nouns.RUN) == ({1: {"loss": 0.5}} if schema > 1 else {})
 
 
-@pytest.mark.parametrize("schema", [1])
+@pytest.mark.parametrize("schema", [1, 2])
 def test_a_store_of_every_schema_is_read_and_written_on(tmp_path: Path, schema: int) -> None:
     with tarfile.open(GOLDEN / f"store-v{schema}" / "store.tar.xz") as packed:
         packed.extractall(tmp_path, filter="data")
-    check(tmp_path)
+    check(tmp_path, schema)
 
     async def write_on() -> None:
         async with open_store(tmp_path) as store:
@@ -125,16 +127,16 @@ def test_an_older_store_is_brought_forward(tmp_path: Path, monkeypatch: pytest.M
     with opened.cursor() as cursor:
         assert cursor.execute("SELECT difficulty FROM task").fetchall() == [(None,)]
     opened.close()
-    check(tmp_path)
+    check(tmp_path, 2)
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(_make(tmp_path))
     with monkeypatch.context() as patch:
-        patch.setattr(database, "known_migrations", lambda: next_schema(2, "CREATE TABLE later (a INTEGER); nonsense"))
+        patch.setattr(database, "known_migrations", lambda: next_schema(3, "CREATE TABLE later (a INTEGER); nonsense"))
         with pytest.raises(StoreDamaged, match="cannot be opened: Parser Error"):
             Database(tmp_path, create=True)
-    check(tmp_path)
+    check(tmp_path, 2)
 
 
 def test_an_edited_migration_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,7 @@ def test_an_export_holds_the_selected_rollouts_whole_and_what_belongs_to_them(st
         "summary": 0,
         "proposal": 0,
         "library_version": 1,
+        "metric": 0,
         "experience": 0,
         "blob": 0,
     }
