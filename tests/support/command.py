@@ -30,7 +30,8 @@ def agentlearn(
 
 
 def learn(cwd: Path, *options: str) -> dict[str, Any]:
-    """The report of `learn math --json`."""
-    done = agentlearn("learn", "math", "--json", *options, cwd=cwd)
+    """The report of `learn math --json`, with the simulated model unless the options name another."""
+    model = () if "--model" in options else ("--model", "sim:novice")
+    done = agentlearn("learn", "math", "--json", *model, *options, cwd=cwd)
     assert done.stdout.count("\n") == 1, "exactly one JSON object on stdout"
     return json.loads(done.stdout)

@@ -1,0 +1,1 @@
+"""Gradient GRPO: the weights of a local model learn from the same rollouts. The only home of torch."""

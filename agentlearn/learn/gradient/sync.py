@@ -1,0 +1,170 @@
+"""Weights of a trainer in a server of another process: written where it reads, loaded, and proved.
+
+A server that loads only a part of the weights answers as if nothing were wrong. The output weights of a model that
+shares them with its embeddings are such a part: what is served therefore never shares them, and log-probabilities of a
+probe prompt are compared after every change.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import httpx2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from torch import Tensor
+
+from agentlearn.errors import EndpointError, WeightsDiffer
+
+PROBE_TOKENS = 64
+TOLERANCE = {torch.float32: 0.02}
+"""Mean difference of log-probabilities, in nats, above which weights count as others; by number format."""
+HALF_TOLERANCE = 0.06
+_WEIGHTS = "model.safetensors"
+_WAIT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """Proof that a server has the weights."""
+
+    mean_difference: float
+    """Of log-probabilities of the probe prompt, in nats, absolute."""
+    largest_difference: float
+
+
+async def synced(network: Any, folder: Path, base_url: str, model: str, *, tolerance: float | None = None) -> Synced:
+    """Save the weights into the folder, have the server load them, forget what it had computed, and prove it.
+
+    Raises WeightsDiffer or EndpointError.
+    """
+    await asyncio.to_thread(save_served, network, folder)
+    root = base_url.removesuffix("/v1")
+    async with httpx2.AsyncClient(timeout=_WAIT_S, trust_env=False) as http:
+        await _post(http, f"{root}/collective_rpc", {"method": "reload_weights"})
+        await _post(http, f"{root}/reset_prefix_cache", {})
+    return await verify_sync(network, base_url, model, tolerance=tolerance)
+
+
+async def verify_sync(network: Any, base_url: str, model: str, *, tolerance: float | None = None) -> Synced:
+    """Compare the server's log-probabilities of a probe prompt with the network's.
+
+    tolerance: mean absolute difference in nats; None takes one that fits the number format. Raises WeightsDiffer above
+    it, EndpointError when the server sends none.
+    """
+    probe = probe_ids(network)
+    theirs_T = await _served_logprobs(probe, base_url, model)
+    ours_T = await asyncio.to_thread(_own_logprobs, network, probe)
+    difference_T = np.abs(theirs_T - ours_T)
+    found = Synced(float(difference_T.mean()), float(difference_T.max()))
+    limit = tolerance if tolerance is not None else TOLERANCE.get(network.dtype, HALF_TOLERANCE)
+    if not found.mean_difference <= limit:
+        raise WeightsDiffer(
+            f"the server of {model!r} answers with other weights than the trained ones: log-probabilities of a probe"
+            f" prompt differ by {found.mean_difference:.3g} nats on average (at most {limit:g} is rounding);"
+            " restart the server, and see its log for weights that it did not load",
+        )
+    return found
+
+
+def probe_ids(network: Any) -> list[int]:
+    """Tokens of all corners of the vocabulary, always the same: unlikely ones show changed weights best."""
+    size = int(network.get_input_embeddings().weight.shape[0])
+    return np.random.default_rng(0).integers(0, size, PROBE_TOKENS).tolist()
+
+
+def save_served(network: Any, folder: Path, *, tokenizer: Any = None) -> None:
+    """Write a checkpoint whose output weights stand by themselves, adapters merged in; a reader never sees half of it.
+
+    tokenizer: saved beside it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    base = network.get_base_model() if hasattr(network, "get_base_model") else network
+    beside = folder / f".{_WEIGHTS}.new"
+    save_file(dict(served_state(network)), beside, metadata={"format": "pt"})
+    beside.replace(folder / _WEIGHTS)
+    for stale in folder.glob("model-*.safetensors*"):
+        stale.unlink()
+    config = type(base.config).from_dict(base.config.to_dict())
+    config.tie_word_embeddings = False
+    config.save_pretrained(folder)
+    if base.generation_config is not None:
+        base.generation_config.save_pretrained(folder)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+
+
+def served_state(network: Any) -> Mapping[str, Tensor]:
+    """The weights by name as a checkpoint has them: adapters added in, nothing shared."""
+    base = network.get_base_model() if hasattr(network, "get_base_model") else network
+    deltas = _deltas(base)
+    state: dict[str, Tensor] = {}
+    with torch.no_grad():
+        for name, weights in base.state_dict(keep_vars=False).items():
+            if "lora_" in name:
+                continue
+            plain = name.replace(".base_layer.", ".")
+            delta = deltas.get(plain)
+            whole = weights if delta is None else (weights.float() + delta.float()).to(weights.dtype)
+            state[plain] = whole.detach().to("cpu", copy=True).contiguous()
+        head = base.get_output_embeddings()
+        if head is not None:
+            state.setdefault("lm_head.weight", head.weight.detach().to("cpu", copy=True).contiguous())
+    return state
+
+
+def _deltas(base: Any) -> Mapping[str, Tensor]:
+    """What the active adapters add to each weight, by the weight's name."""
+    deltas: dict[str, Tensor] = {}
+    with torch.no_grad():
+        for name, module in base.named_modules():
+            if hasattr(module, "get_delta_weight"):
+                added = [module.get_delta_weight(one) for one in module.active_adapters if one in module.lora_A]
+                if added:
+                    deltas[f"{name}.weight"] = torch.stack(added).sum(dim=0)
+    return deltas
+
+
+async def _served_logprobs(probe: Sequence[int], base_url: str, model: str) -> NDArray[np.float64]:
+    """The server's log-probability of each token of the probe but the first."""
+    asked = {"model": model, "prompt": list(probe), "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
+    async with httpx2.AsyncClient(timeout=_WAIT_S, trust_env=False) as http:
+        answer = await _post(http, f"{base_url}/completions", asked)
+    try:
+        given = cast("Any", answer)["choices"][0]["prompt_logprobs"]
+        found = [float(given[at][str(token)]["logprob"]) for at, token in enumerate(probe) if at]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise EndpointError(
+            f"the server of {model!r} sends no log-probabilities of a prompt", code="no_logprobs"
+        ) from error
+    return np.array(found)
+
+
+def _own_logprobs(network: Any, probe: Sequence[int]) -> NDArray[np.float64]:
+    """The network's log-probability of each token of the probe but the first."""
+    ids = torch.tensor([list(probe)], device=network.device)
+    was_training = network.training
+    network.eval()
+    try:
+        with torch.no_grad():
+            logits = network(input_ids=ids).logits[0, :-1].float()
+    finally:
+        network.train(was_training)
+    logprobs = torch.log_softmax(logits, dim=-1).gather(1, ids[0, 1:, None])[:, 0]
+    return logprobs.double().cpu().numpy()
+
+
+async def _post(http: httpx2.AsyncClient, url: str, body: Mapping[str, object]) -> object:
+    try:
+        answer = await http.post(url, json=dict(body))
+    except httpx2.HTTPError as error:
+        why = str(error) or type(error).__name__
+        raise EndpointError(f"the server at {url} cannot be reached: {why}", code="endpoint_unreachable") from error
+    if answer.status_code != 200:
+        said = " ".join(answer.text.split())[:300]
+        raise EndpointError(f"{url} refused with status {answer.status_code}: {said}", code="sync_refused")
+    return answer.json() if answer.content else None

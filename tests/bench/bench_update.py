@@ -1,0 +1,94 @@
+"""One update beside TRL's trainer, on the same rows in one process, step by step; memory in processes of their own.
+
+A Qwen3 of 1.1 million weights, 8 prompts x 8 rollouts, prompts of 32 tokens and answers of at most 128, AdamW, dapo, 16
+rows of 160 tokens to a micro-batch, layers not checkpointed, fp32. TRL's time is a step's less the making and scoring
+of its rollouts. Needs the extra `dev`. Ratios count: absolute figures follow the machine and what else it does.
+
+    just bench update --steps 15
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from typing import Any
+
+from tests.bench.found import Found, Row, Target, load_1min
+
+KINDS = ("uniform", "spread")
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What it can be told."""
+    parser.add_argument("--steps", type=int, default=10, help="steps of each, after two that are not counted")
+    parser.add_argument("--memory-steps", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=8, help="of the grid of losses held against TRL's")
+
+
+def measure(chosen: argparse.Namespace) -> Found:
+    """Times, memory, and how far losses are apart."""
+    speed = {kind: _speed(kind, chosen) for kind in KINDS}
+    memory = {
+        (kind, which): _run("alone", which, kind, chosen.memory_steps)["extra_mib"]
+        for kind in KINDS
+        for which in ("trl", "ours")
+    }
+    head, grid = _run("head"), _run("grid", chosen.seeds)
+    shares = {kind: memory[kind, "ours"] / memory[kind, "trl"] for kind in KINDS}
+    return Found(
+        rows=(
+            *(row for row, _ in speed.values()),
+            *(
+                Row(name=f"memory, {kind}", figures={"trl_mib": memory[kind, "trl"], "ours_mib": memory[kind, "ours"]})
+                for kind in KINDS
+            ),
+            Row(name="head, V = 151,936", figures={"extra_mib": head["extra_mib"], "wall_s": head["seconds"]}),
+            Row(name="losses and TRL's", figures={"cases": grid["cases"], "fp32": grid["fp32"], "fp64": grid["fp64"]}),
+        ),
+        targets=(
+            _target("TRL's time / ours, uniform length", speed["uniform"][1], "at_least", 1.0),
+            _target("TRL's time / ours, threefold padding", speed["spread"][1], "at_least", 1.5),
+            *(_target(f"our memory / TRL's, {kind}", shares[kind], "at_most", 1.0) for kind in KINDS),
+            _target("head, 2,048 tokens, H = 256, V = 151,936, extra peak MiB", head["extra_mib"], "at_most", 400),
+            _target("losses and gradients apart from TRL's, fp32", grid["fp32"], "at_most", 1e-5),
+        ),
+        notes=("ratio: median over the steps of TRL's time for a step by ours for the same, with its quartiles",),
+    )
+
+
+def _speed(kind: str, chosen: argparse.Namespace) -> tuple[Row, float]:
+    """The table's row, and the median ratio."""
+    load = load_1min()
+    found = _run("pair", kind, chosen.steps + 2, chosen.threads)
+    assert found["gap"] < 1e-4, f"the first gradients differ by {found['gap']}, so different work was timed"
+    pairs = list(zip(found["trl_s"], found["ours_s"], strict=True))[2:]
+    ratios = [theirs / ours for theirs, ours in pairs]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    figures = {
+        "trl_s": statistics.median(theirs for theirs, _ in pairs),
+        "ours_s": statistics.median(ours for _, ours in pairs),
+        "ratio": middle,
+        "lower_quartile": low,
+        "upper_quartile": high,
+        "padding": found["padding"],
+        "gradients_apart": found["gap"],
+        "load_1min": load,
+    }
+    return Row(name=f"update, {kind}", figures=figures), middle
+
+
+def _target(what: str, figure: float, bound: Any, limit: float) -> Target:
+    return Target(what=what, figure=figure, bound=bound, limit=limit)
+
+
+def _run(*arguments: object) -> dict[str, Any]:
+    """A measurement in a fresh process."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.bench.update_beside_trl", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"TQDM_DISABLE": "1"})
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
