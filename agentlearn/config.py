@@ -12,13 +12,32 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 
 from agentlearn.errors import ConfigError
 from agentlearn.value import Value
 
 SIMULATED_MODEL = "sim:novice"
+SIMULATED_REFLECTOR = "sim:reflector"
+LAB = "lab:"
+"""How the names of lab models begin: tiny transformers that a domain ships, real but without talent."""
+LAB_MODEL = "lab:novice"
 DEFAULT_STORE = Path(".agentlearn")
+
+
+def is_lab(model: str) -> bool:
+    """Whether the name stands for a lab model, served as such or from a checkpoint of its own."""
+    return model.startswith((LAB, f"local:{LAB}"))
+
+
+def default_model(domain: str) -> str:
+    """What rolls out where no model is named: the domain's lab model, else the simulated one."""
+    return LAB_MODEL if any(one.name == domain for one in entry_points(group="agentlearn.lab")) else SIMULATED_MODEL
+
+
+def default_reflector(model: str) -> str:
+    """Who reflects where nobody is named: the model itself; for a lab model, which cannot, the simulated one."""
+    return SIMULATED_REFLECTOR if is_lab(model) else model
 
 
 Source = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
@@ -36,8 +55,8 @@ def _several(given: object) -> object:
     return (given,) if isinstance(given, str | Path) else given
 
 
-class LearnSettings(Value):
-    """Everything that `learn` can be told."""
+class RunSettings(Value):
+    """What every run over tasks can be told: which tasks, which model, how rollouts are made, measured and limited."""
 
     domain: str
     """Name of an installed domain; with `reward`, a name for your own tasks."""
@@ -48,9 +67,7 @@ class LearnSettings(Value):
     instructions: str | None = None
     """What the agent for your own tasks is told beside its own words."""
     model: str = SIMULATED_MODEL
-    """Endpoint of the rollouts."""
-    reflector: str | None = None
-    """Endpoint of the semantic stages; None: the model's."""
+    """Endpoint of the rollouts; not given: the domain's lab model where it has one, else the simulated one."""
     api_key: SecretStr | None = None
     """Key for `http(s)://…#model` endpoints."""
     data: Source | None = None
@@ -63,11 +80,9 @@ class LearnSettings(Value):
     """Tasks read from `data`, or used of the domain's own."""
     library: str = "none"
     """Library to start from: `none`, `NAME`, `NAME@VERSION`, or a file."""
-    name: str | None = None
-    """Name under which the result is kept; None: the domain's."""
     epochs: int = Field(default=3, ge=1, le=100)
     batch_size: int = Field(default=20, ge=1, le=10_000)
-    """Tasks per update of the library."""
+    """Tasks per update."""
     group_size: int = Field(default=5, ge=1, le=256)
     """Rollouts per task, G."""
     temperature: float = Field(default=0.7, ge=0, le=2)
@@ -79,19 +94,51 @@ class LearnSettings(Value):
     """Model calls in flight at once, as long as the endpoint takes them; half as many rollouts more are under way."""
     eval_rollouts: int = Field(default=4, ge=1, le=1024)
     """Rollouts per held-out task, before and after."""
+    eval_every: int = Field(default=0, ge=0)
+    """Measure on the held-out tasks after every so many updates too; 0: before and after alone."""
     evaluate: bool = True
+    max_staleness: int = Field(default=0, ge=0, le=1)
+    """1: a batch's rollouts begin while the batch before is still learned from, under the state before that."""
+    call_deadline_s: float = Field(default=120.0, gt=0)
+    rollout_deadline_s: float = Field(default=600.0, gt=0)
+    max_turns: int = Field(default=16, ge=1, le=1000)
+    """Model calls in one rollout."""
+    sandbox: str | None = None
+    """Where code that the model wrote is run; None: `zygote`, which isolates it."""
+    max_cost_usd: float | None = Field(default=None, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    max_minutes: float | None = Field(default=None, gt=0)
+    otel: bool = False
+    """Send spans by OpenTelemetry, as is done too when OTEL_EXPORTER_OTLP_ENDPOINT is set; needs the extra `otel`."""
+    store: Path = DEFAULT_STORE
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_model(cls, fields: Any) -> Any:
+        if isinstance(fields, Mapping) and "model" not in fields and isinstance(fields.get("domain"), str):
+            own_tasks = fields.get("reward") is not None
+            model = SIMULATED_MODEL if own_tasks else default_model(str(fields["domain"]))
+            return {**fields, "model": model}
+        return fields
+
+    def resolved(self) -> str:
+        """The settings as JSON with secrets masked, as they are stored with the run."""
+        return self.model_dump_json()
+
+
+class LearnSettings(RunSettings):
+    """Everything that `learn` can be told."""
+
+    reflector: str | None = None
+    """Endpoint of the semantic stages; None: the model's, and for a lab model the simulated one."""
+    name: str | None = None
+    """Name under which the result is kept; None: the domain's."""
     max_proposals: int = Field(default=3, ge=1, le=20)
     """Proposals taken from one group."""
     max_deletes: int = Field(default=3, ge=0, le=100)
     """Experiences that one batch may delete."""
     max_lessons: int = Field(default=100, ge=1, le=10_000)
     max_library_tokens: int = Field(default=4_000, ge=32)
-    max_staleness: int = Field(default=0, ge=0, le=1)
-    """1: a batch's rollouts begin while the batch before is still learned from, under the library before that."""
-    call_deadline_s: float = Field(default=120.0, gt=0)
-    rollout_deadline_s: float = Field(default=600.0, gt=0)
-    max_turns: int = Field(default=16, ge=1, le=1000)
-    """Model calls in one rollout."""
     from_store: bool = False
     """Learn from rollouts that the store holds already, and make none but for measuring."""
     from_run: str | None = None
@@ -102,19 +149,11 @@ class LearnSettings(Value):
     """Rollouts that a task needs in the logs."""
     pilot: int | None = Field(default=None, ge=1)
     """Learn from so many tasks only, once, to measure what the whole run would cost; None: the whole run."""
-    sandbox: str | None = None
-    """Where code that the model wrote is run; None: `zygote`, which isolates it."""
-    max_cost_usd: float | None = Field(default=None, gt=0)
-    max_tokens: int | None = Field(default=None, gt=0)
-    max_minutes: float | None = Field(default=None, gt=0)
-    otel: bool = False
-    """Send spans by OpenTelemetry, as is done too when OTEL_EXPORTER_OTLP_ENDPOINT is set; needs the extra `otel`."""
-    store: Path = DEFAULT_STORE
 
     @property
     def reflector_name(self) -> str:
         """The stages' endpoint."""
-        return self.reflector or self.model
+        return self.reflector or default_reflector(self.model)
 
     @property
     def library_name(self) -> str:
@@ -124,10 +163,6 @@ class LearnSettings(Value):
     def as_pilot(self) -> "LearnSettings":
         """How the pilot of the whole run is run: once, and without measuring; itself where none is asked for."""
         return self if self.pilot is None else self.model_copy(update={"epochs": 1, "evaluate": False})
-
-    def resolved(self) -> str:
-        """The settings as JSON with secrets masked, as they are stored with the run."""
-        return self.model_dump_json()
 
 
 def learn_settings(fields: Mapping[str, Any]) -> LearnSettings:

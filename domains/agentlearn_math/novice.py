@@ -17,24 +17,24 @@ from agentlearn_math.traps import TRAPS
 
 _BY_NAME = {trap.name: trap for trap in TRAPS}
 
-_PLANS = (
+PLANS = (
     "I will let a short program work this out.",
     "A small program can go through the cases.",
     "Let me compute this with Python.",
     "I translate the problem into a few lines of code.",
 )
-_RETRIES = ("The run failed, so I try the same program once more.", "That did not run through. Once again.")
-_REPORTS = (
+RETRIES = ("The run failed, so I try the same program once more.", "That did not run through. Once again.")
+REPORTS = (
     "The program printed {value}, so the answer is \\boxed{{{value}}}.",
     "From the output {value} I conclude: \\boxed{{{value}}}",
     "The result is \\boxed{{{value}}}.",
     "Reading off the program's output, the final answer is \\boxed{{{value}}}.",
 )
-_FAILURES = (
+FAILURES = (
     "I could not compute the answer: the program did not run through.",
     "The program failed twice, so I could not compute an answer.",
 )
-_TOOLLESS = (
+TOOLLESS = (
     "I would need to run a program for this, and no Python tool is offered, so I could not compute the answer.",
     "Without a Python tool I could not compute the answer.",
 )
@@ -58,7 +58,7 @@ class Writing:
     def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
         notes = {trap: _note(_BY_NAME[trap], trap in flaws, heeded, rng) for trap in self.traps}
         code = self.problem.program(self.params, flaws, notes)
-        return ToolUse(TOOL, {"code": code}, text=rng.choice(_PLANS))
+        return ToolUse(TOOL, {"code": code}, text=rng.choice(PLANS))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Retrying:
     traps: tuple[str, ...] = ()
 
     def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
-        return ToolUse(TOOL, self.arguments, text=rng.choice(_RETRIES))
+        return ToolUse(TOOL, self.arguments, text=rng.choice(RETRIES))
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,14 @@ class MathSkills:
 
 def _situation(family: Family[Any], params: Any, conversation: Conversation) -> Situation:
     if not conversation.turns:
-        return Writing(family, params) if TOOL in conversation.tools else Speaking(family.name, _TOOLLESS)
+        return Writing(family, params) if TOOL in conversation.tools else Speaking(family.name, TOOLLESS)
     last = conversation.turns[-1]
     value = value_in(last.result)
     if value is not None:
-        return Speaking(family.name, _REPORTS, value)
+        return Speaking(family.name, REPORTS, value)
     if len(conversation.turns) == 1:
         return Retrying(family.name, last.arguments)
-    return Speaking(family.name, _FAILURES)
+    return Speaking(family.name, FAILURES)
 
 
 def _note(trap: Trap, fallen: bool, heeded: Heeded, rng: Random) -> str:

@@ -48,7 +48,7 @@ def compare(
         list[str] | None, Parameter(negative="", help="Logs of other programs, in place of rollouts; may be repeated.")
     ] = None,
     model: Annotated[
-        list[str] | None, Parameter(negative="", help="Endpoint; may be repeated. [default: sim:novice, simulated]")
+        list[str] | None, Parameter(negative="", help="Endpoint; may be repeated. [default: as in learn]")
     ] = None,
     k: Annotated[int, Parameter(name=["--k", "-k"], help="Rollouts per task and arm.")] = 8,
     limit: Annotated[int | None, Parameter(help="Tasks per domain at most.")] = None,
@@ -101,7 +101,7 @@ def compare(
         "tools": tools,
         "limit": limit,
         "k": k,
-        "models": tuple(model or (SIMULATED_MODEL,)),
+        "models": tuple(model or ()),
         "judge": judge,
         "temperature": temperature,
         "seed": seed,

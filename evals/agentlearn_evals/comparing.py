@@ -12,7 +12,7 @@ import structlog
 from agentlearn.errors import only_stops
 from agentlearn.experience import Library
 from agentlearn.ids import LibraryVersion, content_hash
-from agentlearn.learn.session import first_cause
+from agentlearn.learn.course import first_cause
 from agentlearn.log import get_log
 from agentlearn.run import RunEvent, RunState
 from agentlearn.store import Store, open_store

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from agentlearn.config import is_lab
 from agentlearn.value import Value
 
 Verdict = Literal["better", "worse", "no_worse", "cannot_tell"]
@@ -291,6 +292,11 @@ class Comparison(Value):
     cost_usd: float | None = 0.0
     """Spent by this comparison, without what was reused."""
     wall_s: float = 0.0
+
+    @property
+    def of_lab_models(self) -> bool:
+        """Whether a lab model made some of it: real, but too small for results."""
+        return any(map(is_lab, self.reproducibility.models.values()))
 
     @property
     def look(self) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agentlearn.calls.endpoint import is_paid
+from agentlearn.config import SIMULATED_MODEL, default_model
 from agentlearn.domain import UsesJudge
 from agentlearn.errors import ConfigError, StoreMissing
 from agentlearn.experience import estimated_tokens
@@ -86,9 +87,9 @@ def planned(settings: CompareSettings) -> Plan:
             code="contradiction",
         )
     shelf = Shelf(settings.store / "libraries")
-    arms = resolve_arms(settings.arms, models=settings.models, temperature=settings.temperature, shelf=shelf)
+    arms, found = _resolved(settings, shelf)
     methods = methods_of(settings.methods, [arm.name for arm in arms])
-    plan = Plan(settings, arms, grounds(settings, arms), methods)
+    plan = Plan(settings, arms, found, methods)
     if settings.judge is not None and not plan.judge:
         raise ConfigError(
             f"--judge {settings.judge!r} would never be asked: nothing here is judged by a model; leave it out, or"
@@ -97,6 +98,20 @@ def planned(settings: CompareSettings) -> Plan:
         )
     refuse_unpriced(plan.models, settings.max_cost_usd)
     return plan
+
+
+def _resolved(settings: CompareSettings, shelf: Shelf) -> tuple[tuple[Arm, ...], tuple[Ground, ...]]:
+    """Arms and domains. Where no model is named it is the domains' own, if they have the same, else the simulated."""
+    arms = _arms(settings, settings.models or (SIMULATED_MODEL,), shelf)
+    found = grounds(settings, arms)
+    own = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in found}
+    if not settings.models and len(own) == 1 and SIMULATED_MODEL not in own:
+        arms = _arms(settings, tuple(own), shelf)
+    return arms, found
+
+
+def _arms(settings: CompareSettings, models: Sequence[str], shelf: Shelf) -> tuple[Arm, ...]:
+    return resolve_arms(settings.arms, models=models, temperature=settings.temperature, shelf=shelf)
 
 
 class ArmForecast(Value):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from agentlearn.config import DEFAULT_STORE, SIMULATED_MODEL, Source
+from agentlearn.config import DEFAULT_STORE, Source
 from agentlearn.value import Value
 
 Correction = Literal["holm", "bh", "none"]
@@ -34,8 +34,8 @@ class CompareSettings(Value):
     """Tasks per domain."""
     k: int = Field(default=8, ge=1, le=4096)
     """Rollouts per task and arm."""
-    models: tuple[str, ...] = (SIMULATED_MODEL,)
-    """Endpoints; with several, every arm that names none is run on each."""
+    models: tuple[str, ...] = ()
+    """Endpoints; with several, every arm that names none is run on each. None: as in `learn`."""
     judge: str | None = None
     """Endpoint of a reward that asks a model; None: the baseline's model, for all arms."""
     api_key: SecretStr | None = None

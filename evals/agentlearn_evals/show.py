@@ -21,6 +21,8 @@ def show(found: Comparison, out: Console) -> None:
     """Everything that decides, mostly in 100 columns; the rest stands on the page and in the JSON."""
     if found.simulated:
         out.print("simulated models: these figures show the mechanics, not a result")
+    elif found.of_lab_models:
+        out.print("lab models are real but tiny transformers: these figures show the machinery, not a result")
     for contrast in found.contrasts:
         out.print(Text(contrast.sentence, style="bold"))
     out.print()

@@ -41,7 +41,7 @@ def comparison_page(comparison: Comparison, *, trace_of: Callable[[str], str] | 
     page = Page(
         title=clipped(comparison.title, TITLE),
         kicker="Comparison of agents over the same tasks",
-        mark="simulated" if comparison.simulated else "",
+        mark="simulated" if comparison.simulated else "lab model" if comparison.of_lab_models else "",
         front=front(comparison),
         sections=tuple(section for section in sections if section is not None),
         footer="One file: it loads nothing, sends nothing, and can be passed on.",

@@ -1,0 +1,106 @@
+"""`agentlearn lab`."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from agentlearn.cli.output import console, print_json
+from agentlearn.config import DEFAULT_STORE
+from agentlearn.errors import ConfigError
+
+if TYPE_CHECKING:
+    from agentlearn.lab.checking import Score
+    from agentlearn.learn.gradient.lab.training import Progress
+
+NOVICE = "novice"
+
+
+def build(
+    name: Annotated[str, Parameter(help="Which lab model.")] = NOVICE,
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(help="Folder to write. [default: .agentlearn/lab/NAME-KEY]")] = None,
+    tokens: Annotated[int | None, Parameter(help="Tokens of the corpus to read. [default: as the shipped one]")] = None,
+    seed: Annotated[int, Parameter(help="Seed of the corpus and of the first weights.")] = 0,
+    exams: Annotated[int, Parameter(help="Exams per condition in the end; 0 for none.")] = 200,
+) -> None:
+    """School a lab model from random weights and write its checkpoint; nothing is done twice."""
+    from agentlearn.learn.gradient.lab.building import SHIPPED, is_built, require_torch
+    from agentlearn.learn.gradient.lab.building import build as built
+    from agentlearn.loopback.labs import announced_lab
+
+    lab = announced_lab(name)
+    if tokens is not None and tokens < 1:
+        raise ConfigError(f"--tokens is {tokens!r}; give at least 1", code="out_of_range")
+    require_torch()
+    from agentlearn.learn.gradient.lab.training import Recipe
+
+    recipe = Recipe(seed=seed) if tokens is None else Recipe(tokens=tokens, seed=seed)
+    folder = out or DEFAULT_STORE / "lab" / f"{name}-{recipe.key(lab)}"
+    screen, began = console(), time.perf_counter()
+
+    def report(progress: "Progress") -> None:
+        share, passed_s = progress.tokens / recipe.tokens, time.perf_counter() - began
+        screen.print(
+            f"  {min(share, 1):4.0%}  step {progress.step}  {progress.tokens / 1e6:.2f} M tokens"
+            f"  loss {progress.loss:.4f}  from the teacher {progress.apart:.4f}  {passed_s:.0f} s"
+        )
+
+    if is_built(lab, recipe, folder):
+        screen.print(f"built before: {folder}")
+    else:
+        built(lab, recipe, folder, report)
+        screen.print(f"written to {folder} in {time.perf_counter() - began:.0f} s")
+    if exams:
+        _print(asyncio.run(_scores(name, folder / SHIPPED, exams, seed)))
+
+
+def check(
+    name: Annotated[str, Parameter(help="Which lab model.")] = NOVICE,
+    /,
+    *,
+    folder: Annotated[Path | None, Parameter(help="Its files. [default: those that its package ships]")] = None,
+    exams: Annotated[int, Parameter(help="Exams per condition.")] = 200,
+    seed: Annotated[int, Parameter(help="Seed of the exams and of what is drawn.")] = 0,
+    json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
+) -> None:
+    """Let a lab model sit exams on problems that it was not schooled with; its programs are really run."""
+    from agentlearn.loopback.labs import announced_lab
+
+    lab = announced_lab(name)
+    scores = asyncio.run(_scores(name, folder or lab.folder, exams, seed))
+    if json:
+        print_json({one.condition: {"n": one.number, "right": one.right, "expected": one.expected} for one in scores})
+    else:
+        _print(scores)
+
+
+def export(
+    folder: Annotated[Path, Parameter(help="Folder to write.")],
+    /,
+    *,
+    name: Annotated[str, Parameter(help="Which lab model.")] = NOVICE,
+) -> None:
+    """Write the shipped weights as a checkpoint for `local:` and for Hugging Face's programs."""
+    from agentlearn.learn.gradient.lab.building import export as exported
+    from agentlearn.loopback.labs import announced_lab
+
+    exported(announced_lab(name), folder)
+    console().print(f"written to {folder}")
+
+
+async def _scores(name: str, folder: Path, exams: int, seed: int) -> "list[Score]":
+    from agentlearn.lab.checking import checked
+    from agentlearn.loopback.labs import announced_lab
+
+    return await checked(announced_lab(name), folder, exams, seed)
+
+
+def _print(scores: "list[Score]") -> None:
+    screen = console()
+    screen.print("  condition    right   teacher  exams")
+    for one in scores:
+        screen.print(f"  {one.condition:<11}  {one.share:6.1%}  {one.expected:6.1%}  {one.number:5d}")

@@ -1,0 +1,38 @@
+"""`python -m agentlearn.lab NAME`: serve a lab model until stdin closes, the parent dies, or SIGTERM comes.
+
+Prints one line of JSON when ready: {"url": "http://127.0.0.1:PORT/v1", "pid": …}.
+"""
+
+import argparse
+import asyncio
+import sys
+
+from agentlearn.errors import AgentlearnError
+from agentlearn.lab.service import serving
+from agentlearn.loopback.child import serve_as_child
+
+
+def main() -> int:
+    """Serve; returns the exit status."""
+    options = _options()
+    try:
+        asyncio.run(serve_as_child(serving(options.name, seed=options.seed, port=options.port)))
+    except AgentlearnError as error:
+        print(error, file=sys.stderr)  # noqa: T201  the command's own output
+        return error.exit_status
+    except OSError as error:
+        print(f"cannot serve on port {options.port}: {error.strerror}", file=sys.stderr)  # noqa: T201
+        return 2
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m agentlearn.lab", description="Serve a lab model.")
+    parser.add_argument("name", help="which: 'novice'")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--seed", type=int, default=0, help="of requests that send none")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

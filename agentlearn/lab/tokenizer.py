@@ -1,0 +1,121 @@
+"""The lab model's tokenizer in plain Python: the same ids as `tokenizers` gives for the same file."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from agentlearn.errors import ConfigError
+
+CACHED_SEGMENTS = 65_536
+"""Segments between digits and special tokens whose cut is remembered."""
+
+_DIGITS = re.compile(r"(\d)")
+
+
+class LabTokenizer:
+    """Cuts texts into pieces and joins them again; any text comes back as it was."""
+
+    def __init__(self, added: Mapping[str, int], pieces: Sequence[str]) -> None:
+        """added: tokens that are found before anything is cut. pieces: by id, in GPT-2's letters for bytes."""
+        letters = {letter: byte for byte, letter in enumerate(_byte_letters())}
+        self._added = dict(added)
+        self._texts = [_bytes_of(piece, letters) for piece in pieces]
+        for text, token in added.items():
+            while len(self._texts) <= token:
+                self._texts.append(b"")
+            self._texts[token] = text.encode()
+        ids = {text: token for token, text in enumerate(self._texts) if token not in self._added.values()}
+        self._trie = _trie(ids)
+        longest_first = sorted(self._added, key=len, reverse=True)
+        self._splits = re.compile(f"({'|'.join(map(re.escape, longest_first))})" if longest_first else r"(?!)")
+        self._cut = lru_cache(maxsize=CACHED_SEGMENTS)(self._cut_anew)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def id_of(self, token: str) -> int:
+        """The id of an added token. Raises KeyError for others."""
+        return self._added[token]
+
+    def encode(self, text: str) -> list[int]:
+        """The text as ids."""
+        ids: list[int] = []
+        for part in self._splits.split(text):
+            if part in self._added:
+                ids.append(self._added[part])
+                continue
+            for segment in filter(None, _DIGITS.split(part)):
+                ids += self._cut(segment)
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The ids as text, special tokens included. Bytes that are no text become replacement characters."""
+        return b"".join(self._texts[token] for token in ids).decode(errors="replace")
+
+    def _cut_anew(self, segment: str) -> tuple[int, ...]:
+        """The cut with the fewest pieces; of several, at every place the longest last piece."""
+        text = segment.encode()
+        fewest = [0, *[len(text) + 1] * len(text)]
+        last: list[tuple[int, int]] = [(0, 0)] * (len(text) + 1)
+        for start in range(len(text)):
+            node, at = self._trie, start
+            while at < len(text) and (node := node.get(text[at])) is not None:
+                at += 1
+                token = node.get(_TOKEN)
+                if token is not None and fewest[start] + 1 < fewest[at]:
+                    fewest[at], last[at] = fewest[start] + 1, (start, token)
+        return tuple(reversed(list(_walk(last))))
+
+
+def read_tokenizer(path: Path) -> LabTokenizer:
+    """The tokenizer in a `tokenizer.json`. Raises ConfigError for one that is not of our kind."""
+    try:
+        value: Any = json.loads(path.read_text(encoding="utf-8"))
+        pieces = _equal_pieces(value["model"])
+        added = {one["content"]: one["id"] for one in value["added_tokens"]}
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ConfigError(
+            f"the tokenizer {str(path)!r} is none of a lab model: {error}; build it with `agentlearn lab build`",
+            code="bad_lab",
+        ) from error
+    return LabTokenizer(added, pieces)
+
+
+def _equal_pieces(model: Any) -> list[str]:
+    if model["type"] != "Unigram" or len({score for _, score in model["vocab"]}) != 1:
+        raise ValueError("its pieces do not all have one score")
+    return [piece for piece, _ in model["vocab"]]
+
+
+_TOKEN = -1
+
+
+def _trie(ids: Mapping[bytes, int]) -> dict[int, Any]:
+    root: dict[int, Any] = {}
+    for text, token in ids.items():
+        node = root
+        for byte in text:
+            node = node.setdefault(byte, {})
+        node[_TOKEN] = token
+    return root
+
+
+def _walk(last: Sequence[tuple[int, int]]) -> Iterator[int]:
+    at = len(last) - 1
+    while at:
+        at, token = last[at]
+        yield token
+
+
+def _bytes_of(piece: str, letters: Mapping[str, int]) -> bytes:
+    return bytes(letters[letter] for letter in piece) if all(one in letters for one in piece) else piece.encode()
+
+
+def _byte_letters() -> list[str]:
+    """The printable letter that stands for each byte in byte-level vocabularies, as GPT-2 chose them."""
+    plain = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+    others = iter(range(256, 512))
+    return [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]

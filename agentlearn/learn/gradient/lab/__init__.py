@@ -1,0 +1,1 @@
+"""Schooling a lab model: a transformer of at most a million weights, trained from scratch by a seeded command."""

@@ -1,0 +1,130 @@
+"""What the lab model's tokens are: what programs, tool calls and problems are made of whole, lessons word by word.
+
+Sequences get short, so that a small machine can school the model. Words of lessons that a cue stem begins are cut
+behind the stem, so that "boundary" and "boundaries" are read alike.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from random import Random
+from typing import Any
+
+from agentlearn.codetool.rendering import TOOL, rendered
+from agentlearn.loopback.chatml import CALL, CALL_END, TOOLS
+from agentlearn.loopback.labs import Pieces
+from agentlearn.sandbox.protocol import CodeResult
+from agentlearn.sim.neutral import ADVICE, SITUATIONS, TAILS, WORDS
+from agentlearn_math import novice
+from agentlearn_math.agent import solve_prompt
+from agentlearn_math.families import FAMILIES
+from agentlearn_math.family import Family, combinations_of
+from agentlearn_math.lab import corpus, lessons
+from agentlearn_math.traps import TRAPS
+
+_DIGITS = re.compile(r"\d+")
+_WORD = re.compile(r" ?[A-Za-z]+(?:'[a-z]+)?")
+_HOLE = re.compile(r"\{[^{}]*\}")
+_LETTERS = "QQQQQQ"
+_SAMPLES = 6
+_STEMS = {stem for trap in TRAPS for group in trap.cues for stem in group}
+
+
+def pieces() -> Pieces:
+    """The vocabulary's pieces, in a fixed order."""
+    parts = [*_frame(), *_speech(), *_programs(), *_problems(), *_lesson_words()]
+    return Pieces(whole=(solve_prompt().text,), parts=tuple(dict.fromkeys(part for part in parts if len(part) > 1)))
+
+
+def _frame() -> Iterator[str]:
+    """What stands around messages, lessons and calls."""
+    yield from ("system\n", "user\n", "assistant\n", "tool\n")
+    block = corpus.system_with(["x"]).removeprefix(solve_prompt().text)
+    before, _, after = block.partition("1] x")
+    yield from (before, after, "\n[G", "] ", f"\n\n{TOOLS}{TOOL}")
+    yield f'{CALL}{{"name": "{TOOL}", "arguments": {{"code":"'
+    yield f'\\n"}}}}{CALL_END}'
+    yield f'"}}}}{CALL_END}'
+
+
+def _speech() -> Iterator[str]:
+    """What the assistant and the tool say apart from programs and values."""
+    for wording in (*novice.PLANS, *novice.RETRIES):
+        yield f"{wording}\n"
+    yield from (*novice.FAILURES, *novice.TOOLLESS)
+    for wording in novice.REPORTS:
+        yield from wording.format(value="0").split("0")
+    for status, error in corpus.FAILURES:
+        yield rendered(CodeResult(status=status, error=error))
+
+
+def _programs() -> Iterator[str]:
+    for family in FAMILIES:
+        rng = Random(f"pieces {family.name}")
+        for _ in range(_SAMPLES):
+            params = corpus.schooling(family, rng)
+            for flaws in (frozenset[str](), *combinations_of(family.traps)):
+                yield from _lines(family, params, flaws)
+    yield " (G"
+
+
+def _lines(family: Family[Any], params: Any, flaws: frozenset[str]) -> Iterator[str]:
+    program = family.program(params, flaws)
+    for text in (value for value in vars(params).values() if isinstance(value, str)):
+        program = program.replace(text, _LETTERS)
+    phrases = {f"# {trap.name}": (*trap.careless, *trap.careful) for trap in TRAPS}
+    for number, line in enumerate(program.splitlines()):
+        start = "\n" if number else ""
+        bare = line.strip()
+        if bare in phrases:
+            indent = line[: line.index("#")]
+            yield from (_escaped(f"{start}{indent}# {phrase}") for phrase in phrases[bare])
+        else:
+            yield from _fragments(_escaped(f"{start}{line}"))
+
+
+def _fragments(text: str) -> Iterator[str]:
+    for part in text.split(_LETTERS):
+        yield from _DIGITS.split(part)
+
+
+def _problems() -> Iterator[str]:
+    """What stands between the numbers of each wording."""
+    for family in FAMILIES:
+        for wording in family.templates:
+            filled = _HOLE.sub(_LETTERS, wording.replace("{{", "").replace("}}", ""))
+            yield from _fragments(filled)
+
+
+def _lesson_words() -> Iterator[str]:
+    yield from (f" {stem}" for stem in sorted(_STEMS))
+    yield from (stem.capitalize() for stem in sorted(_STEMS))
+    yield from lessons.ENDINGS
+    texts = [*SITUATIONS, *ADVICE, *TAILS, *WORDS]
+    for trap in TRAPS:
+        texts += [*trap.advice, *trap.situations]
+    frames = (*lessons.FREE_CLAUSES, *lessons.FREE_FRAMES, *lessons.CUED, *lessons.TURNED, *lessons.HALVES)
+    texts += [_HOLE.sub(" ", frame) for frame in frames]
+    rng = Random("pieces of lessons")
+    for trap in TRAPS:
+        texts += [lessons.lesson(kind, trap, rng) for kind in ("reflector", "inverted", "narrow") for _ in range(40)]
+    for text in texts:
+        words = _WORD.findall(text)
+        yield from _unstemmed(f" {word.strip()}" for word in words)
+    for text in texts:  # the first word stands behind "] " or begins a sentence
+        yield from _unstemmed(word.strip() for word in _WORD.findall(text)[:1])
+
+
+def _unstemmed(words: Iterable[str]) -> Iterator[str]:
+    """The words that no cue stem begins; of others, what comes behind the stem."""
+    for word in words:
+        bare = word.strip().lower()
+        stem = max((stem for stem in _STEMS if bare.startswith(stem)), key=len, default="")
+        if not stem:
+            yield word
+        elif len(bare) > len(stem):
+            yield bare[len(stem) :]
+
+
+def _escaped(code: str) -> str:
+    return json.dumps(code, ensure_ascii=False)[1:-1]
