@@ -33,6 +33,9 @@ def build() -> App:
     app.command(
         "agentlearn.cli.learn:learn", name="learn", help="Learn lessons from rollouts and measure what they are worth."
     )
+    app.command(
+        "agentlearn.cli.train:train", name="train", help="Train a local model's weights on rollouts (gradient GRPO)."
+    )
     app.command("agentlearn.cli.solve:solve", name="solve", help="Solve one problem, with the steps shown.")
     app.command(
         "agentlearn.cli.doctor:doctor", name="doctor", help="Say what works here and how to mend what does not."
@@ -55,6 +58,11 @@ def build() -> App:
     domain.command("agentlearn.cli.domain:new", name="new", help="Write a package for a new domain, with its tests.")
     domain.command("agentlearn.cli.domain:check", name="check", help="Hold a domain to what it promises.")
     app.command(domain)
+    lab = App(name="lab", help="Lab models: tiny transformers that a package schools and ships itself.")
+    lab.command("agentlearn.cli.lab:build", name="build", help="School one from nothing, by a budget of tokens.")
+    lab.command("agentlearn.cli.lab:check", name="check", help="Let one sit exams with and without lessons.")
+    lab.command("agentlearn.cli.lab:export", name="export", help="Write the shipped one as a Hugging Face checkpoint.")
+    app.command(lab)
     store = App(name="store", help="The trajectory store: check, repair, export, import.")
     store.command("agentlearn.cli.store:check", name="check", help="Look at everything in it, changing nothing.")
     store.command("agentlearn.cli.store:repair", name="repair", help="Mend it, and say what is lost.")

@@ -32,7 +32,10 @@ def learn(
     ] = None,
     /,
     *,
-    model: Annotated[str | None, Parameter(help="Endpoint of the rollouts. [default: sim:novice, simulated]")] = None,
+    model: Annotated[
+        str | None,
+        Parameter(help="Endpoint of the rollouts. [default: the domain's lab model, else sim:novice, simulated]"),
+    ] = None,
     reflector: Annotated[str | None, Parameter(help="Endpoint of the stages. [default: the model]")] = None,
     data: Annotated[str | None, Parameter(help="Tasks to learn from: a file, hf:NAME or gym:TASK.")] = None,
     test_data: Annotated[
@@ -59,6 +62,9 @@ def learn(
     seed: Annotated[int | None, Parameter(help="Seed of everything that is drawn. [default: 0]")] = None,
     concurrency: Annotated[int | None, Parameter(help="Model calls in flight at once. [default: 32]")] = None,
     eval_rollouts: Annotated[int | None, Parameter(help="Rollouts per held-out task. [default: 4]")] = None,
+    eval_every: Annotated[
+        int | None, Parameter(help="Measure after every so many updates too. [default: 0, before and after alone]")
+    ] = None,
     no_eval: Annotated[bool, Parameter(negative="", help="Do not measure on held-out tasks.")] = False,
     max_staleness: Annotated[
         int | None, Parameter(help="1: begin a batch while the one before is still learned from. [default: 0]")
@@ -106,6 +112,7 @@ def learn(
         "seed": seed,
         "concurrency": concurrency,
         "eval_rollouts": eval_rollouts,
+        "eval_every": eval_every,
         "evaluate": False if no_eval else None,
         "max_staleness": max_staleness,
         "sandbox": sandbox,
@@ -168,7 +175,7 @@ def _fields(what: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _show_plan(settings: LearnSettings, *, json: bool) -> None:
     from agentlearn.learn.estimate import plan
-    from agentlearn.learn.loop import domain_of
+    from agentlearn.learn.opening import domain_of
 
     planned = plan(settings, domain_of(settings))
     if json:

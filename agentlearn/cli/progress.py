@@ -13,14 +13,14 @@ from agentlearn.calls.endpoint import Endpoint
 from agentlearn.cli.live import Traffic, View
 from agentlearn.cli.output import ago
 from agentlearn.cli.stages import print_stages
-from agentlearn.config import DEFAULT_STORE, LearnSettings
+from agentlearn.config import DEFAULT_STORE, LearnSettings, is_lab
 from agentlearn.errors import BudgetExceeded, Interrupted, only_stops
 from agentlearn.group import GroupKind
 from agentlearn.learn.caution import Caution
 from agentlearn.learn.estimate import estimate
 from agentlearn.learn.learner import Update
 from agentlearn.learn.observer import Observer
-from agentlearn.learn.report import EpochLine, HeldOut, LearnReport, LibraryLine
+from agentlearn.learn.report import EpochLine, HeldOut, LearnReport, LibraryLine, Score
 from agentlearn.task import Task
 from agentlearn.trajectory import Trajectory
 
@@ -72,7 +72,7 @@ class Progress(Observer):
             return False
         self.account.stop(Interrupted("interrupted; what was finished is stored"))
         if calls := self.account.in_flight:
-            self._line("stopping", f"{_count(calls, 'call')} in flight will be stored; Ctrl-C again stops now")
+            self._line("stopping", f"{count(calls, 'call')} in flight will be stored; Ctrl-C again stops now")
         return True
 
     def opened(
@@ -89,20 +89,20 @@ class Progress(Observer):
         simulated = endpoint.simulated and reflector.simulated
         self.view.traffic = Traffic(account, gates, simulated, expected)
         self.out.print(command(self.settings))
-        if endpoint.simulated:
-            self._line("model", f"{endpoint.name}, a simulated model: it shows the mechanics, not a result")
+        self._line("model", model_words(endpoint))
+        if reflector is not endpoint:
+            self._line("reflector", model_words(reflector))
+        if endpoint.simulated or is_lab(endpoint.name):
             if self.settings.reward is not None:
-                self._line("note", "the simulated model can solve the bundled problems only, not your own tasks")
+                self._line("note", f"{endpoint.name} can solve the bundled problems only, not your own tasks")
             for found in found_models():
                 self._hint(found.why, found.endpoint, len(train), len(test), paid=found.paid)
-        else:
-            self._line("model", endpoint.name)
         known = {task.family for task in train}
         unseen = sum(task.family not in known for task in test)
         of_which = f" ({unseen} of them of unseen families)" if unseen else ""
         held = f"{len(test)} held out{of_which}" if test else "none held out"
         epochs = self.settings.as_pilot().epochs
-        shape = f"{self.settings.group_size} rollouts each · {_count(epochs, 'epoch')}"
+        shape = f"{self.settings.group_size} rollouts each · {count(epochs, 'epoch')}"
         self._line("tasks", f"{len(train)} to learn from, {held} · {shape}")
         self._line("run", account.run)
 
@@ -140,6 +140,9 @@ class Progress(Observer):
             f"{ago(line.seconds)}",
         )
 
+    def measured(self, updates: int, score: Score) -> None:
+        self._line("held out", f"{number(score.mean)} after {count(updates, 'update')}")
+
     def done(self, report: LearnReport) -> None:
         self._close_view()
         if report.before and report.after and report.delta:
@@ -166,7 +169,7 @@ class Progress(Observer):
             self._line("note", note)
 
     def _library(self, library: LibraryLine) -> None:
-        lessons = f"{_count(library.lessons, 'lesson')}, {library.tokens} tokens (estimated)"
+        lessons = f"{count(library.lessons, 'lesson')}, {library.tokens} tokens (estimated)"
         show = f"agentlearn library show {library.name}"
         self._line("library", f"{library.name}@{library.version[:8]}  {lessons}      {show}")
 
@@ -177,6 +180,15 @@ class Progress(Observer):
         """Take the view away and give the terminal back as it was."""
         if self.live is not None:
             self.live.stop()
+
+
+def model_words(endpoint: Endpoint) -> str:
+    """An endpoint in words, so that nobody takes a simulation or a lab model for more than it is."""
+    if endpoint.simulated:
+        return f"{endpoint.name}, a simulated model: it shows the mechanics, not a result"
+    if is_lab(endpoint.name):
+        return f"{endpoint.name}, a real but tiny transformer: it shows the machinery, not mathematical talent"
+    return endpoint.name
 
 
 def command(settings: LearnSettings) -> str:
@@ -195,27 +207,30 @@ def _held_out_words(report: LearnReport) -> str:
     assert report.after is not None
     assert report.delta is not None
     p = "" if report.delta.p is None else f"   p {'< 0.001' if report.delta.p < 0.001 else f'= {report.delta.p:.3f}'}"
-    scores = f"{_number(report.before.mean)} → {_number(report.after.mean)}"
-    change = _change(report.delta.mean, report.delta.ci)
-    return f"{scores}   {change}{p}   {report.delta.n} tasks x {report.after.k}"
+    scores = f"{number(report.before.mean)} → {number(report.after.mean)}"
+    told = change(report.delta.mean, report.delta.ci)
+    return f"{scores}   {told}{p}   {report.delta.n} tasks x {report.after.k}"
 
 
 def _part_words(part: HeldOut) -> str:
     return (
-        f"{_number(part.before.mean)} → {_number(part.after.mean)}   {_change(part.delta.mean, part.delta.ci)}"
-        f"   {_count(part.delta.n, 'task')} of {_count(part.families, 'family')}"
+        f"{number(part.before.mean)} → {number(part.after.mean)}   {change(part.delta.mean, part.delta.ci)}"
+        f"   {count(part.delta.n, 'task')} of {count(part.families, 'family')}"
     )
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """A score as people read it."""
     return "-" if value is None else f"{value:.2f}"
 
 
-def _change(mean: float | None, ci: tuple[float, float] | None) -> str:
+def change(mean: float | None, ci: tuple[float, float] | None) -> str:
+    """A difference with its interval."""
     interval = "" if ci is None else f" [{ci[0]:+.2f}, {ci[1]:+.2f}]"
     return ("-" if mean is None else f"{mean:+.2f}") + interval
 
 
-def _count(number: int, noun: str) -> str:
+def count(of: int, noun: str) -> str:
+    """So many of a thing, in words."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{number} {noun if number == 1 else plural}"
+    return f"{of} {noun if of == 1 else plural}"

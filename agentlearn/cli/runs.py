@@ -90,20 +90,33 @@ def _print_report(report: dict[str, Any]) -> None:
             f"held out   {report['before']['mean']:.2f} → {report['after']['mean']:.2f}  "
             f"{report['delta']['mean']:+.2f} [{ci[0]:+.2f}, {ci[1]:+.2f}]"
         )
-    if report.get("pilot"):
+    if "updates" in report:
+        _print_training(report)
+    elif report.get("pilot"):
         for label, words in zip(("pilot", "", ""), PilotReport.model_validate(report["pilot"]).lines(), strict=True):
             out.print(f"{label.ljust(11)}{words}")
     else:
         library = report["library"]
         out.print(f"library    {library['name']}@{library['version'][:8]}  {library['lessons']} lessons")
-    rejected = ", ".join(f"{code} {count}" for code, count in sorted(report["proposals"]["rejected"].items()))
-    out.print(f"rejected   {rejected or 'nothing'}")
+    if "proposals" in report:
+        rejected = ", ".join(f"{code} {count}" for code, count in sorted(report["proposals"]["rejected"].items()))
+        out.print(f"rejected   {rejected or 'nothing'}")
     stages = {stage: StageLine.model_validate(line) for stage, line in report["stages"].items()}
     print_stages(stages, out)
     for words in malformed_words(stages):
         out.print(f"malformed  {words}")
     for note in report["notes"]:
         out.print(f"note       {note}")
+
+
+def _print_training(report: dict[str, Any]) -> None:
+    weights, updates, out = report["weights"], report["updates"], console()
+    tokens = sum(one["tokens"] for one in updates)
+    curve = ", ".join(f"{one['held_out']['mean']:.2f} after {one['updates']}" for one in report["curve"])
+    out.print(f"updates    {len(updates)} with {report['loss']}, {tokens:,} trained tokens")
+    if curve:
+        out.print(f"curve      {curve}")
+    out.print(f"weights    {weights['sha256_before'][:12]} → {weights['sha256_after'][:12]}  {weights['path']}")
 
 
 def _result(report: str) -> str:

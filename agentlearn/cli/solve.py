@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.calls.endpoint import is_paid
+from agentlearn.calls.endpoint import is_paid, is_simulated
 from agentlearn.cli.ask import allow
 from agentlearn.cli.output import console, print_json
+from agentlearn.config import default_model, is_lab
 from agentlearn.errors import RolloutError
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ def solve(
     /,
     *,
     library: Annotated[str, Parameter(help="Lessons to show: NAME, NAME@VERSION, a file, or none.")] = "none",
-    model: Annotated[str, Parameter(help="Endpoint; the default is simulated.")] = "sim:novice",
+    model: Annotated[
+        str | None, Parameter(help="Endpoint. [default: the domain's lab model, else sim:novice, simulated]")
+    ] = None,
     seed: Annotated[int, Parameter(help="Seed of what is drawn.")] = 0,
     sandbox: Annotated[str | None, Parameter(help="Where code of the model runs. [default: zygote, isolated]")] = None,
     store: Annotated[Path, Parameter(help="Directory of everything kept.")] = Path(".agentlearn"),
@@ -33,6 +36,7 @@ def solve(
     from agentlearn.solve import SolveSettings
     from agentlearn.steps import transcript
 
+    model = model or default_model(domain)
     if is_paid(model):
         allow(f"{model} may cost money (one rollout, a few thousand tokens)", yes=yes)
     settings = SolveSettings(
@@ -43,12 +47,18 @@ def solve(
         print_json(trajectory)
     else:
         out = console()
-        out.print(f"model {model}{' (simulated)' if model.startswith('sim:') else ''} · library {library}")
+        out.print(f"model {model}{_what(model)} · library {library}")
         out.print(transcript(trajectory.steps))
         out.print(f"answer: {trajectory.answer if trajectory.answer is not None else 'none'}")
         out.print(f"rollout {trajectory.id}")
     if trajectory.failure is not None:
         raise RolloutError(f"the rollout failed: {trajectory.failure.message}", code=trajectory.failure.code)
+
+
+def _what(model: str) -> str:
+    if is_simulated(model):
+        return " (simulated)"
+    return " (a real but tiny transformer)" if is_lab(model) else ""
 
 
 def _run(settings: "SolveSettings") -> "Trajectory":

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from agentlearn.calls.endpoint import is_paid
 from agentlearn.calls.price import price_per_million
 from agentlearn.config import ONLINE, LearnSettings
 from agentlearn.data.gym import GYM, parse_gym
@@ -180,11 +181,13 @@ def _priced(model: str, stage: str, calls: int, tokens_in: int, tokens_out: int)
 
 
 def known_price(model: str) -> tuple[float, float] | None:
-    """Dollars per million tokens in and out of an endpoint; 0 for a simulated one, None when it is not known."""
-    if model.startswith("sim:"):
+    """Dollars per million tokens in and out of an endpoint; 0 for what runs here, None when it is not known."""
+    if model.startswith("http"):
+        return None
+    if not is_paid(model):
         return 0.0, 0.0
     provider, _, name = model.partition(":")
-    return None if model.startswith("http") else price_per_million(name, provider)
+    return price_per_million(name, provider)
 
 
 class Plan(Value):

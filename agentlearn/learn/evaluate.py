@@ -45,6 +45,19 @@ def held_out(tasks: Sequence[Task], before: Scores, after: Scores, *, seed: int)
     )
 
 
+def measured(tasks: Sequence[Task], before: Scores | None, after: Scores | None, seed: int) -> HeldOut | None:
+    """Likewise; None where there are no such tasks, or they were not measured twice."""
+    if not tasks or before is None or after is None:
+        return None
+    return held_out(tasks, before, after, seed=seed)
+
+
+def score_of(tasks: Sequence[Task], scores: Scores) -> Score:
+    """One evaluation by itself, over these tasks; what is undecided is left out."""
+    decided = [[one for one in scores.rewards.get(task.id, ()) if one is not None] for task in tasks]
+    return score([sum(rewards) / len(rewards) for rewards in decided if rewards], scores.k)
+
+
 def score(means: Sequence[float], k: int) -> Score:
     """Mean over tasks of each task's mean reward."""
     if not means:

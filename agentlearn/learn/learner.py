@@ -1,6 +1,6 @@
 """What the loop needs of a way of learning. Training-free and gradient GRPO are two learners over one loop."""
 
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -17,8 +17,9 @@ class Advanced(Value):
     """The state moved on."""
 
     outcome: Literal["advanced"] = "advanced"
-    version: LibraryVersion
-    parent: LibraryVersion
+    version: str
+    """What is in use now: a library's version, or the hash of weights."""
+    parent: str
 
 
 class Held(Value):
@@ -57,6 +58,8 @@ class Evidence:
     faults: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     """Per stage, misshapen replies and lost units by code."""
     notes: tuple[str, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Numbers of the update, by name; kept in the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,11 @@ class Learner(Protocol):
     @property
     def library(self) -> Library:
         """The library in use."""
+        ...
+
+    @property
+    def done(self) -> int:
+        """Batches that the state has learned from already: a run that is taken up again goes on after them."""
         ...
 
     def assign(self, task: Task, g: int) -> Treatment:

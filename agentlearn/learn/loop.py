@@ -7,26 +7,24 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import structlog
 
 from agentlearn.calls.account import Account
-from agentlearn.calls.budget import Budget, Limits
-from agentlearn.calls.endpoint import EndpointOptions, open_endpoint
+from agentlearn.calls.endpoint import open_endpoint
 from agentlearn.calls.tracing import open_tracing
 from agentlearn.config import LearnSettings
-from agentlearn.domain import Domain, load_domain
+from agentlearn.domain import Domain
 from agentlearn.errors import ConfigError
 from agentlearn.experience import Library
 from agentlearn.ids import RunId, new_run_id
 from agentlearn.learn.estimate import refuse_unpriced_budget
 from agentlearn.learn.logs import Logs, log_sets, refuse_contradictions
 from agentlearn.learn.observer import Observer
+from agentlearn.learn.opening import budget_of, domain_of, options_of
 from agentlearn.learn.pilot import pilot_sets
 from agentlearn.learn.report import LearnReport
 from agentlearn.learn.session import LearnSession
 from agentlearn.learn.tasks import task_sets
 from agentlearn.library import Shelf
-from agentlearn.own import own_tasks
 from agentlearn.rollout import open_rollouts
 from agentlearn.store import Store, open_store, read_store
-from agentlearn.trajectory import Usage
 
 
 async def run_learning(
@@ -60,13 +58,6 @@ async def run_learning(
         return await session.learn(sets, whole, start or _start_of(store, settings, shelf, resume), shelf)
 
 
-def domain_of(settings: LearnSettings) -> Domain:
-    """The installed domain, or the one that your own tasks and a reward make. Raises ConfigError."""
-    if settings.reward is None:
-        return load_domain(settings.domain)
-    return own_tasks(settings.domain, settings.reward, tools=settings.tools, instructions=settings.instructions)
-
-
 def run_learning_sync(settings: LearnSettings, observer: Observer | None = None) -> LearnReport:
     """`run_learning` for programs without an event loop."""
     return asyncio.run(run_learning(settings, observer))
@@ -76,21 +67,6 @@ def _start_of(store: Store, settings: LearnSettings, shelf: Shelf, resume: RunId
     """The library that the interrupted run began with, whatever has been published since."""
     ground = store.ground(resume) if resume is not None else None
     return shelf.load(settings.library) if ground is None else store.library(ground.library)
-
-
-def _spent(store: Store, resume: RunId | None, limits: Limits) -> Budget:
-    """The run's budget, with what it spent before it was interrupted."""
-    if resume is None:
-        return Budget(limits)
-    totals = store.stage_totals(resume)
-    usage = Usage(
-        requests=sum(one.calls for one in totals),
-        tokens_in=sum(one.tokens_in for one in totals),
-        tokens_cached=sum(one.tokens_cached for one in totals),
-        tokens_out=sum(one.tokens_out for one in totals),
-    )
-    cost_usd, unpriced = sum(one.cost_usd for one in totals), sum(one.unpriced for one in totals)
-    return Budget(limits, usage=usage, cost_usd=cost_usd, unpriced_calls=unpriced)
 
 
 @asynccontextmanager
@@ -103,20 +79,12 @@ async def _open(
     logs: Logs | None,
 ) -> AsyncGenerator[LearnSession]:
     run = resume or new_run_id()
-    options = EndpointOptions(
-        concurrency=settings.concurrency,
-        deadline_s=settings.call_deadline_s,
-        api_key=settings.api_key.get_secret_value() if settings.api_key else None,
-        seed=settings.seed,
-    )
-    limits = Limits(
-        max_cost_usd=settings.max_cost_usd, max_tokens=settings.max_tokens, max_minutes=settings.max_minutes
-    )
+    options = options_of(settings)
     if resume is not None:
         store.recall(resume)
     async with AsyncExitStack() as stack:
         tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
-        account = Account(run, store, _spent(store, resume, limits), tracing=tracing)
+        account = Account(run, store, budget_of(settings, store, resume), tracing=tracing)
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
         endpoint = await stack.enter_async_context(open_endpoint(settings.model, options))
         reflector = endpoint
@@ -133,4 +101,4 @@ async def _open(
                 max_turns=settings.max_turns,
             )
         )
-        yield LearnSession(settings, account, store, rollouts, reflector, observer, resume is not None, logs)
+        yield LearnSession(settings, account, store, rollouts, observer, resume is not None, logs, stages=reflector)

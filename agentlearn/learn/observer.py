@@ -4,8 +4,9 @@ from agentlearn.calls.account import Account
 from agentlearn.calls.endpoint import Endpoint
 from agentlearn.group import GroupKind
 from agentlearn.learn.caution import Caution
+from agentlearn.learn.gradient.report import TrainReport
 from agentlearn.learn.learner import Update
-from agentlearn.learn.report import EpochLine, LearnReport
+from agentlearn.learn.report import EpochLine, LearnReport, Score
 from agentlearn.task import Task
 from agentlearn.trajectory import Trajectory
 
@@ -44,5 +45,11 @@ class Observer:
     def epoch_done(self, line: EpochLine) -> None:
         """A pass over the tasks is over."""
 
+    def measured(self, updates: int, score: Score) -> None:
+        """The held-out tasks were measured in the midst of learning, after so many updates."""
+
     def done(self, report: LearnReport) -> None:
-        """The run is over."""
+        """The run that learned lessons is over."""
+
+    def trained(self, report: TrainReport) -> None:
+        """The run that trained weights is over."""

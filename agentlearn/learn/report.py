@@ -19,6 +19,14 @@ class Score(Value):
     """Rollouts each."""
 
 
+class CurvePoint(Value):
+    """One measurement along the way."""
+
+    updates: int
+    """Updates before it; 0: before all."""
+    held_out: Score
+
+
 class Delta(Value):
     """Paired difference, after minus before, over the same tasks and seeds."""
 
@@ -125,6 +133,8 @@ class LearnReport(Value):
     failed_requests: dict[str, int]
     """Requests that got no answer, by kind; most were mended by a retry."""
     epochs: tuple[EpochLine, ...]
+    curve: tuple[CurvePoint, ...] = ()
+    """Held-out scores in the midst of learning, where they were asked for."""
     weights: Weights
     pilot: PilotReport | None = None
     """Of a pilot: what it measured, and what follows for the whole run."""

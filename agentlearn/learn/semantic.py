@@ -81,6 +81,11 @@ class SemanticLearner:
         """The library in use."""
         return self._library
 
+    @property
+    def done(self) -> int:
+        """None: what an interrupted run had learned is learned again from its records, at no cost."""
+        return 0
+
     def assign(self, task: Task, g: int) -> Treatment:
         """Plain learning gives every rollout of a batch the same treatment."""
         return Treatment(

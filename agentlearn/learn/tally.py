@@ -8,18 +8,18 @@ from agentlearn.advantage.wire import FAULTS
 from agentlearn.calls.account import Account
 from agentlearn.calls.door import Gate
 from agentlearn.calls.endpoint import Endpoint
-from agentlearn.config import LearnSettings
+from agentlearn.config import LearnSettings, RunSettings, is_lab
 from agentlearn.curate import count_ends
 from agentlearn.experience import Library
 from agentlearn.group import GroupKind
 from agentlearn.learn.caution import Seen, cautions
-from agentlearn.learn.evaluate import Scores, held_out
+from agentlearn.learn.evaluate import Scores, measured
 from agentlearn.learn.learner import Held, Update
 from agentlearn.learn.pilot import pilot_report
 from agentlearn.learn.report import (
+    CurvePoint,
     Delta,
     EpochLine,
-    HeldOut,
     LearnReport,
     LibraryLine,
     Proposals,
@@ -29,7 +29,6 @@ from agentlearn.learn.report import (
 from agentlearn.learn.tasks import TaskSets
 from agentlearn.operation import Ended
 from agentlearn.store import StageTotals
-from agentlearn.task import Task
 from agentlearn.trajectory import ToolResult, Trajectory
 
 
@@ -77,7 +76,7 @@ class Tally:
         """One more complete group."""
         self.groups[kind] += 1
 
-    def seen(self, settings: LearnSettings, account: Account, gates: Sequence[Gate]) -> Seen:
+    def seen(self, settings: RunSettings, account: Account, gates: Sequence[Gate]) -> Seen:
         """What cautions go by. Misshapen are replies without their form as a whole, not single bad items in them.
 
         How many calls a simulated service takes says something of this machine only: its limiter is left out.
@@ -140,12 +139,14 @@ class Tally:
         before: Scores | None,
         after: Scores | None,
         stages: Sequence[StageTotals],
+        curve: Sequence[CurvePoint],
+        weights: Weights,
         wall_s: float,
     ) -> LearnReport:
         """The report of the finished run."""
         ends = count_ends([one for epoch in self.epochs.values() for one in epoch.ended])
         groups = sum((epoch.groups for epoch in self.epochs.values()), Counter[str]())
-        measured = _held_out(sets.test, before, after, settings.seed)
+        scores = measured(sets.test, before, after, settings.seed)
         failures = sum((gate.failures for gate in gates), Counter[str]())
         replayed = sum((gate.replayed for gate in gates), Counter[str]())
         budget = account.budget
@@ -157,11 +158,11 @@ class Tally:
             simulated=endpoint.simulated or reflector.simulated,
             seed=settings.seed,
             tasks={"train": len(sets.train), "test": len(sets.test)},
-            before=measured.before if measured else None,
-            after=measured.after if measured else None,
-            delta=measured.delta if measured else None,
-            known_families=_held_out(sets.test_known, before, after, settings.seed),
-            unseen_families=_held_out(sets.test_unseen, before, after, settings.seed),
+            before=scores.before if scores else None,
+            after=scores.after if scores else None,
+            delta=scores.delta if scores else None,
+            known_families=measured(sets.test_known, before, after, settings.seed),
+            unseen_families=measured(sets.test_unseen, before, after, settings.seed),
             library=LibraryLine(
                 name=settings.library_name,
                 version=library.version,
@@ -174,10 +175,11 @@ class Tally:
             ),
             groups={kind: groups[kind] for kind in ("mixed", "all_right", "all_wrong", "undecided", "failed")},
             rollouts={kind: self.outcomes[kind] for kind in ("ok", "failed", "undecided")},
-            stages={total.stage: self._stage(total, replayed[total.stage]) for total in stages},
+            stages=self.stage_lines(stages, gates),
             failed_requests=dict(sorted(failures.items())),
             epochs=tuple(self.lines),
-            weights=_weights(endpoint),
+            curve=tuple(curve),
+            weights=weights,
             pilot=pilot_report(
                 settings, tasks=len(sets.train), whole=whole, groups=groups, stages=stages, library=start.tokens
             )
@@ -186,15 +188,20 @@ class Tally:
             cost_usd=None if budget.unpriced_calls else budget.cost_usd,
             wall_s=round(wall_s, 3),
             notes=(
-                *self._notes(settings, endpoint, groups, library, start, measured.delta if measured else None),
+                *self._notes(settings, endpoint, reflector, groups, library, start, scores.delta if scores else None),
                 *(one.words for one in cautions(self.seen(settings, account, gates), ended=True)),
-                *_resumption_notes(sum(replayed.values()), self.diverged),
+                *resumption_notes(sum(replayed.values()), self.diverged),
                 *self.notes,
             ),
         )
 
     def _epoch(self, epoch: int) -> Epoch:
         return self.epochs.setdefault(epoch, Epoch())
+
+    def stage_lines(self, stages: Sequence[StageTotals], gates: Sequence[Gate]) -> dict[str, StageLine]:
+        """What each stage cost, by its name."""
+        replayed = sum((gate.replayed for gate in gates), Counter[str]())
+        return {total.stage: self._stage(total, replayed[total.stage]) for total in stages}
 
     def _stage(self, total: StageTotals, replayed: int) -> StageLine:
         return StageLine(
@@ -213,6 +220,7 @@ class Tally:
         self,
         settings: LearnSettings,
         endpoint: Endpoint,
+        reflector: Endpoint,
         groups: Counter[str],
         library: Library,
         start: Library,
@@ -224,6 +232,14 @@ class Tally:
             notes.append("a pilot: no library was published; leave out --pilot for the whole run")
         if endpoint.simulated:
             notes.append(f"{settings.model} is simulated: these figures show the mechanics, they are no result")
+        elif is_lab(settings.model):
+            by = (
+                f", and {settings.reflector_name}, which wrote its lessons, is simulated" if reflector.simulated else ""
+            )
+            notes.append(
+                f"{settings.model} is a real but tiny transformer{by}: these figures show the machinery, they are no"
+                " result"
+            )
         if settings.group_size == 1:
             notes.append("G = 1 teaches nothing: a single rollout has nothing to be compared with; use --group-size 5")
         elif library.version == start.version and (groups["mixed"] or not total):
@@ -240,31 +256,21 @@ class Tally:
             )
         if settings.labels == "none":
             notes.append("labels none: rollouts were judged by their group's majority answer while learning")
-        if self.failures:
-            codes = ", ".join(f"{code} {count}" for code, count in self.failures.most_common())
-            notes.append(f"{sum(self.failures.values())} rollouts failed: {codes}")
-        return notes
+        return [*notes, *self.failure_notes()]
+
+    def failure_notes(self) -> list[str]:
+        """How many rollouts failed, and of what."""
+        if not self.failures:
+            return []
+        codes = ", ".join(f"{code} {count}" for code, count in self.failures.most_common())
+        return [f"{sum(self.failures.values())} rollouts failed: {codes}"]
 
 
-def _resumption_notes(replayed: int, diverged: int) -> list[str]:
+def resumption_notes(replayed: int, diverged: int) -> list[str]:
+    """What a resumed run says of what it did not do again."""
     notes: list[str] = []
     if replayed:
         notes.append(f"resumed: {replayed:,} calls were on record and were not made again")
     if diverged:
         notes.append(f"{diverged} tool results came out differently when repeated: those on record were used")
     return notes
-
-
-def _held_out(tasks: Sequence[Task], before: Scores | None, after: Scores | None, seed: int) -> HeldOut | None:
-    if not tasks or before is None or after is None:
-        return None
-    return held_out(tasks, before, after, seed=seed)
-
-
-def _weights(endpoint: Endpoint) -> Weights:
-    identity = f"{endpoint.name} ({', '.join(sorted(endpoint.gate.models)) or 'no answer'})"
-    if endpoint.simulated:
-        return Weights(identity=identity, note="the simulated model has no weights")
-    return Weights(
-        identity=identity, note="the model is served elsewhere: nothing here writes weights, its name is on record"
-    )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentlearn.config import LearnSettings
+from agentlearn.config import RunSettings
 from agentlearn.data.overlap import overlaps
 from agentlearn.data.split import hold_out
 from agentlearn.domain import Domain
@@ -32,7 +32,7 @@ class TaskSets:
         return tuple(task for task in self.test if task.family not in families)
 
 
-def task_sets(settings: LearnSettings, domain: Domain) -> TaskSets:
+def task_sets(settings: RunSettings, domain: Domain) -> TaskSets:
     """The tasks of a run. Raises DataError (bad file, overlap) or ConfigError (nothing to learn from)."""
     test: Sequence[Task] = ()
     if settings.data is None:

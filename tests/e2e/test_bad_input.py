@@ -41,8 +41,8 @@ def the_sentence(stdout: str, stderr: str) -> str:
         (["learn", "math", "--epoch", "3"], "Unknown option: --epoch"),
         (["learn", "math", "--from", "nothing"], "nothing"),
         (["learn", "math", "--model", "sim:genius"], "has no model 'genius' (it has 'sim:novice'"),
-        (["learn", "math", "--model", "vllm:Qwen/Qwen3"], "start it yourself (vllm serve Qwen/Qwen3)"),
-        (["learn", "math", "--model", "local:weights"], "start it yourself (transformers serve weights)"),
+        (["learn", "math", "--model", "vllm:Qwen/Qwen3"], "pip install 'agentlearn-lib[vllm]'"),
+        (["learn", "math", "--model", "local:weights"], "there is no directory 'weights'"),
         (
             ["learn", "math", "--model", "anthropic:claude-haiku-4-5", "--yes"],
             "pip install 'pydantic-ai-slim[anthropic]'",

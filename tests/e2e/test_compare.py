@@ -36,6 +36,7 @@ def write(name: str, lessons: tuple[str, ...]) -> None:
 
 def run(*arms: str, **more: object) -> Comparison:
     given = {"arms": arms, "domains": ("math",), "limit": 8, "k": 2, "store": Path("store"), "sentinels": 0}
+    given["models"] = ("sim:novice",)
     return compare_sync(CompareSettings.model_validate(given | more))
 
 
@@ -146,7 +147,9 @@ def test_a_sequential_comparison_that_stops_early_counts_as_reused_only_what_it_
 def test_tasks_that_were_learned_from_are_noticed() -> None:
     report = json.loads(
         agentlearn(
-            *("learn", "math", "--limit", "6", "--epochs", "1", "--no-eval", "--store", "store", "--json"), cwd=Path()
+            *("learn", "math", "--model", "sim:novice", "--limit", "6", "--epochs", "1", "--no-eval"),
+            *("--store", "store", "--json"),
+            cwd=Path(),
         ).stdout
     )
     assert report["library"]["lessons"] > 0
@@ -173,7 +176,7 @@ def test_several_domains_make_a_matrix() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_the_command_writes_a_page_and_what_is_asked_for() -> None:
-    small = ("--domain", "math", "--limit", "12", "-k", "1", "--store", "store")
+    small = ("--domain", "math", "--model", "sim:novice", "--limit", "12", "-k", "1", "--store", "store")
     plain = agentlearn("compare", "none", "good.json", *small, "--out", "rows.csv", "--out", "found.json", cwd=Path())
     assert "simulated models" in plain.stdout
     (page,) = Path("store/reports").glob("*.html")

@@ -70,9 +70,9 @@ def test_an_earlier_library_can_be_learned_on(tmp_path: Path) -> None:
 
 def test_solving_one_problem_shows_the_steps(tmp_path: Path) -> None:
     problem = "Find the number of ordered pairs of positive integers whose product is 36."
-    done = agentlearn("solve", "math", problem, cwd=tmp_path)
+    done = agentlearn("solve", "math", problem, "--model", "sim:novice", cwd=tmp_path)
     assert "simulated" in done.stdout
     assert "answer: " in done.stdout
-    found = json.loads(agentlearn("solve", "math", problem, "--json", cwd=tmp_path).stdout)
+    found = json.loads(agentlearn("solve", "math", problem, "--model", "sim:novice", "--json", cwd=tmp_path).stdout)
     assert found["phase"] == "solve"
     assert len(json.loads(agentlearn("runs", "list", "--json", cwd=tmp_path).stdout)["runs"]) == 2

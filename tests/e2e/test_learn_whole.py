@@ -1,4 +1,4 @@
-"""The whole job once, as a newcomer runs it: `learn math --seed 0` with the simulated model."""
+"""The whole job once: `learn math --seed 0` with the simulated model."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ def excludes_zero(delta: dict[str, Any]) -> bool:
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """The whole job, once: `learn math --seed 0 --json`."""
+    """The whole job, once: `learn math --model sim:novice --seed 0 --json`."""
     folder = tmp_path_factory.mktemp("full")
     return folder, learn(folder, "--seed", "0")
 

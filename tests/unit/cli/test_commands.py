@@ -15,8 +15,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The store of one small learn run and one solve."""
     store = tmp_path_factory.mktemp("cli") / "store"
     options = ["--limit", "6", "--epochs", "1", "--no-eval", "--store", str(store)]
-    assert run(["learn", "math", *options]) == 0
-    assert run(["solve", "math", "What is 1 + 1?", "--library", "math", "--store", str(store)]) == 0
+    assert run(["learn", "math", "--model", "sim:novice", *options]) == 0
+    assert (
+        run(["solve", "math", "What is 1 + 1?", "--model", "sim:novice", "--library", "math", "--store", str(store)])
+        == 0
+    )
     return store
 
 

@@ -25,7 +25,7 @@ from agentlearn.solve import SolveSettings, solve
 from tests.support.stages import ListJournal
 
 OWN = LearnSettings(domain="prices", data="my prices.csv", reward="my_reward:score")
-NOTE = "the simulated model can solve the bundled problems only, not your own tasks"
+NOTE = "sim:novice can solve the bundled problems only, not your own tasks"
 
 
 @pytest.mark.parametrize(

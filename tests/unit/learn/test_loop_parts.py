@@ -4,8 +4,9 @@ import asyncio
 
 from agentlearn.config import LearnSettings
 from agentlearn.errors import BudgetExceeded, ConfigError
+from agentlearn.learn.batch import GroupStream
+from agentlearn.learn.course import first_cause
 from agentlearn.learn.estimate import estimate
-from agentlearn.learn.session import GroupStream, first_cause
 from tests.support.stages import group
 
 

@@ -1,0 +1,97 @@
+"""Training the lab model: what the recipe `math/train-lab` gains and takes, and what store and provenance cost of it.
+
+The cost is paired: runs with the store as it is alternate with runs whose journal entries, trajectories and numbers are
+thrown away in the moment in which they would be written. Nothing else differs.
+
+    just bench train --pairs 3 --updates 10
+"""
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from agentlearn.config import packaged_recipe, read_recipe
+from tests.bench.found import Found, Row, Target
+
+_THROWN_AWAY = ("record", "save_trajectory", "save_metrics", "save_tasks", "save_version", "save_prompt")
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What it can be told."""
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--updates", type=int, default=6, help="in each run of a pair")
+    parser.add_argument("--no-recipe", action="store_true", help="leave out the whole recipe")
+
+
+def measure(chosen: argparse.Namespace) -> Found:
+    """Seconds of wall time, and held-out rewards."""
+    rows: list[Row] = []
+    targets: list[Target] = []
+    if not chosen.no_recipe:
+        report, wall_s = _trained({})
+        assert report.before is not None
+        assert report.after is not None
+        assert report.delta is not None
+        low = report.delta.ci[0] if report.delta.ci else float("nan")
+        figures = {
+            "before": report.before.mean,
+            "after": report.after.mean,
+            "gain": report.delta.mean,
+            "low": low,
+            "updates": len(report.updates),
+            "tokens": sum(one.tokens for one in report.updates),
+            "sampling_s": report.seconds.get("sampling"),
+            "updating_s": report.seconds.get("updating"),
+            "wall_s": wall_s,
+            "minutes": wall_s / 60,
+        }
+        rows.append(Row(name="recipe math/train-lab", figures=figures))
+        targets.append(Target(what="held-out gain", figure=report.delta.mean or 0.0, bound="at_least", limit=0.25))
+    small = {"epochs": 1, "limit": 12 * chosen.updates, "evaluate": False}
+    pairs: list[tuple[float, float]] = []
+    for _ in range(chosen.pairs):
+        kept = _trained(small)[1]
+        with _thrown_away():
+            pairs.append((kept, _trained(small)[1]))
+    kept_s, bare_s = (statistics.median(one) for one in zip(*pairs, strict=True))
+    ratio = statistics.median(kept / bare for kept, bare in pairs)
+    rows.append(Row(name=f"{chosen.updates} updates, store kept", figures={"wall_s": kept_s}))
+    rows.append(Row(name=f"{chosen.updates} updates, store thrown away", figures={"wall_s": bare_s, "ratio": ratio}))
+    targets.append(Target(what="time with the store over without", figure=ratio, bound="at_most", limit=1.05))
+    return Found(rows=tuple(rows), targets=tuple(targets), notes=("A lab model: it shows machinery, not talent.",))
+
+
+def _trained(changes: dict[str, Any]) -> tuple[Any, float]:
+    from agentlearn.learn.gradient.loop import run_training
+    from agentlearn.learn.gradient.settings import train_settings
+
+    recipe = packaged_recipe("math/train-lab")
+    assert recipe is not None
+    with tempfile.TemporaryDirectory() as folder:
+        settings = train_settings({**read_recipe(recipe), **changes, "store": Path(folder) / "store"})
+        began = time.perf_counter()
+        report = asyncio.run(run_training(settings))
+        return report, time.perf_counter() - began
+
+
+@contextmanager
+def _thrown_away() -> Generator[None]:
+    """While the block runs a store takes what it is given, and keeps nothing of it."""
+
+    async def nothing(*given: object, **more: object) -> None: ...
+
+    patches = [patch(f"agentlearn.store.store.Store.{name}", nothing) for name in _THROWN_AWAY]
+    for one in patches:
+        one.start()
+    try:
+        yield
+    finally:
+        for one in patches:
+            one.stop()

@@ -1,0 +1,235 @@
+"""One measurement of `bench_update`, in a process of its own: prints one JSON object.
+
+python -m tests.bench.update_beside_trl pair uniform 12 1
+python -m tests.bench.update_beside_trl alone ours uniform 4
+python -m tests.bench.update_beside_trl head
+python -m tests.bench.update_beside_trl grid 16
+"""
+
+import copy
+import json
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from transformers import Qwen3ForCausalLM, TrainerCallback
+
+from agentlearn.ids import RolloutId
+from agentlearn.learn.gradient import losses
+from agentlearn.learn.gradient.arguments import gradient_arguments
+from agentlearn.learn.gradient.logprobs import token_logprobs
+from agentlearn.learn.gradient.row import Row
+from agentlearn.learn.gradient.updater import Updater
+from tests.support.tiny_lm import tiny_config, tiny_tokenizer
+from tests.support.trl_oracle import GRPOTrainer, apart, grid
+from tests.support.trl_run import GRPOConfig, rows_of
+
+PROMPTS, G, PROMPT, LONGEST, VOCABULARY, MICRO = 8, 8, 32, 128, 512, 16
+RATE = 1e-4
+
+
+def language_model() -> Qwen3ForCausalLM:
+    """1.1 million weights."""
+    torch.manual_seed(0)
+    shape: dict[str, Any] = {"vocab_size": VOCABULARY, "hidden_size": 128, "intermediate_size": 384}
+    heads = {"num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32}
+    return Qwen3ForCausalLM(tiny_config(**shape, **heads, max_position_embeddings=256, initializer_range=0.02))
+
+
+def lengths(kind: str, seed: int) -> list[int]:
+    """Completion tokens of each of the 64 rollouts: all the longest, or spread so that padding is threefold."""
+    if kind == "uniform":
+        return [LONGEST] * (PROMPTS * G)
+    drawn = np.random.default_rng(seed).lognormal(3.5, 0.75, PROMPTS * G).clip(4, LONGEST).astype(int).tolist()
+    return [*drawn[:-1], LONGEST]
+
+
+def scripted(kind: str, seed: int) -> dict[str, list[list[Any]]]:
+    """Rollouts of random tokens."""
+    chance = np.random.default_rng(seed)
+    answers = [chance.integers(3, VOCABULARY, length).tolist() for length in lengths(kind, seed)]
+    return {
+        "prompt_ids": [chance.integers(3, VOCABULARY, PROMPT).tolist() for _ in answers],
+        "completion_ids": answers,
+        "logprobs": [[-6.0] * len(one) for one in answers],
+        "env_mask": [[1] * len(one) for one in answers],
+    }
+
+
+class Timed(GRPOTrainer):
+    """Knows how long it took to make and score its rollouts, and which rows they are."""
+
+    scoring_s = 0.0
+    rows: list[Row]
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        began_s = time.perf_counter()
+        made = super()._generate_and_score_completions(inputs)
+        self.rows = rows_of(made, 0)
+        self.scoring_s += time.perf_counter() - began_s
+        return made
+
+
+class Watch(TrainerCallback):
+    """Takes the time of each of TRL's steps, and has ours take the same one."""
+
+    def __init__(self, ours: Updater | None) -> None:
+        self.ours, self.trainer = ours, None
+        self.trl_s: list[float] = []
+        self.ours_s: list[float] = []
+        self.norms: list[tuple[float, float]] = []
+        self.tokens: list[int] = []
+        self._began_s = 0.0
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        self.trainer.scoring_s = 0.0
+        self._began_s = time.perf_counter()
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.trl_s.append(time.perf_counter() - self._began_s - self.trainer.scoring_s)
+        if self.ours is not None:
+            made = self.ours.step(self.trainer.rows)
+            self.ours_s.append(made.seconds)
+            self.norms.append((made.figures["grad_norm"], 0.0))
+        self.tokens.append(sum(row.trained for row in self.trainer.rows))
+
+    def on_log(self, *_: Any, logs: dict[str, float] | None = None, **__: Any) -> None:
+        if logs and "grad_norm" in logs and self.norms:
+            self.norms[-1] = (self.norms[-1][0], float(logs["grad_norm"]))
+
+
+def updater(model: Any) -> Updater:
+    """As TRL is told below."""
+    fields = {"optimizer": "adamw", "learning_rate": RATE, "max_grad_norm": 1.0, "importance_sampling": "none"}
+    room = {"tokens_per_microbatch": MICRO * (PROMPT + LONGEST), "eps_high": 0.2}
+    return Updater(model, gradient_arguments(fields | room))
+
+
+def trl(model: Any, watch: Watch, kind: str, steps: int) -> None:
+    """TRL's trainer on scripted rollouts, without checkpointed layers."""
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")
+        config = GRPOConfig(
+            output_dir=folder,
+            per_device_train_batch_size=MICRO,
+            num_generations=G,
+            gradient_accumulation_steps=PROMPTS * G // MICRO,
+            max_steps=steps,
+            learning_rate=RATE,
+            lr_scheduler_type="constant",
+            max_grad_norm=1.0,
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=False,
+            disable_tqdm=True,
+            max_completion_length=LONGEST,
+            optim="adamw_torch",
+        )
+        trainer = Timed(
+            model=model,
+            reward_funcs=lambda completions, **_: [float(len(one) % 5) + n % 3 for n, one in enumerate(completions)],
+            args=config,
+            train_dataset=Dataset.from_dict({"prompt": [f"w{3 + n}" for n in range(PROMPTS)]}),
+            processing_class=tiny_tokenizer(),
+            rollout_func=lambda asked, trainer: scripted(kind, trainer.state.global_step),
+            callbacks=[watch],
+        )
+        watch.trainer = trainer
+        trainer.train()
+
+
+def pair(kind: str, steps: int, threads: int) -> dict[str, Any]:
+    """Seconds of each step of both, step by step, on the same rows."""
+    torch.set_num_threads(threads)
+    model = language_model()
+    watch = Watch(updater(copy.deepcopy(model)))
+    trl(model, watch, kind, steps)
+    first = watch.norms[0]
+    padded = PROMPTS * G * LONGEST * len(watch.tokens) / sum(watch.tokens)
+    gap = abs(first[0] - first[1]) / first[1]
+    return {"trl_s": watch.trl_s, "ours_s": watch.ours_s, "padding": padded, "tokens": watch.tokens[0], "gap": gap}
+
+
+def alone(which: str, kind: str, steps: int) -> dict[str, Any]:
+    """MiB that some steps of one of the two need beyond what is resident before."""
+    torch.set_num_threads(1)
+    model = language_model()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if which == "trl":
+        trl(model, Watch(None), kind, steps)
+    else:
+        learning = updater(model)
+        for step in range(steps):
+            learning.step(rows(kind, step))
+    return {
+        "extra_mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024,
+        "before_mib": before / 1024,
+    }
+
+
+def rows(kind: str, seed: int) -> list[Row]:
+    """The scripted rollouts as rows, with any advantage."""
+    made = scripted(kind, seed)
+    return [
+        Row(
+            rollout=RolloutId(f"{n:03}"),
+            ids_T=np.array([*prompt, *answer], dtype=np.int64),
+            mask_T=np.array([False] * len(prompt) + [True] * len(answer)),
+            logprobs_T=np.full(len(prompt) + len(answer), -6.0, dtype=np.float32),
+            advantage=float(n % 5 - 2),
+            reward=0.0,
+        )
+        for n, (prompt, answer) in enumerate(zip(made["prompt_ids"], made["completion_ids"], strict=True))
+    ]
+
+
+def head(tokens: int = 2048, hidden: int = 256, vocabulary: int = 151_936) -> dict[str, Any]:
+    """MiB that the head's forward and backward pass need beyond its inputs, in fp32."""
+    torch.set_num_threads(1)
+    states, weight = (
+        torch.randn(tokens, hidden, requires_grad=True),
+        torch.randn(vocabulary, hidden, requires_grad=True),
+    )
+    targets = torch.randint(0, vocabulary, (tokens,))
+    small = torch.randn(9, hidden, requires_grad=True)  # what is loaded at first use is no part of it
+    token_logprobs(small, small, None, targets[:9] * 0)[0].sum().backward()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began_s = time.perf_counter()
+    logprobs, entropy = token_logprobs(states, weight, None, targets)
+    logprobs.sum().backward()
+    assert entropy.isfinite().all()
+    extra = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return {"extra_mib": extra, "seconds": time.perf_counter() - began_s}
+
+
+def agreement(seeds: int) -> dict[str, Any]:
+    """The largest difference of losses and gradients over a grid."""
+    worst = {
+        name: apart(losses, grid(seeds=range(seeds), dtype=dtype))
+        for name, dtype in (("fp32", torch.float32), ("fp64", torch.float64))
+    }
+    return worst | {"cases": sum(1 for _ in grid(seeds=range(seeds), dtype=torch.float32))}
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["pair", kind, steps, threads]:
+            found = pair(kind, int(steps), int(threads))
+        case ["alone", which, kind, steps]:
+            found = alone(which, kind, int(steps))
+        case ["head"]:
+            found = head()
+        case ["grid", seeds]:
+            found = agreement(int(seeds))
+        case other:
+            raise SystemExit(f"unknown measurement {other}")
+    print(json.dumps(found))
