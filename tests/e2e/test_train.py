@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -234,7 +235,12 @@ def test_two_processes_of_torchrun_come_to_the_weights_of_one(weights: Path, tas
     )
     assert run(["train", str(recipe), "--store", str(tmp_path / "one")]) == 0
     root = str(Path(__file__).parents[2])
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m"]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    # No name of this machine is looked up: where none is known, that takes its time.
+    here = ["--nnodes", "1", "--node-rank", "0", "--master-addr", "127.0.0.1", "--master-port", port]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *here, "-m"]
     done = subprocess.run(
         [*launcher, "agentlearn", "train", str(recipe), "--store", str(tmp_path / "two")],
         cwd=root,

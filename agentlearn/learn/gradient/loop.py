@@ -84,6 +84,8 @@ async def _open(
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
         trained = await stack.enter_async_context(open_trained(settings))
         learner = _learner(settings, sets, start, run, trained)
+        if trained.accelerator is not None:
+            stack.callback(learner.updater.disband)
         if resume is not None and (newest := learner.checkpoints.newest()) is not None:
             learner.restore(str(newest))
             await trained.sampler.synchronise(learner.updater.model)

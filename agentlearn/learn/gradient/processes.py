@@ -51,6 +51,14 @@ class Processes:
         """What `prepare` was given."""
         return module if self._accelerator is None else cast("nn.Module", self._accelerator.unwrap_model(module))
 
+    def disband(self) -> None:
+        """Let go of what accelerate wraps around models, before the connection between the processes is given up.
+
+        torch waits for its threads when the last of both goes, and would wait for ever if that is the wrapper.
+        """
+        if self._accelerator is not None:
+            self._accelerator.free_memory()
+
     def accumulating(self, module: nn.Module, *, last: bool) -> AbstractContextManager[Any]:
         """Around the passes of one micro-batch: gradients are exchanged in the last one only."""
         if self._accelerator is None or last:

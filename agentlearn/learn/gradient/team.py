@@ -87,5 +87,6 @@ class Follower:
                 case "publish":
                     self.checkpoints.publish(self.updater)
                 case _:
+                    self.updater.disband()
                     _part()
                     return

@@ -1,5 +1,6 @@
 """One batch of rows becomes optimiser steps."""
 
+import gc
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -168,6 +169,12 @@ class Updater:
         found = {name: one.grad.detach().clone() for name, one in self.model.named_parameters() if one.grad is not None}
         self.optimizer.zero_grad(set_to_none=True)
         return found
+
+    def disband(self) -> None:
+        """Leave the other processes; no further step is made."""
+        self._scorer = cast("Scorer", self._processes.unwrapped(self._scorer))
+        self._processes.disband()
+        gc.collect()
 
     def state_dict(self) -> dict[str, Any]:
         """All of it that later steps depend on, beside the weights and the generators of chance.
