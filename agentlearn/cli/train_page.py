@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentlearn.cli.output import ago
+from agentlearn.config import is_lab
 from agentlearn.learn.gradient.report import TrainReport, UpdateLine
 from agentlearn.learn.gradient.settings import TrainSettings
 from agentlearn.report import (
@@ -42,6 +43,7 @@ def train_page(report: TrainReport, settings: TrainSettings) -> str:
         Page(
             title=f"Training {Path(report.model).name or report.model} on {report.domain}",
             kicker="Gradient GRPO on a local model",
+            mark="lab model" if is_lab(report.model) else "",
             front=(_finding(report), _figures(report)),
             sections=tuple(sections),
             footer="One file: it loads nothing, sends nothing, and can be passed on.",
