@@ -154,8 +154,10 @@ class Course(ABC, Generic[S]):
         """
         settings = self.settings
         batches = batches_of(tasks, epochs=self.epochs, size=settings.batch_size, seed=settings.seed)
-        for batch in batches[: learner.done]:
+        for number, batch in enumerate(batches[: learner.done], start=1):
             self._recount(batch)
+            if settings.eval_every and number % settings.eval_every == 0:
+                self._recall_measured(number, held_out)
         updates, left = learner.done, batches[learner.done :]
         if not left:
             return
@@ -193,6 +195,15 @@ class Course(ABC, Generic[S]):
         for task in batch.tasks:
             group = Group(task=task, trajectories=tuple(by_task.get(task.id, ())))
             self.tally.add_group(group.kind(self.rollouts.domain.threshold))
+
+    def _recall_measured(self, updates: int, held_out: Sequence[Task]) -> None:
+        """Take up what was measured after so many updates, if it was measured whole."""
+        found = self._finished(f"during:{updates}", 0).values()
+        if not held_out or len(found) < len(held_out) * self.settings.eval_rollouts:
+            return
+        for trajectory in found:
+            self.tally.add_rollout(trajectory)
+        self.measured[updates] = score_of(held_out, Scores.of(list(found), self.settings.eval_rollouts))
 
     def _plan(self, batch: Batch, learner: Learner) -> Planned:
         """The batch under the library in use now."""

@@ -142,7 +142,7 @@ class Stopping(Observer):
             self.account.stop(Interrupted("stopped by the test"))
 
 
-@pytest.mark.parametrize("after", [1, 5])
+@pytest.mark.parametrize("after", [1, 5, 7])
 def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(
     whole: tuple[TrainReport, TrainSettings], weights: Path, tasks: Path, tmp_path: Path, after: int
 ) -> None:
