@@ -330,7 +330,10 @@ class Course(ABC, Generic[S]):
         """k rollouts per held-out task; before and after share seeds, so that only the library differs."""
         k = self.settings.eval_rollouts
         treatment = Treatment(
-            model=self.settings.model, library=library.version, arm=phase, temperature=self.settings.eval_temperature
+            model=self.rollouts.endpoint.name,
+            library=library.version,
+            arm=phase,
+            temperature=self.settings.eval_temperature,
         )
         self.observer.phase_started(phase, len(tasks) * k)
         finished = self._finished(phase, 0)
