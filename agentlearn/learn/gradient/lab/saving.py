@@ -18,6 +18,7 @@ from agentlearn.lab.transformer import Layout
 from agentlearn.learn.gradient.lab.building import SHIPPED
 from agentlearn.learn.gradient.lab.shape import Shape, config_of
 from agentlearn.learn.gradient.lab.tokenizer import for_transformers
+from agentlearn.learn.gradient.quiet import quiet
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -30,8 +31,9 @@ def save(model: "Qwen3ForCausalLM", tokenizer: "Tokenizer", folder: Path, card: 
         for weight in model.parameters():
             weight.copy_(weight.half().float())
     folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(folder)
-    for_transformers(tokenizer, model.config.max_position_embeddings).save_pretrained(folder)
+    with quiet():
+        model.save_pretrained(folder)
+        for_transformers(tokenizer, model.config.max_position_embeddings).save_pretrained(folder)
     _ship(model, tokenizer, folder / SHIPPED, card)
 
 
