@@ -351,8 +351,12 @@ def ground_of(found: Mapping[str, Any]) -> Ground:
 
 
 def _fields(of: type[Task | Usage | CallRecord], found: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that are fields of the value."""
-    return {name: found[name] for name in of.model_fields if name in found}
+    """The columns that are fields of the value. A column that came with a later schema is empty in older rows."""
+    return {
+        name: found[name]
+        for name, field in of.model_fields.items()
+        if name in found and (found[name] is not None or field.default is None or field.is_required())
+    }
 
 
 def metric_rows(run: RunId, step: int, values: Mapping[str, float]) -> Unit:

@@ -59,6 +59,7 @@ class Store(StoreReader):
         super().__init__(self._held)
         self._database = database
         self._recalled: dict[CallId, CallRecord] = {}
+        self._begun: frozenset[str] = frozenset()
 
     async def record(self, record: CallRecord) -> None:
         """Journal an answered call. Of several records of one id the first counts."""
@@ -71,6 +72,11 @@ class Store(StoreReader):
     def recall(self, run: RunId) -> None:
         """Let `recorded` answer from the journal of an interrupted run."""
         self._recalled = {one.id: one for one in self.unfinished_calls(run)}
+        self._begun = frozenset(one.unit for one in self._recalled.values())
+
+    def began(self, unit: str) -> bool:
+        """Whether `recall` found anything for that unit of work."""
+        return unit in self._begun
 
     async def save_ground(self, run: RunId, ground: Ground) -> None:
         """Store what a run stands on, once."""

@@ -16,6 +16,7 @@ from agentlearn.treatment import Treatment
 RUN = RunId("01jd" + "0" * 22)
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 TASK = Task.of("math", "What is 2 + 2?", "4", family="sums", source="generated")
+WALK = Task.of("web", "Who leads it?", "Ada", start="http://a.test/", path=("http://a.test/", "http://a.test/people"))
 
 
 def run_event(**changes: Any) -> RunEvent:

@@ -2,7 +2,7 @@
 
 A store of each schema is kept in tests/golden. It is made once per schema and then never again:
 
-    python -m tests.unit.store.test_migrate tests/golden/store-v2
+    python -m tests.unit.store.test_migrate tests/golden/store-v3
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from tests.unit.store import nouns
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 LIBRARY = library_of(["When adding, carry.", "When counting, check the ends."], tags=("sums",))
+NEWEST = known_migrations()[-1].version
 CHILD = Library(parent=LIBRARY.version, experiences=LIBRARY.experiences[:1])
 PROMPT = PromptRef(name="math:solve", version=1, sha256="ab" * 32)
 
@@ -34,7 +35,7 @@ async def fill(store: Store) -> None:
     """One of everything that the newest schema holds."""
     await store.save_run(nouns.run_event())
     await store.save_run(nouns.run_event(state="done", report="{}"))
-    await store.save_tasks([nouns.TASK])
+    await store.save_tasks([nouns.TASK, nouns.WALK])
     await store.save_version(LIBRARY, run=None)
     await store.save_version(CHILD, run=nouns.RUN)
     await store.save_prompt(PROMPT, "Solve ␛ it.")
@@ -51,6 +52,8 @@ def check(directory: Path, schema: int) -> None:
     with read_store(directory) as reader:
         assert [row.state for row in reader.runs()] == ["done"]
         assert reader.task(nouns.TASK.id) == nouns.TASK
+        if schema > 2:
+            assert reader.task(nouns.WALK.id) == nouns.WALK
         assert reader.library(LIBRARY.version) == LIBRARY
         assert reader.library(CHILD.version) == CHILD
         assert reader.prompt(PROMPT.sha256) == "Solve ␛ it."
@@ -63,7 +66,7 @@ def check(directory: Path, schema: int) -> None:
         assert reader.metrics(nouns.RUN) == ({1: {"loss": 0.5}} if schema > 1 else {})
 
 
-@pytest.mark.parametrize("schema", [1, 2])
+@pytest.mark.parametrize("schema", [1, 2, 3])
 def test_a_store_of_every_schema_is_read_and_written_on(tmp_path: Path, schema: int) -> None:
     with tarfile.open(GOLDEN / f"store-v{schema}" / "store.tar.xz") as packed:
         packed.extractall(tmp_path, filter="data")
@@ -125,18 +128,20 @@ def test_an_older_store_is_brought_forward(tmp_path: Path, monkeypatch: pytest.M
     opened = Database(tmp_path, create=True)
     assert not (tmp_path / "store.duckdb.wal").exists()  # the change of schema is not left in the log
     with opened.cursor() as cursor:
-        assert cursor.execute("SELECT difficulty FROM task").fetchall() == [(None,)]
+        assert set(cursor.execute("SELECT difficulty FROM task").fetchall()) == {(None,)}
     opened.close()
-    check(tmp_path, 2)
+    check(tmp_path, NEWEST)
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(_make(tmp_path))
     with monkeypatch.context() as patch:
-        patch.setattr(database, "known_migrations", lambda: next_schema(3, "CREATE TABLE later (a INTEGER); nonsense"))
+        patch.setattr(
+            database, "known_migrations", lambda: next_schema(NEWEST + 1, "CREATE TABLE later (a INTEGER); nonsense")
+        )
         with pytest.raises(StoreDamaged, match="cannot be opened: Parser Error"):
             Database(tmp_path, create=True)
-    check(tmp_path, 2)
+    check(tmp_path, NEWEST)
 
 
 def test_an_edited_migration_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
