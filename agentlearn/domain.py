@@ -3,7 +3,7 @@
 A domain announces itself by the entry-point group `agentlearn.domains`; the library names none.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -36,6 +36,9 @@ class RolloutContext(Value):
     seed: int
     sandbox: str = ""
     """Name of the code sandbox the user chose; empty for a domain that runs no code."""
+    record: Path | None = None
+    """A folder of this rollout's own for what its tools record beside their results, such as screenshots; None: no
+    record is wanted."""
 
 
 @runtime_checkable
@@ -113,6 +116,73 @@ class Runs(Protocol):
 
     def running(self) -> AbstractAsyncContextManager[Domain]:
         """The same domain with what its rollouts share started; all of it ends on exit."""
+        ...
+
+
+@runtime_checkable
+class ActsOnce(Protocol):
+    """What a domain also says whose tools act on something that cannot be set back, such as a browser."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether an interrupted rollout is taken up by running its tools again; if not, it begins anew."""
+        ...
+
+    @property
+    def at_once(self) -> int:
+        """How many rollouts may be open at the same time, at least 1. Those that wait spend none of their time."""
+        ...
+
+
+@runtime_checkable
+class ShowsPages(Protocol):
+    """What a domain also provides whose tools show texts that others wrote, such as web pages."""
+
+    def pages(self, trajectory: Trajectory) -> Iterable[str]:
+        """The texts that the rollout saw. No lesson may copy from them: they may have been written to be copied."""
+        ...
+
+
+class Shape(Value):
+    """What a usual rollout asks for, for the estimate before a run. Tokens are rough."""
+
+    turns: int = 5
+    """Model calls."""
+    prompt: int = 750
+    """Tokens of instructions, tools and task."""
+    turn_out: int = 760
+    """Tokens that the model writes in one turn."""
+    tool_result: int = 400
+    """Tokens of what a tool gives back."""
+    judged: bool = False
+    """Whether most answers are judged by asking a model."""
+
+
+@runtime_checkable
+class HasShape(Protocol):
+    """What a domain may provide whose rollouts are shaped otherwise than `Shape` assumes."""
+
+    def shape(self, data: str | None) -> Shape:
+        """What its rollouts ask for on tasks of that source; None: on its own."""
+        ...
+
+
+def shape_of(domain: Domain, data: str | None = None) -> Shape:
+    """What a rollout of the domain asks for, as far as is known before one was made."""
+    return domain.shape(data) if isinstance(domain, HasShape) else Shape()
+
+
+@runtime_checkable
+class Rewards(Protocol):
+    """What a domain with several rewards also provides."""
+
+    @property
+    def rewards(self) -> tuple[str, ...]:
+        """Their names, the usual one first."""
+        ...
+
+    def rewarded_by(self, reward: str) -> Domain:
+        """The same domain under that reward. Raises ConfigError for one that it has not."""
         ...
 
 

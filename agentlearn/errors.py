@@ -144,6 +144,12 @@ class ToolError(RolloutError):
     code = "tool"
 
 
+class ToolLost(ToolError):
+    """What a rollout's tools worked with is gone, through nothing that the rollout did: it begins anew."""
+
+    code = "tool_lost"
+
+
 class VerifierError(RolloutError):
     """Raised when a verifier breaks."""
 

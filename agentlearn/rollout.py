@@ -4,9 +4,16 @@ import asyncio
 import hashlib
 import time
 from collections.abc import AsyncGenerator
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -24,9 +31,18 @@ from agentlearn.calls.journal import CallRecord
 from agentlearn.calls.tokens import without_tokens
 from agentlearn.calls.tracing import traced
 from agentlearn.capability import Experiences
-from agentlearn.domain import Answer, Domain, JudgeModel, RolloutContext, Runs, UsesJudge, UsesSandbox
-from agentlearn.errors import BudgetExceeded, ConfigError, EndpointError, RolloutError, ToolError, VerifierError
-from agentlearn.ids import content_hash, derive_seed, rollout_id
+from agentlearn.domain import ActsOnce, Answer, Domain, JudgeModel, RolloutContext, Runs, UsesJudge, UsesSandbox
+from agentlearn.errors import (
+    BudgetExceeded,
+    ConfigError,
+    EndpointError,
+    RolloutError,
+    ToolError,
+    ToolLost,
+    VerifierError,
+)
+from agentlearn.ids import RolloutId, content_hash, derive_seed, rollout_id
+from agentlearn.log import get_log
 from agentlearn.sandbox import open_sandbox
 from agentlearn.steps import STATUS, steps_of
 from agentlearn.task import Task
@@ -34,6 +50,8 @@ from agentlearn.trajectory import Failure, PromptRef, Trajectory, Usage, Verdict
 from agentlearn.treatment import Treatment
 
 DEFAULT_SANDBOX = "zygote"
+RESTARTS = 2
+"""How often a rollout whose tools were lost begins anew before that counts as its failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +152,15 @@ class Rollouts:
     """Instructions in place of the agent's own; empty: its own."""
     answer_tokens: int | None = None
     """Tokens that one answer of the model may have; None: as many as its service gives."""
+    record: Path | None = None
+    """A folder in which each rollout's tools may record, in one of its own; None: no record is wanted."""
     agent: Agent[Any, Answer] = field(init=False)
     prompts: tuple[PromptRef, ...] = field(init=False)
+    places: AbstractAsyncContextManager[object] = field(init=False)
+    """Where rollouts wait for their turn, if only so many may be open at once."""
 
     def __post_init__(self) -> None:
+        self.places = asyncio.Semaphore(self.domain.at_once) if isinstance(self.domain, ActsOnce) else nullcontext()
         self.agent = self.domain.agent()
         self.prompts = (words_ref(self.words),) if self.words else self.domain.prompts()
 
@@ -148,8 +171,39 @@ class Rollouts:
         return replace(self, words=words)
 
     async def one(self, task: Task, place: Place, treatment: Treatment, experiences: Experiences) -> Finished:
-        """Run the agent, judge its answer. Raises only BudgetExceeded, StoreError, bugs and cancellation."""
-        identity = rollout_id(self.account.run, place.phase, task.id, place.g, place.attempt)
+        """Run the agent, judge its answer. Raises only BudgetExceeded, StoreError, bugs and cancellation.
+
+        A rollout whose tools were lost begins anew, as a further attempt; likewise one that a resumed run had begun,
+        where what its tools did cannot be done again. `Trajectory.attempt` counts them.
+        """
+        first = self._attempt(task, place)
+        async with self.places:
+            for attempt in range(first, first + RESTARTS):
+                try:
+                    return await self._once(task, replace(place, attempt=attempt), treatment, experiences)
+                except ToolLost as lost:
+                    await self.account.hold()
+                    told = {"attempt": attempt, "code": lost.code, "reason": lost.message}
+                    get_log(task=task.id).warning("rollout.restarted", **told)
+            last = replace(place, attempt=first + RESTARTS)
+            return await self._once(task, last, treatment, experiences, last=True)
+
+    def _attempt(self, task: Task, place: Place) -> int:
+        """The first attempt that was not begun before."""
+        attempt = place.attempt
+        if isinstance(self.domain, ActsOnce) and not self.domain.repeatable:
+            while self.account.journal.began(self._identity(task, replace(place, attempt=attempt))):
+                attempt += 1
+        return attempt
+
+    def _identity(self, task: Task, place: Place) -> RolloutId:
+        return rollout_id(self.account.run, place.phase, task.id, place.g, place.attempt)
+
+    async def _once(
+        self, task: Task, place: Place, treatment: Treatment, experiences: Experiences, *, last: bool = False
+    ) -> Finished:
+        """One attempt. Raises ToolLost too, unless it is the last."""
+        identity = self._identity(task, place)
         structlog.contextvars.bind_contextvars(task=task.id, rollout=identity)  # each rollout is an asyncio task
         unit = Unit(self.account, "rollout", identity, place.seed)
         tools = _ToolJournal(unit)
@@ -163,6 +217,10 @@ class Rollouts:
                         answer = await self._act(task, place, treatment, capabilities, unit)
             except BudgetExceeded:
                 raise
+            except ToolLost as error:
+                if not last:
+                    raise
+                failure = self._failure(error)
             except (RolloutError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded) as error:
                 await self.account.hold()  # what breaks while the run is being stopped is no result
                 failure = self._failure(error)
@@ -207,7 +265,12 @@ class Rollouts:
             settings["temperature"] = treatment.temperature
         if self.answer_tokens is not None:
             settings["max_tokens"] = self.answer_tokens
-        context = RolloutContext(task=task, seed=derive_seed("tools", place.seed), sandbox=self.sandbox)
+        context = RolloutContext(
+            task=task,
+            seed=derive_seed("tools", place.seed),
+            sandbox=self.sandbox,
+            record=None if self.record is None else self.record / self._identity(task, place),
+        )
         async with asyncio.timeout(self.deadline_s), self.domain.open(context) as deps:
             result = await self.agent.run(
                 self.domain.question(task),
@@ -259,10 +322,11 @@ async def open_rollouts(
     deadline_s: float = 600.0,
     max_turns: int = 16,
     answer_tokens: int | None = None,
+    record: Path | None = None,
 ) -> AsyncGenerator[Rollouts]:
     """Rollouts of a domain on an open endpoint, with the sandbox they need.
 
-    judge: whom a verifier that asks a model asks; None: the same endpoint.
+    judge: whom a verifier that asks a model asks; None: the same endpoint. record: a folder for what tools record.
 
     Raises ConfigError when the sandbox cannot hold here what it promises; its words name the ways out.
     """
@@ -287,6 +351,7 @@ async def open_rollouts(
             sandbox=name,
             isolation=isolation,
             answer_tokens=answer_tokens,
+            record=record,
         )
 
 

@@ -56,3 +56,7 @@ class Journal(Protocol):
     def recorded(self, identity: CallId) -> CallRecord | None:
         """What the interrupted run that is being resumed had recorded under that id; None when nothing."""
         ...
+
+    def began(self, unit: str) -> bool:
+        """Whether that run had recorded anything for that unit, and had not finished it."""
+        ...

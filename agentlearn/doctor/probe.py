@@ -63,6 +63,10 @@ class MemoryJournal:
     async def record(self, record: CallRecord) -> None:
         """Nothing is kept: the unit has its own calls."""
 
+    def began(self, unit: str) -> bool:
+        """Nothing was begun before."""
+        return False
+
     def recorded(self, identity: CallId) -> CallRecord | None:
         """Nothing was recorded before."""
         return None

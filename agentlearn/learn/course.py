@@ -20,7 +20,7 @@ from agentlearn.config import RunSettings
 from agentlearn.errors import AgentlearnError, ConfigError, only_stops
 from agentlearn.experience import EMPTY_LIBRARY, Library
 from agentlearn.group import Group
-from agentlearn.ids import LibraryVersion, RolloutId, derive_seed, rollout_id
+from agentlearn.ids import LibraryVersion, TaskId, derive_seed
 from agentlearn.learn.batch import Batch, GroupStream, Planned, batches_of
 from agentlearn.learn.caution import cautions
 from agentlearn.learn.evaluate import Scores, score_of
@@ -41,6 +41,8 @@ from agentlearn.treatment import Treatment
 from agentlearn.value import Value
 from agentlearn.version import version
 
+Cell = tuple[TaskId, int]
+"""A task, and which of its rollouts."""
 S = TypeVar("S", bound=RunSettings)
 R = TypeVar("R", bound=Value)
 
@@ -257,9 +259,10 @@ class Course(ABC, Generic[S]):
     def _place(self, batch: Batch, task: Task, g: int) -> Place:
         return Place(batch.phase, g, derive_seed(self.settings.seed, batch.phase, task.id, g), batch.number)
 
-    def _finished(self, phase: str, batch: int) -> Mapping[RolloutId, Trajectory]:
-        """The rollouts of a batch that the interrupted run had finished."""
-        return self.store.finished(self.account.run, phase, batch) if self.resumed else {}
+    def _finished(self, phase: str, batch: int) -> Mapping[Cell, Trajectory]:
+        """The rollouts of a batch that the interrupted run had finished, at whichever attempt."""
+        found = self.store.finished(self.account.run, phase, batch) if self.resumed else {}
+        return {(one.task, one.g): one for one in found.values()}
 
     async def _complete(self, task: Task, members: Sequence[Finished]) -> Group:
         """The group; with labels none it is judged by majority, and stored, only now."""
@@ -284,9 +287,9 @@ class Course(ABC, Generic[S]):
         place: Place,
         treatment: Treatment,
         library: Library,
-        finished: Mapping[RolloutId, Trajectory],
+        finished: Mapping[Cell, Trajectory],
     ) -> Finished:
-        before = finished.get(rollout_id(self.account.run, place.phase, task.id, place.g, place.attempt))
+        before = finished.get((task.id, place.g))
         if before is not None and not (self.redraws and place.phase.startswith("epoch")):
             done = Finished(before, b"", stored=True)
         else:

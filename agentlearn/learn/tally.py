@@ -54,6 +54,8 @@ class Tally:
     notes: list[str] = field(default_factory=list[str])
     held: list[str] = field(default_factory=list[str])
     advanced: int = 0
+    restarted: int = 0
+    """Attempts at rollouts that came to nothing, since their tools were lost or could not be taken up again."""
     diverged: int = 0
     """Tool results that came out differently when they were repeated."""
     lines: list[EpochLine] = field(default_factory=list[EpochLine])
@@ -63,6 +65,7 @@ class Tally:
         self.outcomes[trajectory.outcome] += 1
         if trajectory.failure is not None:
             self.failures[trajectory.failure.code] += 1
+        self.restarted += trajectory.attempt
         self.diverged += sum(isinstance(step, ToolResult) and step.diverged for step in trajectory.steps)
         if trajectory.phase.startswith("epoch-") and trajectory.reward is not None:
             self._epoch(int(trajectory.phase.removeprefix("epoch-"))).rewards.append(trajectory.reward)
@@ -190,7 +193,7 @@ class Tally:
             notes=(
                 *self._notes(settings, endpoint, reflector, groups, library, start, scores.delta if scores else None),
                 *(one.words for one in cautions(self.seen(settings, account, gates), ended=True)),
-                *resumption_notes(sum(replayed.values()), self.diverged),
+                *resumption_notes(sum(replayed.values()), self.diverged, self.restarted),
                 *self.notes,
             ),
         )
@@ -266,11 +269,13 @@ class Tally:
         return [f"{sum(self.failures.values())} rollouts failed: {codes}"]
 
 
-def resumption_notes(replayed: int, diverged: int) -> list[str]:
-    """What a resumed run says of what it did not do again."""
+def resumption_notes(replayed: int, diverged: int, restarted: int) -> list[str]:
+    """What a run says of what it did not do again, and of what it had to begin anew."""
     notes: list[str] = []
     if replayed:
         notes.append(f"resumed: {replayed:,} calls were on record and were not made again")
     if diverged:
         notes.append(f"{diverged} tool results came out differently when repeated: those on record were used")
+    if restarted:
+        notes.append(f"{restarted} attempts came to nothing and were begun anew: a browser was lost, or the run was")
     return notes

@@ -37,6 +37,10 @@ class ListJournal:
     async def record(self, record: CallRecord) -> None:
         self.records.append(record)
 
+    def began(self, unit: str) -> bool:
+        """Nothing: no run is resumed."""
+        return False
+
     def recorded(self, identity: CallId) -> CallRecord | None:
         """Nothing: no run is resumed."""
         return None

@@ -1,7 +1,9 @@
 """One rollout: what was done is recorded, and whatever breaks becomes a failure with its boundary."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
@@ -15,11 +17,11 @@ from agentlearn.calls.endpoint import Endpoint
 from agentlearn.calls.limiter import Limiter
 from agentlearn.calls.retry import RetryPolicy
 from agentlearn.capability import Experiences
-from agentlearn.domain import Domain
-from agentlearn.errors import BudgetExceeded, ConfigError
+from agentlearn.domain import Domain, RolloutContext
+from agentlearn.errors import BudgetExceeded, ConfigError, ToolLost
 from agentlearn.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.rollout import Finished, Place, Rollouts, open_rollouts, sandbox_for
-from agentlearn.trajectory import ModelTurn, ToolResult
+from agentlearn.trajectory import ModelTurn, ToolResult, Trajectory
 from agentlearn.treatment import Treatment
 from tests.support.stages import RUN, ListJournal
 from tests.support.toy_domain import ToyDomain
@@ -111,6 +113,85 @@ def test_a_tool_that_reports_a_failure_is_marked() -> None:
     assert isinstance(result, ToolResult)
     assert (result.ok, result.error, result.content) == (False, "timeout", "unlucky")
     assert (journal.records[1].ok, journal.records[1].error) == (False, "timeout")
+
+
+@dataclass
+class OnceDomain(ToyDomain):
+    """A toy whose tools cannot be repeated, and which loses them `losses` times."""
+
+    losses: int = 0
+    repeatable: bool = False
+    at_once: int = 2
+    open_now: int = 0
+    most: int = 0
+
+    @asynccontextmanager
+    async def open(self, context: RolloutContext) -> AsyncGenerator[None]:
+        self.open_now += 1
+        self.most = max(self.most, self.open_now)
+        try:
+            async with super().open(context):
+                if self.losses:
+                    self.losses -= 1
+                    raise ToolLost("the toy was taken away")
+                await asyncio.sleep(0)
+                yield
+        finally:
+            self.open_now -= 1
+
+
+class BegunJournal(ListJournal):
+    """A journal that knows some units of an interrupted run."""
+
+    def __init__(self, *begun: str) -> None:
+        super().__init__()
+        self.begun = begun
+
+    def began(self, unit: str) -> bool:
+        return unit in self.begun
+
+
+def run_once(domain: ToyDomain, journal: ListJournal, number: int = 1) -> list[Trajectory]:
+    task = domain.tasks("train", seed=0, limit=5)[4]
+
+    async def all_of_them() -> list[Trajectory]:
+        account = Account(RUN, journal, Budget(Limits()))
+        rollouts = Rollouts(account=account, domain=domain, endpoint=endpoint(use_tool), max_turns=4)
+        treatment = Treatment(model="scripted", library=EMPTY_LIBRARY.version)
+        ones = (
+            rollouts.one(task, Place("epoch-1", g, seed=g), treatment, Experiences(EMPTY_LIBRARY))
+            for g in range(number)
+        )
+        return [one.trajectory for one in await asyncio.gather(*ones)]
+
+    return asyncio.run(all_of_them())
+
+
+def test_a_rollout_whose_tools_are_lost_begins_anew_as_another_attempt() -> None:
+    (kept,) = run_once(OnceDomain(losses=2), ListJournal())
+    assert (kept.outcome, kept.attempt, kept.answer) == ("ok", 2, "8")
+    (given_up,) = run_once(OnceDomain(losses=3), ListJournal())
+    assert given_up.failure is not None
+    assert (given_up.attempt, given_up.failure.code, given_up.failure.boundary) == (2, "tool_lost", "tool")
+
+
+def test_what_cannot_be_repeated_is_begun_anew_when_a_run_is_resumed() -> None:
+    (first,) = run_once(OnceDomain(), ListJournal())
+    (second,) = run_once(OnceDomain(), BegunJournal(first.id))
+    (third,) = run_once(OnceDomain(), BegunJournal(first.id, second.id))
+    assert [one.attempt for one in (first, second, third)] == [0, 1, 2]
+    assert first.seed == second.seed
+    assert len({first.id, second.id, third.id}) == 3
+    (taken_up,) = run_once(ToyDomain(), BegunJournal(first.id))
+    assert taken_up.attempt == 0
+    (repeated,) = run_once(OnceDomain(repeatable=True), BegunJournal(first.id))
+    assert repeated.attempt == 0
+
+
+def test_only_so_many_rollouts_are_open_at_once_as_the_domain_says() -> None:
+    domain = OnceDomain(at_once=2)
+    assert [one.outcome for one in run_once(domain, ListJournal(), number=7)] == ["ok"] * 7
+    assert domain.most == 2
 
 
 def refuse(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:

@@ -135,7 +135,7 @@ class TrainSession(Course[TrainSettings]):
                 *_change_notes(found),
                 *(one.words for one in cautions(tally.seen(settings, self.account, gates), ended=True)),
                 *tally.failure_notes(),
-                *resumption_notes(replayed, tally.diverged),
+                *resumption_notes(replayed, tally.diverged, tally.restarted),
                 *tally.notes,
             ),
         )
