@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Self
 
 from agentlearn.curate.answers import AnswerSearch
-from agentlearn.curate.words import Shingle, shingles
+from agentlearn.curate.words import Shingle, shingles, words_line
 from agentlearn.errors import ConfigError
 from agentlearn.experience import LibraryLimits
 from agentlearn.task import Task
@@ -26,7 +26,9 @@ class CheckContext:
     answers: frozenset[str] = frozenset()
     """Expected answers of the batch's tasks, as the domain writes them."""
     shingles: frozenset[Shingle] = frozenset()
-    """Every run of eight words of the batch's problems and pages."""
+    """Every run of eight words of the batch's problems."""
+    seen: frozenset[str] = frozenset()
+    """The pages that the batch read, each as `words_line` has it."""
 
     def __post_init__(self) -> None:
         if not 0 < self.near_duplicate <= 1:
@@ -48,16 +50,16 @@ class CheckContext:
         max_merge_targets: int = 8,
         near_duplicate: float = 0.85,
     ) -> Self:
-        """The context of a batch: its tasks' answers and the words of its problems and of `pages` that it read."""
+        """The context of a batch: its tasks' answers, and the words of its problems and of `pages` that it read."""
         batch = tuple(tasks)
-        sources = (*(task.problem for task in batch), *pages)
         return cls(
             limits=limits or LibraryLimits(),
             max_deletes=max_deletes,
             max_merge_targets=max_merge_targets,
             near_duplicate=near_duplicate,
             answers=frozenset(task.answer for task in batch if task.answer is not None),
-            shingles=frozenset[Shingle]().union(*map(shingles, sources)),
+            shingles=frozenset[Shingle]().union(*(shingles(task.problem) for task in batch)),
+            seen=frozenset(map(words_line, dict.fromkeys(pages))),
         )
 
     @cached_property

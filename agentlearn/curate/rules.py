@@ -3,14 +3,30 @@
 A rule returns the end of a candidate that breaks it, else None. `RULES` is the order in which they are asked.
 """
 
+import re
 from collections.abc import Callable
 
 from agentlearn.curate.candidate import Candidate
 from agentlearn.curate.codes import Code, DropReason, reject
 from agentlearn.curate.context import CheckContext
 from agentlearn.curate.draft import Draft
-from agentlearn.curate.words import normal, shingles
+from agentlearn.curate.words import normal, runs, shingles
 from agentlearn.operation import Dropped, Rejected
+
+_HOSTS = "com|org|net|info|biz|io|ai|app|dev|co|gov|edu|mil|int|test|example|invalid|local|localhost|internal|onion"
+ADDRESS = re.compile(
+    rf"""
+      \b[a-z][a-z0-9+.-]*://\S*                                  # any scheme
+    | \b(?:javascript|data|mailto|file|view-source):\S*
+    | \bwww\.\S+
+    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                              # mail
+    | \b\d{{1,3}}(?:\.\d{{1,3}}){{3}}\b                          # IPv4
+    | \b(?:[a-z0-9-]+\.)+(?:{_HOSTS})\b\S*
+    | \b(?:[a-z0-9-]+\.)+[a-z]{{2}}/\S*                         # a host of a country, with a path
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What sends a reader to a place on the net."""
 
 Rule = Callable[[Candidate, Draft, CheckContext], Rejected | Dropped | None]
 
@@ -62,6 +78,18 @@ def _leak(candidate: Candidate, _draft: Draft, context: CheckContext) -> Rejecte
     return None
 
 
+def _injected(candidate: Candidate, _draft: Draft, context: CheckContext) -> Rejected | None:
+    """What pages say may have been written to become a lesson; such a lesson would outlive the rollout that read it."""
+    if not context.seen or not candidate.text:
+        return None
+    if found := ADDRESS.search(normal(candidate.text)):
+        return reject(Code.NAMES_ADDRESS, f"the lesson names {found[0][:60]!r}; say how to find such a place instead")
+    copied = next((run for run in runs(candidate.text) if any(run in page for page in context.seen)), None)
+    if copied is not None:
+        return reject(Code.COPIES_PAGE, f"the lesson copies {copied.strip()!r} from a page; use words of your own")
+    return None
+
+
 def _deletes(candidate: Candidate, draft: Draft, context: CheckContext) -> Rejected | None:
     if candidate.kind == "delete" and draft.deletes >= context.max_deletes:
         return reject(Code.TOO_MANY_DELETES, f"at most {context.max_deletes} experiences are deleted in one batch")
@@ -82,4 +110,4 @@ def _room(candidate: Candidate, draft: Draft, context: CheckContext) -> Rejected
     return None
 
 
-RULES: tuple[Rule, ...] = (_repeated, _targets, _no_change, _near_duplicate, _leak, _deletes, _room)
+RULES: tuple[Rule, ...] = (_repeated, _targets, _no_change, _near_duplicate, _leak, _injected, _deletes, _room)

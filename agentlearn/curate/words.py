@@ -24,6 +24,18 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(normal(text).casefold()))
 
 
+def words_line(text: str) -> str:
+    """Its words with one space before, between and after them, so that a run of words is a part of this text."""
+    return f" {' '.join(words(text))} "
+
+
+def runs(text: str) -> tuple[str, ...]:
+    """Every run of eight words as `words_line` has it; of a shorter text, all of its words as one run."""
+    listed = words(text)
+    starts = range(max(len(listed) - COPIED_WORDS, 0) + 1)
+    return tuple(f" {' '.join(listed[start : start + COPIED_WORDS])} " for start in starts)
+
+
 def shingles(text: str) -> frozenset[Shingle]:
     """Every run of eight words; none for a shorter text."""
     listed = words(text)

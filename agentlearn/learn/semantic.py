@@ -2,7 +2,7 @@
 
 from asyncio import TaskGroup
 from collections import Counter
-from collections.abc import AsyncIterable, Iterable, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from agentlearn.advantage.compare import compare
@@ -22,12 +22,18 @@ from agentlearn.operation import Applied, Ended, Proposal, Rejected
 from agentlearn.store import Store
 from agentlearn.summary import Summary
 from agentlearn.task import Task
+from agentlearn.trajectory import Trajectory
 from agentlearn.treatment import Treatment
 
 GroupKinds = Counter[str]
 
 _NO_LIMITS = LibraryLimits(max_lessons=10_000, max_tokens=10**9)
 """For a single group: whether the library has room is known only once the batch's deletes and merges are."""
+
+
+def no_pages(_: Trajectory) -> Iterable[str]:
+    """Of a domain whose tools show nothing that others wrote."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,8 @@ class SemanticOptions:
     max_deletes: int = 3
     limits: LibraryLimits = field(default_factory=LibraryLimits)
     reflector_temperature: float | None = None
+    pages: Callable[[Trajectory], Iterable[str]] = no_pages
+    """Texts that others wrote and a rollout saw; no lesson may copy from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +152,9 @@ class SemanticLearner:
         )
 
     def _context(self, groups: Sequence[Group], limits: LibraryLimits) -> CheckContext:
-        return CheckContext.of([group.task for group in groups], limits=limits, max_deletes=self._options.max_deletes)
+        pages = (page for group in groups for one in group.trajectories for page in self._options.pages(one))
+        tasks = [group.task for group in groups]
+        return CheckContext.of(tasks, pages=pages, limits=limits, max_deletes=self._options.max_deletes)
 
     async def _digest(self, group: Group, lens: Lens) -> _Digest:
         """Summaries and proposals of one group; a group whose rewards do not differ costs no call."""

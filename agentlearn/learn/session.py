@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 from agentlearn.calls.endpoint import Endpoint
 from agentlearn.config import LearnSettings
+from agentlearn.domain import ShowsPages
 from agentlearn.experience import Library, LibraryLimits
 from agentlearn.learn.batch import Batch
 from agentlearn.learn.course import Course
 from agentlearn.learn.frozen import frozen, weights_sha256
 from agentlearn.learn.learner import Update
 from agentlearn.learn.report import CurvePoint, LearnReport
-from agentlearn.learn.semantic import SemanticLearner, SemanticOptions
+from agentlearn.learn.semantic import SemanticLearner, SemanticOptions, no_pages
 from agentlearn.learn.tasks import TaskSets
 from agentlearn.library import Shelf
 from agentlearn.prompts import load_prompt
@@ -103,5 +104,6 @@ class LearnSession(Course[LearnSettings]):
             max_proposals=settings.max_proposals,
             max_deletes=settings.max_deletes,
             limits=LibraryLimits(max_lessons=settings.max_lessons, max_tokens=settings.max_library_tokens),
+            pages=domain.pages if isinstance(domain := self.rollouts.domain, ShowsPages) else no_pages,
         )
         return SemanticLearner(start, options, account=self.account, reflector=self.reflector, store=self.store)

@@ -17,9 +17,9 @@ _LOST = frozenset({"prose", "object_not_array", "cut_json", "wrong_key", "no_rep
 _WRONG_TARGET = frozenset({"unknown_id", "id_used_twice", "too_few_targets", "missing_field"})
 """Codes of changes that name no lesson they may change; what they say can still be added."""
 _WORDS = frozenset({
-    "too_long", "holds_answer", "copies_task", "not_an_object", "multi_line", "control_characters",
-    "invisible_characters", "surrogates", "forged_id", "forged_header", "role_tag", "tool_syntax", "malformed",
-    "unsupported",
+    "too_long", "holds_answer", "copies_task", "copies_page", "names_address", "not_an_object", "multi_line",
+    "control_characters", "invisible_characters", "surrogates", "forged_id", "forged_header", "role_tag",
+    "tool_syntax", "malformed", "unsupported",
 })  # fmt: skip
 """Codes that other words, or the form that was asked for, can mend."""
 

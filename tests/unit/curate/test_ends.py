@@ -37,6 +37,7 @@ def test_codes_are_stable_and_each_is_explained():
         "unknown_id", "id_used_twice", "too_few_targets", "too_many_targets", "no_change",
         "empty_lesson", "too_long", "multi_line", "control_characters", "invisible_characters", "surrogates",
         "forged_id", "forged_header", "role_tag", "tool_syntax",
-        "near_duplicate", "holds_answer", "copies_task", "too_many_deletes", "library_full", "over_token_budget",
+        "near_duplicate", "holds_answer", "copies_task", "copies_page", "names_address",
+        "too_many_deletes", "library_full", "over_token_budget",
     }  # fmt: skip
     assert all(code.value == code.name.lower() for code in Code)
