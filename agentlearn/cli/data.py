@@ -9,8 +9,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from agentlearn.cli.output import console, print_json
-from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, DataReport, Judged, ReadsAnswers
+from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, DataReport, Judged, ReadsAnswers, ReadsPlaces
 from agentlearn.data.check import check as check_source
+from agentlearn.data.reading import nowhere
+from agentlearn.data.row import Columns
 from agentlearn.domain import Domain, Runs, UsesJudge, load_domain
 from agentlearn.errors import AgentlearnError, ConfigError, DataError, RolloutError
 from agentlearn.ids import LibraryVersion, RolloutId, RunId
@@ -84,6 +86,8 @@ def judged_by(domain: Domain, source: str, accepts: Callable[[Task], str]) -> Ju
         gold=domain.gold_of(source) if isinstance(domain, ReadsAnswers) else str.strip,
         key=lambda answer: domain.answer_key(answer) or answer,
         answer_required=domain.reward.needs_gold if isinstance(domain, OwnTasks) else True,
+        columns=domain.columns if isinstance(domain, ReadsPlaces) else Columns(),
+        way=domain.way_of if isinstance(domain, ReadsPlaces) else nowhere,
     )
 
 

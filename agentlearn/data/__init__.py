@@ -3,10 +3,24 @@
 It knows no domain: how an answer is read and judged is handed in.
 """
 
-from agentlearn.data.check import DataReport, Judged, check, detectable
+from agentlearn.data.check import DataReport, Judged, ReadsPlaces, check, detectable
 from agentlearn.data.gym import scorer
-from agentlearn.data.reading import read_tasks
-from agentlearn.data.row import Columns, Row
+from agentlearn.data.reading import Way, read_tasks
+from agentlearn.data.row import Columns, Row, cell
 from agentlearn.data.sources import name_of, rows
 
-__all__ = ["Columns", "DataReport", "Judged", "Row", "check", "detectable", "name_of", "read_tasks", "rows", "scorer"]
+__all__ = [
+    "Columns",
+    "DataReport",
+    "Judged",
+    "ReadsPlaces",
+    "Row",
+    "Way",
+    "cell",
+    "check",
+    "detectable",
+    "name_of",
+    "read_tasks",
+    "rows",
+    "scorer",
+]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from agentlearn.data.overlap import near_copies
-from agentlearn.data.reading import Found, Reader, dispute, same_answer, same_words
+from agentlearn.data.reading import Found, Reader, Way, dispute, nowhere, same_answer
 from agentlearn.data.row import Columns, Row, cell
 from agentlearn.data.sources import name_of, rows
 from agentlearn.data.split import hold_out
@@ -45,6 +45,7 @@ class Judged:
     key: Callable[[str], Hashable] = str
     columns: Columns = field(default_factory=Columns)
     answer_required: bool = True
+    way: Callable[[Row], Way] = nowhere
 
 
 @runtime_checkable
@@ -53,6 +54,20 @@ class ReadsAnswers(Protocol):
 
     def gold_of(self, source: str | Path) -> Callable[[str], str]:
         """How the expected answer is read from the text of that source; as `gold` of `read_tasks`."""
+        ...
+
+
+@runtime_checkable
+class ReadsPlaces(Protocol):
+    """What a domain provides whose problems begin somewhere."""
+
+    @property
+    def columns(self) -> Columns:
+        """Under which names its columns are looked for."""
+        ...
+
+    def way_of(self, row: Row) -> Way:
+        """Where the row's problem begins, and the known way; as `way` of `read_tasks`."""
         ...
 
 
@@ -93,7 +108,13 @@ class DataReport(Value):
 
 def check(source: str | Path, judged: Judged, *, test_share: float = 0.3, limit: int | None = None) -> DataReport:
     """A report on the first `limit` rows. Raises DataError only for what stops reading altogether."""
-    reader = Reader(judged.columns, judged.gold, answer_required=judged.answer_required, default_family=name_of(source))
+    reader = Reader(
+        judged.columns,
+        judged.gold,
+        answer_required=judged.answer_required,
+        default_family=name_of(source),
+        way=judged.way,
+    )
     sieve = _Sieve(judged.key)
     columns: dict[str, str] = {}
     for row in sieve.readable(rows(source, limit=limit)):
@@ -159,7 +180,7 @@ class _Sieve:
     key: Callable[[str], Hashable]
     rows: int = 0
     repeated: int = 0
-    found: dict[str, Found] = field(default_factory=dict[str, Found])
+    found: dict[tuple[str, str], Found] = field(default_factory=dict[tuple[str, str], Found])
     refusals: list[str] = field(default_factory=list[str])
 
     def readable(self, rows: Iterator[Row]) -> Iterator[Row]:
@@ -175,7 +196,7 @@ class _Sieve:
 
     def take(self, found: Found) -> None:
         """Keep it, or count it as a repetition. Raises DataError when it says another answer than before."""
-        first = self.found.setdefault(same_words(found.problem), found)
+        first = self.found.setdefault(found.identity, found)
         if first is found:
             return
         if not same_answer(first, found, self.key):

@@ -1,7 +1,8 @@
 """Datasets of the Hugging Face hub: `hf:aime24` and other short names, or `hf:OWNER/NAME[:SPLIT]`.
 
 A short name stands for one revision of one dataset, so that a run can be repeated, and for the map of its columns: its
-rows have `problem` and `answer`, whatever the dataset calls them.
+rows have `problem` and `answer`, whatever the dataset calls them. `webwalkerqa` alone takes the newest revision, and
+its rows as they are: the web domain knows both of their spellings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -65,6 +66,7 @@ PUBLISHED: Mapping[str, Published] = {
         columns=("question", "answer"),
         rows=7_473,
     ),
+    "webwalkerqa": Published("callanwu/WebWalkerQA", split="main", rows=680),
 }
 """By short name. DAPO-Math-17k holds each problem about a hundred times; reading keeps it once."""
 

@@ -14,6 +14,15 @@ PUBLISHED = ("hf:", "gym:")
 """Sources whose rows a user cannot mend."""
 
 
+Way = tuple[str, tuple[str, ...]]
+"""Where the work on a problem begins, and the places on a known way from there to the answer."""
+
+
+def nowhere(_: Row) -> Way:
+    """The way of a problem that begins nowhere in particular."""
+    return "", ()
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a row says."""
@@ -22,10 +31,26 @@ class Found:
     problem: str
     answer: str | None
     family: str
+    start: str = ""
+    path: tuple[str, ...] = ()
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What two rows that hold the same problem have in common."""
+        return same_words(self.problem), self.start
 
     def task(self, domain: str, split: Split) -> Task:
         """The row as a task."""
-        return Task.of(domain, self.problem, self.answer, family=self.family, split=split, source=self.row.where)
+        return Task.of(
+            domain,
+            self.problem,
+            self.answer,
+            family=self.family,
+            split=split,
+            source=self.row.where,
+            start=self.start,
+            path=self.path,
+        )
 
 
 def read_tasks(
@@ -38,26 +63,27 @@ def read_tasks(
     gold: Callable[[str], str] = str.strip,
     answer_required: bool = True,
     key: Callable[[str], Hashable] = str,
+    way: Callable[[Row], Way] = nowhere,
 ) -> list[Task]:
     """The source's tasks in its order, each problem once.
 
     limit: how many at most; later rows are not looked at. gold: the final answer in an answer's text; empty for none;
-    a ValueError's words complete the sentence "FILE line N …". key: answers with equal keys are the same. A problem
-    with two answers is refused in a file and left out, with a warning, where the user cannot mend it. Raises DataError
-    with file, line and next step.
+    a ValueError's words complete the sentence "FILE line N …". key: answers with equal keys are the same. way: where a
+    row's problem begins and the known way from there, likewise. A problem with two answers is refused in a file and
+    left out, with a warning, where the user cannot mend it. Raises DataError with file, line and next step.
     """
-    reader = Reader(columns, gold, answer_required=answer_required, default_family=name_of(source))
-    kept: dict[str, Found] = {}
-    disputed: set[str] = set()
+    reader = Reader(columns, gold, answer_required=answer_required, default_family=name_of(source), way=way)
+    kept: dict[tuple[str, str], Found] = {}
+    disputed: set[tuple[str, str]] = set()
     for found in map(reader.read, rows(source)):
-        first = kept.setdefault(same_words(found.problem), found)
+        first = kept.setdefault(found.identity, found)
         if first is not found and not same_answer(first, found, key):
             if not str(source).startswith(PUBLISHED):
                 raise DataError(dispute(first, found))
-            disputed.add(same_words(found.problem))
+            disputed.add(found.identity)
         if limit is not None and len(kept) - len(disputed) >= limit:
             break
-    tasks = [found.task(domain, split) for words, found in kept.items() if words not in disputed]
+    tasks = [found.task(domain, split) for identity, found in kept.items() if identity not in disputed]
     if not tasks:
         raise DataError(f"{_short(source)} holds no tasks; give it one problem and its answer per line")
     if disputed:
@@ -73,15 +99,23 @@ class Reader:
     gold: Callable[[str], str]
     answer_required: bool
     default_family: str
+    way: Callable[[Row], Way] = nowhere
 
     def read(self, row: Row) -> Found:
         """What the row says. Raises DataError naming place, cause and next step."""
         problem = self._problem(row)
         family = next((text for name in self.columns.family if (text := row.text(name))), self.default_family)
         answer = self._answer(row)
-        for text in (problem, family, answer or ""):
+        start, path = self._way(row)
+        for text in (problem, family, answer or "", start, *path):
             _demand_encodable(row, text)
-        return Found(row, problem, answer, family)
+        return Found(row, problem, answer, family, start, path)
+
+    def _way(self, row: Row) -> Way:
+        try:
+            return self.way(row)
+        except ValueError as error:
+            raise DataError(f"{row.place} {error}", code="bad_start") from error
 
     def _problem(self, row: Row) -> str:
         names = self.columns.problem

@@ -1,5 +1,6 @@
 """A row of a source of tasks, and the names under which its columns are looked for."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -45,15 +46,28 @@ class Row:
 
 
 def cell(fields: Mapping[str, object], column: str) -> object:
-    """The cell of that name, whatever its capital letters; `reward_model.ground_truth` reaches into a cell."""
+    """The cell of that name, whatever its capital letters.
+
+    `reward_model.ground_truth` reaches into a cell that holds a mapping, or the text of a JSON object.
+    """
     if column in fields:
         return fields[column]
     for name, value in fields.items():
         if name.strip().casefold() == column.casefold():
             return value
     outer, dot, inner = column.partition(".")
-    nested = cell(fields, outer) if dot else None
+    nested = _opened(cell(fields, outer)) if dot else None
     return cell({str(name): value for name, value in nested.items()}, inner) if isinstance(nested, Mapping) else None
+
+
+def _opened(value: object) -> object:
+    """A cell with the JSON object that its text holds, as tables without nested columns keep one."""
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return value
+    try:
+        return json.loads(value)
+    except (json.JSONDecodeError, RecursionError):
+        return None
 
 
 def both_places(first: str, second: str) -> str:

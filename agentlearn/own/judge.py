@@ -6,6 +6,7 @@ verdict leaves the rollout undecided.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,11 +36,18 @@ class Judgement(BaseModel):
     verdict: Literal["right", "wrong", "unclear"]
 
 
+def judge_prompt() -> Prompt:
+    """The rubric."""
+    return load_prompt("judge", 1)
+
+
 @dataclass(frozen=True, slots=True)
 class JudgeReward:
     """Judges by asking a model; `model` is given by the run."""
 
     model: JudgeModel | None = None
+    rubric: Callable[[], Prompt] = judge_prompt
+    """The words that the judge is told; they ask for a reason and for right, wrong or unclear."""
     name = "judge"
     form = "The answer is as short as the task allows."
     needs_gold = True
@@ -65,7 +73,7 @@ class JudgeReward:
         # By its place in the run, not by its id: the same question of another run shall get the same seed.
         name = f"{trajectory.phase}/{task.id}/{trajectory.g}/{trajectory.attempt}"
         question = question_for(task.problem, task.answer, trajectory.answer, secret=trajectory.seed)
-        return await _ask(question, self.model(name))
+        return await _ask(question, self.model(name), self.rubric().text)
 
     def answer_key(self, answer: str) -> str | None:
         """None: whether two answers are the same would have to be asked."""
@@ -73,11 +81,6 @@ class JudgeReward:
 
 
 JUDGE = JudgeReward()
-
-
-def judge_prompt() -> Prompt:
-    """The rubric."""
-    return load_prompt("judge", 1)
 
 
 def question_for(problem: str, gold: str, answer: str, *, secret: int) -> str:
@@ -90,13 +93,13 @@ def question_for(problem: str, gold: str, answer: str, *, secret: int) -> str:
     return "\n\n".join([f"The code of this question's marks is {code}.", *blocks])
 
 
-async def _ask(question: str, model: Any) -> Verdict:
+async def _ask(question: str, model: Any, rubric: str) -> Verdict:
     from pydantic_ai import UsageLimits
     from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
     from pydantic_ai.settings import ModelSettings
 
     try:
-        asked = await _judge_agent().run(
+        asked = await _judge_agent(rubric).run(
             question,
             model=model,
             model_settings=ModelSettings(temperature=0),
@@ -118,14 +121,14 @@ async def _ask(question: str, model: Any) -> Verdict:
 
 
 @cache
-def _judge_agent() -> "Agent[None, Judgement]":
+def _judge_agent(rubric: str) -> "Agent[None, Judgement]":
     from pydantic_ai import Agent, TextOutput, ToolOutput
 
     output: Any = [
         ToolOutput(Judgement, name="submit", description="Hand in your verdict."),
         TextOutput(judgement_in),
     ]
-    return Agent(None, output_type=output, instructions=judge_prompt().text, name="judge", retries=1)
+    return Agent(None, output_type=output, instructions=rubric, name="judge", retries=1)
 
 
 def judgement_in(text: str) -> Judgement:
