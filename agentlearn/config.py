@@ -229,15 +229,30 @@ def packaged_recipe(name: str) -> Path | None:
     Raises ConfigError naming the recipes that the domain has.
     """
     domain, slash, recipe = name.partition("/")
-    packages = {one.name: one.value.partition(":")[0] for one in entry_points(group="agentlearn.domains")}
-    if not slash or domain not in packages:
+    folder = _recipes(domain)
+    if not slash or folder is None:
         return None
-    folder = Path(str(files(packages[domain]))) / "recipes"
     path = folder / f"{recipe}.yaml"
     if path.parent != folder or not path.is_file():
         known = ", ".join(repr(f"{domain}/{one.stem}") for one in sorted(folder.glob("*.yaml"))) or "none"
         raise ConfigError(f"there is no recipe {name!r} (found: {known})", code="missing_file")
     return path
+
+
+DEFAULT_RECIPE = "default"
+
+
+def default_recipe(domain: str) -> Path | None:
+    """The recipe by which a domain is learned where no other is named; None where its package ships none."""
+    folder = _recipes(domain)
+    path = None if folder is None else folder / f"{DEFAULT_RECIPE}.yaml"
+    return path if path is not None and path.is_file() else None
+
+
+def _recipes(domain: str) -> Path | None:
+    """Where an installed domain's package keeps its recipes; None for no domain."""
+    packages = {one.name: one.value.partition(":")[0] for one in entry_points(group="agentlearn.domains")}
+    return Path(str(files(packages[domain]))) / "recipes" if domain in packages else None
 
 
 def _expand(name: str, value: object, path: Path) -> object:

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, get_args
 
 from agentlearn.domain import Answer, Domain, RolloutContext, Runs, UsesJudge, UsesSandbox, load_domain
-from agentlearn.errors import ConfigError, DataError
+from agentlearn.errors import ConfigError, DataError, VerifierError
 from agentlearn.ids import LibraryVersion, RunId, rollout_id
 from agentlearn.own import load_reference
 from agentlearn.sandbox.protocol import CodeResult, SandboxReport, Session
@@ -136,8 +136,6 @@ class _Subject:
 
     def judged(self) -> Sequence[Task]:
         """Some tasks that have an expected answer."""
-        if isinstance(self.domain, UsesJudge):
-            raise _Untested("its verifier asks a model")
         tasks = [task for task in self.sample() if task.answer is not None]
         if not tasks:
             raise _Untested("no task has an expected answer")
@@ -146,8 +144,13 @@ class _Subject:
     async def verdict(self, task: Task, answer: str | None) -> Verdict:
         """How a rollout that ends in this answer is judged."""
         rollout = _rollout(task, answer)
-        judged = self.domain.verify(task, rollout)
-        verdict = await judged if isawaitable(judged) else judged
+        try:
+            judged = self.domain.verify(task, rollout)
+            verdict = await judged if isawaitable(judged) else judged
+        except VerifierError as error:
+            if isinstance(self.domain, UsesJudge):
+                raise _Untested(f"its verifier asks a model: {error}") from error
+            raise
         _demand_kind(verdict, Verdict, "what verify gives")
         undecided = verdict.status == "undecided"
         _demand(
@@ -196,7 +199,8 @@ async def _splits(subject: _Subject) -> str:
 
 async def _read(subject: _Subject) -> str:
     task = subject.sample()[0]
-    row = json.dumps({"problem": task.problem, "answer": task.answer})
+    fields = {"problem": task.problem, "answer": task.answer, "start": task.start}
+    row = json.dumps({name: value for name, value in fields.items() if value != ""})
     with TemporaryDirectory() as folder:
         missing, cut = Path(folder) / "missing.jsonl", Path(folder) / "cut.jsonl"
         cut.write_text(f'{row}\n{{"problem": \n', encoding="utf-8")
@@ -216,6 +220,7 @@ def _refusal(domain: Domain, path: Path) -> str:
 
 async def _agent(subject: _Subject) -> str:
     from pydantic_ai.exceptions import UnexpectedModelBehavior
+    from pydantic_ai.models.function import FunctionModel
     from pydantic_ai.models.test import TestModel
 
     domain, agent = subject.domain, subject.domain.agent()
@@ -224,15 +229,43 @@ async def _agent(subject: _Subject) -> str:
     async with domain.open(RolloutContext(task=task, seed=subject.seed)) as deps:
         in_words: Any = TestModel(call_tools=[], custom_output_text=task.answer or _NOBODY)
         handed_in: Any = TestModel(call_tools=[])
+        blank: Any = FunctionModel(_blank)
         try:
             ran = await agent.run(domain.question(task), model=in_words, deps=deps)
         except (AssertionError, UnexpectedModelBehavior):  # the first is how TestModel says that text is not allowed
             try:
-                ran = await agent.run(domain.question(task), model=handed_in, deps=deps)
+                ran = await _first_taken(agent, domain.question(task), (handed_in, blank), deps)
             except UnexpectedModelBehavior as error:
                 raise _Untested(f"the agent takes nothing that the stand-in for a model says: {error}") from error
     _demand_kind(ran.output, Answer, "what the agent returns")
     return "has no model of its own and returns an Answer"
+
+
+async def _first_taken(agent: Any, question: str, models: Sequence[Any], deps: object) -> Any:
+    """The run with the first stand-in whose answer the agent takes. Raises UnexpectedModelBehavior for none."""
+    from pydantic_ai.exceptions import UnexpectedModelBehavior
+
+    for model in models[:-1]:
+        try:
+            return await agent.run(question, model=model, deps=deps)
+        except UnexpectedModelBehavior:
+            continue
+    return await agent.run(question, model=models[-1], deps=deps)
+
+
+def _blank(_messages: Any, info: Any) -> Any:
+    """Hands in an answer whose texts are empty: nothing that could be checked against the world."""
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+
+    if not info.output_tools:
+        return ModelResponse(parts=[TextPart("")])
+    tool = info.output_tools[0]
+    texts = {
+        name: ""
+        for name, one in tool.parameters_json_schema.get("properties", {}).items()
+        if one.get("type") == "string"
+    }
+    return ModelResponse(parts=[ToolCallPart(tool.name, texts)])
 
 
 async def _prompts(subject: _Subject) -> str:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import SecretStr
+from pydantic import Field, SecretStr
 
 from agentlearn.calls.account import Account
 from agentlearn.calls.budget import Budget, Limits
@@ -33,6 +33,12 @@ class SolveSettings(Value):
     temperature: float = 0.3
     seed: int = 0
     sandbox: str | None = None
+    start: str = ""
+    """Where the work on the problem begins, such as a site's address."""
+    max_turns: int = Field(default=16, ge=1, le=1000)
+    """Model calls."""
+    record: Path | None = None
+    """A folder for what the rollout's tools record, such as screenshots; it gets a folder of its own there."""
     store: Path = DEFAULT_STORE
 
 
@@ -40,7 +46,7 @@ async def solve(settings: SolveSettings) -> Trajectory:
     """The stored rollout; its `failure` says what broke, its `answer` what was found."""
     domain = load_domain(settings.domain)
     experiences = Experiences(settings.library, store=settings.store)
-    task = Task.of(settings.domain, settings.problem, None, source="solve")
+    task = Task.of(settings.domain, settings.problem, None, source="solve", start=settings.start)
     run = new_run_id()
     key = settings.api_key.get_secret_value() if settings.api_key else None
     options = EndpointOptions(concurrency=1, api_key=key, seed=settings.seed)
@@ -48,7 +54,12 @@ async def solve(settings: SolveSettings) -> Trajectory:
         open_store(settings.store) as store,
         open_endpoint(settings.model, options) as endpoint,
         open_rollouts(
-            domain, endpoint, account=Account(run, store, Budget(Limits())), sandbox=settings.sandbox
+            domain,
+            endpoint,
+            account=Account(run, store, Budget(Limits())),
+            sandbox=settings.sandbox,
+            max_turns=settings.max_turns,
+            record=settings.record,
         ) as rollouts,
     ):
         event = RunEvent(

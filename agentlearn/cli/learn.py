@@ -16,6 +16,7 @@ from agentlearn.config import (
     ONLINE,
     TASK_FILES,
     LearnSettings,
+    default_recipe,
     learn_settings,
     packaged_recipe,
     read_recipe,
@@ -167,7 +168,8 @@ def _fields(what: str, given: Mapping[str, Any]) -> dict[str, Any]:
     elif path.suffix.lower() in TASK_FILES or what.startswith(ONLINE):
         fields = _own(what, given)
     else:
-        fields: dict[str, Any] = {"domain": what}
+        usual = None if "from_store" in given else default_recipe(what)
+        fields: dict[str, Any] = {**(read_recipe(usual) if usual else {}), "domain": what}
     if "from_store" in given:
         fields.setdefault("epochs", 1)  # the same rollouts again teach little
     return fields | dict(given)

@@ -27,6 +27,10 @@ def solve(
         str | None, Parameter(help="Endpoint. [default: the domain's lab model, else sim:novice, simulated]")
     ] = None,
     seed: Annotated[int, Parameter(help="Seed of what is drawn.")] = 0,
+    url: Annotated[str, Parameter(help="Where the work begins, such as a site's address, for 'web'.")] = "",
+    record: Annotated[
+        Path | None, Parameter(help="Folder for screenshots of each step and a trace, where the domain makes them.")
+    ] = None,
     sandbox: Annotated[str | None, Parameter(help="Where code of the model runs. [default: zygote, isolated]")] = None,
     store: Annotated[Path, Parameter(help="Directory of everything kept.")] = Path(".agentlearn"),
     yes: Annotated[bool, Parameter(negative="", help="Spend without asking.")] = False,
@@ -40,7 +44,15 @@ def solve(
     if is_paid(model):
         allow(f"{model} may cost money (one rollout, a few thousand tokens)", yes=yes)
     settings = SolveSettings(
-        domain=domain, problem=problem, library=library, model=model, seed=seed, sandbox=sandbox, store=store
+        domain=domain,
+        problem=problem,
+        library=library,
+        model=model,
+        seed=seed,
+        start=url,
+        record=record,
+        sandbox=sandbox,
+        store=store,
     )
     trajectory = _run(settings)
     if json:
@@ -51,8 +63,19 @@ def solve(
         out.print(transcript(trajectory.steps))
         out.print(f"answer: {trajectory.answer if trajectory.answer is not None else 'none'}")
         out.print(f"rollout {trajectory.id}")
+        if record is not None:
+            out.print(_recorded(record / trajectory.id))
     if trajectory.failure is not None:
         raise RolloutError(f"the rollout failed: {trajectory.failure.message}", code=trajectory.failure.code)
+
+
+def _recorded(folder: Path) -> str:
+    """What the rollout's tools left there."""
+    files = sorted(one.name for one in folder.glob("*")) if folder.is_dir() else []
+    if not files:
+        return "recorded nothing: the domain has nothing to record, or could not"
+    replay = f"; replay it with  playwright show-trace {folder / 'trace.zip'}" if "trace.zip" in files else ""
+    return f"recorded {len(files)} files in {folder}{replay}"
 
 
 def _what(model: str) -> str:

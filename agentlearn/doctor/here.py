@@ -4,10 +4,11 @@ import asyncio
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from agentlearn.calls.discover import found_models
 from agentlearn.doctor.finding import Finding
@@ -18,6 +19,15 @@ from agentlearn.learn.gradient.vllm import without_gpu
 from agentlearn.sandbox.protocol import SandboxReport
 from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
 from agentlearn.version import version
+
+
+@runtime_checkable
+class Examines(Protocol):
+    """What a domain that needs something of the machine also provides."""
+
+    def examine(self) -> Iterable[Finding]:
+        """What it looked at. Starts nothing that stays."""
+        ...
 
 
 def examine(store: Path) -> tuple[Finding, ...]:
@@ -61,7 +71,10 @@ def _name_clash() -> Iterator[Finding]:
 def _domains() -> Iterator[Finding]:
     for name in installed_domains():
         try:
-            yield Finding(what=f"domain {name}", state="ok", words=load_domain(name).description)
+            domain = load_domain(name)
+            yield Finding(what=f"domain {name}", state="ok", words=domain.description)
+            if isinstance(domain, Examines):
+                yield from domain.examine()
         except AgentlearnError as error:
             yield Finding(what=f"domain {name}", state="broken", words=str(error))
         except ImportError as error:

@@ -9,22 +9,23 @@ from agentlearn.calls.price import price_per_million
 from agentlearn.config import ONLINE, LearnSettings
 from agentlearn.data.gym import GYM, parse_gym
 from agentlearn.data.hub import HUB, published
-from agentlearn.domain import Domain
+from agentlearn.domain import Domain, Shape, installed_domains, load_domain, shape_of
 from agentlearn.errors import ConfigError
 from agentlearn.learn.tasks import task_sets
 from agentlearn.own.judge import JUDGE
 from agentlearn.value import Value
 
 # One run of training-free GRPO is published with its sum of tokens: 38M in and 6.6M out for 1,500 rollouts of learning,
-# the semantic stages included (arXiv:2510.08191). The turns and lengths below are assumptions about such a run; they
-# are set so that their sum comes to that one figure, and nothing else is known of how it divides.
-_TURNS = 5
-_PROMPT, _TURN_OUT, _TOOL_RESULT = 750, 760, 400
+# the semantic stages included (arXiv:2510.08191). The turns and lengths of `Shape` and below are assumptions about such
+# a run; they are set so that their sum comes to that one figure, and nothing else is known of how it divides.
+_USUAL = Shape()
 _LIBRARY = 1_000
 """Tokens of lessons in a prompt, on average over a run that fills its library; never more than its limit."""
 MIXED = 0.5
 """Share of the groups whose rewards differ, and that are therefore summarised and compared."""
 _STAGE_PROMPT, _SUMMARY, _COMPARISON, _PROPOSAL = 450, 700, 700, 45
+_SHOWN_RESULT = 1_000
+"""Tokens of a tool's result that a summary is shown: longer texts are cut there."""
 _JUDGE_QUESTION, _JUDGEMENT = 900, 90
 """Of the reward `judge`: rubric, task, expected answer and answer; and the verdict. Assumed likewise."""
 
@@ -106,13 +107,14 @@ def estimate(settings: LearnSettings, *, train: int | None = None, test: int | N
     mixed = round(learned_from * settings.epochs * MIXED) if settings.group_size > 1 else 0
     proposals = mixed * settings.max_proposals
     question = _STAGE_PROMPT + library
-    transcript = _TURNS * (_TURN_OUT + _TOOL_RESULT)
+    shape = _shape(settings)
+    transcript = shape.turns * (shape.turn_out + min(shape.tool_result, _SHOWN_RESULT))
     before, after = (
-        rollouts_estimate(settings.model, HELD_OUT, measuring, 0),
-        rollouts_estimate("", "", measuring, library),
+        rollouts_estimate(settings.model, HELD_OUT, measuring, 0, shape),
+        rollouts_estimate("", "", measuring, library, shape),
     )
     stages = (
-        rollouts_estimate(settings.model, "rollout", learning, library),
+        rollouts_estimate(settings.model, "rollout", learning, library, shape),
         _stage(settings, "summarise", mixed * settings.group_size, question + transcript, _SUMMARY),
         _stage(settings, "compare", mixed, question + settings.group_size * _SUMMARY, _COMPARISON),
         _stage(
@@ -129,7 +131,7 @@ def estimate(settings: LearnSettings, *, train: int | None = None, test: int | N
             before.tokens_in + after.tokens_in,
             before.tokens_out + after.tokens_out,
         ),
-        *_judging(settings, learning, 2 * measuring),
+        *(_judging(settings, learning, 2 * measuring) if shape.judged else ()),
     )
     return Estimate(rollouts=learning + 2 * measuring, stages=stages)
 
@@ -139,17 +141,25 @@ def library_tokens(settings: LearnSettings) -> int:
     return min(_LIBRARY, settings.max_library_tokens)
 
 
-def rollouts_estimate(model: str, stage: str, rollouts: int, library: int) -> StageEstimate:
+def rollouts_estimate(model: str, stage: str, rollouts: int, library: int, shape: Shape = _USUAL) -> StageEstimate:
     """What so many rollouts ask for. Each turn reads the prompt, `library` tokens of lessons, and what was said."""
-    said_before = (_TURN_OUT + _TOOL_RESULT) * _TURNS * (_TURNS - 1) // 2
-    tokens_in = _TURNS * (_PROMPT + library) + said_before
-    return _priced(model, stage, rollouts * _TURNS, rollouts * tokens_in, rollouts * _TURNS * _TURN_OUT)
+    turns = shape.turns
+    said_before = (shape.turn_out + shape.tool_result) * turns * (turns - 1) // 2
+    tokens_in = turns * (shape.prompt + library) + said_before
+    return _priced(model, stage, rollouts * turns, rollouts * tokens_in, rollouts * turns * shape.turn_out)
+
+
+def _shape(settings: LearnSettings) -> Shape:
+    """How rollouts of these settings are shaped: as the installed domain says, else as usual."""
+    if settings.reward == JUDGE.name:
+        return Shape(judged=True)
+    if settings.domain not in installed_domains():
+        return _USUAL
+    return shape_of(load_domain(settings.domain), settings.data)
 
 
 def _judging(settings: LearnSettings, learning: int, measuring: int) -> tuple[StageEstimate, ...]:
-    """What a reward that asks a model asks it; the run lets the reflector judge."""
-    if settings.reward != JUDGE.name:
-        return ()
+    """What judging by a model asks; the run lets the reflector judge."""
     questions = (("judge", learning), (f"judge {HELD_OUT}", measuring))
     return tuple(_stage(settings, name, calls, _JUDGE_QUESTION, _JUDGEMENT) for name, calls in questions)
 

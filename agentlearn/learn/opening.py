@@ -3,7 +3,7 @@
 from agentlearn.calls.budget import Budget, Limits
 from agentlearn.calls.endpoint import EndpointOptions
 from agentlearn.config import RunSettings
-from agentlearn.domain import Domain, load_domain
+from agentlearn.domain import Domain, Rewards, installed_domains, load_domain
 from agentlearn.ids import RunId
 from agentlearn.own import own_tasks
 from agentlearn.store import Store
@@ -11,9 +11,14 @@ from agentlearn.trajectory import Usage
 
 
 def domain_of(settings: RunSettings) -> Domain:
-    """The installed domain, or the one that your own tasks and a reward make. Raises ConfigError."""
+    """The installed domain, under one of its rewards, or the one that your own tasks and a reward make.
+
+    Raises ConfigError.
+    """
     if settings.reward is None:
         return load_domain(settings.domain)
+    if settings.domain in installed_domains() and isinstance(domain := load_domain(settings.domain), Rewards):
+        return domain.rewarded_by(settings.reward)
     return own_tasks(settings.domain, settings.reward, tools=settings.tools, instructions=settings.instructions)
 
 

@@ -30,6 +30,8 @@ class Request:
     headers: Mapping[str, str]
     """By lower-case name; the last of several wins."""
     body: bytes
+    query: str = ""
+    """What stands behind the path's question mark, as it was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +167,8 @@ def _check_size(size: int) -> None:
 
 def _request(head: h11.Request, body: bytes) -> Request:
     headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
-    path = head.target.decode("ascii").partition("?")[0]
-    return Request(head.method.decode("ascii"), path, headers, body)
+    path, _, query = head.target.decode("ascii").partition("?")
+    return Request(head.method.decode("ascii"), path, headers, body, query)
 
 
 async def _send(wire: h11.Connection, writer: asyncio.StreamWriter, response: Response) -> None:

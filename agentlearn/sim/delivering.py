@@ -11,7 +11,8 @@ from agentlearn.sim.malformed import Reply
 from agentlearn.sim.novice import IGNORANT
 from agentlearn.sim.skills import Act, Say
 
-_OUTPUT_TOOL = re.compile(r"^(?:submit|final_result)(?:_|$)")
+_OUTPUT_TOOL = re.compile(r"^(?:submit|final_result|answer|done)(?:_|$)")
+_URL = re.compile(r"\bhttps?://\S+")
 _BOXED = re.compile(r"\\boxed\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 
 
@@ -74,5 +75,7 @@ def _value(schema: Json, name: str, text: str, definitions: Mapping[str, Json]) 
         case "null":
             return None
         case _:
+            if name == "url":
+                return next(iter(_URL.findall(text)), "")
             boxed = _BOXED.findall(text)
             return boxed[-1] if boxed and name == "answer" else text

@@ -42,13 +42,14 @@ class Vocabulary:
         trap = self.reader.traps[habit.trap]
         return trap.careless if habit.careless else trap.careful
 
-    def familiarity(self, text: str) -> int:
-        """How much of the text it has words for."""
-        return len(self._phrases.findall(plain(text))) + len(self.reader.topics_in(text))
+    def familiarity(self, text: str) -> tuple[int, int]:
+        """How much of the text it has words for: phrases of its habits first, then topics, which are common words."""
+        return len(self._phrases.findall(plain(text))), len(self.reader.topics_in(text))
 
-    def familiarity_of_lessons(self, lessons: Sequence[str]) -> int:
-        """How much of the lessons it has words for."""
-        return sum(len(self.reader.read(lesson).stances) for lesson in lessons)
+    def familiarity_of_lessons(self, lessons: Sequence[str]) -> tuple[int, int]:
+        """How much of the lessons it has words for, likewise."""
+        stances = sum(len(self.reader.read(lesson).stances) for lesson in lessons)
+        return stances, sum(len(self.reader.topics_in(lesson)) for lesson in lessons)
 
 
 def _habits_of(trap: Trap) -> list[Habit]:

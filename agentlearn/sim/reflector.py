@@ -75,7 +75,7 @@ class Reflector:
         return Mind(vocabulary, writer, self._dials, rng)
 
 
-def _familiarity(vocabulary: Vocabulary, reflection: Reflection) -> int:
+def _familiarity(vocabulary: Vocabulary, reflection: Reflection) -> tuple[int, int]:
     if reflection.stage == "consolidate":
         suggestions = consolidate_prompt(reflection.prompt).suggestions
         return vocabulary.familiarity_of_lessons([one.lesson for one in suggestions])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agentlearn.calls.endpoint import is_paid
 from agentlearn.config import SIMULATED_MODEL, default_model
-from agentlearn.domain import UsesJudge
+from agentlearn.domain import UsesJudge, shape_of
 from agentlearn.errors import ConfigError, StoreMissing
 from agentlearn.experience import estimated_tokens
 from agentlearn.learn.estimate import StageEstimate, refuse_unpriced, rollouts_estimate
@@ -175,6 +175,8 @@ def forecast(plan: Plan) -> Forecast:
             had = {arm.name: sum(len(plan.had(reader, arm, ground)) for ground in plan.grounds) for arm in plan.arms}
     except StoreMissing:
         had = {arm.name: 0 for arm in plan.arms}
+    shapes = (shape_of(ground.domain) for ground in plan.grounds)
+    shape = max(shapes, key=lambda one: one.turns * (one.turn_out + one.tool_result))  # of several, the dearest
     return Forecast(
         domains=tuple(ground.domain.name for ground in plan.grounds),
         tasks=plan.tasks,
@@ -186,7 +188,7 @@ def forecast(plan: Plan) -> Forecast:
                 label=arm.label(),
                 reused=had[arm.name],
                 rollouts=wanted - had[arm.name],
-                new=rollouts_estimate(arm.model, "rollout", wanted - had[arm.name], library_tokens(arm)),
+                new=rollouts_estimate(arm.model, "rollout", wanted - had[arm.name], library_tokens(arm), shape),
             )
             for arm in plan.arms
         ),

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from agentlearn.cli.stages import cost_words, short
 from agentlearn.cli.table import aligned
-from agentlearn_evals.comparison import ArmLine, Comparison, Contrast
+from agentlearn_evals.comparison import ArmLine, Comparison, Contrast, Slice
 from agentlearn_evals.designing import PowerReport
 from agentlearn_evals.wording import signed
 
@@ -28,6 +28,8 @@ def show(found: Comparison, out: Console) -> None:
     out.print()
     _print(out, _arms(found.arms))
     _print(out, _differences(found.contrasts))
+    if matrix := _across_domains(found):
+        _print(out, matrix)
     if all(arm.passes for arm in found.arms):
         _print(out, _passes(found.arms))
     for label, lines in _remarks(found):
@@ -91,6 +93,28 @@ def _differences(contrasts: Sequence[Contrast]) -> list[tuple[str, ...]]:
         for one in contrasts
     )
     return rows
+
+
+def _across_domains(found: Comparison) -> list[tuple[str, ...]]:
+    """Arms by domains, each with its difference from the baseline; nothing where there is one domain only."""
+    slices = {(one.arm, one.name): one for one in found.slices if one.by == "domain"}
+    domains = sorted({name for _, name in slices})
+    if len(domains) < 2:
+        return []
+    rows = [("by domain", *(word for name in domains for word in (name, "difference")))]
+    for arm in found.names:
+        cells = (slices.get((arm, name)) for name in domains)
+        rows.append((arm, *(word for one in cells for word in _cell(one))))
+    return rows
+
+
+def _cell(one: Slice | None) -> tuple[str, str]:
+    if one is None:
+        return "-", "-"
+    if one.mean is None:
+        return _share(one.score), "-"
+    limits = "" if one.low is None or one.high is None else f" [{one.low:+.3f}, {one.high:+.3f}]"
+    return _share(one.score), f"{signed(one.mean)}{limits}"
 
 
 def _p(p: float | None) -> str:

@@ -1,0 +1,35 @@
+"""A comparison over several domains shows on the terminal what each library does on each of them."""
+
+from io import StringIO
+
+from rich.console import Console
+
+from agentlearn_evals.comparison import Comparison
+from agentlearn_evals.show import show
+from tests.support.comparisons import rich
+
+
+def shown(found: Comparison) -> str:
+    out = StringIO()
+    show(found, Console(file=out, width=200, color_system=None))
+    return out.getvalue()
+
+
+def test_each_arm_has_its_score_and_difference_on_each_domain() -> None:
+    found = rich()
+    text = shown(found)
+    header = next(line for line in text.splitlines() if line.strip().startswith("by domain"))
+    assert header.split() == ["by", "domain", "math", "difference", "web", "difference"]
+    below = text.splitlines()[text.splitlines().index(header) + 1 :]
+    for arm, line in zip(found.names, below, strict=False):
+        cells = {one.name: one for one in found.slices if one.by == "domain" and one.arm == arm}
+        assert line.split()[0] == arm
+        for one in cells.values():
+            assert one.score is None or f"{one.score:.3f}" in line
+            assert one.mean is None or f"{one.mean:+.3f}" in line
+
+
+def test_one_domain_needs_no_such_table() -> None:
+    found = rich()
+    alone = tuple(one for one in found.slices if not (one.by == "domain" and one.name == "web"))
+    assert "by domain" not in shown(found.model_copy(update={"slices": alone}))
