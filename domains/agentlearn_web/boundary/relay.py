@@ -1,0 +1,197 @@
+"""What is carried between a browser and a server: one plain http exchange, or a tunnel's bytes both ways."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import h11
+
+from agentlearn_web.boundary.caller import MAX_HEAD_BYTES, Caller
+from agentlearn_web.boundary.headers import (
+    is_html,
+    request_fields,
+    response_fields,
+    switch_fields,
+    told_length,
+    wanted_upgrade,
+)
+from agentlearn_web.boundary.lane import Lane, Refused
+from agentlearn_web.boundary.resolve import READ_BYTES, Streams
+from agentlearn_web.boundary.target import Target
+
+_FLUSH_BYTES = 65_536
+_BODYLESS = {204, 304}
+Tick = Callable[[], None]
+"""Called whenever a byte moves."""
+
+
+class Relay:
+    """One browser's connection joined to one server's."""
+
+    def __init__(self, caller: Caller, server: Streams, lane: Lane, tick: Tick) -> None:
+        self._caller = caller
+        self._reader, self._writer = server
+        self._lane = lane
+        self._tick = tick
+        self._received = 0
+        self._is_page = False
+
+    async def exchange(self, request: h11.Request, target: Target, *, with_body: bool) -> None:
+        """Send the request on and its response back. A page that grows too large ends where its limit was met.
+
+        Raises Refused (too_large, unreachable), and OSError or h11.ProtocolError when a side breaks off.
+        """
+        wire = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        fields = request_fields(request, target.authority)
+        head = wire.send(h11.Request(method=request.method, target=target.path, headers=fields)) or b""
+        self._writer.write(head)
+        self._caller.reader.on_gone = self._writer.transport.abort
+        if self._caller.reader.gone:
+            raise ConnectionAbortedError
+        try:
+            if with_body:
+                await _together(self._respond(wire, request), self._upload(wire))
+            else:
+                await self._upload(wire)
+                await self._respond(wire, request)
+        finally:
+            self._caller.reader.on_gone = None
+
+    async def tunnel(self, early: bytes = b"", late: bytes = b"") -> None:
+        """Carry bytes both ways until both sides have ended.
+
+        early, late: what has come already from the browser, and from the server.
+        Raises Refused (too_large), and OSError when a side breaks off.
+        """
+        await _together(
+            self._pump(late, self._reader, self._caller.writer, self._count_received),
+            self._pump(early, self._caller.reader, self._writer, self._lane.carry),
+            both=True,
+        )
+        self._writer.close()
+        await self._writer.wait_closed()  # what the browser said last is on its way
+
+    async def _upload(self, wire: h11.Connection) -> None:
+        try:
+            async for piece in self._caller.body():
+                self._tick()
+                self._lane.carry(len(piece))
+                self._writer.write(wire.send(h11.Data(data=piece)) or b"")
+                await self._writer.drain()
+            self._writer.write(wire.send(h11.EndOfMessage()) or b"")
+            await self._writer.drain()
+        except (Refused, OSError, h11.ProtocolError):
+            self._writer.transport.abort()
+            raise
+
+    async def _respond(self, wire: h11.Connection, request: h11.Request) -> None:
+        held = bytearray()
+        try:
+            await self._pass_on(wire, request, held)
+        except Refused as refused:
+            if self._is_page and refused.code == "too_large":
+                # A browser shows a page that has ended; for the rest of one that was cut it would wait.
+                await self._caller.send(bytes(held) + self._caller.ended())
+            raise
+
+    async def _pass_on(self, wire: h11.Connection, request: h11.Request, held: bytearray) -> None:
+        while True:
+            event = await self._next_event(wire, held)
+            if isinstance(event, h11.InformationalResponse):
+                if event.status_code == 101 and wanted_upgrade(request):
+                    await self._switch(wire, event)
+                    return
+                continue
+            if isinstance(event, h11.Response):
+                self._check_announced(request, event)
+                fields, self._is_page = response_fields(event), is_html(event)
+                event = h11.Response(status_code=event.status_code, headers=fields, reason=event.reason)
+            elif isinstance(event, h11.Data):
+                self._count_response(len(event.data))
+            elif not isinstance(event, h11.EndOfMessage):
+                raise Refused("unreachable", "the server broke off")
+            else:
+                event = h11.EndOfMessage()
+            held += self._caller.encoded(event)
+            if isinstance(event, h11.EndOfMessage):
+                await self._caller.send(bytes(held))
+                return
+
+    async def _next_event(self, wire: h11.Connection, held: bytearray) -> object:
+        """The server's next event. What is held for the browser is sent before waiting, and when it has grown."""
+        while (event := wire.next_event()) is h11.NEED_DATA:
+            if held:
+                await self._caller.send(bytes(held))
+                held.clear()
+            data = await self._reader.read(READ_BYTES)
+            self._tick()
+            self._lane.carry(len(data))
+            wire.receive_data(data)
+        if len(held) > _FLUSH_BYTES:
+            await self._caller.send(bytes(held))
+            held.clear()
+        return event
+
+    async def _switch(self, wire: h11.Connection, agreed: h11.InformationalResponse) -> None:
+        head = h11.InformationalResponse(status_code=101, headers=switch_fields(agreed), reason=agreed.reason)
+        await self._caller.send(self._caller.encoded(head))
+        await self.tunnel(self._caller.early(), wire.trailing_data[0])
+
+    async def _pump(
+        self, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: Callable[[int], None]
+    ) -> None:
+        try:
+            data = first or await reader.read(READ_BYTES)
+            while data:
+                self._tick()
+                count(len(data))
+                writer.write(data)
+                await writer.drain()
+                data = await reader.read(READ_BYTES)
+            if writer.can_write_eof() and not writer.is_closing():
+                writer.write_eof()
+        except (Refused, OSError):
+            self._caller.writer.transport.abort()
+            self._writer.transport.abort()
+            raise
+
+    def _check_announced(self, request: h11.Request, response: h11.Response) -> None:
+        bodyless = request.method == b"HEAD" or response.status_code in _BODYLESS
+        if not bodyless and told_length(response) > self._lane.limits.response_bytes:
+            raise Refused("too_large", f"the response has more than {self._lane.limits.response_bytes} bytes")
+
+    def _count_response(self, size_bytes: int) -> None:
+        self._received += size_bytes
+        if self._received > self._lane.limits.response_bytes:
+            raise Refused("too_large", f"the response has more than {self._lane.limits.response_bytes} bytes")
+
+    def _count_received(self, size_bytes: int) -> None:
+        self._received += size_bytes
+        self._lane.carry(size_bytes)
+        if self._received > self._lane.limits.tunnel_bytes:
+            raise Refused("too_large", f"the connection brought more than {self._lane.limits.tunnel_bytes} bytes")
+
+
+async def _together(main: Awaitable[None], beside: Awaitable[None], *, both: bool = False) -> None:
+    """Run the two at once; unless both are to end by themselves, the end of `main` ends the other.
+
+    Raises what either raised, a refusal before a broken connection.
+    """
+    async with asyncio.TaskGroup() as tasks:
+        aside = tasks.create_task(_caught(beside))
+        failed = [await _caught(main)]
+        if not both:
+            aside.cancel()
+    if not aside.cancelled():
+        failed.append(aside.result())
+    failed = sorted(filter(None, failed), key=lambda error: not isinstance(error, Refused))
+    for error in failed:
+        raise error
+
+
+async def _caught(running: Awaitable[None]) -> Exception | None:
+    """What was raised; a task group would wrap it."""
+    try:
+        await running
+    except (Refused, OSError, h11.ProtocolError) as error:
+        return error
+    return None

@@ -1,0 +1,80 @@
+"""What the boundary costs a walk: opening a page of 10 kB through the proxy, beside the same page without it.
+
+Both ways take turns in one browser, so that a busy machine slows both.
+"""
+
+import argparse
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from agentlearn.loopback.http11 import Request, Response, listening
+from agentlearn_web.boundary.flags import FLAGS, context_options
+from agentlearn_web.boundary.guard import guard
+from agentlearn_web.boundary.places import Places
+from agentlearn_web.browser.find import find_chromium
+from tests.bench.found import Found, Row, Target
+
+LIMIT = 1.1
+WARM = 5
+"""Pages opened each way before any is timed."""
+BODY = b"<!doctype html><title>page</title>" + b"<p>ten kilobytes of a page</p>\n" * 330
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What it can be told."""
+    parser.add_argument("--pages", type=int, default=200, help="pages opened each way")
+    parser.add_argument("--browser", default="", help="the browser's program (default: as for walks)")
+
+
+def measure(chosen: argparse.Namespace) -> Found:
+    """Times of each way, and their ratio."""
+    return asyncio.run(guard_overhead(chosen.browser or find_chromium().path, chosen.pages))
+
+
+async def guard_overhead(program: str | Path, pages: int) -> Found:
+    """The p50 and p90 of `goto`, with and without the guard, in turns."""
+    async with _two_ways(program) as ways:
+        took: dict[str, list[float]] = {name: [] for name in ways}
+        for number in range(-WARM, pages):
+            for name, (page, url) in ways.items():
+                began = time.perf_counter()
+                await page.goto(f"{url}{number}")
+                if number >= 0:
+                    took[name].append(time.perf_counter() - began)
+    rows = tuple(Row(name=name, figures=_figures(times)) for name, times in took.items())
+    ratio = median(took["with the guard"]) / median(took["without"])
+    target = Target(what="goto with the guard / without, p50", figure=ratio, bound="at_most", limit=LIMIT)
+    return Found(rows=rows, targets=(target,))
+
+
+@asynccontextmanager
+async def _two_ways(program: str | Path) -> AsyncGenerator[dict[str, tuple[Any, str]]]:
+    """A page behind the guard and one that is not, each with the address of the same site."""
+    from playwright.async_api import async_playwright
+
+    async def site(request: Request) -> Response:
+        return Response(200, BODY, content_type="text/html")
+
+    async with listening(site) as port, async_playwright() as pw:
+        browser = await pw.chromium.launch(executable_path=program, args=list(FLAGS), chromium_sandbox=False)
+        try:
+            async with guard(Places(public=False, served={"site.test": ("127.0.0.1", port)})) as lane:
+                guarded = await browser.new_context(**context_options(lane))
+                bare = await browser.new_context()
+                yield {
+                    "with the guard": (await guarded.new_page(), "http://site.test/"),
+                    "without": (await bare.new_page(), f"http://127.0.0.1:{port}/"),
+                }
+                await guarded.close()
+        finally:
+            await browser.close()
+
+
+def _figures(seconds: list[float]) -> dict[str, float]:
+    ordered = sorted(seconds)
+    return {"goto_p50_ms": 1000 * median(ordered), "goto_p90_ms": 1000 * ordered[int(0.9 * len(ordered))]}

@@ -1,0 +1,225 @@
+"""Ways in which a page can make its browser connect somewhere: JavaScript, each with the address to reach as `u`."""
+
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+
+from agentlearn.loopback.http11 import Request, Response
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+HAS_IPV6 = _has_ipv6()
+PUBLISHED = {
+    "image": "make('img', {src: u})",
+    "script": "make('script', {src: u})",
+    "stylesheet": "make('link', {rel: 'stylesheet', href: u})",
+    "iframe": "make('iframe', {src: u})",
+    "fetch": "fetch(u, {mode: 'no-cors'})",
+    "xhr": "const x = new XMLHttpRequest(); x.open('GET', u); x.send()",
+    "event source": "new EventSource(u)",
+    "form post": "form(u, 'post').submit()",
+    "prefetch": "make('link', {rel: 'prefetch', href: u})",
+    "beacon": "navigator.sendBeacon(u, 'x')",
+    "object": "make('object', {data: u})",
+    "video": "make('video', {src: u, preload: 'auto'})",
+}
+"""With the WebSocket and the navigation below, the fourteen that other guards were measured with. All of these follow
+redirects."""
+MORE = {
+    "embed": "make('embed', {src: u})",
+    "audio": "make('audio', {src: u, preload: 'auto'})",
+    "poster": "make('video', {poster: u})",
+    "track": "const v = make('video', {crossorigin: ''}); v.append(element('track', {src: u, default: ''}));"
+    "v.textTracks[0].mode = 'showing'",
+    "srcset": "make('img', {srcset: u + ' 1x'})",
+    "image button": "make('input', {type: 'image', src: u})",
+    "form get": "form(u, 'get').submit()",
+    "css import": "style('@import url(' + u + ')')",
+    "css background": "make('p', {style: 'background: url(' + u + ')'}, 'text')",
+    "css list": "make('li', {style: 'list-style: url(' + u + ')'}, 'text')",
+    "font": "const own = 'f' + Math.random().toString(36).slice(2);"
+    "style('@font-face { font-family: ' + own + '; src: url(' + u + ') }');"
+    "make('p', {style: 'font-family: ' + own}, 'text')",
+    "svg image": "make('div', {}).innerHTML = '<svg><image href=\"' + u + '\"/></svg>'",
+    "preload": "make('link', {rel: 'preload', as: 'fetch', href: u, crossorigin: ''})",
+    "module preload": "make('link', {rel: 'modulepreload', href: u})",
+    "module import": "import(u)",
+    "module script": "make('script', {type: 'module', src: u})",
+    "worker import": "worker('importScripts(\"' + u + '\")')",
+    "worker fetch": "worker('fetch(\"' + u + '\", {mode: \"no-cors\"})')",
+    "fetch post": "fetch(u, {method: 'POST', mode: 'no-cors', body: 'x'})",
+    "fetch with preflight": "fetch(u, {method: 'PUT', body: 'x'})",
+    "fetch keepalive": "fetch(u, {mode: 'no-cors', keepalive: true})",
+    "data document": "make('iframe', {src: 'data:text/html,<img src=\"' + u + '\">'})",
+    "data document script": "make('iframe', {src: 'data:text/html,<script>fetch(\"' + u"
+    " + '\", {mode: \"no-cors\"})</scr' + 'ipt>'})",
+    "blob document": "make('iframe', {src: blob('<img src=\"' + u + '\">', 'text/html')})",
+    "srcdoc document": "make('iframe', {srcdoc: '<img src=\"' + u + '\">'})",
+    "javascript document": "make('iframe', {src: 'javascript:fetch(\"' + u + '\")'})",
+    "meta refresh": "make('iframe', {srcdoc: '<meta http-equiv=refresh content=\"0;url=' + u + '\">'})",
+    "popup": "window.open(u)",
+    "popup without opener": "window.open(u, '_blank', 'noopener')",
+    "link click": "const a = make('a', {href: u, target: '_blank'}); a.click()",
+}
+ONCE = {
+    "websocket": "new WebSocket(u.replace('http', 'ws'))",
+    "worker websocket": "worker('new WebSocket(\"' + u.replace('http', 'ws') + '\")')",
+    "hyperlink audit": "const a = make('a', {href: blob('x', 'text/html'), target: 'p', ping: u});"
+    "make('iframe', {name: 'p'}); a.click()",
+    "speculation": "make('script', {type: 'speculationrules'}, JSON.stringify("
+    "{prefetch: [{source: 'list', urls: [u], eagerness: 'immediate'}]}))",
+    "preconnect": "make('link', {rel: 'preconnect', href: u})",
+}
+"""These follow no redirect, or have none."""
+UNSURE = {"speculation", "preconnect"}
+"""A browser may do without these, the first behind any proxy, the second in a headless shell."""
+PAGES = {
+    "navigation": "location = u",
+    "navigation by link": "const a = make('a', {href: u}); a.click()",
+    "navigation by form": "document.body.append(form(u, 'post', '_self')); document.forms[0].submit()",
+    "navigation by javascript address": "location = 'javascript:location = \"' + u + '\"'",
+    "navigation by refresh": "make('meta', {'http-equiv': 'refresh', content: '0;url=' + u}, '', document.head)",
+}
+"""These leave the page."""
+HEADERS = {
+    "content policy report": ("Content-Security-Policy", "img-src 'none'; report-uri {}"),
+    "link header": ("Link", "<{}>; rel=preload; as=image"),
+    "refresh header": ("Refresh", "0;url={}"),
+}
+"""These come with the page, without a script."""
+_LIBRARY = """
+const element = (tag, attributes, text = "") => {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.textContent = text;
+  return made;
+};
+const make = (tag, attributes, text = "", parent = document.body) => {
+  const made = element(tag, attributes, text);
+  parent.append(made);
+  return made;
+};
+const form = (action, method, target) => {
+  if (!target) make("iframe", {name: target = "f" + Math.random()});
+  return make("form", {action, method, target});
+};
+const style = (text) => make("style", {}, text);
+const blob = (text, type) => URL.createObjectURL(new Blob([text], {type}));
+const worker = (text) => new Worker(blob(text, "text/javascript"));
+const attack = (name, u, act) => {
+  try { Promise.resolve(act(u)).catch(() => 0); } catch (error) { console.log(name, String(error)); }
+};
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One way to one address."""
+
+    name: str
+    act: str
+    address: str
+    """Of the private service, this case's own."""
+    host: str = ""
+    """How the page writes that address; empty for as it is."""
+    redirected: bool = False
+    alone: bool = False
+    """Whether it needs a page of its own."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of that page; `{}` is the address to reach."""
+    heard: str = ""
+    """As whom the proxy knows the address; empty for as it is."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether every browser tries it."""
+        return self.name not in UNSURE
+
+    @property
+    def refused_as(self) -> str:
+        """The host that the proxy notes."""
+        return self.heard or self.address
+
+    def url(self, port: int) -> str:
+        """What the page names."""
+        return f"http://evil.test/go/{self.address}" if self.redirected else self.goal(port)
+
+    def goal(self, port: int) -> str:
+        """What is to be reached."""
+        return f"http://{self.host or self.address}:{port}/secret"
+
+
+def cases() -> tuple[Case, ...]:
+    """All of them, each with an address of its own."""
+    return (*_spread(), *_written())
+
+
+def _spread() -> Iterator[Case]:
+    number = 0
+    for acts, alone, redirects in (
+        (PUBLISHED, False, (False, True)),
+        (MORE, False, (False, True)),
+        (ONCE, False, (False,)),
+        (PAGES, True, (False, True)),
+    ):
+        for name, act in acts.items():
+            for redirected in redirects:
+                number += 1
+                words = f"{name} by redirect" if redirected else name
+                yield Case(words, act, f"127.1.0.{number}", redirected=redirected, alone=alone)
+    for name, (header, value) in HEADERS.items():
+        number += 1
+        yield Case(name, "make('img', {src: '/'})", f"127.1.0.{number}", alone=True, headers={header: value})
+
+
+def _written() -> Iterator[Case]:
+    """The private address, written in other ways."""
+    image = PUBLISHED["image"]
+    forms = {
+        "decimal": ("127.2.0.1", str(0x7F02_0001), ""),
+        "hexadecimal": ("127.2.0.2", "0x7f020002", ""),
+        "octal": ("127.2.0.3", "0177.02.0.03", ""),
+        "short": ("127.2.0.4", "127.131076", ""),
+        "final dot": ("127.2.0.5", "127.2.0.5.", ""),
+        "full width": ("127.2.0.6", "\uff11\uff12\uff17.2.0.6", ""),
+        "percent": ("127.2.0.7", "%31%32%37.2.0.7", ""),
+        "localhost": ("127.0.0.1", "localhost", "localhost"),
+        "name under localhost": ("127.0.0.1", "a.localhost", "a.localhost"),
+    }
+    if HAS_IPV6:
+        forms["IPv6"] = ("::1", "[::1]", "")
+        forms["IPv4 in IPv6"] = ("127.2.0.8", "[::ffff:127.2.0.8]", str(ip_address("::ffff:127.2.0.8")))
+    for name, (address, host, heard) in forms.items():
+        yield Case(f"address as {name}", image, address, host, heard=heard)
+    yield Case("address behind a user name", "location = u", "127.2.0.9", "evil.test@127.2.0.9", alone=True)
+
+
+def page(told: Mapping[str, tuple[str, str]], headers: Mapping[str, str] | None = None) -> Response:
+    """A page that does all of these; name -> (address, act)."""
+    acts = "\n".join(f"attack({name!r}, {url!r}, (u) => {{ {act} }});" for name, (url, act) in told.items())
+    text = f"<!doctype html><title>evil</title><body><script>{_LIBRARY}{acts}</script>"
+    return Response(200, text.encode(), headers=headers or {}, content_type="text/html; charset=utf-8")
+
+
+def respond(request: Request, port: int, named: Mapping[str, Case]) -> Response:
+    """The evil site: `/all`, a page per case at `/case/NAME`, and `/go/ADDRESS`, which redirects."""
+    _, kind, *rest = request.path.split("/")
+    if kind == "go":
+        return Response(302, headers={"location": f"http://{rest[0]}:{port}/secret"})
+    if kind == "case":
+        case = named[rest[0].replace("-", " ")]
+        headers = {name: value.format(case.url(port)) for name, value in case.headers.items()}
+        return page({case.name: (case.url(port), case.act)}, headers)
+    if kind == "all":
+        together = {case.name: (case.url(port), case.act) for case in named.values() if not case.alone}
+        return page(together)
+    return Response(200, b"<title>evil</title>a public page", content_type="text/html")

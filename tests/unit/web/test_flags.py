@@ -1,0 +1,65 @@
+"""How a walk's Chromium is started, and which addresses its walker may open."""
+
+import pytest
+
+from agentlearn_web.boundary.flags import FLAGS, context_options, scheme_allowed
+from agentlearn_web.boundary.guard import Lane, Limits
+
+
+def test_a_context_sends_everything_through_its_lane_and_keeps_nothing() -> None:
+    assert context_options(Lane(4711, Limits())) == {
+        "accept_downloads": False,
+        "bypass_csp": False,
+        "ignore_https_errors": False,
+        "permissions": [],
+        "proxy": {"server": "http://127.0.0.1:4711", "bypass": "<-loopback>"},
+        "service_workers": "block",
+    }
+
+
+def test_the_flags_name_what_would_go_around_a_proxy() -> None:
+    assert list(FLAGS) == sorted(set(FLAGS))
+    assert "--force-webrtc-ip-handling-policy=disable_non_proxied_udp" in FLAGS
+    assert "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1" in FLAGS
+    assert "--disable-quic" in FLAGS
+    assert not [flag for flag in FLAGS if "sandbox" in flag or flag.startswith(("--disable-features", "--proxy"))]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://example.org/", "https://example.org/a?b#c", "HTTP://EXAMPLE.ORG", " http://site.test/ ", "about:blank"],
+)
+def test_addresses_that_a_walker_may_open(url: str) -> None:
+    assert scheme_allowed(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "example.org",
+        "//example.org/",
+        "/path",
+        "file:///etc/passwd",
+        "FILE:///etc/passwd",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "blob:http://site.test/1",
+        "view-source:http://site.test/",
+        "chrome://version",
+        "about:srcdoc",
+        "ftp://example.org/",
+        "ws://example.org/",
+        "http:",
+        "http://",
+        "http:///x",
+        "http://[",
+        "java\nscript:alert(1)",
+        "fi\tle:///etc/passwd",
+        "about:blank#x/../file",
+        "filesystem:http://site.test/x",
+        "http\x00://site.test/",
+    ],
+)
+def test_addresses_that_a_walker_may_not_open(url: str) -> None:
+    assert not scheme_allowed(url)

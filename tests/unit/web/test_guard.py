@@ -1,0 +1,848 @@
+"""The proxy of a walk, told what to do by raw clients: what passes, what does not, and what is left when it ends."""
+
+import asyncio
+import contextlib
+import re
+import socket
+import struct
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentlearn.errors import ConfigError
+from agentlearn_web.boundary.guard import Lane, Limits, guard
+from agentlearn_web.boundary.lane import MAX_REFUSALS
+from agentlearn_web.boundary.places import HostPort, Places, Refusal
+from agentlearn_web.boundary.resolve import Streams, system_resolve
+from tests.support.raw_http import connected, one_answer, said, scripted
+
+PUBLIC = "93.184.216.34"
+OTHER_PUBLIC = "2606:2800:220:1::1"
+KB = 1_024
+
+
+@dataclass
+class Outside:
+    """A small internet: what names resolve to, and one server behind every public address."""
+
+    port: int
+    names: dict[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    """Addresses of each name: the first answer, the second, …; the last one again and again."""
+    asked: list[str] = field(default_factory=list)
+    dialled: list[HostPort] = field(default_factory=list)
+    silent: tuple[str, ...] = ()
+    """Addresses that do not answer."""
+
+    async def resolve(self, name: str, port: int) -> Sequence[str]:
+        answers = self.names.get(name)
+        if answers is None:
+            raise OSError("no such name")
+        self.asked.append(name)
+        return answers[min(self.asked.count(name), len(answers)) - 1]
+
+    async def dial(self, address: str, port: int) -> Streams:
+        self.dialled.append((address, port))
+        if address in self.silent:
+            await asyncio.sleep(3600)
+        return await asyncio.open_connection("127.0.0.1", self.port if address in (PUBLIC, OTHER_PUBLIC) else port)
+
+
+async def echo(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A site: answers by its path."""
+    match head.split(b" ")[1].partition(b"?")[0]:
+        case b"/hang":
+            await reader.read()
+        case b"/chunked":
+            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: X-Hop, close\r\nX-Hop: 1\r\n")
+            writer.write(
+                b"Proxy-Authenticate: Basic\r\nKeep-Alive: timeout=5\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n"
+            )
+            for piece in (b"one ", b"two ", b"three"):
+                writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                await writer.drain()
+            writer.write(b"0\r\n\r\n")
+        case b"/until-close":
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\nto the end")
+        case b"/old":
+            writer.write(b"HTTP/1.0 200 OK\r\n\r\nan old server")
+        case b"/short":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nnot all")
+        case b"/short-chunk":
+            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nnot all")
+        case b"/nonsense":
+            writer.write(b"hello, this is no HTTP\r\n\r\n")
+        case b"/nothing":
+            pass
+        case b"/hints":
+            writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n")
+            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        case b"/announced":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n" + b"x" * KB)
+            await reader.read()
+        case b"/endless" | b"/endless.html" as path:
+            kind = b"Content-Type: Text/HTML; charset=utf-8\r\n" if path.endswith(b"html") else b""
+            writer.write(b"HTTP/1.1 200 OK\r\n" + kind + b"\r\n")
+            while True:
+                writer.write(b"x" * KB)
+                await writer.drain()
+        case b"/told.html":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000\r\n\r\n")
+            writer.write(b"x" * 1_000_000)
+        case b"/half":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
+            await reader.read()
+        case b"/socket":
+            writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nready ")
+            while data := await reader.read(KB):
+                writer.write(data)
+        case b"/size":
+            size = await _body_size(head, reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%d" % (len(str(size)), size))
+        case b"/early":
+            writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nno\n")
+            await reader.read(1)
+        case _:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(head), head))
+    await writer.drain()
+
+
+async def _body_size(head: bytes, reader: asyncio.StreamReader) -> int:
+    told = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+    if told:
+        return len(await reader.readexactly(int(told[1])))
+    total = 0
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        total += len(await reader.readexactly(size + 2)) - 2
+    return total
+
+
+@asynccontextmanager
+async def walk(
+    limits: Limits = Limits(),  # noqa: B008  frozen
+    *,
+    public: bool = False,
+    named: Callable[[int], frozenset[HostPort]] = lambda port: frozenset(),
+    **names: Sequence[Sequence[str]],
+) -> AsyncGenerator[tuple[Lane, Outside]]:
+    """A lane to the site `site.test`, and to `*_example.org`, one such name for each keyword."""
+    async with scripted(echo) as port:
+        outside = Outside(port, {f"{name}.example.org": answers for name, answers in names.items()})
+        places = Places(public=public, named=named(port), served={"site.test": ("127.0.0.1", port)})
+        async with guard(places, limits, resolve=outside.resolve, dial=outside.dial) as lane:
+            yield lane, outside
+
+
+def run(main: Awaitable[None]) -> None:
+    """One test, which no fault of the proxy may hang."""
+
+    async def timed() -> None:
+        async with asyncio.timeout(30):
+            await main
+
+    asyncio.run(timed())
+
+
+def get(url: str, *more: str, method: str = "GET") -> bytes:
+    """A request as a browser sends it to a proxy, and no second one on its connection."""
+    lines = (f"{method} {url} HTTP/1.1", "Host: whatever.test", "Connection: close", *more)
+    return "".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1")
+
+
+def connect(authority: str) -> bytes:
+    return f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode()
+
+
+def codes(lane: Lane) -> list[str]:
+    return [refusal.code for refusal in lane.drain()]
+
+
+def test_a_served_site_is_reached_under_its_name_and_hears_only_what_is_meant_for_it() -> None:
+    async def main() -> None:
+        async with walk() as (lane, outside):
+            told = get(
+                "http://SITE.test./path?q=1#fragment",
+                "Proxy-Authorization: Basic c2VjcmV0",
+                "Proxy-Connection: keep-alive",
+                "Connection: x-hop",
+                "X-Hop: 1",
+                "TE: trailers",
+                "Upgrade-Insecure-Requests: 1",
+                "Cookie: a=1",
+            )
+            answer = (await said(lane.port, told)).decode()
+            status, _, head = answer.partition("\r\n\r\n")
+            assert status.startswith("HTTP/1.1 200 OK")
+            assert head.splitlines()[:2] == ["GET /path?q=1 HTTP/1.1", "Host: site.test"]
+            assert head.count("Host:") == 1
+            assert "Cookie: a=1" in head
+            assert "Upgrade-Insecure-Requests: 1" in head
+            for word in ("proxy", "x-hop", "te:", "secret", "whatever", "fragment"):
+                assert word not in head.lower(), word
+            assert outside.dialled == [("127.0.0.1", outside.port)]
+            assert (lane.requests, lane.drain()) == (1, ())
+            assert lane.bytes > len(head)
+            assert lane.server == f"http://127.0.0.1:{lane.port}"
+
+    run(main())
+
+
+def test_a_kept_connection_has_each_of_its_requests_judged() -> None:
+    async def main() -> None:
+        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+            for path in ("/a", "/b"):
+                writer.write(f"GET http://site.test{path} HTTP/1.1\r\nHost: site.test\r\n\r\n".encode())
+                status, _, body = await one_answer(reader)
+                assert (status, body.split()[1]) == (200, path.encode())
+            pipelined = ("http://site.test/c", "http://127.0.0.1:80/", "http://site.test/d")
+            writer.write(b"".join(f"GET {url} HTTP/1.1\r\nHost: site.test\r\n\r\n".encode() for url in pipelined))
+            assert (await one_answer(reader))[0] == 200
+            status, headers, body = await one_answer(reader)
+            assert (status, headers["content-type"]) == (403, "text/plain; charset=utf-8")
+            assert body == b"agentlearn: 127.0.0.1 is no site of this walk\n"
+            assert await reader.read() == b""
+            assert lane.drain() == (Refusal("not_served", "GET", "127.0.0.1", 80),)
+            assert lane.drain() == ()
+            assert lane.requests == 4
+
+    run(main())
+
+
+def test_answers_come_through_in_every_framing() -> None:
+    async def main() -> None:
+        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+            wanted = {
+                "/chunked": (200, b"one two three"),
+                "/until-close": (200, b"to the end"),
+                "/old": (200, b"an old server"),
+                "/hints": (204, b""),
+            }
+            for path, (status, body) in wanted.items():
+                writer.write(f"GET http://site.test{path} HTTP/1.1\r\nHost: site.test\r\n\r\n".encode())
+                got = await one_answer(reader)
+                assert (got[0], got[2]) == (status, body), path
+                assert not {"x-hop", "keep-alive", "proxy-authenticate"} & set(got[1]), path
+            answer = await said(lane.port, get("http://site.test/chunked"))
+            assert answer.count(b"Set-Cookie") == 2
+            answer = await said(lane.port, b"GET http://site.test/chunked HTTP/1.0\r\n\r\n")
+            assert answer.endswith(b"\r\n\r\none two three")
+            assert codes(lane) == []
+
+    run(main())
+
+
+@pytest.mark.parametrize("path", ["/short", "/short-chunk"])
+def test_an_answer_that_is_cut_off_is_not_passed_on_as_whole(path: str) -> None:
+    async def main() -> None:
+        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+            writer.write(get(f"http://site.test{path}"))
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await one_answer(reader)
+            assert codes(lane) == ["unreachable"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("path", ["/nonsense", "/nothing"])
+def test_a_server_that_speaks_no_http_is_a_bad_gateway(path: str) -> None:
+    async def main() -> None:
+        async with walk() as (lane, _):
+            answer = await said(lane.port, get(f"http://site.test{path}"))
+            assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+            assert codes(lane) == ["unreachable"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_large_bodies_go_up(chunked: bool) -> None:
+    body = bytes(3_000_000)
+
+    async def main() -> None:
+        async with walk() as (lane, _):
+            framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(body)}"
+            sent = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if chunked else body
+            answer = await said(lane.port, get("http://site.test/size", framing, method="POST") + sent)
+            assert answer.endswith(f"\r\n\r\n{len(body)}".encode())
+            assert lane.bytes >= len(body)
+
+    run(main())
+
+
+def test_an_answer_may_come_before_the_body_has_gone_up() -> None:
+    async def main() -> None:
+        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+            writer.write(get("http://site.test/early", "Content-Length: 1000", method="POST"))
+            status, _, body = await one_answer(reader)
+            assert (status, body) == (413, b"no\n")
+            assert await reader.read() == b""  # this connection cannot be used again
+            assert codes(lane) == []
+
+    run(main())
+
+
+def test_who_asks_before_sending_a_body_is_told_to_go_on() -> None:
+    async def main() -> None:
+        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+            head = ("Content-Length: 3", "Expect: 100-continue")
+            writer.write(get("http://site.test/size", *head, method="POST"))
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+            writer.write(b"abc")
+            assert (await one_answer(reader))[2] == b"3"
+
+    run(main())
+
+
+def test_a_server_that_hangs_holds_up_nobody_else() -> None:
+    async def main() -> None:
+        async with walk() as (lane, _), asyncio.TaskGroup() as tasks:
+            hung = [tasks.create_task(said(lane.port, get("http://site.test/hang"))) for _ in range(8)]
+            for _ in range(3):
+                assert b" 200 " in await said(lane.port, get("http://site.test/"))
+            assert not any(task.done() for task in hung)
+            for task in hung:
+                task.cancel()
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.1",
+        "2130706433",
+        "0x7f000001",
+        "0177.0.0.1",
+        "127.0.0.1.",
+        "localhost",
+        "LOCALHOST.",
+        "a.localhost",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[64:ff9b::7f00:1]",
+        "[fe80::1]",
+        "0.0.0.0",
+        "0",
+        "[::]",
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "224.0.0.1",
+        "metadata.google.internal",
+        "printer.local",
+        "intranet",
+        "unserved.test",
+        "inside.example.org",
+        "both.example.org",
+    ],
+)
+def test_what_is_private_is_refused_without_a_connection(host: str) -> None:
+    async def main() -> None:
+        names = {"inside": [["10.1.2.3"]], "both": [[PUBLIC, "127.0.0.1"]]}
+        async with walk(public=True, **names) as (lane, outside):
+            answers = [
+                await said(lane.port, raw)
+                for raw in (
+                    get(f"http://{host}/"),
+                    get(f"http://{host}:{outside.port}/", method="POST"),
+                    connect(f"{host}:443"),
+                    connect(f"{host}:{lane.port}"),
+                )
+            ]
+            for answer in answers:
+                assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\n"), answer
+                assert answer.partition(b"\r\n\r\n")[2].count(b"\n") == 1
+            refusals = lane.drain()
+            assert [one.code for one in refusals] == ["private_address"] * 4
+            assert [one.method for one in refusals] == ["GET", "POST", "CONNECT", "CONNECT"]
+            assert [one.port for one in refusals] == [80, outside.port, 443, lane.port]
+            assert outside.dialled == []
+
+    run(main())
+
+
+@given(st.ip_addresses(network="127.0.0.0/8") | st.ip_addresses(network="10.0.0.0/8"), st.integers(1, 65_535))
+@settings(max_examples=25)
+def test_no_private_address_is_dialled(address: object, port: int) -> None:
+    async def main() -> None:
+        async with walk(public=True) as (lane, outside):
+            await said(lane.port, connect(f"{address}:{port}"))
+            assert (codes(lane), outside.dialled) == (["private_address"], [])
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"GET / HTTP/1.1\r\nHost: site.test\r\n\r\n",
+        b"GET /\r\n\r\n",
+        b"GET http://site.test/\r\n\r\n",
+        b"HELO site.test\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64),
+        b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET http://site.test/ HTTP/1.1\r\nHost : a\r\n\r\n",
+        b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\n X: folded\r\n\x00: b\r\n\r\n",
+        get("http://site.test/", "Content-Length: 3", "Transfer-Encoding: chunked", method="POST") + b"0\r\n\r\n",
+        get("http://site.test/", "Content-Length: 3", "Content-Length: 4", method="POST") + b"abcd",
+        get("http://site.test/", "Transfer-Encoding: gzip", method="POST"),
+        get("http://site.test/", "X: " + "x" * 200_000),
+        get("https://site.test/"),
+        get("ftp://site.test/"),
+        get("file:///etc/passwd"),
+        get("http:///path"),
+        get("http://"),
+        get("*", method="OPTIONS"),
+        get("//site.test/"),
+        get("http://site.test@127.0.0.1/"),
+        get("http://public@site.test/"),
+        get("http://a:b@site.test/"),
+        get("http://site.test:0/"),
+        get("http://site.test:65536/"),
+        get("http://site.test:80:80/"),
+        get("http://site.test:٨٠/".encode().decode("latin-1")),
+        get("http://site.test%2f/"),
+        get("http://site.test\\@127.0.0.1/"),
+        get("http://[::1/"),
+        get("http://[fe80::1%25eth0]/"),
+        get("http://256.256.256.256/"),
+        get("site.test:80"),
+        connect("site.test"),
+        connect("site.test:"),
+        connect("http://site.test/"),
+        connect("user@site.test:80"),
+        connect("/"),
+        b"CONNECT site.test:80 HTTP/1.1\r\nHost: site.test\r\nContent-Length: 3\r\n\r\nabc",
+    ],
+    ids=lambda raw: repr(raw[:60]),
+)
+def test_what_no_browser_says_to_a_proxy_is_a_bad_request(raw: bytes) -> None:
+    async def main() -> None:
+        async with walk(public=True) as (lane, outside):
+            answer = await said(lane.port, raw)
+            assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n"), answer
+            assert answer.partition(b"\r\n\r\n")[2].count(b"\n") == 1
+            assert codes(lane) == ["bad_request"]
+            assert outside.dialled == []
+
+    run(main())
+
+
+def test_the_servers_framing_is_ours_so_that_no_request_hides_in_another() -> None:
+    async def main() -> None:
+        async with walk() as (lane, _):
+            hidden = b"GET http://127.0.0.1/hidden HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+            framed = get("http://site.test/size", f"Content-Length: {len(hidden)}", method="POST") + hidden
+            assert (await said(lane.port, framed)).endswith(b"\r\n%d" % len(hidden))
+            assert (lane.requests, codes(lane)) == (1, [])
+
+    run(main())
+
+
+def test_the_public_internet_is_reached_at_the_address_that_was_checked() -> None:
+    async def main() -> None:
+        async with walk(public=True, www=[[OTHER_PUBLIC, PUBLIC]]) as (lane, outside):
+            answer = await said(lane.port, get("http://www.example.org:8080/x"))
+            assert b"\r\nHost: www.example.org:8080\r\n" in answer
+            assert b"\r\nHost: 8.8.8.8\r\n" not in answer
+            assert outside.dialled == [(PUBLIC, 8080)]
+            async with connected(lane.port) as (reader, writer):
+                writer.write(connect("www.example.org:443") + b"GET /early-data HTTP/1.1\r\n\r\n")
+                assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
+                assert b"/early-data" in await reader.read()
+            assert outside.dialled == [(PUBLIC, 8080), (PUBLIC, 443)]
+            assert outside.asked == ["www.example.org"]
+            assert codes(lane) == []
+
+    run(main())
+
+
+def test_a_name_server_that_changes_its_mind_is_not_listened_to() -> None:
+    async def main() -> None:
+        async with walk(public=True, rebind=[[PUBLIC], ["127.0.0.1"]]) as (lane, outside):
+            for _ in range(3):
+                assert b" 200 " in await said(lane.port, get("http://rebind.example.org/"))
+            assert {address for address, _ in outside.dialled} == {PUBLIC}
+        async with walk(public=True, rebind=[["127.0.0.1"], [PUBLIC]]) as (lane, outside):
+            assert b" 403 " in await said(lane.port, get("http://rebind.example.org/"))
+            assert outside.dialled == []
+
+    run(main())
+
+
+def test_an_address_that_does_not_answer_is_not_the_end_where_there_is_another() -> None:
+    async def main() -> None:
+        limits = Limits(connect_s=0.4)
+        async with walk(limits, public=True, www=[[PUBLIC, OTHER_PUBLIC]], gone=[["1.2.3.4"]]) as (lane, outside):
+            outside.silent = (PUBLIC, "1.2.3.4")
+            assert b" 200 " in await said(lane.port, get("http://www.example.org/"))
+            assert outside.dialled == [(PUBLIC, 80), (OTHER_PUBLIC, 80)]
+            assert b" 502 " in await said(lane.port, get("http://gone.example.org/"))
+            assert b" 502 " in await said(lane.port, get("http://nowhere.example.org/"))
+            assert lane.drain() == (
+                Refusal("unreachable", "GET", "gone.example.org", 80),
+                Refusal("unresolvable", "GET", "nowhere.example.org", 80),
+            )
+
+    run(main())
+
+
+def test_a_name_server_that_hangs_costs_only_who_asked() -> None:
+    async def main() -> None:
+        async def hang(name: str, port: int) -> Sequence[str]:
+            await asyncio.sleep(3600)
+            return ()
+
+        async with scripted(echo) as port:
+            places = Places(served={"site.test": ("127.0.0.1", port)})
+            async with guard(places, Limits(connect_s=0.3), resolve=hang) as lane, asyncio.TaskGroup() as tasks:
+                slow = tasks.create_task(said(lane.port, get("http://slow.example.org/")))
+                assert b" 200 " in await said(lane.port, get("http://site.test/"))
+                assert not slow.done()
+                assert b" 502 " in await slow
+                assert codes(lane) == ["unreachable"]
+
+    run(main())
+
+
+def test_an_address_of_this_machine_is_private_also_when_it_looks_public() -> None:
+    async def main() -> None:
+        class Own:
+            """A connection as it looks when a machine calls its own public address."""
+
+            def __init__(self, writer: asyncio.StreamWriter) -> None:
+                self._writer = writer
+                self.transport = writer.transport
+
+            def get_extra_info(self, name: str) -> object:
+                return (PUBLIC, 5) if name == "sockname" else self._writer.get_extra_info(name)
+
+        async def resolve(name: str, port: int) -> Sequence[str]:
+            return [PUBLIC]
+
+        async with scripted(echo) as port:
+
+            async def dial(address: str, _: int) -> Streams:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                return reader, Own(writer)  # pyright: ignore[reportReturnType]
+
+            async with guard(Places(), resolve=resolve, dial=dial) as lane:
+                assert b" 403 " in await said(lane.port, get("http://me.example.org/"))
+                assert codes(lane) == ["private_address"]
+
+    run(main())
+
+
+def test_a_private_place_is_reached_when_it_is_named_and_only_at_its_port() -> None:
+    async def main() -> None:
+        def named(port: int) -> frozenset[HostPort]:
+            return frozenset({("127.0.0.1", port), ("LocalHost", port), ("::1", 9), ("wiki.example.org", port)})
+
+        for public in (False, True):
+            async with walk(public=public, named=named, wiki=[["127.0.0.1"]]) as (lane, outside):
+                for host in ("127.0.0.1", "2130706433", "localhost", "wiki.example.org"):
+                    answer = await said(lane.port, get(f"http://{host}:{outside.port}/"))
+                    assert b" 200 " in answer, (host, answer)
+                assert b" 200 " in await said(
+                    lane.port, connect(f"localhost:{outside.port}") + b"GET / HTTP/1.1\r\n\r\n"
+                )
+                dialled = len(outside.dialled)
+                for host in ("127.0.0.1", "localhost", "wiki.example.org", "127.0.0.2", "[::ffff:127.0.0.1]"):
+                    port = outside.port if host in {"127.0.0.2", "[::ffff:127.0.0.1]"} else 8080
+                    assert b" 403 " in await said(lane.port, get(f"http://{host}:{port}/")), host
+                assert codes(lane) == ["private_address" if public else "not_served"] * 5
+                assert len(outside.dialled) == dialled
+
+    run(main())
+
+
+def test_a_shut_walk_asks_no_name_server_and_reaches_its_sites_at_port_80_only() -> None:
+    async def main() -> None:
+        async with walk(www=[[PUBLIC]]) as (lane, outside):
+            for raw in (
+                get("http://www.example.org/"),
+                connect("www.example.org:443"),
+                connect("1.1.1.1:443"),
+                connect("site.test:443"),
+                get("http://site.test:8080/"),
+                get(f"http://127.0.0.1:{outside.port}/"),
+                get(f"http://127.0.0.1:{lane.port}/"),
+                get("http://other.site.test/"),
+            ):
+                assert b" 403 " in await said(lane.port, raw), raw
+            assert set(codes(lane)) == {"not_served"}
+            assert (outside.asked, outside.dialled) == ([], [])
+
+    run(main())
+
+
+def test_a_tunnel_to_a_served_site_carries_bytes_both_ways_until_both_sides_end() -> None:
+    async def main() -> None:
+        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+            writer.write(connect("site.test:80"))
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            writer.write(b"GET /socket HTTP/1.1\r\nHost: site.test\r\n\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+            assert await reader.readexactly(6) == b"ready "
+            for piece in (b"ping", b"x" * 200_000):
+                writer.write(piece)
+                assert await reader.readexactly(len(piece)) == piece
+            writer.write_eof()
+            assert await reader.read() == b""
+            assert lane.requests == 1
+            assert lane.bytes > 400_000
+            assert codes(lane) == []
+
+    run(main())
+
+
+def test_an_upgrade_is_passed_on_when_the_server_agrees() -> None:
+    async def main() -> None:
+        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+            asks = b"GET http://site.test%s HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+            writer.write(asks % b"/" + asks % b"/socket")
+            status, _, head = await one_answer(reader)
+            assert status == 200
+            assert b"Upgrade: echo" in head
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+            writer.write(b"ping")
+            assert await reader.readexactly(10) == b"ready ping"
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("path", "limits", "status"),
+    [
+        ("/announced", Limits(), b"403 Forbidden"),
+        ("/endless", Limits(response_bytes=300_000), b"200 OK"),
+        ("/endless", Limits(lane_bytes=300_000), b"200 OK"),
+    ],
+)
+def test_a_response_that_is_too_large_is_cut(path: str, limits: Limits, status: bytes) -> None:
+    async def main() -> None:
+        async with walk(limits) as (lane, _):
+            answer = await said(lane.port, get(f"http://site.test{path}"))
+            assert answer.startswith(b"HTTP/1.1 " + status)
+            assert not answer.endswith(b"0\r\n\r\n")  # cut, not ended
+            assert len(answer) < 600_000
+            assert lane.bytes < 600_000
+            assert lane.drain() == (Refusal("too_large", "GET", "site.test", 80),)
+            spent = limits.lane_bytes < 1_000_000
+            again = await said(lane.port, get("http://site.test/"))
+            assert again.startswith(b"HTTP/1.1 403" if spent else b"HTTP/1.1 200")
+            assert codes(lane) == (["too_large"] if spent else [])
+
+    run(main())
+
+
+def test_a_page_that_is_too_large_ends_where_its_limit_was_met() -> None:
+    async def main() -> None:
+        async with walk(Limits(response_bytes=300_000)) as (lane, _), connected(lane.port) as (reader, writer):
+            for _ in range(2):
+                writer.write(b"GET http://site.test/endless.html HTTP/1.1\r\nHost: a\r\n\r\n")
+                status, _, body = await one_answer(reader)
+                assert (status, set(body)) == (200, {ord("x")})
+                assert 200_000 < len(body) <= 300_000
+                assert codes(lane) == ["too_large"]
+            old = await said(lane.port, b"GET http://site.test/endless.html HTTP/1.0\r\n\r\n")
+            assert len(old) < 400_000
+
+    run(main())
+
+
+def test_a_page_whose_length_was_told_is_cut_when_the_walk_has_had_its_bytes() -> None:
+    async def main() -> None:
+        async with walk(Limits(lane_bytes=300_000)) as (lane, _), connected(lane.port) as (reader, writer):
+            writer.write(get("http://site.test/told.html"))
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await one_answer(reader)
+            assert codes(lane) == ["too_large"]
+
+    run(main())
+
+
+def test_a_head_answer_may_announce_what_it_does_not_send() -> None:
+    async def main() -> None:
+        async with walk() as (lane, _):
+            assert b" 200 " in await said(lane.port, get("http://site.test/announced", method="HEAD"))
+            assert codes(lane) == []
+
+    run(main())
+
+
+def test_a_tunnel_that_brings_too_much_is_cut() -> None:
+    async def main() -> None:
+        async with walk(Limits(tunnel_bytes=300_000, response_bytes=10)) as (lane, _):
+            answer = await said(lane.port, connect("site.test:80") + b"GET /endless HTTP/1.1\r\n\r\n")
+            assert len(answer) < 600_000
+            assert lane.drain() == (Refusal("too_large", "CONNECT", "site.test", 80),)
+
+    run(main())
+
+
+def test_an_upload_counts_as_well() -> None:
+    async def main() -> None:
+        async with walk(Limits(lane_bytes=100_000)) as (lane, _):
+            raw = get("http://site.test/size", "Content-Length: 3000000", method="POST")
+            answer = await said(lane.port, raw + bytes(3_000_000))
+            assert answer == b"" or answer.startswith(b"HTTP/1.1 403")
+            assert codes(lane) == ["too_large"]
+
+    run(main())
+
+
+def test_connections_beyond_the_limit_are_refused_and_earlier_ones_live_on() -> None:
+    async def main() -> None:
+        async with walk(Limits(connections=2)) as (lane, _):
+            async with connected(lane.port) as (reader, writer), connected(lane.port) as (other, other_writer):
+                for stream in (writer, other_writer):
+                    stream.write(b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\n\r\n")
+                assert (await one_answer(reader))[0] == (await one_answer(other))[0] == 200
+                assert b" 403 " in await said(lane.port, get("http://site.test/"))
+                assert lane.drain() == (Refusal("too_many", "GET", "site.test", 80),)
+                writer.write(b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\n\r\n")
+                assert (await one_answer(reader))[0] == 200
+            while b" 403 " in await said(lane.port, get("http://site.test/")):
+                await asyncio.sleep(0.01)
+
+    run(main())
+
+
+def test_silence_ends_a_request_as_too_slow_and_an_unused_connection_without_a_word() -> None:
+    async def main() -> None:
+        async with walk(Limits(idle_s=0.2)) as (lane, _):
+            assert b" 504 " in await said(lane.port, get("http://site.test/hang"))
+            assert (await said(lane.port, get("http://site.test/half"))).endswith(b"\r\n\r\nhalf")
+            slow = (Refusal("too_slow", "GET", "site.test", 80),) * 2
+            assert lane.drain() == slow
+            assert await said(lane.port, b"GET http://site") == b""
+            assert await said(lane.port, connect("site.test:80")) == b"HTTP/1.1 200 Connection established\r\n\r\n"
+            assert lane.drain() == ()
+
+    run(main())
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_browser_that_goes_away_takes_its_connections_with_it(reset: bool) -> None:
+    async def main() -> None:
+        left = asyncio.Event()
+
+        async def hang(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            left.set()
+
+        async with scripted(hang) as port, guard(Places(served={"site.test": ("127.0.0.1", port)})) as lane:
+            for raw in (get("http://site.test/"), connect("site.test:80") + b"GET / HTTP/1.1\r\n\r\n"):
+                left.clear()
+                async with connected(lane.port) as (_, writer):
+                    writer.write(raw)
+                    await asyncio.sleep(0.05)
+                    if reset:
+                        no_linger = struct.pack("ii", 1, 0)
+                        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
+                        writer.transport.abort()
+                await left.wait()
+            assert codes(lane) == []
+
+    run(main())
+
+
+def test_nothing_is_left_when_the_block_ends() -> None:
+    async def main() -> None:
+        async with scripted(echo) as port:
+            alone, descriptors = asyncio.all_tasks(), psutil.Process().num_fds()
+            async with guard(Places(served={"site.test": ("127.0.0.1", port)})) as lane:
+                streams = [await asyncio.open_connection("127.0.0.1", lane.port) for _ in range(5)]
+                for (_, writer), raw in zip(
+                    streams,
+                    (
+                        get("http://site.test/hang"),
+                        get("http://site.test/endless"),
+                        connect("site.test:80") + b"GET /socket HTTP/1.1\r\n\r\n",
+                        get("http://site.test/size", "Content-Length: 5", method="POST"),
+                        b"",
+                    ),
+                    strict=True,
+                ):
+                    writer.write(raw)
+                await asyncio.sleep(0.05)
+            for reader, writer in streams:
+                with contextlib.suppress(ConnectionError):
+                    await reader.read()
+                writer.close()
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", lane.port)
+            await asyncio.sleep(0.05)
+            assert asyncio.all_tasks() == alone
+            assert psutil.Process().num_fds() == descriptors
+
+    run(main())
+
+
+def test_an_error_inside_the_block_comes_out_of_it() -> None:
+    async def main() -> None:
+        async with walk() as (lane, _), connected(lane.port) as (_, writer):
+            writer.write(get("http://site.test/hang"))
+            await asyncio.sleep(0.02)
+            raise KeyError("ours")
+
+    with pytest.raises(KeyError, match="ours"):
+        run(main())
+
+
+def test_refusals_are_kept_up_to_a_number() -> None:
+    lane = Lane(1, Limits())
+    for port in range(MAX_REFUSALS + 5):
+        lane.refuse("bad_request", "GET", "a", port)
+    kept = lane.drain()
+    assert (len(kept), kept[0].port, kept[-1].port) == (MAX_REFUSALS, 5, MAX_REFUSALS + 4)
+
+
+@pytest.mark.parametrize(
+    ("places", "message"),
+    [
+        (
+            Places(served={"site.test": ("10.0.0.1", 80)}),
+            "the site 'site.test' is served at '10.0.0.1', which is no loopback address; serve it at 127.0.0.1",
+        ),
+        (
+            Places(named=frozenset({("a b", 80)})),
+            "'a b' is no host; give a name such as example.org or an address",
+        ),
+    ],
+)
+def test_places_that_cannot_be_are_told(places: Places, message: str) -> None:
+    async def main() -> None:
+        with pytest.raises(ConfigError) as told:
+            async with guard(places):
+                pass
+        assert (str(told.value), told.value.exit_status) == (message, 2)
+
+    run(main())
+
+
+@pytest.mark.parametrize("error", [socket.gaierror(-2, "no such name"), UnicodeError("label too long")])
+def test_what_the_systems_resolver_does_not_find_is_an_os_error(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("agentlearn_web.boundary.resolve.socket.getaddrinfo", fail)
+    with pytest.raises(OSError, match=str(error.args[-1])):
+        asyncio.run(system_resolve("nowhere.example.org", 80))
+
+
+def test_the_systems_resolver_is_asked_in_a_thread_of_its_own() -> None:
+    found = asyncio.run(system_resolve("localhost", 80))
+    assert set(found) <= {"127.0.0.1", "::1"}
+    assert found

@@ -1,0 +1,516 @@
+"""Nothing that a page does makes a real Chromium reach a private service: each way is tried, seen refused, and real.
+
+One run of the browser makes all the evidence, and each test looks at one piece of it. Every way is also tried in a
+browser without the boundary, where it does reach the service: a way that could not would prove nothing.
+
+Skipped where no Chromium is installed: `apt-get install --no-install-recommends chromium-headless-shell` brings one.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from agentlearn.errors import ConfigError
+from agentlearn.loopback.http11 import Request, Response, listening
+from agentlearn_web.boundary.addresses import read_host
+from agentlearn_web.boundary.flags import FLAGS, context_options, scheme_allowed
+from agentlearn_web.boundary.guard import Lane, Limits, guard
+from agentlearn_web.boundary.places import HostPort, Places, Refusal
+from agentlearn_web.boundary.resolve import Streams
+from agentlearn_web.browser.find import find_chromium
+from tests.support.attacks import HAS_IPV6, PUBLISHED, Case, cases, respond
+from tests.support.inside import SECRET, Inside, inside
+from tests.support.raw_http import said, scripted
+
+pytest.importorskip("playwright")
+
+try:
+    PROGRAM = find_chromium().path
+except ConfigError as error:
+    pytest.skip(error.message, allow_module_level=True)
+
+CASES = {case.name: case for case in cases()}
+HOME, STUN, WORKER, OPEN = "127.0.0.1", "127.3.0.1", "127.3.0.2", "127.3.0.3"
+ADDRESSES = dict.fromkeys(
+    [HOME, STUN, WORKER, OPEN, *(case.address for case in CASES.values() if case.address != "::1")]
+)
+PATIENCE_S = 30.0
+"""How long is waited for what must come."""
+SETTLE_S = 0.4
+"""How long is waited for what must not come, once all that was to be refused has been."""
+BIG = 100_000_000
+PUBLIC = "93.184.216.34"
+BEYOND = (
+    *("169.254.169.254", "10.0.0.1", "172.16.0.1", "192.168.0.1", "100.100.100.200"),
+    *("[fe80::1]", "[fd00:ec2::254]", "[2002:7f00:1::]", "[64:ff9b::7f00:1]"),
+    *("metadata.google.internal", "intranet", "printer.local", "other.test"),
+)
+"""Not of this machine, and not tried without the boundary. Left alone, browsers take some of them past any proxy."""
+WEBRTC = """async (servers) => {
+  const peer = new RTCPeerConnection({iceServers: servers});
+  peer.createDataChannel("x");
+  const done = new Promise((end) => { peer.onicegatheringstatechange = () =>
+    peer.iceGatheringState === "complete" && end("complete"); setTimeout(() => end("still gathering"), 1500); });
+  await peer.setLocalDescription(await peer.createOffer());
+  return await done;
+}"""
+SERVICE_WORKER = """async (inside) => {
+  if (!navigator.serviceWorker) return "none";
+  try {
+    const made = await Promise.race([navigator.serviceWorker.register("/worker.js"),
+      new Promise((_, fail) => setTimeout(() => fail("late"), 15000))]);
+    return made ? "registered" : "nothing";
+  } catch (error) { return String(error); }
+}"""
+WORKER_SCRIPT = """
+self.addEventListener("install", (event) => event.waitUntil(fetch("%s", {mode: "no-cors"}).catch(() => 0)));
+"""
+FILES = """async (url) => {
+  const read = [];
+  const frame = document.createElement("iframe");
+  frame.src = url;
+  document.body.append(frame);
+  const popup = window.open(url);
+  const image = new Image();
+  image.src = url;
+  const script = document.createElement("script");
+  script.src = url;
+  document.body.append(script);
+  try { read.push(await (await fetch(url)).text()); } catch (error) { read.push(String(error)); }
+  const request = new XMLHttpRequest();
+  try { request.open("GET", url, false); request.send(); read.push(request.responseText); } catch (error) {}
+  const link = document.createElement("a");
+  link.href = url;
+  document.body.append(link);
+  link.click();
+  location = url;
+  await new Promise((end) => setTimeout(end, 100));
+  return read.join(" ");
+}"""
+
+
+@dataclass
+class Evidence:
+    """What one run of the browsers showed."""
+
+    guarded: Inside = field(default_factory=lambda: Inside(0))
+    """What reached the private service from all guarded walks but those that name it."""
+    refused: tuple[Refusal, ...] = ()
+    asked_names: tuple[str, ...] = ()
+    """By the battery, of the resolver."""
+    bare: Inside = field(default_factory=lambda: Inside(0))
+    """What reached it from a browser without the boundary."""
+    named: Inside = field(default_factory=lambda: Inside(0))
+    named_refused: tuple[Refusal, ...] = ()
+    said: dict[str, Any] = field(default_factory=dict)
+    """What else was seen, by a name."""
+
+
+def evil(port: int) -> Callable[[Request], Awaitable[Response]]:
+    """The public site whose pages attack."""
+
+    async def app(request: Request) -> Response:
+        match request.path:
+            case "/worker.js":
+                text = WORKER_SCRIPT % f"http://{WORKER}:{port}/secret"
+                return Response(200, text.encode(), content_type="text/javascript")
+            case "/print":
+                text = b"<title>before</title><script>print(); document.title = 'after'</script>"
+                return Response(200, text, content_type="text/html")
+            case "/download":
+                headers = {"content-disposition": "attachment; filename=x.bin"}
+                return Response(200, b"x" * 1000, headers=headers, content_type="application/octet-stream")
+            case _:
+                return respond(request, port, CASES)
+
+    return app
+
+
+async def stream(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A page of 100 MB, its length told or not, or one without an end."""
+    path = head.split(b" ")[1]
+    told = b"Content-Length: %d\r\n" % BIG if path == b"/told" else b""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + told + b"\r\n<title>big</title>")
+    piece, sent = b"<!--" + b"x" * 65_536 + b"-->", 0
+    while path == b"/endless" or sent < BIG:
+        writer.write(piece)
+        await writer.drain()
+        sent += len(piece)
+
+
+async def wait_for(done: Callable[[], bool], *, at_most_s: float = PATIENCE_S) -> None:
+    """Until it is so, or patience ends; the tests say what is missing."""
+    end = time.monotonic() + at_most_s
+    while not done() and time.monotonic() < end:
+        await asyncio.sleep(0.02)
+
+
+async def run_battery(context: Any, tried: Callable[[Case], bool]) -> None:
+    """Every case: those that can share a page, then each of the others on its own. tried: whether it showed already."""
+    page = await context.new_page()
+    await page.goto("http://evil.test/all")
+    alone = await context.new_page()
+    for case in CASES.values():
+        if case.alone:
+            await left(alone, f"http://evil.test/case/{case.name.replace(' ', '-')}")
+            await wait_for(lambda case=case: tried(case), at_most_s=15)
+    await wait_for(lambda: all(tried(case) for case in CASES.values() if case.sure))
+
+
+class Walks:
+    """Guarded walks of one browser, and what is outside."""
+
+    def __init__(self, browser: Any, port: int, big: int) -> None:
+        self._browser = browser
+        self._served = {"evil.test": (HOME, port), "evil.localhost": (HOME, port), "big.test": (HOME, big)}
+        self._port = port
+        self.asked: list[str] = []
+
+    async def resolve(self, name: str, port: int) -> Sequence[str]:
+        """A name server that first says something public, then loopback; and knows no other name."""
+        self.asked.append(name)
+        if not name.startswith("rebind"):
+            raise OSError("no such name")
+        return [PUBLIC] if self.asked.count(name) == 1 else [HOME]
+
+    async def dial(self, address: str, port: int) -> Streams:
+        """The public address is the evil site's."""
+        if address == PUBLIC:
+            return await asyncio.open_connection(HOME, self._port)
+        return await asyncio.open_connection(address, port)
+
+    @asynccontextmanager
+    async def walk(
+        self, *, named: frozenset[HostPort] = frozenset(), limits: Limits | None = None, **more: Any
+    ) -> AsyncGenerator[tuple[Any, Lane]]:
+        """A context behind a lane of its own."""
+        places = Places(public=True, named=named, served=self._served)
+        async with guard(places, limits or Limits(), resolve=self.resolve, dial=self.dial) as lane:
+            context = await self._browser.new_context(**{**context_options(lane), **more})
+            try:
+                yield context, lane
+            finally:
+                await context.close()
+
+
+async def guarded(walks: Walks, inner: Inside, found: Evidence, secret: Path) -> None:
+    """All that is tried behind the boundary."""
+    async with walks.walk() as (context, lane):
+        refused = list[Refusal]()
+
+        def was_refused(case: Case) -> bool:
+            refused.extend(lane.drain())
+            return any(case.refused_as == one.host for one in refused)
+
+        await run_battery(context, was_refused)
+        await asyncio.sleep(SETTLE_S)
+        found.refused = (*refused, *lane.drain())
+        found.asked_names = tuple(walks.asked)
+    for attempt in (beyond, workers, webrtc, view_source, files, rebinding, odds, large, raw):
+        await attempt(walks, inner, found, secret)
+
+
+async def beyond(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
+    async with walks.walk() as (context, lane):
+        page = await context.new_page()
+        await page.goto("http://evil.test/")
+        for host in BEYOND:
+            await page.evaluate("(u) => { new Image().src = u }", f"http://{host}/")
+            await page.evaluate("(u) => { new WebSocket(u) }", f"ws://{host}:8080/")
+        await wait_for(lambda: lane.refusals >= 2 * len(BEYOND))
+        found.said["beyond"] = [(one.code, one.method, one.host) for one in lane.drain()]
+
+
+async def workers(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
+    for name, more in (("blocked", {}), ("allowed", {"service_workers": "allow"})):
+        async with walks.walk(**more) as (context, lane):
+            page = await context.new_page()
+            await page.goto("http://evil.localhost/")
+            said = await page.evaluate(SERVICE_WORKER, inner.port)
+            if name == "allowed":
+                await wait_for(lambda lane=lane: bool(lane.refusals))
+            found.said[f"service worker {name}"] = (said, [one.host for one in lane.drain()], lane.requests)
+
+
+async def webrtc(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
+    async with walks.walk() as (context, _lane):
+        page = await context.new_page()
+        await page.goto("http://evil.test/")
+        found.said["webrtc"] = await page.evaluate(WEBRTC, ice_servers(inner.port))
+
+
+def ice_servers(port: int) -> list[dict[str, str]]:
+    turn = {"urls": f"turn:{STUN}:{port}?transport=tcp", "username": "a", "credential": "b"}
+    return [{"urls": f"stun:{STUN}:{port}"}, turn]
+
+
+async def view_source(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
+    async with walks.walk() as (context, lane):
+        page = await context.new_page()
+        await left(page, f"view-source:http://{HOME}:{inner.port}/secret")
+        found.said["view source"] = (await page.content(), [one.host for one in lane.drain()])
+
+
+async def left(page: Any, url: str) -> None:
+    from playwright.async_api import Error
+
+    try:
+        await page.goto(url, timeout=20_000, wait_until="commit")
+    except Error:
+        return
+
+
+async def files(walks: Walks, inner: Inside, found: Evidence, secret: Path) -> None:
+    from playwright.async_api import Error
+
+    async with walks.walk() as (context, _lane):
+        page = await context.new_page()
+        await page.goto("http://evil.test/")
+        seen = [await page.evaluate(FILES, secret.as_uri())]
+        for one in context.pages:
+            for frame in one.frames:
+                try:
+                    async with asyncio.timeout(20 if frame.url else 1):  # a frame that was refused never answers
+                        seen.append(await frame.content())
+                except (Error, TimeoutError) as error:
+                    seen.append(str(error))
+        found.said["files"] = " ".join(seen)
+        await left(page, secret.as_uri())
+        found.said["file opened by hand"] = await page.content()
+
+
+async def rebinding(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
+    async with walks.walk() as (context, lane):
+        page = await context.new_page()
+        await page.goto(f"http://rebind.example.org:{inner.port}/")
+        again = "async () => await (await fetch('/again', {cache: 'no-store'})).text()"
+        found.said["rebinding"] = [await page.evaluate(again) for _ in range(3)]
+    async with walks.walk() as (context, lane):  # another walk asks again, and now hears of loopback
+        page = await context.new_page()
+        await left(page, f"http://rebind.example.org:{inner.port}/")
+        found.said["rebound"] = [(one.code, one.host) for one in lane.drain()]
+
+
+async def odds(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
+    from playwright.async_api import Error
+
+    async with walks.walk() as (context, _lane):
+        page = await context.new_page()
+        await page.goto("http://evil.test/print", timeout=20_000)
+        found.said["print"] = await page.title()
+        downloads: list[Any] = []
+        page.on("download", lambda one: downloads.append(one))  # noqa: PLW0108  a method cannot be wrapped
+        try:
+            await page.goto("http://evil.test/download", timeout=20_000)
+        except Error:
+            await wait_for(lambda: bool(downloads))
+        found.said["download"] = [await one.failure() for one in downloads]
+
+
+async def large(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
+    us = psutil.Process()
+    for path in ("told", "untold", "endless"):
+        async with walks.walk(limits=Limits(response_bytes=5_000_000)) as (context, lane):
+            page = await context.new_page()
+            before = us.memory_info().rss
+            began = time.monotonic()
+            await page.goto(f"http://big.test/{path}", timeout=20_000)
+            grown = us.memory_info().rss - before
+            found.said[path] = ([one.code for one in lane.drain()], lane.bytes, grown, time.monotonic() - began)
+
+
+async def raw(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
+    """Requests that no browser makes, straight to the proxy's port."""
+    to = f"{HOME}:{inner.port}"
+    requests = {
+        "origin form": f"GET /secret HTTP/1.1\r\nHost: {to}\r\n\r\n",
+        "no version": f"GET http://{to}/secret\r\n\r\n",
+        "http 1.0": f"GET http://{to}/secret HTTP/1.0\r\n\r\n",
+        "user name": f"GET http://evil.test@{to}/secret HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        "other host header": f"GET http://evil.test/ HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\r\n",
+        "two host headers": f"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\nHost: {to}\r\n\r\n",
+        "hidden in a body": "POST http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 5\r\n"
+        f"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET http://{to}/secret HTTP/1.1\r\nHost: {to}\r\n\r\n",
+        "behind another": "GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n"
+        f"GET http://{to}/secret HTTP/1.1\r\nHost: {to}\r\n\r\n",
+        "line in the target": f"GET http://evil.test/\rHost:{to} HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        "tunnel": f"CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\nGET /secret HTTP/1.1\r\n\r\n",
+        "tunnel to a site, other port": f"CONNECT evil.test:{inner.port} HTTP/1.1\r\nHost: a\r\n\r\n",
+        "https in plain": f"GET https://{to}/secret HTTP/1.1\r\nHost: {to}\r\n\r\n",
+        "scoped": f"CONNECT [::1%25lo]:{inner.port} HTTP/1.1\r\nHost: a\r\n\r\n",
+    }
+    async with walks.walk() as (_context, lane):
+        own = f"GET http://{HOME}:{lane.port}/ HTTP/1.1\r\nHost: a\r\n\r\n"
+        for name, text in {**requests, "the proxy itself": own}.items():
+            answer = await said(lane.port, text.encode())
+            found.said[f"raw {name}"] = (answer, [one.code for one in lane.drain()])
+
+
+async def named_control(walks: Walks, inner: Inside, found: Evidence) -> None:
+    """The same kinds of request, to an address that the walk names."""
+    acts = {**PUBLISHED, "websocket": "new WebSocket(u.replace('http', 'ws'))"}
+    async with walks.walk(named=frozenset({(OPEN, inner.port)})) as (context, lane):
+        page = await context.new_page()
+        await page.goto("http://evil.test/all")
+        for number, act in enumerate(acts.values(), start=1):
+            await page.evaluate(f"(u) => {{ {act} }}", f"http://{OPEN}:{inner.port}/{number}")
+        await wait_for(lambda: inner.asked[OPEN] >= len(acts))
+        found.named_refused = tuple(one for one in lane.drain() if one.host == OPEN)
+    found.named = inner.taken()
+
+
+async def bare(pw: Any, port: int, inner: Inside, found: Evidence, secret: Path) -> None:
+    """All of it in a browser of its own, without proxy and flags; names are mapped to the same site."""
+    rules = f"MAP evil.test {HOME}:{port}, MAP evil.localhost {HOME}:{port}"
+    options = {"executable_path": PROGRAM, "chromium_sandbox": False, "args": [f"--host-resolver-rules={rules}"]}
+    browser = await pw.chromium.launch(**options)
+    try:
+        context = await browser.new_context()
+        await run_battery(context, lambda case: case.refused_as in inner.asked)
+        page = await context.new_page()
+        await page.goto("http://evil.localhost/")
+        found.said["bare service worker"] = await page.evaluate(SERVICE_WORKER, inner.port)
+        await wait_for(lambda: WORKER in inner.asked)
+        await page.evaluate(WEBRTC, ice_servers(inner.port))
+        await wait_for(lambda: inner.packets > 0)
+        await left(page, secret.as_uri())
+        found.said["bare file opened by hand"] = await page.content()
+        await left(page, f"view-source:http://{HOME}:{inner.port}/secret")
+        found.said["bare view source"] = await page.content()
+        found.bare = inner.taken()
+    finally:
+        await browser.close()
+
+
+async def gather(secret: Path) -> Evidence:
+    from playwright.async_api import async_playwright
+
+    found = Evidence()
+    addresses = [*ADDRESSES, *(["::1"] if HAS_IPV6 else [])]
+    async with (
+        inside(addresses) as inner,
+        listening(evil(inner.port)) as port,
+        scripted(stream) as big,
+        async_playwright() as pw,
+    ):
+        options: dict[str, Any] = {"executable_path": PROGRAM, "chromium_sandbox": False, "args": list(FLAGS)}
+        browser = await pw.chromium.launch(**options)
+        try:
+            walks = Walks(browser, port, big)
+            await guarded(walks, inner, found, secret)
+            found.guarded = inner.taken()
+            await named_control(walks, inner, found)
+        finally:
+            await browser.close()
+        await bare(pw, port, inner, found, secret)
+    return found
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    secret = tmp_path_factory.mktemp("private") / "passwd"
+    secret.write_text(SECRET)
+    return asyncio.run(gather(secret))
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_page_cannot_reach_a_private_service(case: Case, found: Evidence) -> None:
+    assert not found.guarded.asked[case.refused_as], f"{case.name}: reached the private service"
+    refused = [one.code for one in found.refused if one.host == case.refused_as]
+    if case.sure:
+        assert refused, f"{case.name}: was never tried, so nothing is shown"
+    assert set(refused) <= {"private_address"}, case.name
+
+
+@pytest.mark.parametrize("case", [case for case in CASES.values() if case.sure], ids=lambda case: case.name)
+def test_without_the_boundary_the_same_page_does_reach_it(case: Case, found: Evidence) -> None:
+    assert found.bare.asked[case.refused_as], f"{case.name}: reaches nothing even in a bare browser"
+
+
+def test_not_one_connection_was_made_and_not_one_packet_sent(found: Evidence) -> None:
+    assert (found.guarded.connections, dict(found.guarded.asked), found.guarded.packets) == (0, {}, 0)
+
+
+@pytest.mark.parametrize("host", BEYOND)
+def test_private_networks_are_not_reached_either(host: str, found: Evidence) -> None:
+    noted = str(read_host(host))
+    assert ("private_address", "GET", noted) in found.said["beyond"]
+    assert ("private_address", "CONNECT", noted) in found.said["beyond"]
+
+
+def test_a_private_service_that_the_walk_names_is_reached(found: Evidence) -> None:
+    assert found.named_refused == ()
+    assert found.named.asked[OPEN] >= len(PUBLISHED) + 1
+    assert set(found.named.asked) == {OPEN}
+
+
+def test_the_browser_asks_for_no_name_of_its_own(found: Evidence) -> None:
+    assert found.asked_names == ()
+    foreign = [one for one in found.refused if one.host not in {case.refused_as for case in CASES.values()}]
+    assert foreign == []
+
+
+def test_service_workers_are_off_and_where_they_are_not_they_are_held_too(found: Evidence) -> None:
+    said, refused, requests = found.said["service worker blocked"]
+    assert (said, refused, requests) == ("nothing", [], 1), said
+    said, refused, _ = found.said["service worker allowed"]
+    assert (said, set(refused)) == ("registered", {WORKER})
+    assert found.said["bare service worker"] == "registered"
+    assert found.bare.asked[WORKER]
+
+
+def test_webrtc_sends_nothing_around_the_proxy(found: Evidence) -> None:
+    assert found.guarded.packets == 0
+    assert found.bare.packets > 0
+
+
+def test_view_source_is_behind_the_boundary_as_well(found: Evidence) -> None:
+    shown, refused = found.said["view source"]
+    assert SECRET not in shown
+    assert refused == [HOME]
+    assert SECRET in found.said["bare view source"]
+
+
+def test_no_page_reads_a_file(found: Evidence) -> None:
+    assert SECRET not in found.said["files"]
+    assert "a public page" in found.said["files"]
+    assert SECRET in found.said["file opened by hand"]  # so the walker has to ask first:
+    assert not scheme_allowed("file:///etc/passwd")
+
+
+def test_a_name_that_is_rebound_stays_where_it_was(found: Evidence) -> None:
+    assert [SECRET in one for one in found.said["rebinding"]] == [False] * 3
+    assert ["a public page" in one for one in found.said["rebinding"]] == [True] * 3
+    assert ("private_address", "rebind.example.org") in found.said["rebound"]
+
+
+def test_a_print_dialog_holds_up_nothing_and_nothing_is_downloaded(found: Evidence) -> None:
+    assert found.said["print"] == "after"
+    (failure,) = found.said["download"]
+    assert failure
+
+
+@pytest.mark.parametrize("path", ["told", "untold", "endless"])
+def test_a_page_that_is_too_large_is_cut(path: str, found: Evidence) -> None:
+    codes, carried, grown, _ = found.said[path]
+    assert codes == ["too_large"]
+    assert carried < 6_000_000
+    assert grown < 30_000_000, f"{path}: our own process grew by {grown:,} bytes"
+
+
+def test_what_is_sent_to_the_proxy_by_hand_gets_nowhere(found: Evidence) -> None:
+    told = {name: value for name, value in found.said.items() if name.startswith("raw ")}
+    assert len(told) == 14
+    for name, (answer, _) in told.items():
+        assert SECRET.encode() not in answer, name
+    passed = {"raw other host header": 0, "raw behind another": 1}
+    counted = Counter({name: len(codes) for name, (_, codes) in told.items()})
+    assert counted == Counter({name: passed.get(name, 1) for name in told})
