@@ -1,0 +1,68 @@
+"""What Playwright raises, sorted by what it means for a walk. Imports Playwright only when something was raised."""
+
+import re
+
+_NET = re.compile(r"net::(ERR_\w+)")
+_WORDS = {
+    "ERR_NAME_NOT_RESOLVED": "no such host",
+    "ERR_CONNECTION_REFUSED": "the host refused the connection",
+    "ERR_CONNECTION_RESET": "the host cut the connection",
+    "ERR_CONNECTION_TIMED_OUT": "the host did not answer",
+    "ERR_TIMED_OUT": "the host did not answer",
+    "ERR_EMPTY_RESPONSE": "the host answered nothing",
+    "ERR_TOO_MANY_REDIRECTS": "it redirects without end",
+    "ERR_TUNNEL_CONNECTION_FAILED": "no connection to the host",
+    "ERR_INVALID_URL": "it is no address",
+}
+_DONE = ("click action done", "waiting for scheduled navigations")
+_REASONS = (
+    ("intercepts pointer events", "another element covers it"),
+    ("not enabled", "it is disabled"),
+    ("not editable", "it is read-only"),
+    ("not visible", "it is not visible"),
+    ("not stable", "it does not stop moving"),
+    ("outside of the viewport", "it is outside of the window"),
+    ("inert", "it is inert"),
+)
+
+
+def browser_error() -> type[Exception]:
+    """The base of Playwright's errors, for `except browser_error()`."""
+    from playwright.async_api import Error
+
+    return Error
+
+
+def is_timeout(error: Exception) -> bool:
+    """Whether it is Playwright's own time limit that was reached."""
+    from playwright.async_api import TimeoutError as PlaywrightTimeout
+
+    return isinstance(error, PlaywrightTimeout)
+
+
+def was_done(error: Exception) -> bool:
+    """Whether the click itself was made, and only what came of it took too long."""
+    return any(words in str(error) for words in _DONE)
+
+
+def is_gone(error: Exception) -> bool:
+    """Whether the ref no longer leads to exactly one element."""
+    told = str(error)
+    words = ("does not match any element", "Invalid frame in aria-ref", "strict mode violation", "not attached")
+    return any(one in told for one in words)
+
+
+def why_not(error: Exception) -> str:
+    """Why an element could not be acted on, in our own words: Playwright's quote the page."""
+    told = str(error)
+    return next((ours for theirs, ours in _REASONS if theirs in told), "it did not become ready in time")
+
+
+def why_not_loaded(error: Exception) -> str:
+    """Why a page did not load, in our own words."""
+    if is_timeout(error):
+        return "no answer in time"
+    found = _NET.search(str(error))
+    if "Download is starting" in str(error):
+        return "it is a file to download, and downloads are refused"
+    return _WORDS.get(found[1], found[1]) if found else "the browser did not open it"

@@ -1,0 +1,110 @@
+"""Filling fields: what an element is, and how a text gets into it."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from agentlearn_web.browser.done import Done
+from agentlearn_web.browser.faults import browser_error, is_timeout, why_not
+
+if TYPE_CHECKING:
+    from playwright.async_api import Locator
+
+_FILLED = frozenset({
+    "color", "date", "datetime-local", "email", "month", "number", "password", "range", "search", "tel", "text", "time",
+    "url", "week",
+})  # fmt: skip
+_CHECKED = frozenset({"date", "datetime-local", "month", "number", "time", "week"})
+"""Kinds of fields that drop what they do not take."""
+_MALFORMED = ("Malformed value", "Cannot type text into input")
+_KIND = """(named) => {
+  const one = named instanceof HTMLLabelElement && named.control || named;
+  const options = one instanceof HTMLSelectElement ? [...one.options].map((o) => [o.label, o.value]) : [];
+  const editable = one.isContentEditable === true;
+  return { tag: one.localName, type: one.type ?? "", editable, options, multiple: one.multiple === true };
+}"""
+_VALUE = "(named) => (named instanceof HTMLLabelElement && named.control || named).value"
+_SUBMIT = """(named) => {
+  const one = named instanceof HTMLLabelElement && named.control || named;
+  if (one.form) one.form.requestSubmit();
+  return Boolean(one.form);
+}"""
+
+
+async def fill(element: "Locator", text: str, *, submit: bool, limit_s: float) -> Done:
+    """Put a text into a field in place of what is there, or choose the option of that name; then submit, if asked.
+
+    Raises Playwright's errors of an element that is gone.
+    """
+    kind: dict[str, Any] = await element.evaluate(_KIND, timeout=limit_s * 1000)
+    limit_ms = limit_s * 1000
+    if not _typable(kind):
+        return Done("not_typable", "no text can be typed into this element; click it, or choose a field")
+    try:
+        if kind["tag"] == "select":
+            chosen = _option(kind["options"], text)
+            if chosen is None:
+                return Done("no_option", "the list has no option of that name; give one as the page shows it")
+            await element.select_option(index=chosen, timeout=limit_ms)
+        else:
+            await element.fill(_as_value(kind, text), timeout=limit_ms)
+            if kind["type"] in _CHECKED and text.strip() and not await element.evaluate(_VALUE, timeout=limit_ms):
+                return _malformed(kind["type"])
+    except browser_error() as error:
+        if any(words in str(error) for words in _MALFORMED):
+            return _malformed(kind["type"])
+        if is_timeout(error):
+            return Done("not_actionable", f"the field could not be filled: {why_not(error)}")
+        raise
+    return await _submitted(element, kind, limit_ms) if submit else Done()
+
+
+async def _submitted(element: "Locator", kind: dict[str, Any], limit_ms: float) -> Done:
+    if kind["tag"] == "input" or kind["editable"]:
+        try:
+            await element.press("Enter", timeout=limit_ms)
+        except browser_error() as error:
+            if not is_timeout(error):
+                raise
+        return Done()
+    if await element.evaluate(_SUBMIT, timeout=limit_ms):
+        return Done(certain=False)
+    return Done("not_submitted", "the text stands in the field, but there is no form to submit")
+
+
+def _typable(kind: dict[str, Any]) -> bool:
+    field = kind["tag"] in {"select", "textarea"} or (kind["tag"] == "input" and kind["type"] in _FILLED)
+    return field or kind["editable"]
+
+
+def _option(options: list[list[str]], text: str) -> int | None:
+    """The option meant: by its words or its value exactly, else by its words whatever their case and spaces."""
+    labels, values = [_plain(label) for label, _ in options], [value for _, value in options]
+    for wanted, offered in ((_plain(text), labels), (text, values)):
+        if wanted in offered:
+            return offered.index(wanted)
+    folded = [label.casefold() for label in labels]
+    wanted = _plain(text).casefold()
+    return folded.index(wanted) if wanted in folded else None
+
+
+def _plain(words: str) -> str:
+    return " ".join(words.split())
+
+
+def _as_value(kind: dict[str, Any], text: str) -> str:
+    if kind["type"] == "color" and re.fullmatch(r"#?[0-9a-fA-F]{6}", text.strip()):
+        return f"#{text.strip().removeprefix('#').lower()}"
+    return text.strip() if kind["type"] in _CHECKED else text
+
+
+def _malformed(kind: str) -> Done:
+    forms = {
+        "color": "#ff8800",
+        "date": "2026-01-31",
+        "datetime-local": "2026-01-31T13:45",
+        "month": "2026-01",
+        "time": "13:45",
+        "week": "2026-W05",
+    }
+    form = f"write it like {forms[kind]}" if kind in forms else "write a number"
+    return Done("not_typable", f"a field of the type {kind} does not take that text; {form}")

@@ -1,0 +1,98 @@
+"""Which Chromium is driven: found in a stated order, the same for runs, `agentlearn doctor` and tests.
+
+1. `$AGENTLEARN_CHROMIUM`, 2. Playwright's own (`playwright install --only-shell chromium`), 3. a headless shell on the
+path (Debian's `chromium-headless-shell`), 4. any other Chromium or Chrome on the path.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from agentlearn.errors import ConfigError, MissingExtra
+
+VARIABLE = "AGENTLEARN_CHROMIUM"
+PLAYWRIGHT_INSTALL = "playwright install --only-shell chromium"
+DEBIAN_INSTALL = "apt-get install --no-install-recommends chromium-headless-shell"
+EXTRA = "pip install 'agentlearn-lib[web]'"
+
+_SHELLS = ("chromium-headless-shell", "chrome-headless-shell")
+_WHOLE = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_OWN = ("chromium_headless_shell-*/*/headless_shell", "chromium_headless_shell-*/*/chrome-headless-shell*")
+_OWN_WHOLE = ("chromium-*/chrome-*/chrome",)
+
+
+@dataclass(frozen=True, slots=True)
+class Chromium:
+    """A Chromium that was found."""
+
+    path: Path
+    origin: str
+    """Where it was found, in words."""
+
+    @property
+    def is_shell(self) -> bool:
+        """Whether it is a headless shell, which is about three times lighter than a whole Chromium without a window."""
+        return "shell" in self.path.name
+
+    def version(self) -> str:
+        """What it says of itself, such as `156.0.8078.79`; empty where it does not start."""
+        try:
+            command = [self.path, "--version"]
+            told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603  found
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        found = re.search(r"\d+(?:\.\d+)+", told.stdout)
+        return found[0] if found else ""
+
+
+def find_chromium() -> Chromium:
+    """The first of the stated order. Raises ConfigError with the lines that install one."""
+    found = next(_candidates(), None)
+    if found is None:
+        raise ConfigError(
+            f"no Chromium was found; install one with `{PLAYWRIGHT_INSTALL}`, or on Debian and Ubuntu with"
+            f" `{DEBIAN_INSTALL}`, or name one in {VARIABLE}",
+            code="no_browser",
+        )
+    return found
+
+
+def require_playwright() -> None:
+    """Raises MissingExtra when Playwright is not installed."""
+    if find_spec("playwright") is None:
+        raise MissingExtra(f"walking the web needs Playwright, which is not installed: {EXTRA}")
+
+
+def _candidates() -> Iterator[Chromium]:
+    if named := os.environ.get(VARIABLE):
+        path = shutil.which(named)
+        if path is None:
+            raise ConfigError(
+                f"{VARIABLE} names {named!r}, which is no program here; correct it or unset it", code="no_browser"
+            )
+        yield Chromium(Path(path), VARIABLE)
+    yield from _playwrights(_OWN)
+    yield from _on_path(_SHELLS)
+    yield from _playwrights(_OWN_WHOLE)
+    yield from _on_path(_WHOLE)
+
+
+def _on_path(names: tuple[str, ...]) -> Iterator[Chromium]:
+    yield from (Chromium(Path(path), "the path") for name in names if (path := shutil.which(name)))
+
+
+def _playwrights(patterns: tuple[str, ...]) -> Iterator[Chromium]:
+    """The newest of those that Playwright downloaded."""
+    folder = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
+    found = [path for pattern in patterns for path in folder.glob(pattern) if os.access(path, os.X_OK)]
+    yield from (Chromium(path, "Playwright") for path in sorted(found, key=_revision, reverse=True)[:1])
+
+
+def _revision(path: Path) -> int:
+    found = re.search(r"-(\d+)(?=/)", path.as_posix())
+    return int(found[1]) if found else 0

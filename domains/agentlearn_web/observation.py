@@ -1,0 +1,199 @@
+"""What the walker shows a model after each act: a typed value, the text made of it, and that text read back.
+
+Whatever a site wrote stands between `<page N>` and `</page N>`, N being a number that the site cannot know; what stands
+outside is ours. `rendered` and `read` are each other's inverse for everything that the simulated solver looks at.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from agentlearn.value import Value
+
+EventKind = Literal["dialog", "download", "blocked", "popup", "closed", "crashed", "truncated"]
+MAX_URL = 400
+"""Characters of an address that are shown."""
+
+_LINE = re.compile(
+    r'^( *)- ([\w/-]+)(?: ("(?:[^"\\]|\\.)*"))?((?: \[[^\]\s"]+\])*)(?: -> (\S+))?(?:: (.*))?$', re.DOTALL
+)
+_REF = re.compile(r"t[0-9]+:\w+")
+_FENCE = re.compile(r"^<page (\w+)>\n(.*?)^</page \1>$", re.MULTILINE | re.DOTALL)
+_HEADER = re.compile(r"^(status|url|tab|page|event): (.*)$", re.MULTILINE)
+_FORGED = re.compile(r"\[(?=\s*(?:ref\s*=|t[0-9]+:))|<(?=\s*/?\s*page\b)", re.IGNORECASE)
+
+
+class Line(Value):
+    """One element of a page, as its accessibility tree has it."""
+
+    depth: int = Field(default=0, ge=0)
+    role: str
+    """ARIA role, or `text`."""
+    name: str = ""
+    """Accessible name."""
+    marks: tuple[str, ...] = ()
+    """States such as `checked`, `disabled`, `level=2`."""
+    ref: str = ""
+    """How to act on it, such as `t2:e5`; empty where nothing can be done with it."""
+    url: str = ""
+    """Where a link leads, as the page writes it."""
+    text: str = ""
+    """Its own text or value."""
+
+
+class TabLine(Value):
+    """One open tab."""
+
+    id: str
+    url: str
+    title: str = ""
+
+
+class Event(Value):
+    """Something that happened beside the act."""
+
+    kind: EventKind
+    reason: str = ""
+    """Our own words."""
+    said: str = ""
+    """The site's words, shown inside the fence."""
+
+
+class Observation(Value):
+    """A page as a model sees it, or why the act was not done."""
+
+    status: str = "ok"
+    """`ok`, or a stable code such as `stale_ref`."""
+    note: str = ""
+    """With any other status: what happened and what can be done, in our own words."""
+    tab: str
+    tabs: tuple[TabLine, ...]
+    """All open tabs, `tab` among them."""
+    page: int = 1
+    pages: int = 1
+    """The snapshot is cut into this many pages of about the budget's size."""
+    lines: tuple[Line, ...] = ()
+    found: tuple[int, ...] | None = None
+    """Of a search: on which page of the snapshot each line stands. None for a plain view."""
+    events: tuple[Event, ...] = ()
+
+    @property
+    def url(self) -> str:
+        """Address of the tab that is shown."""
+        return next((one.url for one in self.tabs if one.id == self.tab), "")
+
+    @property
+    def title(self) -> str:
+        """Title of the tab that is shown."""
+        return next((one.title for one in self.tabs if one.id == self.tab), "")
+
+
+class Seen(Value):
+    """An observation as its text tells it; what the simulated solver and the verifier read."""
+
+    status: str = "ok"
+    url: str = ""
+    tab: str = ""
+    page: int = 1
+    pages: int = 1
+    title: str = ""
+    lines: tuple[Line, ...] = ()
+
+
+def cleaned(text: str) -> str:
+    """A site's text on one line, without anything that looks like a ref or a fence of ours."""
+    return _FORGED.sub(lambda found: "(" if found[0] == "[" else "‹", " ".join(text.split()))
+
+
+def line_text(line: Line) -> str:
+    """`- link "People" [t1:e5] -> /people`: one line, its name quoted as JSON."""
+    named, said = cleaned(line.name), cleaned(line.text)
+    name = f" {json.dumps(named, ensure_ascii=False)}" if named else ""
+    marks = "".join(f" [{mark}]" for mark in (*line.marks, *filter(None, [line.ref])))
+    url = f" -> {_address(line.url)}" if line.url else ""
+    text = f": {said}" if said else ""
+    return f"{'  ' * line.depth}- {line.role}{name}{marks}{url}{text}"
+
+
+def line_of(text: str) -> Line | None:
+    """The line that `line_text` made this of; None for any other text."""
+    found = _LINE.fullmatch(text)
+    if found is None:
+        return None
+    marks = tuple(re.findall(r"\[([^\]]+)\]", found[4]))
+    ref = marks[-1] if marks and _REF.fullmatch(marks[-1]) else ""
+    return Line(
+        depth=len(found[1]) // 2,
+        role=found[2],
+        name=json.loads(found[3]) if found[3] else "",
+        marks=marks[:-1] if ref else marks,
+        ref=ref,
+        url=found[5] or "",
+        text=found[6] or "",
+    )
+
+
+def rendered(seen: Observation, nonce: str) -> str:
+    """The text a model reads. nonce: letters and digits that no page can know, the same throughout a rollout."""
+    return "\n".join([*_header(seen), f"<page {nonce}>", *_body(seen), f"</page {nonce}>"])
+
+
+def read(text: str) -> Seen:
+    """What a rendered observation says; of any other text, an empty view."""
+    fence = _FENCE.search(text)
+    ours = text[: fence.start()] if fence else text
+    headers = {name: value for name, value in _HEADER.findall(ours) if name != "event"}
+    body = fence[2].splitlines() if fence else []
+    places = re.match(r"(\d+) of (\d+)", headers.get("page", ""))
+    return Seen(
+        status=headers.get("status", "ok").partition(".")[0],
+        url=headers.get("url", ""),
+        tab=headers.get("tab", "").partition(" ")[0],
+        page=int(places[1]) if places else 1,
+        pages=int(places[2]) if places else 1,
+        title=next((line.removeprefix("title: ") for line in body if line.startswith("title: ")), ""),
+        lines=tuple(filter(None, (line_of(re.sub(r"^p\d+ \| ", "", line)) for line in body))),
+    )
+
+
+def words_of(text: str) -> str:
+    """What a site wrote in a rendered observation, without refs: titles, names and texts in order."""
+    seen = read(text)
+    return " ".join(filter(None, [seen.title, *(word for line in seen.lines for word in (line.name, line.text))]))
+
+
+def _header(seen: Observation) -> Iterable[str]:
+    if seen.status != "ok":
+        yield f"status: {seen.status}. {seen.note}"
+    yield f"url: {_address(seen.url)}"
+    yield f"tab: {seen.tab} of {', '.join(one.id for one in seen.tabs)}"
+    yield f"page: {seen.page} of {seen.pages}{' (more shows the next)' if seen.page < seen.pages else ''}"
+    yield from (f"event: {one.kind}{f': {one.reason}' if one.reason else ''}" for one in seen.events)
+
+
+def _body(seen: Observation) -> Iterable[str]:
+    if seen.title:
+        yield f"title: {cleaned(seen.title)}"
+    for one in seen.tabs:
+        if one.id != seen.tab:
+            yield f"tab {one.id}: {cleaned(one.title)} ({_address(one.url)})"
+    for event in seen.events:
+        if event.said:
+            yield f"{event.kind}: {cleaned(event.said)}"
+    if seen.found is None:
+        yield from map(line_text, seen.lines)
+    else:
+        yield from _found_lines(seen.lines, seen.found)
+
+
+def _found_lines(lines: Sequence[Line], pages: Sequence[int]) -> Iterable[str]:
+    return (f"p{page} | {line_text(line).lstrip()}" for line, page in zip(lines, pages, strict=True))
+
+
+def _address(url: str) -> str:
+    """An address without spaces or brackets that could be read as ours, cut at `MAX_URL`."""
+    plain = re.sub(r"\[(?=t|ref)", "%5B", re.sub(r"\s", "%20", url), flags=re.IGNORECASE).replace("<", "%3C")
+    return plain if len(plain) <= MAX_URL else f"{plain[:MAX_URL]}…"

@@ -1,0 +1,175 @@
+"""What the web walker costs: steps per second beside a bare Playwright loop making the same clicks; growth over walks.
+
+The bare loop clicks by role and name and takes the same snapshot, without refs checked, waiting, events or a boundary.
+Both drive the same browser in fresh contexts, in turn, at each number of walks at once.
+
+    just bench walk [--steps 20] [--rounds 5] [--walks 200]
+"""
+
+import argparse
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from statistics import median
+from typing import Any
+
+import psutil
+
+from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
+from tests.bench.found import Found, Row, Target
+from tests.support.walking import NONCE, Site, ref, served
+
+AT_ONCE = (1, 4)
+LEAST_RATIO = 0.5
+GROWTH_AT = 4
+"""Parts of the walks after each of which memory is looked at."""
+
+Loop = Callable[[Browsers, Site, str, int, asyncio.Barrier], Coroutine[Any, Any, float]]
+"""Seconds of so many steps of one walk, once all have opened their first page."""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What it can be told."""
+    parser.add_argument("--steps", type=int, default=20, help="clicks of one walk")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each loop, interleaved")
+    parser.add_argument("--walks", type=int, default=200, help="walks over which growth is looked for")
+
+
+def measure(chosen: argparse.Namespace) -> Found:
+    """Rates side by side, then growth."""
+    return asyncio.run(_measure(chosen.steps, chosen.rounds, chosen.walks))
+
+
+async def _measure(steps: int, rounds: int, walks: int) -> Found:
+    rows, targets = list[Row](), list[Target]()
+    async with open_browsers(BrowserOptions(walkers=16, recycle_after=1_000_000)) as browsers:
+        with served(PAGES) as site:
+            for start, kind in STARTS.items() if rounds else ():
+                for at_once in AT_ONCE:
+                    row = await _side_by_side(browsers, site, start, kind, at_once, steps, rounds)
+                    rows.append(row)
+                    what = f"{row.name}: steps per second beside the bare loop"
+                    ratio = row.figures["ratio"] or 0.0
+                    targets.append(Target(what=what, figure=ratio, bound="at_least", limit=LEAST_RATIO))
+    if walks:
+        async with open_browsers(BrowserOptions(walkers=4, recycle_after=1_000_000)) as browsers:
+            with served(PAGES) as site:
+                rows += await _growth(browsers, site, walks)
+    notes = ("PSS is proportional memory of all processes of the browser; RSS is of this one",)
+    return Found(rows=tuple(rows), targets=tuple(targets), notes=notes)
+
+
+async def _side_by_side(
+    browsers: Browsers, site: Site, start: str, kind: str, at_once: int, steps: int, rounds: int
+) -> Row:
+    took: dict[str, list[float]] = {"walk": [], "bare": []}
+    for _, loop in LOOPS:  # warm
+        await _timed(loop, browsers, site, start, at_once, 2)
+    for number in range(rounds):
+        for name, loop in LOOPS[:: 1 if number % 2 else -1]:
+            took[name].append(await _timed(loop, browsers, site, start, at_once, steps))
+    walk_s, bare_s = median(took["walk"]), median(took["bare"])
+    figures = {
+        "walk_steps_per_s": at_once * steps / walk_s,
+        "bare_steps_per_s": at_once * steps / bare_s,
+        "ratio": bare_s / walk_s,
+        "walk_step_ms": 1000 * walk_s / steps,
+        "bare_step_ms": 1000 * bare_s / steps,
+    }
+    return Row(name=f"{kind}, {at_once} at once", figures=figures)
+
+
+async def _timed(loop: Loop, browsers: Browsers, site: Site, start: str, at_once: int, steps: int) -> float:
+    """Seconds of the steps of all walks at once, their contexts opened before and closed after."""
+    async with asyncio.TaskGroup() as group:
+        ready = asyncio.Barrier(at_once)
+        running = [group.create_task(loop(browsers, site, start, steps, ready)) for _ in range(at_once)]
+    return max(one.result() for one in running)
+
+
+async def _walk(browsers: Browsers, site: Site, start: str, steps: int, ready: asyncio.Barrier) -> float:
+    async with browsers.walk(site.places, nonce=NONCE) as walk:
+        seen = await walk.open(f"http://site.test{start}")
+        await ready.wait()
+        began = time.perf_counter()
+        for step in range(steps):
+            seen = await walk.click(ref(seen, "next" if step % 3 else "other"))
+            assert seen.status == "ok", seen
+        return time.perf_counter() - began
+
+
+async def _bare(browsers: Browsers, site: Site, start: str, steps: int, ready: asyncio.Barrier) -> float:
+    async with browsers.walk(site.places, nonce=NONCE) as walk:
+        page = await walk.page.context.new_page()
+        await walk.page.close()
+        await page.goto(f"http://site.test{start}")
+        await page.aria_snapshot(mode="ai")
+        await ready.wait()
+        began = time.perf_counter()
+        for step in range(steps):
+            await page.get_by_role("link", name="next" if step % 3 else "other", exact=True).click()
+            await page.wait_for_load_state()
+            await page.aria_snapshot(mode="ai")
+        return time.perf_counter() - began
+
+
+LOOPS: tuple[tuple[str, Loop], ...] = (("walk", _walk), ("bare", _bare))
+
+
+async def _growth(browsers: Browsers, site: Site, walks: int) -> list[Row]:
+    """Memory after each part of the walks, four at once, each of four steps."""
+
+    async def one() -> None:
+        async with browsers.walk(site.places, nonce=NONCE) as walk:
+            seen = await walk.open("http://site.test/still/0")
+            for _ in range(3):
+                seen = await walk.click(ref(seen, "next"))
+
+    rows: list[Row] = []
+    part = max(walks // GROWTH_AT, 1)
+    for number in range(GROWTH_AT):
+        slots = asyncio.Semaphore(4)
+
+        async def slotted(slots: asyncio.Semaphore = slots) -> None:
+            async with slots:
+                await one()
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(part):
+                group.create_task(slotted())
+        rows.append(Row(name=f"after {(number + 1) * part} walks", figures=_kept()))
+    return rows
+
+
+def _kept() -> dict[str, float]:
+    us = psutil.Process()
+    sizes: dict[str, list[float]] = {"browser": [], "driver": []}
+    for one in us.children(recursive=True):
+        with suppress(psutil.Error):  # renderers come and go
+            sizes["driver" if "node" in one.name() else "browser"].append(one.memory_full_info().pss / 2**20)
+    return {
+        "browser_pss_mb": sum(sizes["browser"]),
+        "driver_pss_mb": sum(sizes["driver"]),
+        "our_rss_mb": us.memory_info().rss / 2**20,
+        "processes": len(sizes["browser"]) + len(sizes["driver"]),
+        "our_descriptors": us.num_fds(),
+        "our_tasks": len(asyncio.all_tasks()),
+    }
+
+
+def _page(kind: str, number: int, script: str) -> str:
+    rows = "".join(f"<tr><td>Row {n}<td>{n * number}</tr>" for n in range(20))
+    links = f"<a href=/{kind}/{(number + 1) % 10}>next</a> <a href=/{kind}/{(number + 5) % 10}>other</a>"
+    nav = "".join(f"<li><a href=/{kind}/{n}>Page {n}</a>" for n in range(10))
+    body = f"<nav><ul>{nav}</ul></nav><h1>Page {number}</h1>{links}<table>{rows}</table>"
+    return f"<!doctype html><title>Page {number}</title>{body}{script}"
+
+
+_SCRIPT = "<script>document.querySelector('h1').append(' with a script')</script>"
+STARTS = {"/still/0": "still pages", "/lively/0": "pages with scripts"}
+PAGES = {
+    f"/{kind}/{number}": _page(kind, number, script)
+    for kind, script in (("still", ""), ("lively", _SCRIPT))
+    for number in range(10)
+}

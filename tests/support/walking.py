@@ -1,0 +1,155 @@
+"""Small sites on loopback, and walks over them on one browser that all tests of a module share."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from agentlearn_web.boundary.places import Places
+from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
+from agentlearn_web.browser.settings import WalkSettings
+from agentlearn_web.browser.walk import Walk
+from agentlearn_web.observation import Line, Observation
+
+NONCE = "n0nce7"
+BRISK = WalkSettings(act_s=20, action_s=1.5, load_s=2, hung_s=2.5, settle_s=1)
+"""Limits as short as a slow machine bears."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a path answers."""
+
+    body: str | bytes = ""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    delay_s: float = 0.0
+    endless: bool = False
+    """Whether it goes on until the other side hangs up."""
+
+
+Pages = Mapping[str, str | Reply]
+
+
+@dataclass(slots=True)
+class Site:
+    """A site that is being served."""
+
+    port: int
+    asked: list[str]
+    """Paths that were asked for, in order."""
+
+    @property
+    def places(self) -> Places:
+        """A walk that reaches this site as `site.test` and `other.test`, and nothing else."""
+        here = ("127.0.0.1", self.port)
+        return Places(public=False, served={"site.test": here, "other.test": here})
+
+
+@contextmanager
+def served(pages: Pages) -> Iterator[Site]:
+    """The pages on loopback; any other path answers 404."""
+    asked: list[str] = []
+    over = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            asked.append(self.path)
+            page = pages.get(path, Reply("<title>none</title><h1>Nothing here</h1>", 404))
+            reply = Reply(page) if isinstance(page, str) else page
+            over.wait(reply.delay_s)
+            body = reply.body.encode() if isinstance(reply.body, str) else reply.body
+            self.send_response(reply.status)
+            headers = {"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(body)), **reply.headers}
+            if reply.endless:
+                del headers["Content-Length"]
+                headers["Connection"] = "close"
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+            while reply.endless and not over.is_set():
+                self.wfile.write(b"<p>and on</p>")
+                self.wfile.flush()
+                time.sleep(0.05)
+
+        do_POST = do_GET
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 128
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A side that hung up is none."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        try:
+            yield Site(server.server_address[1], asked)
+        finally:
+            over.set()
+            server.shutdown()
+            thread.join()
+
+
+@dataclass(slots=True)
+class Walking:
+    """A browser, and the loop in which it is driven."""
+
+    runner: asyncio.Runner
+    browsers: Browsers
+
+    def over(self, pages: Pages, steps: Callable[[Walk, Site], Awaitable[None]], *, record: Path | None = None) -> None:
+        """Serve the pages and take these steps in a fresh walk."""
+
+        async def one(site: Site) -> None:
+            async with self.browsers.walk(site.places, nonce=NONCE, record=record) as walk:
+                await steps(walk, site)
+
+        with served(pages) as site:
+            self.runner.run(one(site))
+
+
+@contextmanager
+def walking(settings: WalkSettings = BRISK) -> Iterator[Walking]:
+    """A browser for the tests of one module."""
+    with asyncio.Runner() as runner:
+        opened = open_browsers(BrowserOptions(walkers=16, walk=settings))
+        browsers = runner.run(opened.__aenter__())
+        try:
+            yield Walking(runner, browsers)
+        finally:
+            runner.run(opened.__aexit__(None, None, None))
+
+
+def line(seen: Observation, name: str, role: str = "") -> Line:
+    """The one line with this name, and with this role where several have it."""
+    found = [one for one in seen.lines if one.name == name and role in {"", one.role}]
+    assert len(found) == 1, seen.lines
+    return found[0]
+
+
+def ref(seen: Observation, name: str, role: str = "") -> str:
+    """The ref of that line."""
+    return line(seen, name, role).ref
+
+
+def words(seen: Observation) -> str:
+    """All that the lines say."""
+    return " ".join(part for one in seen.lines for part in (one.name, one.text) if part)
+
+
+def told(seen: Observation) -> list[str]:
+    """The events, each as its kind and the site's words."""
+    return [f"{event.kind}: {event.said}" for event in seen.events]

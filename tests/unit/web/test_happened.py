@@ -1,0 +1,46 @@
+"""Events beside the acts: told once, limited, refused hosts once each, and the site's words never in ours."""
+
+from agentlearn_web.boundary.places import Refusal, RefusalCode
+from agentlearn_web.browser.happened import Happened
+
+
+class Lane:
+    """Refusals to be drained."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Refusal] = []
+
+    def refuse(self, host: str, code: RefusalCode = "private_address") -> None:
+        self.waiting.append(Refusal(code, "GET", host, 80))
+
+    def drain(self) -> tuple[Refusal, ...]:
+        drained, self.waiting = tuple(self.waiting), []
+        return drained
+
+
+def test_events_are_told_once_and_each_kind_has_a_limit() -> None:
+    happened = Happened(Lane())
+    for n in range(8):
+        happened.note("dialog", "a dialog (alert) was dismissed", f"word {n} " + "x" * 1_000)
+    happened.note("popup", "the page opened the tab t2")
+    told = happened.told()
+    assert [event.kind for event in told] == ["dialog"] * 5 + ["popup", "dialog"]
+    assert told[-1].reason == "and 3 more of this kind"
+    assert max(len(event.said) for event in told) == 500
+    assert happened.told() == ()
+
+
+def test_each_refused_host_is_told_once_and_five_at_most() -> None:
+    lane = Lane()
+    happened = Happened(lane)
+    for n in range(7):
+        lane.refuse(f"10.0.0.{n}")
+        lane.refuse(f"10.0.0.{n}")
+    assert len(happened.refusals()) == 14
+    lane.refuse("unknown.test", "unresolvable")
+    told = happened.told()
+    assert [event.said for event in told] == [*(f"10.0.0.{n}:80" for n in range(5)), ""]
+    assert told[0].reason == "a connection was refused: a private address, which this walk may not reach"
+    assert told[-1].reason == "connections to 3 more hosts were refused"
+    assert not any(char.isdigit() for event in told[:5] for char in event.reason)
+    assert happened.told() == ()

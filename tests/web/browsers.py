@@ -1,0 +1,19 @@
+"""What every test with a real browser shares."""
+
+import pytest
+
+from agentlearn.errors import ConfigError
+from agentlearn_web.browser.find import Chromium, find_chromium
+
+pytest.importorskip("playwright")
+
+
+def _found() -> Chromium | None:
+    try:
+        return find_chromium()
+    except ConfigError:
+        return None
+
+
+CHROMIUM = _found()
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: see `agentlearn doctor`")
