@@ -1,0 +1,48 @@
+"""The simulated solver's skills for this domain: it reads a question's words and the pages it is shown, and walks.
+
+There is no answer key here, and no site: it finds links by their names and reads values off the pages.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from agentlearn.sim.skills import Conversation, Situation, Trap
+from agentlearn_web.novice.scripts import WALKS
+from agentlearn_web.novice.traps import TRAPS
+from agentlearn_web.novice.walking import Walker, next_step
+from agentlearn_web.wordings import WORDINGS
+
+__all__ = ["WebSkills", "skills"]
+
+TOOL = "open"
+_START = re.compile(r"^Start page: (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class WebSkills:
+    """Implements `agentlearn.sim.skills.Skills`."""
+
+    domain: str = "web"
+    traps: tuple[Trap, ...] = TRAPS
+
+    @property
+    def topics(self) -> Mapping[str, tuple[str, ...]]:
+        return {wording.family: wording.topics for wording in WORDINGS}
+
+    def recognise(self, conversation: Conversation) -> Situation | None:
+        """The turn at hand, if the question is worded as one of our families words it and says where to begin."""
+        start = _START.search(conversation.question)
+        if start is None or TOOL not in conversation.tools:
+            return None
+        question = conversation.question[start.end() :]
+        for wording in WORDINGS:
+            params = wording.recognise(question)
+            if params is not None:
+                script = partial(WALKS[wording.family], params)
+                return Walker(wording.family, next_step(script, start[1], conversation.turns))
+        return None
+
+
+skills = WebSkills()

@@ -1,0 +1,247 @@
+"""The documentation of a program: three versions side by side, long references, release notes by year, a search."""
+
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+
+from agentlearn.ids import derive_seed
+from agentlearn_web.sites.markup import (
+    Html,
+    bullets,
+    choice_form,
+    fields,
+    heading,
+    joined,
+    link,
+    paragraph,
+    table,
+    teaser,
+)
+from agentlearn_web.sites.site import Entry, Page, Site, slug, target
+from agentlearn_web.sites.words import MONTHS, PROGRAMS
+
+VERSIONS = ("3.1", "2.4", "1.8")
+"""The newest first."""
+AREAS = ("archive", "cache", "disk", "index", "journal", "lock", "network", "query", "session", "upload")
+SETTINGS = {
+    "batch": "how many records are handled in one go",
+    "delay": "pause between two attempts, in milliseconds",
+    "depth": "how many levels are followed before it stops",
+    "limit": "the largest number that is let in at a time",
+    "queue": "how many requests may wait for their turn",
+    "retain": "for how many days the old state is kept",
+    "workers": "how many threads share the work among them",
+}
+COMMANDS = ("attach", "compact", "export", "prune", "verify")
+YEARS = (2025, 2024, 2023, 2022, 2021)
+_TYPE = "Type: whole number, read when the program starts."
+FAULTS = (
+    "the index is locked", "the disk is full", "the journal is torn", "the key has expired", "the network is down",
+    "the peer is unknown", "the schema is newer", "the session is closed", "the token is missing",
+    "the upload is incomplete",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Documentation:
+    """Everything there is to know of one program."""
+
+    number: int
+    program: str
+    defaults: dict[tuple[str, str], int]
+    """By (version, option)."""
+    releases: dict[tuple[int, str], tuple[str, str]]
+    """By (year, command): the release that changed it, and the one for which that had been planned."""
+    statuses: dict[str, tuple[int, int, int]]
+    """By fault: exit status today, in version 2.4, in version 1.8."""
+
+    @property
+    def name(self) -> str:
+        """What the program is called."""
+        return self.program
+
+
+@cache
+def documentation(number: int) -> Documentation:
+    """The documentation of that number."""
+    rng = Random(derive_seed("site", "documentation", number))
+    options = [f"{area}_{setting}" for area in AREAS for setting in SETTINGS]
+    values = {
+        version: rng.sample(range(at * 300 + 2, at * 300 + 300), len(options)) for at, version in enumerate(VERSIONS)
+    }
+    statuses = rng.sample(range(2, 120), 3 * len(FAULTS))
+    return Documentation(
+        number,
+        PROGRAMS[number],
+        {(version, name): value for version in VERSIONS for name, value in zip(options, values[version], strict=True)},
+        _releases(rng),
+        {fault: (statuses[at], statuses[10 + at], statuses[20 + at]) for at, fault in enumerate(FAULTS)},
+    )
+
+
+def documentation_site(number: int) -> Site:
+    """The program's website."""
+    it = documentation(number)
+    return Site(
+        kind="documentation",
+        number=number,
+        host=f"{slug(it.program)}-docs.test",
+        name=f"{it.program} documentation",
+        menu=(
+            ("Versions", "/versions"),
+            ("Release notes", "/releases"),
+            ("Troubleshooting", "/troubleshooting"),
+            ("Downloads", "/downloads"),
+            ("Community", "/community"),
+        ),
+        footer=(("Licence", "/licence"), ("Imprint", "/imprint"), ("Privacy", "/privacy")),
+        pages={**_fixed(it), **_versions(it), **_notes(it), **_faults(it)},
+        entries=(
+            *(Entry(f"When {fault}", f"/faults/{slug(fault)}",
+                    f"{it.program} ends with exit status {it.statuses[fault][1]} when {fault} (text of version 2.4) …")
+              for fault in FAULTS),
+            *(Entry(f"Option reference {version}", f"/{version}/options", "All options.") for version in VERSIONS),
+            *(Entry(f"Commands {version}", f"/{version}/commands", "All commands.") for version in VERSIONS),
+        ),
+    )  # fmt: skip
+
+
+def _releases(rng: Random) -> dict[tuple[int, str], tuple[str, str]]:
+    drawn: dict[tuple[int, str], tuple[str, str]] = {}
+    for at, year in enumerate(reversed(YEARS)):
+        numbers = sorted(rng.sample(range(1, 60), 2 * len(COMMANDS)))
+        names = [f"{at + 1}.{one // 10}.{one % 10}" for one in numbers]
+        for place, command in enumerate(rng.sample(COMMANDS, len(COMMANDS))):
+            drawn[year, command] = (names[2 * place + 1], names[2 * place])
+    return drawn
+
+
+def _fixed(it: Documentation) -> dict[str, Page]:
+    about = (
+        f"{it.program} keeps large collections of records in order. Three versions are maintained; what holds for one"
+        " of them need not hold for another."
+    )
+    community = "Questions are answered in the forum, faults are collected in the tracker, and talks are held in May."
+    return {
+        "/": Page(
+            it.program,
+            joined(
+                heading(f"{it.program} documentation"),
+                paragraph(about),
+                bullets(link(f"Version {version}", f"/{version}/") for version in VERSIONS),
+                paragraph("Faults are explained under ", link("Troubleshooting", "/troubleshooting"), "."),
+            ),
+        ),
+        "/community": Page("Community", joined(heading("Community"), paragraph(community))),
+        "/downloads": Page("Downloads", joined(heading("Downloads"), paragraph("For every system, signed."), _sizes())),
+        "/privacy": Page("Privacy", joined(heading("Privacy"), paragraph("These pages count nobody."))),
+        "/licence": Page(
+            "Licence", joined(heading("Licence"), paragraph(f"{it.program} is free to use and to change."))
+        ),
+        "/imprint": Page("Imprint", joined(heading("Imprint"), paragraph(f"The authors of {it.program}."))),
+    }
+
+
+def _sizes() -> Html:
+    systems = ("Linux", "macOS", "Windows")
+    rows = [(system, f"{31 + 4 * at} MB") for at, system in enumerate(systems)]
+    return table(("System", "Size"), rows)
+
+
+def _versions(it: Documentation) -> dict[str, Page]:
+    top = (("Versions", "/versions"),)
+    rows = [(link(f"Version {version}", f"/{version}/"), str(YEARS[2 * at])) for at, version in enumerate(VERSIONS)]
+    form = choice_form("/versions/find", [("version", "Version", VERSIONS)], "Show version")
+    pages = {"/versions": Page("Versions", joined(heading("Versions"), table(("Version", "Since"), rows), form))}
+    for version in VERSIONS:
+        parts = [
+            ("Tutorial", "tutorial"), ("Option reference", "options"), ("Commands", "commands"),
+            ("Upgrading", "upgrading"),
+        ]  # fmt: skip
+        trail = (*top, (f"Version {version}", f"/{version}/"))
+        home = joined(
+            heading(f"{it.program} {version}"),
+            paragraph(f"This part describes version {version}."),
+            bullets(link(title, f"/{version}/{name}") for title, name in parts),
+        )
+        pages[f"/{version}/"] = Page(f"Version {version}", home, top)
+        pages[target("/versions/find", [("version", version)])] = Page(f"Version {version}", home, top)
+        for title, name in parts:
+            main = joined(heading(f"{title}, version {version}"), _part(it, version, name))
+            pages[f"/{version}/{name}"] = Page(f"{title} {version}", main, trail)
+        for command in COMMANDS:
+            pages[f"/{version}/commands/{command}"] = Page(
+                f"{command} {version}", _command(it, version, command), (*trail, ("Commands", f"/{version}/commands"))
+            )
+    return pages
+
+
+def _part(it: Documentation, version: str, name: str) -> Html:
+    match name:
+        case "options":
+            return bullets(
+                f"{option}: {SETTINGS[option.split('_')[1]]}. {_TYPE} Default: {value}."
+                for (of, option), value in it.defaults.items()
+                if of == version
+            )
+        case "commands":
+            return bullets(link(command, f"/{version}/commands/{command}") for command in COMMANDS)
+        case "tutorial":
+            steps = ("Install it", "Make a collection", "Add records", "Ask it something", "Keep a copy")
+            return joined(*(paragraph(f"{at}. {step}.") for at, step in enumerate(steps, start=1)))
+        case _:
+            return paragraph("Keep a copy of your collection, install the new version, and start it once by hand.")
+
+
+def _command(it: Documentation, version: str, command: str) -> Html:
+    return joined(
+        heading(f"{it.program.lower()} {command}"),
+        paragraph(f"What the command {command} does in version {version}."),
+        fields([("Command", command), ("Needs the index", "yes" if len(command) % 2 else "no")]),
+        bullets(f"--{area}-{command}: only the {area}" for area in AREAS[:4]),
+    )
+
+
+def _notes(it: Documentation) -> dict[str, Page]:
+    trail = (("Release notes", "/releases"),)
+    listed = bullets(link(f"Releases of {year}", f"/releases/{year}") for year in YEARS)
+    pages = {"/releases": Page("Release notes", joined(heading("Release notes"), listed))}
+    for year in YEARS:
+        planned = [(f"Plans for {command}", command, True) for command in COMMANDS]
+        made = [(f"Change of {command}", command, False) for command in COMMANDS]
+        here = (*trail, (f"Releases of {year}", f"/releases/{year}"))
+        shown = [teaser(title, _note(year, title), "What users should know …") for title, _, _ in (*planned, *made)]
+        pages[f"/releases/{year}"] = Page(f"Releases of {year}", joined(heading(f"Releases of {year}"), *shown), trail)
+        for at, (title, command, early) in enumerate((*planned, *made)):
+            release = it.releases[year, command][1 if early else 0]
+            main = joined(
+                heading(f"{title}, {year}"),
+                fields([("Release", release), ("Written in", f"{MONTHS[at]} {year}")]),
+                paragraph(f"The command {command} works on several records at once." if not early else "May change."),
+            )
+            pages[_note(year, title)] = Page(f"{title}, {year}", main, here)
+    return pages
+
+
+def _note(year: int, title: str) -> str:
+    return f"/releases/{year}/{slug(title)}"
+
+
+def _faults(it: Documentation) -> dict[str, Page]:
+    trail = (("Troubleshooting", "/troubleshooting"),)
+    old = bullets(link(f"If {fault}", f"/troubleshooting/{slug(fault)}") for fault in FAULTS)
+    note = paragraph("Written for version 1.8. Newer texts are found with the search.")
+    pages = {"/troubleshooting": Page("Troubleshooting", joined(heading("Troubleshooting"), note, old))}
+    for fault, (now, _, then) in it.statuses.items():
+        for title, at, status, about in (
+            (f"If {fault}", f"/troubleshooting/{slug(fault)}", then, "Version 1.8."),
+            (f"When {fault}", f"/faults/{slug(fault)}", now, "All maintained versions."),
+        ):
+            main = joined(
+                heading(title),
+                paragraph(about),
+                fields([("Exit status", str(status)), ("Can be repeated", "yes" if len(fault) % 2 else "no")]),
+                paragraph("Stop the program, look into the log, and start it again."),
+            )
+            pages[at] = Page(title, main, trail)
+    return pages

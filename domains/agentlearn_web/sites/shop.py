@@ -1,0 +1,266 @@
+"""A shop: categories with favourites, offers and full lists, near-identical models, delivery charges by year."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+
+from agentlearn.ids import derive_seed
+from agentlearn_web.sites.markup import Html, bullets, choice_form, fields, heading, joined, link, paragraph, table
+from agentlearn_web.sites.site import Entry, Page, Site, paged, slug, target
+from agentlearn_web.sites.words import COUNTRIES, SHOPS
+
+CATEGORIES = {"Kettles": "kettle", "Lamps": "lamp", "Packs": "pack", "Stoves": "stove", "Tents": "tent"}
+SERIES = ("Alder", "Birch", "Cedar", "Elm", "Hazel", "Larch", "Maple")
+YEARS = (2026, 2025, 2024, 2023, 2022)
+PARTS = ("Cap", "Cap with chain", "Handle", "Handle with grip", "Seal", "Seal of rubber")
+"""Spare parts, each plain one before the one that is named like it."""
+PER_PAGE = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Something for sale."""
+
+    category: str
+    series: str
+    size: int
+    plus: bool
+    """The later model, of the same name with a plus sign's word behind it."""
+    weight: int
+    """In grams."""
+    price: int
+    """In euros."""
+
+    @property
+    def name(self) -> str:
+        """Series, size and model."""
+        return f"{self.series} {self.size}{' Plus' if self.plus else ''}"
+
+    @property
+    def target(self) -> str:
+        """Where the page is."""
+        return f"/{slug(self.category)}/{slug(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """Everything there is to know of one."""
+
+    number: int
+    keeper: str
+    products: tuple[Product, ...]
+    offers: dict[str, tuple[Product, ...]]
+    """By category: what is left of earlier years, and in no other list."""
+    charges: dict[tuple[int, str], int]
+    """For a parcel, by (year, country), in tenths of a euro."""
+    express: dict[str, int]
+    """Surcharge for haste, by country."""
+    parts: dict[tuple[str, str, str], int]
+    """Prices of spare parts in tenths of a euro, by (article, series, part); no two are the same."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return f"{self.keeper} Outfitters"
+
+    def of(self, category: str) -> list[Product]:
+        """The products of one category, in order of its list."""
+        return [one for one in self.products if one.category == category]
+
+
+@cache
+def shop(number: int) -> Shop:
+    """The shop of that number."""
+    rng = Random(derive_seed("site", "shop", number))
+    amounts = rng.sample(range(49, 400), (len(YEARS) + 1) * len(COUNTRIES))
+    places = [(year, country) for year in YEARS for country in COUNTRIES]
+    return Shop(
+        number,
+        SHOPS[number],
+        tuple(product for category in CATEGORIES for product in _products(rng, category)),
+        {category: tuple(_offers(rng, category)) for category in CATEGORIES},
+        dict(zip(places, amounts, strict=False)),
+        dict(zip(COUNTRIES, amounts[len(places) :], strict=True)),
+        _parts(rng),
+    )
+
+
+def euros(tenths: int) -> str:
+    """An amount as the shop writes it."""
+    return f"{tenths // 10}.{tenths % 10}0 euros"
+
+
+def grams(weight: int) -> str:
+    """A weight as the shop writes it."""
+    return f"{weight} g"
+
+
+def shop_site(number: int) -> Site:
+    """The shop's website."""
+    it = shop(number)
+    return Site(
+        kind="shop",
+        number=number,
+        host=f"{slug(it.name)}.test",
+        name=it.name,
+        menu=(
+            *((category, f"/{slug(category)}") for category in CATEGORIES),
+            ("Spare parts", "/parts"),
+            ("Help", "/help"),
+        ),
+        footer=(("Imprint", "/imprint"), ("Returns", "/help/returns"), ("Our shop", "/about")),
+        pages={
+            **_fixed(it),
+            **_help(it),
+            **_part_pages(it),
+            **{at: page for category in CATEGORIES for at, page in _category(it, category).items()},
+        },
+        entries=tuple(
+            Entry(one.name, one.target, f"A {CATEGORIES[one.category]} for all weathers. {_related(one)}")
+            for one in it.products
+        ),
+    )
+
+
+def _products(rng: Random, category: str) -> list[Product]:
+    """Seven series; four of them also as a later model, which comes after all the plain ones."""
+    sizes = [rng.randint(2, 19) * 50 for _ in SERIES]
+    weights = rng.sample(range(300, 3000, 20), len(SERIES) + len(SERIES))
+    prices = rng.sample(range(29, 290, 3), len(SERIES) + len(SERIES))
+    plain = [
+        Product(category, series, size, False, weights[at], prices[at])
+        for at, (series, size) in enumerate(zip(SERIES, sizes, strict=True))
+    ]
+    later = [
+        Product(category, series, size, True, weights[at + 7], prices[at + 7])
+        for at, (series, size) in enumerate(zip(SERIES, sizes, strict=True))
+    ]
+    return [*plain, *later]
+
+
+def _parts(rng: Random) -> dict[tuple[str, str, str], int]:
+    kinds = [(article, series, part) for article in CATEGORIES.values() for series in SERIES for part in PARTS]
+    return dict(zip(kinds, rng.sample(range(15, 600), len(kinds)), strict=True))
+
+
+def _offers(rng: Random, category: str) -> list[Product]:
+    return [Product(category, "Rowan", 25 + 50 * at, False, rng.randrange(310, 600, 20), 19 + at) for at in range(4)]
+
+
+def _related(one: Product) -> str:
+    name = f"{one.series} {one.size}"
+    return f"Later model: {name} Plus." if not one.plus else f"Earlier model: {name}."
+
+
+def _fixed(it: Shop) -> dict[str, Page]:
+    about = (
+        f"{it.name} sells what people take outdoors: kettles, lamps, packs, stoves and tents. Everything is weighed."
+    )
+    new = bullets(link(one.name, one.target) for one in it.products if one.plus and one.series == SERIES[0])
+    return {
+        "/": Page(
+            it.name,
+            joined(
+                heading(it.name),
+                paragraph(about),
+                heading("New", 2),
+                new,
+                paragraph("What is not on the shelf at the front is found with the search."),
+            ),
+        ),
+        "/about": Page(
+            "Our shop", joined(heading("Our shop"), paragraph(about), paragraph("Open from 10:00 to 18:00."))
+        ),
+        "/imprint": Page("Imprint", joined(heading("Imprint"), paragraph(f"{it.name}, owned by those who work here."))),
+    }
+
+
+def _category(it: Shop, category: str) -> dict[str, Page]:
+    base, one = f"/{slug(category)}", CATEGORIES[category]
+    trail = ((category, base),)
+    products, offers = it.of(category), it.offers[category]
+    links = [(f"{category} on offer", f"{base}/offers"), (f"All {category.lower()}", f"{base}/all")]
+    favourites = bullets(link(product.name, product.target) for product in products if not product.plus)
+    form = choice_form(f"{base}/find", [("model", "Model", ("plain", "plus"))], f"Show {category.lower()}")
+    shelf = joined(
+        heading(category), paragraph(f"The {one} of the year, and others that our customers like."), favourites
+    )
+    pages = {base: Page(category, joined(shelf, bullets(link(*at) for at in links), form))}
+    blocks = [_table(block) for block in (products[:PER_PAGE], products[PER_PAGE:])]
+    pages |= paged(f"{base}/all", f"All {category.lower()}", blocks, trail)
+    pages[f"{base}/offers"] = Page(
+        f"{category} on offer",
+        joined(heading(f"{category} on offer"), paragraph("While there are any."), _table(offers)),
+        trail,
+    )
+    for model, plus in (("plain", False), ("plus", True)):
+        found = joined(heading(f"{category}: {model}"), _table([each for each in products if each.plus == plus]))
+        pages[target(f"{base}/find", [("model", model)])] = Page(f"{category}: {model}", found, trail)
+    return pages | {each.target: Page(each.name, _product(each), trail) for each in (*products, *offers)}
+
+
+def _table(products: Iterable[Product]) -> Html:
+    rows = [(link(one.name, one.target), grams(one.weight), f"{one.price} euros") for one in products]
+    return table(("Name", "Weight", "Price"), rows)
+
+
+def _product(one: Product) -> Html:
+    return joined(
+        heading(one.name),
+        paragraph(f"A {CATEGORIES[one.category]} of the series {one.series}. It has been with us to the mountains."),
+        fields(
+            [
+                ("Price", f"{one.price} euros"),
+                ("Size", str(one.size)),
+                ("Weight", grams(one.weight)),
+                ("Warranty", f"{2 + one.size % 3} years"),
+            ]
+        ),
+    )
+
+
+def _part_pages(it: Shop) -> dict[str, Page]:
+    trail = (("Spare parts", "/parts"),)
+    articles = tuple(CATEGORIES.values())
+    form = choice_form("/parts/find", [("article", "Article", articles), ("series", "Series", SERIES)], "Show parts")
+    about = paragraph("What breaks can be mended. Prices differ from series to series. Choose one:")
+    pages = {"/parts": Page("Spare parts", joined(heading("Spare parts"), about, form))}
+    for article in articles:
+        for series in SERIES:
+            title = f"Spare parts: {article}, series {series}"
+            rows = [(part, euros(it.parts[article, series, part])) for part in PARTS]
+            found = target("/parts/find", [("article", article), ("series", series)])
+            pages[found] = Page(title, joined(heading(title), table(("Part", "Price"), rows)), trail)
+    return pages
+
+
+def _help(it: Shop) -> dict[str, Page]:
+    trail = (("Help", "/help"),)
+    listed = bullets(
+        [
+            link("Delivery times", "/help/delivery-times"),
+            link("Delivery charges", "/help/delivery-charges"),
+            link("Returns", "/help/returns"),
+        ]
+    )
+    times = table(
+        ("Country", "Days", "Surcharge for express"),
+        [(country, str(2 + len(country) % 5), euros(it.express[country])) for country in COUNTRIES],
+    )
+    years = bullets(link(f"Charges of {year}", f"/help/delivery-charges/{year}") for year in YEARS)
+    pages = {
+        "/help": Page("Help", joined(heading("Help"), paragraph("How things get to you, and back."), listed)),
+        "/help/delivery-times": Page("Delivery times", joined(heading("Delivery times"), times), trail),
+        "/help/delivery-charges": Page("Delivery charges", joined(heading("Delivery charges"), years), trail),
+        "/help/returns": Page(
+            "Returns", joined(heading("Returns"), paragraph("Thirty days. We pay for the way back.")), trail
+        ),
+    }
+    for year in YEARS:
+        rows = [(country, euros(it.charges[year, country])) for country in COUNTRIES]
+        main = joined(heading(f"Charges of {year}"), table(("Country", "One parcel"), rows))
+        pages[f"/help/delivery-charges/{year}"] = Page(
+            f"Charges of {year}", main, (*trail, ("Delivery charges", "/help/delivery-charges"))
+        )
+    return pages

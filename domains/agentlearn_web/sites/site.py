@@ -1,0 +1,174 @@
+"""A frozen site: its pages by target, its search, and the frame around every page."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import parse_qsl, urlencode
+
+from agentlearn_web.sites.markup import Html, bullets, element, heading, joined, link, paragraph, search_form, teaser
+
+Kind = Literal["university", "company", "documentation", "shop"]
+KINDS: tuple[Kind, ...] = ("university", "company", "documentation", "shop")
+SEARCH = "/search"
+SHOWN = 8
+"""Results on one page of the search."""
+
+_STYLE = "body{font:16px sans-serif;max-width:60em;margin:auto}td,th{padding:.2em .6em;text-align:left}"
+_WORD = re.compile(r"\w+")
+_NOTHING = Html("")
+_NOTE = "All rights reserved; no promise is made that every page is up to date."
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a site answers."""
+
+    status: int
+    html: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page's own part; the frame is added when it is rendered."""
+
+    title: str
+    main: Html
+    trail: tuple[tuple[str, str], ...] = ()
+    """Pages above it, each with its title and target, the home page left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the search knows of a page."""
+
+    title: str
+    target: str
+    teaser: str
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """All of one site. Pages are found by target: a path, and the query where there is one."""
+
+    kind: Kind
+    number: int
+    host: str
+    name: str
+    menu: tuple[tuple[str, str], ...]
+    footer: tuple[tuple[str, str], ...]
+    pages: Mapping[str, Page]
+    entries: tuple[Entry, ...]
+    """In order of the search's preference where several fit equally well."""
+
+    @property
+    def start(self) -> str:
+        """Address of the home page."""
+        return self.url("/")
+
+    def url(self, target: str) -> str:
+        """Address of one of its pages."""
+        return f"http://{self.host}{target}"
+
+
+def page(site: Site, path: str, query: str = "") -> Response:
+    """The page at that path with that query, as it was sent; the same for the same request, always."""
+    asked = sorted(parse_qsl(query, keep_blank_values=True))
+    if path == SEARCH:
+        return Response(200, _framed(site, _results(site, dict(asked))))
+    found = site.pages.get(target(path, asked)) or (site.pages.get(path) if dict(asked).get("page") == "1" else None)
+    if found is None:
+        return Response(404, _framed(site, Page("Page not found", joined(heading("Page not found"), _LOST))))
+    return Response(200, _framed(site, found))
+
+
+def target(path: str, query: Iterable[tuple[str, str]]) -> str:
+    """Path and query in one form, the query sorted."""
+    sent = urlencode(sorted(query))
+    return f"{path}?{sent}" if sent else path
+
+
+def slug(name: str) -> str:
+    """The name as a part of a path."""
+    return "-".join(_WORD.findall(name.casefold()))
+
+
+def paged(
+    path: str, title: str, blocks: Sequence[Html], trail: tuple[tuple[str, str], ...] = (), above: Html = _NOTHING
+) -> dict[str, Page]:
+    """A listing over several pages, each linked to the next and the one before."""
+    last = len(blocks)
+    return {
+        _numbered(path, number): Page(
+            title if number == 1 else f"{title}, page {number}",
+            joined(heading(title), above, block, _turning(path, number, last)),
+            trail,
+        )
+        for number, block in enumerate(blocks, start=1)
+    }
+
+
+def chunks(items: Sequence[Sequence[str]], size: int) -> list[Sequence[Sequence[str]]]:
+    """The items in runs of at most that many."""
+    return [items[at : at + size] for at in range(0, len(items), size)]
+
+
+_LOST = paragraph("There is nothing at this address. The menu above leads on.")
+
+
+def _numbered(path: str, number: int) -> str:
+    return path if number == 1 else f"{path}{'&' if '?' in path else '?'}page={number}"
+
+
+def _turning(path: str, number: int, last: int) -> Html:
+    before = [link("Previous page", _numbered(path, number - 1))] if number > 1 else []
+    after = [link("Next page", _numbered(path, number + 1))] if number < last else []
+    return paragraph(f"Page {number} of {last} ", *before, Html(" "), *after)
+
+
+def _results(site: Site, query: Mapping[str, str]) -> Page:
+    words = query.get("q", "")
+    found = _found(site.entries, words)
+    at = int(number) if re.fullmatch("[1-9][0-9]{0,3}", number := query.get("page", "1")) else 1
+    shown = found[(at - 1) * SHOWN : at * SHOWN]
+    onward = {"q": words, "page": str(at + 1)}
+    more = [paragraph(link("Next page", target(SEARCH, onward.items())))] if len(found) > at * SHOWN else []
+    return Page(
+        f"Search: {words}",
+        joined(
+            heading("Search results"),
+            paragraph(f"{len(found)} results for “{words}”"),
+            *(teaser(one.title, one.target, one.teaser) for one in shown),
+            *more,
+        ),
+    )
+
+
+def _found(entries: Sequence[Entry], words: str) -> list[Entry]:
+    """Entries that hold at least half of the words, those with most of them first."""
+    asked = set(_WORD.findall(words.casefold()))
+    hits = [(len(asked & set(_WORD.findall(f"{one.title} {one.teaser}".casefold()))), one) for one in entries]
+    enough = [hit for hit in hits if asked and 2 * hit[0] > len(asked)]
+    return [one for _, one in sorted(enough, key=lambda hit: -hit[0])]
+
+
+def _framed(site: Site, page: Page) -> str:
+    trail = [("Home", "/"), *page.trail]
+    crumbs = element("ol", *(element("li", link(*one)) for one in trail), element("li", page.title))
+    head = joined(
+        Html('<meta charset="utf-8">'),
+        element("title", f"{page.title} | {site.name}"),
+        element("style", Html(_STYLE)),
+    )
+    body = joined(
+        element(
+            "header",
+            paragraph(link(site.name, "/")),
+            element("nav", bullets(link(*one) for one in site.menu), aria_label="Main"),
+            search_form(),
+        ),
+        element("nav", crumbs, aria_label="Breadcrumb"),
+        element("main", page.main),
+        element("footer", bullets(link(*one) for one in site.footer), paragraph(f"© {site.name}. {_NOTE}")),
+    )
+    return f'<!doctype html>\n<html lang="en">\n{element("head", head)}\n{element("body", body)}\n</html>\n'

@@ -1,0 +1,376 @@
+"""A university: a staff directory that is out of date, courses by year, libraries with teasers, news."""
+
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+
+from agentlearn.ids import derive_seed
+from agentlearn_web.sites.markup import (
+    Html,
+    bullets,
+    choice_form,
+    element,
+    fields,
+    heading,
+    joined,
+    link,
+    paragraph,
+    table,
+    teaser,
+)
+from agentlearn_web.sites.site import Entry, Page, Site, paged, slug, target
+from agentlearn_web.sites.words import FIRST_NAMES, MONTHS, SURNAMES, TOWNS
+
+SUBJECTS = (
+    "Astronomy", "Botany", "Chemistry", "Economics", "Geology", "History", "Linguistics", "Mathematics", "Philosophy",
+    "Physics",
+)  # fmt: skip
+CAMPUSES = ("Harbour Campus", "Hill Campus", "Park Campus")
+BRANCHES = ("Library", "Law Library", "Science Library")
+DAYS = ("weekdays", "Saturdays", "Sundays")
+YEARS = ("2025/26", "2024/25", "2023/24", "2022/23", "2021/22")
+"""Academic years, the newest first."""
+LEVELS = ("I", "II")
+EXAM_YEARS = ("2025", "2024", "2023")
+TERMS = ("spring", "autumn")
+SITTINGS = tuple((year, term) for year in EXAM_YEARS for term in TERMS)
+"""Examinations are held in each; the first is what the form has preset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody on the staff."""
+
+    number: int
+    name: str
+    subject: str
+    room: str
+    phone: str
+    since: int
+
+    @property
+    def target(self) -> str:
+        """Where the page is."""
+        return f"/people/{slug(self.name)}-{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A library of one campus."""
+
+    campus: str
+    kind: str
+    closes: tuple[str, str, str]
+    """On each of `DAYS`."""
+    teased: tuple[str, str, str]
+    """The same as the overview still has it: times of a past summer."""
+    reported: tuple[str, str, str]
+    """The same as an old piece of news has it."""
+
+    @property
+    def name(self) -> str:
+        """Campus and kind."""
+        return f"{self.campus} {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class University:
+    """Everything there is to know of one."""
+
+    number: int
+    town: str
+    veterans: tuple[Person, ...]
+    """On the staff for long, and in the old directory."""
+    newcomers: tuple[Person, ...]
+    """Each with the name of the veteran at the same place, in another department; not in the old directory."""
+    lecturers: dict[tuple[str, str, str], str]
+    """By (year, subject, level)."""
+    branches: tuple[Branch, ...]
+    halls: dict[tuple[str, str, str], str]
+    """Where examinations are held, by (year, term, subject); no subject comes back to a hall."""
+    usual_halls: dict[str, str]
+    """Where the rules say that they are held, by subject; they never are."""
+    news: dict[int, tuple[str, ...]]
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return f"{self.town} University"
+
+
+@cache
+def university(number: int) -> University:
+    """The university of that number."""
+    rng = Random(derive_seed("site", "university", number))
+    firsts, lasts = rng.sample(FIRST_NAMES, 12), rng.sample(SURNAMES, 12)
+    names = [f"{first} {last}" for first, last in zip(firsts, lasts, strict=True)]
+    rooms = rng.sample([f"{wing} {room}" for wing in "ABCDEFG" for room in range(101, 140)], 24)
+    veterans = [_person(rng, at, name, SUBJECTS[at % 10], rooms[at], 2001) for at, name in enumerate(names)]
+    newcomers = [_person(rng, at, name, SUBJECTS[(at + 3) % 10], rooms[at], 2023) for at, name in enumerate(names, 12)]
+    return University(
+        number,
+        TOWNS[number],
+        tuple(veterans),
+        tuple(newcomers),
+        _lecturers(rng, names),
+        tuple(_branch(rng, campus, kind) for campus in CAMPUSES for kind in BRANCHES),
+        *_halls(rng),
+        {year: tuple(rng.sample(_NEWS, 4)) for year in range(2025, 2020, -1)},
+    )
+
+
+def university_site(number: int) -> Site:
+    """The university's website."""
+    it = university(number)
+    everybody = [*it.veterans, *it.newcomers]
+    return Site(
+        kind="university",
+        number=number,
+        host=f"{slug(it.town)}-university.test",
+        name=it.name,
+        menu=(
+            ("Study", "/study"),
+            ("Courses", "/courses"),
+            ("Examination rules", "/examination-rules"),
+            ("Examinations", "/examinations"),
+            ("Library news", "/library-news"),
+            ("Libraries", "/libraries"),
+            ("Staff directory", "/people"),
+            ("News", "/news"),
+        ),
+        footer=(("Contact", "/contact"), ("Imprint", "/imprint"), ("Departments", "/departments")),
+        pages={
+            **_fixed(it),
+            **_people(it),
+            **_courses(it),
+            **_libraries(it),
+            **_examinations(it),
+            **_news(it),
+            **_departments(everybody),
+        },
+        entries=(
+            *(Entry(one.name, one.target, f"Department of {one.subject}, on the staff since {one.since}.")
+              for one in everybody),
+            *(Entry(one.name, f"/libraries/{slug(one.name)}", f"A library on the {one.campus}.")
+              for one in it.branches),
+            *(Entry(f"{subject} {level}", f"/courses/{slug(subject)}-{slug(level)}", f"A course in {subject}.")
+              for level in LEVELS for subject in SUBJECTS),
+        ),
+    )  # fmt: skip
+
+
+_NEWS = (
+    "Open day draws a crowd", "New lecture hall in use", "Choir sings in the park", "Rowing team wins the regatta",
+    "Botanic garden extended", "Night of the sciences", "A prize for the canteen", "Bicycles for guests",
+    "Archive of maps restored", "Summer school begins",
+)  # fmt: skip
+
+
+def _person(rng: Random, number: int, name: str, subject: str, room: str, since: int) -> Person:
+    return Person(number, name, subject, room, f"555-{rng.randint(1000, 9999)}", since + rng.randint(0, 2))
+
+
+def _lecturers(rng: Random, names: list[str]) -> dict[tuple[str, str, str], str]:
+    """Nobody gives both levels of a subject in a year, nor the same course in two years."""
+    shift = rng.randint(0, 11)
+    return {
+        (year, subject, level): names[(shift + 2 * at + column * 3 + step) % 12]
+        for at, year in enumerate(YEARS)
+        for column, subject in enumerate(SUBJECTS)
+        for step, level in enumerate(LEVELS)
+    }
+
+
+def _branch(rng: Random, campus: str, kind: str) -> Branch:
+    times = [f"{hour}:{minute}" for hour in range(15, 23) for minute in ("00", "30")]
+    one, two, three, *others = rng.sample(times, 9)
+    return Branch(campus, kind, (one, two, three), (others[0], others[1], others[2]), (others[3], others[4], others[5]))
+
+
+def _halls(rng: Random) -> tuple[dict[tuple[str, str, str], str], dict[str, str]]:
+    names = [f"{name} Hall" for name in ("Amber", "Cedar", "East", "Garden", "Marble", "North", "Oak", "River", "West")]
+    held: dict[tuple[str, str, str], str] = {}
+    usual: dict[str, str] = {}
+    for subject in SUBJECTS:
+        usual[subject], *drawn = rng.sample(names, len(SITTINGS) + 1)
+        held |= {(*sitting, subject): hall for sitting, hall in zip(SITTINGS, drawn, strict=True)}
+    return held, usual
+
+
+def _fixed(it: University) -> dict[str, Page]:
+    welcome = (
+        f"{it.name} teaches and studies ten subjects on three campuses. Its courses are listed by academic year, its"
+        " libraries are open to everybody, and its staff answers questions gladly."
+    )
+    visit = "Guests are welcome. Trams run to every campus; the reception is open on weekdays from 8:00 to 17:00."
+    return {
+        "/": Page(
+            "Welcome",
+            joined(
+                heading(f"Welcome to {it.name}"),
+                paragraph(welcome),
+                heading("Ten subjects", 2),
+                bullets(SUBJECTS),
+                paragraph("New here? Begin with ", link("Study", "/study"), "."),
+            ),
+        ),
+        "/study": Page(
+            "Study",
+            joined(
+                heading("Study"),
+                paragraph("A degree takes three years. Applications are open from February to May."),
+                paragraph("Each subject is taught on two levels. All ", link("courses", "/courses"), " are open."),
+                bullets([f"{subject}: two courses, eight credits" for subject in SUBJECTS]),
+            ),
+        ),
+        "/contact": Page("Contact", joined(heading("Contact"), paragraph(visit), paragraph("Telephone 555-0100."))),
+        "/imprint": Page("Imprint", joined(heading("Imprint"), paragraph(f"Published by {it.name}, {it.town}."))),
+    }
+
+
+def _people(it: University) -> dict[str, Page]:
+    blocks = [
+        table(("Name", "Department"), [(link(one.name, one.target), one.subject) for one in block])
+        for block in (it.veterans,)
+    ]
+    note = paragraph("Edition of 2022. Who came later is found with the search.")
+    trail = (("Staff directory", "/people"),)
+    pages = {one.target: Page(one.name, _person_part(one), trail) for one in (*it.veterans, *it.newcomers)}
+    return paged("/people", "Staff directory", blocks, above=note) | pages
+
+
+def _person_part(one: Person) -> Html:
+    return joined(
+        heading(one.name),
+        paragraph(f"{one.name} has been with the Department of {one.subject} since {one.since}."),
+        fields(
+            [
+                ("Department", one.subject),
+                ("Room", one.room),
+                ("Telephone", one.phone),
+                ("Office hours", f"Tuesdays, {9 + one.number % 6}:00"),
+            ]
+        ),
+        paragraph("Colleagues: ", link(f"Department of {one.subject}", f"/departments/{slug(one.subject)}")),
+    )
+
+
+def _departments(people: list[Person]) -> dict[str, Page]:
+    trail = (("Departments", "/departments"),)
+    listed = bullets(link(f"Department of {one}", f"/departments/{slug(one)}") for one in SUBJECTS)
+    pages = {"/departments": Page("Departments", joined(heading("Departments"), listed))}
+    for subject in SUBJECTS:
+        staff = [one for one in people if one.subject == subject]
+        rows = [(link(one.name, one.target), f"since {one.since}") for one in staff]
+        main = joined(heading(f"Department of {subject}"), table(("Name", "On the staff"), rows))
+        pages[f"/departments/{slug(subject)}"] = Page(f"Department of {subject}", main, trail)
+    return pages
+
+
+def _courses(it: University) -> dict[str, Page]:
+    trail = (("Courses", "/courses"),)
+    form = choice_form("/courses/find", [("level", "Level", LEVELS), ("year", "Academic year", YEARS)], "Show courses")
+    listed = bullets(link(f"Courses {year}", f"/courses/{slug(year)}") for year in YEARS)
+    about = paragraph("What is taught, and by whom, changes every year.")
+    pages = {"/courses": Page("Courses", joined(heading("Courses"), about, listed, form))}
+    for year in YEARS:
+        blocks = [_course_table(it, year, level) for level in LEVELS]
+        pages |= paged(f"/courses/{slug(year)}", f"Courses {year}", blocks, trail)
+        for level, block in zip(LEVELS, blocks, strict=True):
+            found = target("/courses/find", [("year", year), ("level", level)])
+            title = f"Courses of level {level}, {year}"
+            pages[found] = Page(title, joined(heading(title), block), trail)
+    for subject in SUBJECTS:
+        for level in LEVELS:
+            title = f"{subject} {level}"
+            other = LEVELS[1 - LEVELS.index(level)]
+            main = joined(
+                heading(title),
+                fields([("Credits", "4"), ("Level", level), ("Examination", "written")]),
+                paragraph("The other level: ", link(f"{subject} {other}", f"/courses/{slug(subject)}-{slug(other)}")),
+            )
+            pages[f"/courses/{slug(title)}"] = Page(title, main, trail)
+    return pages
+
+
+def _course_table(it: University, year: str, level: str) -> Html:
+    rows = [
+        (link(f"{subject} {level}", f"/courses/{slug(subject)}-{slug(level)}"), it.lecturers[year, subject, level])
+        for subject in SUBJECTS
+    ]
+    return table(("Course", "Lecturer"), rows)
+
+
+def _libraries(it: University) -> dict[str, Page]:
+    trail = (("Libraries", "/libraries"),)
+    overview = [teaser(one.name, f"/libraries/{slug(one.name)}", _hours(one.teased)) for one in it.branches]
+    old = [(one, f"/library-news/{slug(one.name)}") for one in it.branches]
+    pages = {
+        "/libraries": Page("Libraries", joined(heading("Libraries"), *overview)),
+        "/library-news": Page(
+            "Library news",
+            joined(
+                heading("Library news"),
+                paragraph("What the libraries have told the press."),
+                bullets(joined(link(one.name, at), " has new hours") for one, at in old),
+            ),
+        ),
+    }
+    for one, at in old:
+        words = f"As told in 2021, the {one.name} is changing its hours."
+        news = joined(heading(f"{one.name}: new hours"), paragraph(words), _closing(one.reported))
+        pages[at] = Page(f"{one.name}: new hours", news, (("Library news", "/library-news"),))
+        main = joined(
+            heading(one.name),
+            paragraph(f"You find us on the {one.campus}, next to the tram stop. Closing times:"),
+            _closing(one.closes),
+            paragraph("Books may be kept for four weeks."),
+        )
+        pages[f"/libraries/{slug(one.name)}"] = Page(one.name, main, trail)
+    return pages
+
+
+def _examinations(it: University) -> dict[str, Page]:
+    trail = (("Examinations", "/examinations"),)
+    form = choice_form(
+        "/examinations/find", [("term", "Term", TERMS), ("year", "Year", EXAM_YEARS)], "Show examinations"
+    )
+    rules = table(("Subject", "Usual hall"), it.usual_halls.items())
+    pages = {
+        "/examinations": Page(
+            "Examinations",
+            joined(heading("Examinations"), paragraph("Halls are given out anew for every term. Choose one:"), form),
+        ),
+        "/examination-rules": Page(
+            "Examination rules",
+            joined(heading("Examination rules"), paragraph("Bring a pen. The usual halls, as agreed in 2010:"), rules),
+        ),
+    }
+    for year, term in SITTINGS:
+        title = f"Examinations of the {term} term of {year}"
+        rows = [(subject, it.halls[year, term, subject]) for subject in SUBJECTS]
+        found = target("/examinations/find", [("year", year), ("term", term)])
+        pages[found] = Page(title, joined(heading(title), table(("Subject", "Hall"), rows)), trail)
+    return pages
+
+
+def _hours(closes: tuple[str, str, str]) -> str:
+    return "Open until " + ", ".join(f"{time} on {day}" for day, time in zip(DAYS, closes, strict=True)) + " …"
+
+
+def _closing(closes: tuple[str, str, str]) -> Html:
+    return fields((day.capitalize(), time) for day, time in zip(DAYS, closes, strict=True))
+
+
+def _news(it: University) -> dict[str, Page]:
+    trail = (("News", "/news"),)
+    listed = bullets(link(f"News of {year}", f"/news/{year}") for year in it.news)
+    pages = {"/news": Page("News", joined(heading("News"), listed))}
+    for year, titles in it.news.items():
+        shown = [teaser(title, f"/news/{year}/{slug(title)}", "Read what happened …") for title in titles]
+        pages[f"/news/{year}"] = Page(f"News of {year}", joined(heading(f"News of {year}"), *shown), trail)
+        for at, title in enumerate(titles):
+            day = f"{3 + 6 * at} {MONTHS[(year + 4 * at) % 12]} {year}"
+            main = joined(heading(title), paragraph(element("b", day)), paragraph(f"{title} at {it.name}."))
+            pages[f"/news/{year}/{slug(title)}"] = Page(title, main, (*trail, (f"News of {year}", f"/news/{year}")))
+    return pages

@@ -1,0 +1,289 @@
+"""A walk without a browser: a site's HTML told line by line as a browser's accessibility tree would tell it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from html.parser import HTMLParser
+from itertools import product
+from random import Random
+from urllib.parse import urlencode, urljoin, urlsplit
+
+from agentlearn.sim.skills import Conversation, Heeded, Skills, ToolUse, Turn
+from agentlearn.task import Task
+from agentlearn_web.observation import Line, Observation, TabLine, line_text, rendered
+from agentlearn_web.sites import all_sites
+from agentlearn_web.sites.site import SEARCH, Site, page
+
+TOOLS = ("open", "click", "type", "back", "find", "more", "tabs", "answer")
+BUDGET = 6_000
+NONCE = "x7"
+HOSTS: dict[str, Site] = {one.host: one for one in all_sites()}
+
+_ROLES = {
+    "a": "link", "article": "article", "button": "button", "footer": "contentinfo", "h1": "heading", "h2": "heading",
+    "h3": "heading", "header": "banner", "li": "listitem", "main": "main", "nav": "navigation", "ol": "list",
+    "option": "option", "p": "paragraph", "select": "combobox", "table": "table", "tbody": "rowgroup", "td": "cell",
+    "th": "columnheader", "thead": "rowgroup", "tr": "row", "ul": "list",
+}  # fmt: skip
+_NAMED = frozenset({"button", "cell", "columnheader", "heading", "link", "option", "rowheader"})
+_VOID = frozenset({"br", "hr", "input", "meta"})
+
+
+@dataclass
+class _Node:
+    tag: str
+    attributes: dict[str, str]
+    children: "list[_Node | str]" = field(default_factory=list)
+
+    def text(self) -> str:
+        words = (child if isinstance(child, str) else child.text() for child in self.children)
+        return " ".join(" ".join(words).split())
+
+
+class _Tree(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = _Node("", {})
+        self.open = [self.root]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        node = _Node(tag, {name: value or "" for name, value in attrs})
+        self.open[-1].children.append(node)
+        if tag not in _VOID:
+            self.open.append(node)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open[-1].tag == tag, f"</{tag}> ends <{self.open[-1].tag}>"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.open[-1].children.append(data)
+
+
+def tree(html: str) -> _Node:
+    """The document. Fails where an element is not closed."""
+    parser = _Tree()
+    parser.feed(html)
+    parser.close()
+    assert parser.open == [parser.root]
+    return parser.root
+
+
+def nodes(html: str, tag: str) -> list[_Node]:
+    """Every element of that name, in order."""
+    return nodes_in(tree(html), tag)
+
+
+def nodes_in(node: _Node, tag: str) -> list[_Node]:
+    """Every element of that name in an element, itself included, in order."""
+    found = [inner for child in node.children if not isinstance(child, str) for inner in nodes_in(child, tag)]
+    return [node, *found] if node.tag == tag else found
+
+
+def leads(html: str) -> Iterator[str]:
+    """Targets of all links of a page, and of all choices of its forms but the search."""
+    for a in nodes(html, "a"):
+        yield a.attributes["href"]
+    for form in nodes(html, "form"):
+        if form.attributes["action"] != SEARCH:
+            assert form.attributes["method"] == "get"
+            lists = [(one.attributes["name"], nodes_in(one, "option")) for one in nodes_in(form, "select")]
+            for options in product(*(options for _, options in lists)):
+                sent = [(name, option.text()) for (name, _), option in zip(lists, options, strict=True)]
+                yield f"{form.attributes['action']}?{urlencode(sent)}"
+
+
+@lru_cache(maxsize=512)
+def lines_of(html: str, tab: str = "t1") -> tuple[Line, ...]:
+    """The body of a page as lines."""
+    told: list[Line] = []
+
+    def tell(node: _Node, depth: int, label: str) -> None:
+        role = _role(node)
+        if role is None:
+            caption = _caption(node) if node.tag == "label" else label
+            for child in node.children:
+                tell_child(child, depth, caption)
+            return
+        plain = all(isinstance(child, str) for child in node.children)
+        words = node.text() if plain else ""
+        named = role in _NAMED
+        name = node.attributes.get("aria-label") or (label if role in {"searchbox", "combobox"} else words * named)
+        told.append(
+            Line(
+                depth=depth,
+                role=role,
+                name=name,
+                ref=f"{tab}:e{len(told) + 1}",
+                url=node.attributes.get("href", ""),
+                text="" if named else words,
+            )
+        )
+        for child in () if plain else node.children:
+            tell_child(child, depth + 1, label)
+
+    def tell_child(child: "_Node | str", depth: int, label: str) -> None:
+        if isinstance(child, str):
+            told.append(Line(depth=depth, role="text", text=" ".join(child.split())))
+        else:
+            tell(child, depth, label)
+
+    body = nodes(html, "body")[0]
+    for child in body.children:
+        tell_child(child, 0, "")
+    return tuple(told)
+
+
+def _caption(label: _Node) -> str:
+    return " ".join(child.strip() for child in label.children if isinstance(child, str))
+
+
+def _role(node: _Node) -> str | None:
+    if node.tag == "th" and node.attributes.get("scope") == "row":
+        return "rowheader"
+    if node.tag == "input":
+        return "searchbox"
+    if node.attributes.get("role"):
+        return node.attributes["role"]
+    return _ROLES.get(node.tag)
+
+
+@dataclass
+class PaperWalk:
+    """The walker's acts on the sites served here, each giving the text that a model would read."""
+
+    budget: int = BUDGET
+    change: Callable[[str], str] = str
+    """What is done to every page's HTML before it is seen."""
+    url: str = "about:blank"
+    visited: list[str] = field(default_factory=list)
+    _pages: list[tuple[Line, ...]] = field(default_factory=list)
+    _at: int = 0
+    _title: str = ""
+    _html: str = ""
+    _chosen: dict[str, str] = field(default_factory=dict)
+
+    def act(self, use: ToolUse) -> str:
+        """The result of a call. Fails for one that names no ref of the last view."""
+        arguments = dict(use.arguments)
+        match use.tool:
+            case "open":
+                return self._open(str(arguments["url"]))
+            case "click":
+                line = self._line(str(arguments["ref"]))
+                if line.role == "button":
+                    return self._open(urljoin(self.url, self._submitted(line.name)))
+                assert line.role == "link", line
+                return self._open(urljoin(self.url, line.url))
+            case "type":
+                line = self._line(str(arguments["ref"]))
+                if line.role == "combobox":
+                    if arguments["text"] not in self._options(line.name):
+                        return self._view("no_option")
+                    self._chosen[line.name] = str(arguments["text"])
+                    return self._view()
+                assert line.role == "searchbox"
+                assert arguments["submit"] is True
+                return self._open(urljoin(self.url, f"/search?{urlencode({'q': arguments['text']})}"))
+            case "more":
+                self._at += 1
+                return self._view()
+            case _:
+                raise AssertionError(use)
+
+    def _submitted(self, button: str) -> str:
+        """The address to which a form of lists is sent."""
+        form = next(one for one in nodes(self._html, "form") if nodes_in(one, "button")[0].text() == button)
+        sent: list[tuple[str, str]] = []
+        for label in nodes_in(form, "label"):
+            caption = _caption(label)
+            value = self._chosen.get(caption) or self._options(caption)[0]
+            sent.append((nodes_in(label, "select")[0].attributes["name"], value))
+        return f"{form.attributes['action']}?{urlencode(sent)}"
+
+    def _options(self, caption: str) -> list[str]:
+        """What a list of that label offers."""
+        label = next(one for one in nodes(self._html, "label") if _caption(one) == caption)
+        return [option.text() for option in nodes_in(label, "option")]
+
+    def _line(self, ref: str) -> Line:
+        shown = [line for part in self._pages[: self._at + 1] for line in part if line.ref == ref]
+        assert len(shown) == 1, f"{ref} was not shown"
+        return shown[0]
+
+    def _open(self, url: str) -> str:
+        parts = urlsplit(url)
+        response = page(HOSTS[parts.netloc], parts.path, parts.query)
+        html = self.change(response.html)
+        self.url, self._html, self._chosen = url, html, {}
+        self.visited.append(url)
+        self._pages, self._at = _cut(lines_of(html), self.budget), 0
+        self._title = html.partition("<title>")[2].partition("</title>")[0]
+        return self._view()
+
+    def _view(self, status: str = "ok") -> str:
+        tabs = (TabLine(id="t1", url=self.url, title=self._title),)
+        shown = Observation(
+            status=status, tab="t1", tabs=tabs, page=self._at + 1, pages=len(self._pages), lines=self._pages[self._at]
+        )
+        return rendered(shown, NONCE)
+
+
+def _cut(lines: Sequence[Line], budget: int) -> list[tuple[Line, ...]]:
+    pages: list[list[Line]] = [[]]
+    size = 0
+    for line in lines:
+        length = len(line_text(line)) + 1
+        if pages[-1] and size + length > budget:
+            pages.append([])
+            size = 0
+        pages[-1].append(line)
+        size += length
+    return [tuple(part) for part in pages]
+
+
+@dataclass(frozen=True)
+class Walked:
+    """A finished walk."""
+
+    answer: str
+    url: str
+    turns: tuple[Turn, ...]
+    traps: tuple[tuple[str, ...], ...]
+    """Those that lay in each turn, the answer's included."""
+    said: tuple[str, ...]
+    visited: tuple[str, ...]
+
+
+def question(task: Task) -> str:
+    """The user's words for a task."""
+    return f"Start page: {task.start}\n\n{task.problem}"
+
+
+def walked(
+    skills: Skills,
+    task: Task,
+    flaws: frozenset[str] = frozenset(),
+    *,
+    walk: PaperWalk | None = None,
+    seed: int = 0,
+) -> Walked:
+    """The walk of a solver that falls into exactly those traps wherever they lie."""
+    walk = walk or PaperWalk()
+    turns: tuple[Turn, ...] = ()
+    traps: list[tuple[str, ...]] = []
+    said: list[str] = []
+    for number in range(12):
+        situation = skills.recognise(Conversation("", question(task), TOOLS, turns))
+        assert situation is not None
+        assert situation.family == task.family
+        traps.append(situation.traps)
+        act = situation.act(flaws & set(situation.traps), Heeded(), Random(seed * 100 + number))
+        assert isinstance(act, ToolUse)
+        said.append(act.text)
+        if act.tool == "answer":
+            given = (str(act.arguments["answer"]), str(act.arguments["url"]))
+            return Walked(*given, turns, tuple(traps), tuple(said), tuple(walk.visited))
+        turns = (*turns, Turn(act.tool, act.arguments, walk.act(act)))
+    raise AssertionError(f"no answer after {len(turns)} turns: {[(one.tool, dict(one.arguments)) for one in turns]}")

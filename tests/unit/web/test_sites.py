@@ -1,0 +1,222 @@
+"""The frozen sites: deterministic, whole, escaped, reachable to the last page, and served under their names."""
+
+import asyncio
+from hashlib import sha256
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentlearn.errors import ConfigError
+from agentlearn_web.observation import line_text
+from agentlearn_web.sites import NUMBERS, all_sites, site
+from agentlearn_web.sites.company import company, company_site
+from agentlearn_web.sites.documentation import documentation, documentation_site
+from agentlearn_web.sites.markup import Html, element, html, link, teaser
+from agentlearn_web.sites.server import sites_served
+from agentlearn_web.sites.shop import shop, shop_site
+from agentlearn_web.sites.site import KINDS, SEARCH, Kind, Site, page, target
+from agentlearn_web.sites.university import university, university_site
+from tests.support.paper_walk import BUDGET, leads, lines_of, nodes, tree
+
+WORLDS = (university, company, documentation, shop)
+MAKERS = {
+    "university": university_site,
+    "company": company_site,
+    "documentation": documentation_site,
+    "shop": shop_site,
+}
+
+FROZEN = "b3f2c0b6575e711a994b814e3bccd8d7"
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def html_at(one: Site, at: str) -> str:
+    path, _, query = at.partition("?")
+    response = page(one, path, query)
+    assert response.status == 200, f"{one.host}{at}"
+    return response.html
+
+
+def crawled(one: Site, first: str = "/") -> dict[str, str]:
+    """HTML by target, of everything that links and forms lead to."""
+    pages: dict[str, str] = {}
+    todo = [first]
+    while todo:
+        at = todo.pop()
+        if at not in pages:
+            pages[at] = html_at(one, at)
+            todo += leads(pages[at])
+    return pages
+
+
+@every_kind
+def test_every_link_leads_to_a_page_and_every_page_can_be_reached(kind: Kind) -> None:
+    for number in (NUMBERS[0], NUMBERS[-1]):
+        one = site(kind, number)
+        reached = crawled(one)
+        canonical = {target(urlsplit(at).path, _query(at)) for at in reached}
+        searched = {
+            a.attributes["href"]
+            for entry in one.entries
+            for a in nodes(html_at(one, f"{SEARCH}?{urlencode({'q': entry.title})}"), "a")
+        }
+        assert set(one.pages) - canonical <= searched
+        for at in searched:
+            html_at(one, at)
+
+
+def _query(at: str) -> list[tuple[str, str]]:
+    return parse_qsl(urlsplit(at).query)
+
+
+@every_kind
+def test_a_site_has_sixty_pages_and_more_and_all_are_different(kind: Kind) -> None:
+    for number in NUMBERS:
+        one = site(kind, number)
+        assert len(one.pages) >= 60
+    bodies = [html_at(one, at) for at in one.pages if "find" not in at]
+    assert len(set(bodies)) == len(bodies)
+
+
+@every_kind
+def test_a_site_depends_on_its_kind_and_number_alone(kind: Kind) -> None:
+    before = site(kind, 3)
+    for world in WORLDS:
+        world.cache_clear()
+    again = MAKERS[kind](3)
+    assert again == before
+    assert again is not before
+    assert html_at(again, "/") == html_at(before, "/")
+
+
+def test_the_sites_are_frozen() -> None:
+    """Tasks, libraries and results of the past stand on them: a change of a page is a change of the benchmark."""
+    told = sha256()
+    for number in (NUMBERS[0], NUMBERS[-1]):
+        for one in (site(kind, number) for kind in KINDS):
+            for at in sorted(one.pages):
+                told.update(html_at(one, at).encode())
+    assert told.hexdigest()[:32] == FROZEN
+
+
+def test_no_two_sites_share_a_name_or_a_host() -> None:
+    sites = all_sites()
+    assert len(sites) == len(KINDS) * len(NUMBERS) == 48
+    assert len({one.host for one in sites}) == len({one.name for one in sites}) == 48
+    assert all(one.host.endswith(".test") and one.start == f"http://{one.host}/" for one in sites)
+
+
+def test_an_unknown_number_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^there is no shop 12; take one of 0 to 11$"):
+        site("shop", 12)
+
+
+@every_kind
+def test_pages_are_whole_and_need_nothing_from_elsewhere(kind: Kind) -> None:
+    one = site(kind, 2)
+    for at in one.pages:
+        text = html_at(one, at)
+        tree(text)
+        assert "src=" not in text
+        assert "<script" not in text
+        assert all(a.attributes["href"].startswith("/") for a in nodes(text, "a"))
+        assert len(nodes(text, "h1")) == 1
+        for name in ("header", "nav", "main", "footer", "form"):
+            assert nodes(text, name), (at, name)
+
+
+@every_kind
+def test_a_page_is_no_more_than_a_walker_sees_at_once_but_for_the_long_reference(kind: Kind) -> None:
+    one = site(kind, 5)
+    sizes = {at: sum(len(line_text(line)) + 1 for line in lines_of(html_at(one, at))) for at in one.pages}
+    long = {at for at, size in sizes.items() if size > BUDGET}
+    assert long == {at for at in one.pages if at.endswith("/options")}
+    assert min(sizes.values()) > 1_200
+
+
+def test_the_search_finds_best_matches_first_and_says_how_many() -> None:
+    one = site("shop", 0)
+    model = next(entry.title for entry in one.entries if entry.title.endswith("Plus"))
+    text = html_at(one, f"{SEARCH}?{urlencode({'q': model})}")
+    titles = [node.text() for node in nodes(text, "h3")]
+    assert titles[0] == model.removesuffix(" Plus")
+    assert titles[1] == model
+    assert len(titles) <= 8
+    nothing = html_at(one, f"{SEARCH}?q=xylophone")
+    assert "0 results" in nothing
+    assert nodes(nothing, "h3") == []
+
+
+def test_a_long_result_goes_on_over_pages_without_gap_or_repetition() -> None:
+    one = site("shop", 0)
+    at, seen = f"{SEARCH}?q=weathers", []
+    while at:
+        text = html_at(one, at)
+        seen += [node.text() for node in nodes(text, "h3")]
+        at = next((a.attributes["href"] for a in nodes(text, "a") if a.text() == "Next page"), "")
+    assert seen == [entry.title for entry in one.entries]
+
+
+def test_an_address_that_is_not_there_is_a_404_with_a_way_on() -> None:
+    response = page(site("company", 1), "/nowhere", "a=1")
+    assert response.status == 404
+    assert "Page not found" in response.html
+    assert nodes(response.html, "a")
+
+
+@settings(max_examples=40)
+@given(path=st.text(max_size=20), query=st.text(max_size=30))
+def test_any_request_is_answered(path: str, query: str) -> None:
+    response = page(site("documentation", 4), f"/{path}", query)
+    assert response.status in {200, 404}
+    assert response == page(site("documentation", 4), f"/{path}", query)
+
+
+@settings(max_examples=40)
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40))
+def test_what_is_searched_for_is_only_ever_text(words: str) -> None:
+    plain = page(site("shop", 1), SEARCH, "q=zzz").html
+    text = page(site("shop", 1), SEARCH, urlencode({"q": words})).html
+    if not nodes(text, "h3"):
+        for name in ("a", "p", "script", "b", "form", "input"):
+            assert len(nodes(text, name)) == len(nodes(plain, name))
+    tree(text)
+
+
+@given(st.text())
+def test_what_is_no_html_is_escaped_wherever_it_goes(text: str) -> None:
+    assert "<" not in html(text)
+    assert html(html(text)) == html(text)
+    built = teaser(text, text, text)
+    assert built.count("<") == element("article", link("", ""), Html("<h3></h3><p></p>")).count("<")
+    assert element("a", href=text).count('"') == 2
+
+
+def test_all_sites_are_served_under_their_names_on_one_port() -> None:
+    async def asked() -> None:
+        async with sites_served() as served:
+            assert set(served) == {one.host for one in all_sites()}
+            ((host, port),) = set(served.values())
+            async with httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False) as client:
+
+                async def get(name: str, at: str = "/") -> httpx.Response:
+                    return await client.get(at, headers={"host": name})
+
+                for one in all_sites()[::7]:
+                    response = await get(one.host.upper())
+                    assert response.status_code == 200
+                    assert response.text == page(one, "/").html
+                    assert response.headers["content-type"] == "text/html; charset=utf-8"
+                one = site("company", 0)
+                listed = await get(f"{one.host}:80", "/offices?page=2")
+                assert listed.text == page(one, "/offices", "page=2").html != page(one, "/offices").html
+                assert (await get(one.host, "/nowhere")).status_code == 404
+                assert (await get("elsewhere.test")).status_code == 404
+                posted = await client.post("/", headers={"host": one.host}, content=b"x")
+                assert posted.status_code == 405
+
+    asyncio.run(asked())
