@@ -1,0 +1,1 @@
+"""The prompts of the web domain, as versioned files."""

@@ -1,0 +1,126 @@
+"""WebWalkerQA and plain rows as tasks: both spellings, every kind of file, and what is refused."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from agentlearn.cli.data import judged_by
+from agentlearn.data import check as check_source
+from agentlearn.data.hub import published
+from agentlearn.errors import DataError
+from agentlearn.task import Task
+from agentlearn_web import domain
+from agentlearn_web.reading import read_tasks
+from tests.unit.data.online import Hub
+
+SMALL = Path(__file__).parent / "webwalkerqa" / "small.jsonl"
+ROWS = [json.loads(line) for line in SMALL.read_text(encoding="utf-8").splitlines()]
+
+
+def told(task: Task) -> tuple[str | None, str, tuple[str, ...], str]:
+    return task.answer, task.start, task.path, task.family
+
+
+TOLD = [
+    ("15 January 2025", "https://conf.example.org/", ("https://conf.example.org/calls/workshops/",), "conference"),
+    (
+        "Ada Byron; Room 12",
+        "https://uni.example.edu",
+        ("https://uni.example.edu/people", "https://uni.example.edu/people/byron"),
+        "education",
+    ),
+    ("1 March 2025", "https://other.example.org/", (), "game"),
+]
+
+
+def test_both_spellings_say_where_a_walk_begins_and_which_way_is_known() -> None:
+    tasks = read_tasks(SMALL, split="test")
+    assert [told(task) for task in tasks] == [*TOLD, ("1,240 EUR", "http://school.example/", (), "small")]
+    assert {(task.domain, task.split) for task in tasks} == {("web", "test")}
+    assert tasks[1].source == "small.jsonl:2"
+    assert tasks[0].problem == tasks[2].problem
+    assert tasks[0].id != tasks[2].id
+
+
+def test_a_limit_takes_the_first() -> None:
+    assert [told(task) for task in read_tasks(SMALL, split="train", limit=2)] == TOLD[:2]
+
+
+def test_json_and_tables_whose_cells_hold_json_are_read_alike(tmp_path: Path) -> None:
+    whole, table = tmp_path / "small.json", tmp_path / "small.csv"
+    whole.write_text(json.dumps(ROWS))
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["question", "answer", "root_url", "info"])
+        for row in ROWS[:3]:
+            lower = {key.casefold(): value for key, value in row.items()}
+            writer.writerow([lower["question"], lower["answer"], lower["root_url"], json.dumps(lower["info"])])
+    assert [told(task) for task in read_tasks(whole, split="train")][:3] == TOLD
+    assert [told(task) for task in read_tasks(table, split="train")] == TOLD
+
+
+def test_parquet(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "small.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist([ROWS[0]]), path)
+    assert [told(task) for task in read_tasks(path, split="train")] == TOLD[:1]
+
+
+def test_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub(monkeypatch, {("callanwu/WebWalkerQA", "main"): ROWS[:3]})
+    tasks = read_tasks("hf:webwalkerqa", split="test")
+    assert [told(task) for task in tasks] == TOLD
+    assert tasks[2].source == "hf:webwalkerqa#2"
+    assert hub.asked == [{"path": "callanwu/WebWalkerQA", "name": None, "split": "main", "revision": None}]
+    assert published("hf:webwalkerqa")[1].rows == 680
+
+
+NO_ADDRESS = "which is no web address; write one that begins with http:// or https://"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "has no address to begin at; put one such as https://example.org/ into the column 'root_url' or 'start'"),
+        ({"root_url": "www.example.org"}, f"begins at 'www.example.org', {NO_ADDRESS}"),
+        (
+            {"url": "http://example.org/", "info": "{'domain': 'game'}"},
+            "holds in 'info' a text that is no JSON object; write one, or take the column out",
+        ),
+        ({"url": 5, "info": None}, f"begins at '5', {NO_ADDRESS}"),
+        ({"url": ["http://example.org/"]}, "holds in 'url' neither text nor a number; write it as text"),
+    ],
+)
+def test_a_row_without_a_sound_beginning_is_refused(tmp_path: Path, fields: dict[str, object], words: str) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text(json.dumps({"question": "Q?", "answer": "A", **fields}) + "\n")
+    with pytest.raises(DataError) as caught:
+        read_tasks(path, split="train")
+    assert str(caught.value).startswith(f"mine.jsonl line 1 {words}")
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "http://", "http://[::1", "javascript:alert(1)", "http://a b/"])
+def test_what_is_no_web_address_is_refused(tmp_path: Path, url: str) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text(json.dumps({"question": "Q?", "answer": "A", "url": url}) + "\n")
+    with pytest.raises(DataError, match=r"line 1 begins at '.*', which is no web address"):
+        read_tasks(path, split="train")
+
+
+def test_one_question_at_one_place_with_two_answers_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    rows = [{"question": "Q?", "answer": answer, "url": "http://a.example/"} for answer in ("1,240", "1240", "7")]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows[:2]))
+    assert len(read_tasks(path, split="train")) == 1
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(DataError, match=r"mine.jsonl lines 1 and 3 hold the same problem"):
+        read_tasks(path, split="train")
+
+
+def test_the_report_on_a_source_reads_where_walks_begin() -> None:
+    report = check_source(SMALL, judged_by(domain, str(SMALL), lambda task: ""))
+    assert (report.rows, report.usable, report.refused) == (4, 4, 0)
+    assert report.families == {"conference": 1, "Education": 1, "game": 1, "small": 1}
