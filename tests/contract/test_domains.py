@@ -1,7 +1,7 @@
 """What every domain promises, held against the domains that there are."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +45,16 @@ def math(folder: Path) -> Checked:
     return Checked("math", check_domain_sync(domain_at("math")))
 
 
+def installed(name: str) -> Callable[[Path], Checked]:
+    def checked(folder: Path) -> Checked:
+        browser = pytest.importorskip("tests.web.browsers")
+        if browser.CHROMIUM is None:
+            pytest.skip("no Chromium is installed: see `agentlearn doctor`")
+        return Checked(name, check_domain_sync(domain_at(name)))
+
+    return checked
+
+
 def scaffolded(folder: Path) -> Checked:
     new_domain("plims", folder / "plims")
     sys.path.insert(0, str(folder / "plims"))
@@ -54,7 +64,7 @@ def scaffolded(folder: Path) -> Checked:
 def of_file(reward: str, answers: list[str]) -> object:
     def checked(folder: Path) -> Checked:
         domain = own_tasks("prices", reward)
-        untested = OWN | (frozenset(JUDGED) if reward == "judge" else frozenset())
+        untested = OWN | (frozenset(JUDGED) - {"answer key"} if reward == "judge" else frozenset())
         return Checked(reward, check_domain_sync(domain, data=prices(folder, answers)), untested)
 
     return checked
@@ -75,6 +85,8 @@ def of_gym(folder: Path) -> Checked:
 
 CASES = {
     "math": math,
+    "web": installed("web"),
+    "miniwob": installed("miniwob"),
     "scaffolded": scaffolded,
     "exact": of_file("exact", ["three", "six", "nine"]),
     "number": of_file("number", ["3", "6.5", "1/3"]),

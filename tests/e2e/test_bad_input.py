@@ -30,7 +30,10 @@ def the_sentence(stdout: str, stderr: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["learn", "maths"], "domain 'maths' is not installed (found: 'math'); `agentlearn doctor` lists what is here"),
+        (
+            ["learn", "maths"],
+            "domain 'maths' is not installed (found: 'math', 'miniwob', 'web'); `agentlearn doctor` lists what is here",
+        ),
         (["learn", "math", "--data", "none.jsonl"], "none.jsonl"),
         (["learn", "math", "--data", "rows.jsonl", "--model", "sim:novice"], "line 2"),
         (["learn", "tasks.jsonl"], "or name the domain that judges them: agentlearn learn math --data tasks.jsonl"),

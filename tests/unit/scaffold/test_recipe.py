@@ -31,6 +31,6 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_an_unknown_domain_writes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UnknownDomain, match=r"^domain 'nope' is not installed \(found: 'math'\)"):
+    with pytest.raises(UnknownDomain, match=r"^domain 'nope' is not installed \(found: 'math', 'miniwob', 'web'\)"):
         write_recipe("nope", tmp_path / "mine.yaml")
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,143 @@
+"""The typed walker: the browser's acts as tools of a pydantic-ai agent, and an answer with the address behind it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pydantic_ai import Agent, ModelRetry, RunContext, Tool, ToolOutput
+from pydantic_ai.messages import ToolReturn
+
+from agentlearn.domain import Answer
+from agentlearn.prompts import Prompt, load_prompt
+from agentlearn.steps import STATUS
+from agentlearn_web.browser.walk import Walk
+from agentlearn_web.observation import Observation, rendered
+from agentlearn_web.pages import same_page
+
+NOT_FOUND = "not found"
+
+
+@dataclass(frozen=True, slots=True)
+class WalkDeps:
+    """What the tools work with, as an agent's deps."""
+
+    walk: Walk
+    nonce: str
+    """Marks the fence around what sites wrote."""
+
+    def shown(self, seen: Observation) -> ToolReturn:
+        """An observation as a tool's result."""
+        return ToolReturn(rendered(seen, self.nonce), metadata={STATUS: seen.status})
+
+
+Walker = RunContext[WalkDeps]
+
+
+async def open_(ctx: Walker, url: str) -> ToolReturn:
+    """Open an address in the current tab.
+
+    Args:
+        url: The address, such as https://example.org/people.
+    """
+    return ctx.deps.shown(await ctx.deps.walk.open(url))
+
+
+async def click(ctx: Walker, ref: str) -> ToolReturn:
+    """Click a link, a button or another element.
+
+    Args:
+        ref: Its ref as shown last, such as t1:e5.
+    """
+    return ctx.deps.shown(await ctx.deps.walk.click(ref))
+
+
+async def type_(ctx: Walker, ref: str, text: str, submit: bool = False) -> ToolReturn:
+    """Fill a field with a text, or choose an option of a list by its name.
+
+    Args:
+        ref: The field's ref as shown last, such as t1:e5.
+        text: What to write; it takes the place of what was there.
+        submit: Whether to press Enter afterwards.
+    """
+    return ctx.deps.shown(await ctx.deps.walk.type(ref, text, submit=submit))
+
+
+async def back(ctx: Walker) -> ToolReturn:
+    """Go back to the page before this one in the current tab."""
+    return ctx.deps.shown(await ctx.deps.walk.back())
+
+
+async def find(ctx: Walker, text: str) -> ToolReturn:
+    """Search the whole page, also the parts that were not shown yet.
+
+    Args:
+        text: What to look for; case does not matter.
+    """
+    return ctx.deps.shown(await ctx.deps.walk.find(text))
+
+
+async def more(ctx: Walker, page: int | None = None) -> ToolReturn:
+    """See the next part of a long page.
+
+    Args:
+        page: Which part, from 1; left out, the one after the part shown last.
+    """
+    return ctx.deps.shown(await ctx.deps.walk.more(page))
+
+
+async def tabs(ctx: Walker, select: str | None = None, close: str | None = None) -> ToolReturn:
+    """Look at the open tabs, go to one of them, or close one.
+
+    Args:
+        select: The tab to go to, such as t2.
+        close: The tab to close.
+    """
+    return ctx.deps.shown(await ctx.deps.walk.tabs(select=select, close=close))
+
+
+async def answer(ctx: Walker, answer: str, url: str) -> Answer:
+    """Hand in the answer and end the walk.
+
+    Args:
+        answer: The answer, as short as the question allows; "not found" if there is none.
+        url: The address of the visited page that supports it; empty if there is none.
+    """
+    visited = ctx.deps.walk.visited
+    if url.strip() and not any(same_page(url, one) for one in visited):
+        raise ModelRetry(f"You have not visited {url!r}. Give the address of a page that you saw: {_last(visited)}.")
+    return Answer(text=f"{answer.strip()}\n\n{url.strip()}".strip(), answer=answer.strip() or None)
+
+
+def _last(visited: tuple[str, ...]) -> str:
+    return ", ".join(visited[-3:]) or "you have opened none yet"
+
+
+_ACTS: tuple[tuple[str, Callable[..., Awaitable[ToolReturn]]], ...] = (
+    ("open", open_),
+    ("click", click),
+    ("type", type_),
+    ("back", back),
+    ("find", find),
+    ("more", more),
+    ("tabs", tabs),
+)
+
+
+def walker_tools() -> list[Tool[WalkDeps]]:
+    """The acts. They run one after another: each changes what the next one acts on."""
+    return [Tool(act, name=name, sequential=True) for name, act in _ACTS]
+
+
+def walk_prompt() -> Prompt:
+    """The words the agent is instructed with."""
+    return load_prompt("walk", 1, package="agentlearn_web.prompts")
+
+
+@cache
+def web_agent() -> Agent[WalkDeps, Answer]:
+    """The agent, without a model and without lessons."""
+    output: Any = ToolOutput(answer, name="answer", max_retries=2)
+    return Agent(
+        deps_type=WalkDeps, output_type=output, instructions=walk_prompt().text, name="web", tools=walker_tools()
+    )

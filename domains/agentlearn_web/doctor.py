@@ -1,0 +1,34 @@
+"""What walking the web needs on this machine, for `agentlearn doctor`."""
+
+from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
+
+from agentlearn.doctor.finding import Finding
+from agentlearn.errors import ConfigError
+from agentlearn_web.browser.find import DEBIAN_INSTALL, EXTRA, PLAYWRIGHT_INSTALL, find_chromium
+from agentlearn_web.browser.pool import has_sandbox
+
+
+def examine() -> Iterator[Finding]:
+    """Playwright, the Chromium that would be driven, and whether its own sandbox holds. Starts no browser."""
+    if find_spec("playwright") is None:
+        yield Finding(what="playwright", state="missing", words="not installed; needed to walk the web", mend=EXTRA)
+    else:
+        yield Finding(what="playwright", state="ok", words=f"{version('playwright')}; drives the browser")
+    try:
+        found = find_chromium()
+    except ConfigError as error:
+        mend = f"{PLAYWRIGHT_INSTALL}  # or, on Debian: {DEBIAN_INSTALL}"
+        yield Finding(what="chromium", state="missing", words=error.message.partition(";")[0], mend=mend)
+        return
+    told = found.version()
+    kind = "a headless shell" if found.is_shell else "a whole Chromium, heavier than a headless shell"
+    if not told:
+        words = f"{found.path} (from {found.origin}) does not start"
+        yield Finding(what="chromium", state="broken", words=words, mend=DEBIAN_INSTALL)
+        return
+    yield Finding(what="chromium", state="ok", words=f"{told}, {kind}: {found.path} (from {found.origin})")
+    if not has_sandbox():
+        words = "off, as this is root; run as another user to keep it. The boundary of walks holds either way"
+        yield Finding(what="chromium sandbox", state="note", words=words)

@@ -1,0 +1,149 @@
+"""MiniWoB++ as a domain: small pages with a task on each, done by the walker's acts, rewarded by the page itself."""
+
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from copy import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from agentlearn.domain import Answer, RolloutContext
+from agentlearn.errors import ConfigError, ToolError
+from agentlearn.ids import content_hash
+from agentlearn.task import Split, Task
+from agentlearn.trajectory import PromptRef, ToolResult, Trajectory, Verdict
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+
+    from agentlearn.doctor.finding import Finding
+    from agentlearn_web.boundary.places import HostPort
+    from agentlearn_web.browser.pool import Browsers
+    from agentlearn_web.miniwob.agent import EpisodeDeps
+
+__all__ = ["MiniwobDomain", "domain"]
+
+
+class MiniwobDomain:
+    """Implements `agentlearn.domain.Domain`. Heavy modules are imported when they are first needed."""
+
+    name: str = "miniwob"
+    description: str = "tasks on MiniWoB++'s small pages, done in a real Chromium and rewarded by the page"
+    threshold: float = 1.0
+    runs_code: bool = False
+    repeatable: bool = False
+    """What a browser did cannot be done again: an interrupted episode begins anew."""
+
+    def __init__(self) -> None:
+        self.browsers: Browsers | None = None
+        """A running browser, which `open` takes its walks from."""
+        self.served: Mapping[str, HostPort] = {}
+        """The pages' site, with the loopback address behind it."""
+
+    @property
+    def at_once(self) -> int:
+        """Episodes open at the same time, as many as the browser keeps contexts."""
+        from agentlearn_web.browser.pool import default_walkers
+
+        return self.browsers.walkers if self.browsers else default_walkers()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Self]:
+        """The same domain with its pages served and its browser started. Raises MissingExtra, ConfigError."""
+        from agentlearn_web.browser.pool import open_browsers
+        from agentlearn_web.miniwob.pages import pages_folder
+        from agentlearn_web.miniwob.serving import pages_served
+
+        async with pages_served(pages_folder()) as served, open_browsers() as browsers:
+            bound = copy(self)
+            bound.served, bound.browsers = served, browsers
+            yield bound
+
+    def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
+        """Episodes of all pages; no two splits share one, whatever their seeds. Default sizes: 40, 20 and 40."""
+        from agentlearn_web.miniwob.tasks import generated
+
+        return generated(split, seed, _checked(limit))
+
+    def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
+        """Episodes that a file names. Raises DataError with file, line and next step."""
+        from agentlearn_web.miniwob.tasks import read_tasks
+
+        return read_tasks(path, split=split, limit=_checked(limit))
+
+    def agent(self) -> "Agent[EpisodeDeps, Answer]":
+        """The agent; its deps are what `open` yields."""
+        from agentlearn_web.miniwob.agent import miniwob_agent
+
+        return miniwob_agent()
+
+    def prompts(self) -> tuple[PromptRef, ...]:
+        """The instructions of the agent."""
+        from agentlearn.prompts import load_prompt
+
+        return (load_prompt("miniwob", 1, package="agentlearn_web.prompts").ref,)
+
+    def question(self, task: Task) -> str:
+        """Which page is open."""
+        return f"{task.problem}. The page is open in tab t1; its instruction stands on it."
+
+    @asynccontextmanager
+    async def open(self, context: RolloutContext) -> AsyncGenerator["EpisodeDeps"]:
+        """The task's page in a fresh browser context, its episode begun. Raises ToolError."""
+        from agentlearn_web.boundary.places import Places
+        from agentlearn_web.miniwob.agent import EpisodeDeps
+        from agentlearn_web.miniwob.episode import begin
+        from agentlearn_web.miniwob.serving import address
+        from agentlearn_web.miniwob.tasks import episode_of
+
+        if self.browsers is None:
+            raise ToolError("the miniwob domain has no browser; open rollouts inside `domain.running()`")
+        page, episode = episode_of(context.task)
+        nonce, mark = content_hash("fence", context.seed)[:16], content_hash("episode", context.seed)
+        places = Places(public=False, served=self.served)
+        async with self.browsers.walk(places, nonce=nonce, record=context.record) as walk:
+            seen = await walk.open(address(page))
+            if seen.status != "ok":
+                raise ToolError(f"the page {page!r} did not open: {seen.note}", code="no_episode")
+            begun = await begin(walk.page, seed=episode, mark=mark)
+            await walk.tabs()  # the view before was of a page that had not begun
+            yield EpisodeDeps(walk, nonce, begun)
+
+    def verify(self, task: Task, trajectory: Trajectory) -> Verdict:
+        """What the page gave: 1 is right, what lies between 0 and 1 is partly right."""
+        from agentlearn_web.miniwob.episode import reward_in
+
+        answer = trajectory.answer
+        if answer is None:
+            return Verdict(status="no_answer", reward=0.0, reason="no answer")
+        reward = reward_in(answer)
+        if reward is None:
+            return Verdict(status="incorrect", reward=0.0, reason="the episode was not brought to its end")
+        reason = f"the page gave {reward:g}"
+        if reward >= 1:
+            return Verdict(status="correct", reward=1.0, reason=reason)
+        return Verdict(status="partial" if reward > 0 else "incorrect", reward=max(reward, 0.0), reason=reason)
+
+    def pages(self, trajectory: Trajectory) -> Iterable[str]:
+        """What the rollout saw of the page: names and texts, without refs and other words of ours."""
+        from agentlearn_web.observation import words_of
+
+        return (words_of(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
+
+    def examine(self) -> "Iterator[Finding]":
+        """Whether the pages are here, for `agentlearn doctor`; what drives the browser, the web domain examines."""
+        from agentlearn_web.miniwob.pages import examine
+
+        return examine()
+
+    def answer_key(self, answer: str) -> str | None:
+        """None: rewards are no answers to vote about."""
+        return None
+
+
+def _checked(limit: int | None) -> int | None:
+    if limit is not None and limit < 1:
+        raise ConfigError(f"a limit of {limit!r} tasks leaves nothing to do; give at least 1")
+    return limit
+
+
+domain = MiniwobDomain()

@@ -1,0 +1,77 @@
+"""Which of MiniWoB++'s pages are tasks here, and where the installed package keeps them."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from agentlearn.doctor.finding import Finding
+from agentlearn.errors import MissingExtra
+
+PAGES = (
+    *("book-flight", "book-flight-nodelay", "buy-ticket"),
+    *("choose-date", "choose-date-easy", "choose-date-medium", "choose-date-nodelay", "choose-list"),
+    *("click-button", "click-button-sequence", "click-checkboxes", "click-checkboxes-large", "click-checkboxes-soft"),
+    *("click-checkboxes-transfer", "click-collapsible", "click-collapsible-2", "click-collapsible-2-nodelay"),
+    *("click-collapsible-nodelay", "click-dialog", "click-dialog-2", "click-link", "click-menu-2", "click-option"),
+    *("click-tab", "click-tab-2", "click-tab-2-easy", "click-tab-2-hard", "click-tab-2-medium"),
+    *("click-test", "click-test-2", "click-test-transfer"),
+    *("email-inbox", "email-inbox-delete", "email-inbox-forward", "email-inbox-forward-nl"),
+    *("email-inbox-forward-nl-turk", "email-inbox-important", "email-inbox-nl-turk", "email-inbox-noscroll"),
+    *("email-inbox-reply", "email-inbox-star-reply", "enter-date", "enter-password", "enter-text", "enter-text-2"),
+    *("enter-text-dynamic", "enter-time", "find-greatest", "find-word", "focus-text", "focus-text-2"),
+    *("form-sequence-2", "generate-number", "guess-number", "login-user", "login-user-popup"),
+    *("multi-layouts", "multi-orderings", "navigate-tree", "odd-or-even", "order-food", "phone-book"),
+    *("read-table", "read-table-2", "scroll-text", "search-engine", "simple-algebra"),
+    *("simple-arithmetic", "social-media", "social-media-all", "social-media-some", "text-transform"),
+    *("unicode-test", "use-autocomplete", "use-autocomplete-nodelay", "use-spinner"),
+)
+"""Pages of the click, type, form and navigation kind, whose content can be read without looking at pixels."""
+
+LEFT_OUT = {
+    "what is drawn has to be seen": (
+        *("ascending-numbers", "bisect-angle", "circle-center", "click-color", "click-pie", "click-pie-nodelay"),
+        *("click-shades", "click-shape", "click-widget", "count-shape", "count-sides", "find-midpoint"),
+        *("grid-coordinate", "identify-shape", "number-checkboxes", "right-angle", "tic-tac-toe", "use-colorwheel"),
+        *("use-colorwheel-2", "visual-addition"),
+    ),
+    "something has to be dragged, drawn, marked or scrolled": (
+        *("daily-calendar", "drag-box", "drag-circle", "drag-cube", "drag-items", "drag-items-grid", "drag-shapes"),
+        *("drag-shapes-2", "drag-single-shape", "drag-sort-numbers", "draw-circle", "draw-line", "form-sequence"),
+        *("highlight-text", "highlight-text-2", "resize-textarea", "scroll-text-2", "sign-agreement", "text-editor"),
+        *("use-slider", "use-slider-2"),
+    ),
+    "the pointer has to hover, wait, or keep up with what moves": (
+        *("button-delay", "chase-circle", "click-menu", "hot-cold", "hover-shape", "moving-items", "simon-says"),
+        "stock-market",
+    ),
+    "keys have to be pressed that are typed into no field": ("click-scroll-list", "terminal"),
+    "white space counts that no view tells": ("copy-paste", "copy-paste-2"),
+    "the list that opens cannot be clicked by its accessibility tree": ("form-sequence-3",),
+}
+"""The other pages of the package, by why they are none."""
+
+
+EXTRA = "pip install 'agentlearn-lib[miniwob]'"
+
+
+def pages_folder() -> Path:
+    """The folder of the installed package with all pages. Raises MissingExtra.
+
+    The package is not imported: that would load Selenium.
+    """
+    spec = find_spec("miniwob")
+    for place in (spec and spec.submodule_search_locations) or ():
+        folder = Path(place) / "html"
+        if (folder / "core" / "core.js").is_file():
+            return folder
+    raise MissingExtra(f"the miniwob domain needs the pages of miniwob: {EXTRA}")
+
+
+def examine() -> Iterator[Finding]:
+    """Whether the pages are installed."""
+    try:
+        pages_folder()
+    except MissingExtra:
+        yield Finding(what="miniwob", state="missing", words="not installed; the tasks are its pages", mend=EXTRA)
+    else:
+        yield Finding(what="miniwob", state="ok", words=f"{len(PAGES)} of its pages are tasks")

@@ -1,0 +1,46 @@
+"""The pages of MiniWoB++ as a site of their own on loopback."""
+
+import mimetypes
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import unquote
+
+from agentlearn.loopback.http11 import HOST, Request, Response, listening
+from agentlearn_web.boundary.places import HostPort
+
+SITE = "miniwob.test"
+CACHED_FILES = 512
+
+
+def address(page: str) -> str:
+    """Where a page stands."""
+    return f"http://{SITE}/miniwob/{page}.html"
+
+
+@asynccontextmanager
+async def pages_served(folder: Path) -> AsyncGenerator[Mapping[str, HostPort]]:
+    """Serve the folder while the block runs; yields the site's name with the address behind it, for `Places.served`."""
+    files = _files(folder)
+
+    @lru_cache(maxsize=CACHED_FILES)
+    def answered(path: str) -> Response:
+        file = files.get(path)
+        if file is None:
+            return Response(404, b"no such page\n", content_type="text/plain")
+        kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+        if kind.startswith("text/"):
+            kind += "; charset=utf-8"
+        return Response(200, file.read_bytes(), content_type=kind)
+
+    async def app(request: Request) -> Response:
+        return answered(unquote(request.path))
+
+    async with listening(app) as port:
+        yield {SITE: (HOST, port)}
+
+
+def _files(folder: Path) -> Mapping[str, Path]:
+    """Every file by the path it is asked for."""
+    return {f"/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*") if path.is_file()}

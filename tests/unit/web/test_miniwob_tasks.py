@@ -1,0 +1,161 @@
+"""MiniWoB++ without a browser: which pages are tasks, which split an episode belongs to, and what a reward is worth."""
+
+import asyncio
+import urllib.request
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.data.overlap import overlaps
+from agentlearn.domain import Domain, RolloutContext, Runs
+from agentlearn.errors import ConfigError, DataError, MissingExtra, ToolError
+from agentlearn.experience import EMPTY_LIBRARY
+from agentlearn.ids import RunId, rollout_id
+from agentlearn.task import Task
+from agentlearn.trajectory import Trajectory, Verdict
+from agentlearn.treatment import Treatment
+from agentlearn_web.miniwob import domain
+from agentlearn_web.miniwob import pages as pages_module
+from agentlearn_web.miniwob.episode import reward_in, reward_text
+from agentlearn_web.miniwob.pages import LEFT_OUT, PAGES, examine, pages_folder
+from agentlearn_web.miniwob.serving import SITE, pages_served
+from agentlearn_web.miniwob.tasks import episode_of
+
+
+def test_it_is_a_domain() -> None:
+    assert isinstance(domain, Domain)
+    assert isinstance(domain, Runs)
+    assert domain.answer_key("reward 1") is None
+
+
+@pytest.mark.skipif(find_spec("miniwob") is None, reason="miniwob is not installed")
+def test_every_page_of_the_package_is_a_task_or_left_out_with_a_reason() -> None:
+    out = [page for pages in LEFT_OUT.values() for page in pages]
+    names = {path.stem for path in (pages_folder() / "miniwob").glob("*.html")}
+    assert len(PAGES) >= 60
+    assert sorted([*PAGES, *out]) == sorted(names)
+    assert [(one.what, one.state) for one in examine()] == [("miniwob", "ok")]
+
+
+def test_without_the_package_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages_module, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra) as caught:
+        pages_folder()
+    assert str(caught.value) == "the miniwob domain needs the pages of miniwob: pip install 'agentlearn-lib[miniwob]'"
+    assert [(one.state, one.mend) for one in examine()] == [("missing", "pip install 'agentlearn-lib[miniwob]'")]
+
+
+def test_tasks_are_episodes_in_splits_that_share_none() -> None:
+    train, test = domain.tasks("train", seed=0), domain.tasks("test", seed=0)
+    assert (len(train), len(domain.tasks("validation", seed=0)), len(test)) == (40, 20, 40)
+    assert train == domain.tasks("train", seed=0)
+    assert train[:3] == domain.tasks("train", seed=0, limit=3)
+    assert train != domain.tasks("train", seed=1)
+    assert list(overlaps(train, test, str)) == []
+    assert len({task.family for task in domain.tasks("train", seed=0, limit=len(PAGES))}) == len(PAGES)
+    one = train[0]
+    assert (one.problem, one.answer) == (f"MiniWoB {one.family}, episode {episode_of(one)[1]}", "reward 1")
+    assert one.start == f"http://{SITE}/miniwob/{one.family}.html"
+    with pytest.raises(ConfigError):
+        domain.tasks("train", seed=0, limit=0)
+
+
+@given(st.integers(0, 50), st.integers(0, 50))
+def test_no_episode_is_in_two_splits_whatever_the_seeds(one: int, other: int) -> None:
+    train = {task.problem for task in domain.tasks("train", seed=one, limit=90)}
+    assert len(train) == 90
+    assert not train & {task.problem for task in domain.tasks("test", seed=other, limit=90)}
+
+
+def test_episodes_can_be_named_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text('problem\n"MiniWoB click-test, episode 5"\n')
+    (task,) = domain.read(path, split="test")
+    assert (episode_of(task), task.split, task.source) == (("click-test", 5), "test", "mine.csv:2")
+    path.write_text('problem\n"MiniWoB drag-box, episode 5"\n')
+    with pytest.raises(DataError) as caught:
+        domain.read(path)
+    assert str(caught.value) == (
+        "mine.csv:2 has the problem 'MiniWoB drag-box, episode 5'; name a page and an episode, such as"
+        " 'MiniWoB click-button, episode 17'"
+    )
+
+
+def verdict(answer: str | None) -> Verdict:
+    task = domain.tasks("train", seed=0, limit=1)[0]
+    return domain.verify(task, _walk(task, answer))
+
+
+def _walk(task: Task, answer: str | None) -> Trajectory:
+    return Trajectory(
+        id=rollout_id(RunId("r"), "epoch-1", task.id, 0, 0),
+        run=RunId("r"),
+        phase="epoch-1",
+        task=task.id,
+        g=0,
+        seed=1,
+        treatment=Treatment(model="scripted", library=EMPTY_LIBRARY.version),
+        answer=answer,
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+@pytest.mark.parametrize(
+    ("reward", "answer", "status", "worth"),
+    [
+        (1.0, "reward 1", "correct", 1.0),
+        (0.5, "reward 0.5", "partial", 0.5),
+        (0.0, "reward 0", "incorrect", 0.0),
+        (-1, "reward -1", "incorrect", 0.0),
+        (None, "unfinished", "incorrect", 0.0),
+    ],
+)
+def test_the_reward_of_the_page_is_the_verdict(reward: float | None, answer: str, status: str, worth: float) -> None:
+    assert reward_text(reward) == answer
+    assert reward_in(answer) == reward
+    assert (verdict(answer).status, verdict(answer).reward) == (status, worth)
+
+
+def test_no_answer_is_no_answer_and_other_texts_are_no_reward() -> None:
+    assert verdict(None).status == "no_answer"
+    for text in ("1", "the reward is 1", "reward one", "Reward 1", "reward"):
+        assert reward_in(text) is None
+        assert verdict(text).status == "incorrect"
+
+
+def test_an_episode_needs_a_browser() -> None:
+    async def opened() -> None:
+        async with domain.open(RolloutContext(task=domain.tasks("train", seed=0, limit=1)[0], seed=1)):
+            pass
+
+    with pytest.raises(ToolError, match="has no browser"):
+        asyncio.run(opened())
+
+
+def test_the_site_holds_the_folder_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "html").mkdir()
+    (tmp_path / "html" / "a.html").write_text("<p>ä</p>", encoding="utf-8")
+    (tmp_path / "secret.txt").write_text("s")
+
+    async def asked(*paths: str) -> list[tuple[int, str]]:
+        async with pages_served(tmp_path / "html") as served:
+            host, port = served[SITE]
+            return [await asyncio.to_thread(_get, f"http://{host}:{port}{path}") for path in paths]
+
+    found = asyncio.run(asked("/a.html", "/../secret.txt", "/%2e%2e/secret.txt", "/", "/a.html?x=1"))
+    assert [status for status, _ in found] == [200, 404, 404, 404, 200]
+    assert found[0][1] == "text/html; charset=utf-8"
+
+
+def _get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url) as answer:
+            return answer.status, answer.headers["content-type"]
+    except HTTPError as error:
+        with error:
+            return error.code, error.headers["content-type"]

@@ -1,0 +1,102 @@
+"""The web domain as a value: where its walks may go, how it is rewarded, what it says of its rollouts."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from agentlearn.config import LearnSettings, default_recipe, learn_settings, read_recipe
+from agentlearn.errors import ConfigError
+from agentlearn.ids import LibraryVersion, RunId, rollout_id
+from agentlearn.learn.estimate import estimate
+from agentlearn.learn.opening import domain_of
+from agentlearn.task import Task
+from agentlearn.trajectory import ToolResult, Trajectory, Verdict
+from agentlearn.treatment import Treatment
+from agentlearn_web import WebDomain
+from agentlearn_web.observation import Line, Observation, TabLine, rendered
+
+RUN = RunId("r")
+
+
+def walked(task: Task, answer: str | None, *urls: str) -> Trajectory:
+    views = (Observation(tab="t1", tabs=(TabLine(id="t1", url=url, title="T"),), lines=(SAID,)) for url in urls)
+    return Trajectory(
+        id=rollout_id(RUN, "epoch-1", task.id, 0, 0),
+        run=RUN,
+        phase="epoch-1",
+        task=task.id,
+        g=0,
+        seed=0,
+        treatment=Treatment(model="m", library=LibraryVersion("v")),
+        steps=tuple(ToolResult(call="c", tool="open", content=rendered(view, "n0"), ok=True) for view in views),
+        answer=answer,
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+SAID = Line(role="link", name="Opening hours", ref="t1:e4", url="/hours", text="from nine")
+TASK = Task.of("web", "Until when?", "18:30", start="http://a.test/", path=("http://a.test/h", "http://a.test/h/1"),
+               source="generated")  # fmt: skip
+
+
+def test_a_walk_on_generated_sites_reaches_nothing_else() -> None:
+    domain = WebDomain()
+    domain.served = {"a.test": ("127.0.0.1", 4711)}
+    places = domain.places(TASK)
+    assert (places.public, places.named, dict(places.served)) == (False, frozenset(), domain.served)
+
+
+@pytest.mark.parametrize(
+    ("start", "named"),
+    [
+        ("https://example.org/", frozenset()),
+        ("http://wiki.corp/", frozenset()),  # a name may be turned to a private address
+        ("http://wiki.corp:80/", frozenset({("wiki.corp", 80)})),
+        ("http://10.1.2.3/", frozenset({("10.1.2.3", 80)})),
+        ("http://[fd00::1]:8080/x", frozenset({("fd00::1", 8080)})),
+        ("http://LOCALHOST/", frozenset({("localhost", 80)})),
+        ("", frozenset()),
+    ],
+)
+def test_a_private_place_is_open_only_where_the_task_names_it(start: str, named: frozenset[tuple[str, int]]) -> None:
+    places = WebDomain().places(Task.of("web", "q", "a", start=start))
+    assert (places.public, places.named) == (True, named)
+
+
+def test_the_reward_is_one_of_its_own() -> None:
+    plain, shaped = (domain_of(LearnSettings(domain="web", reward=reward)) for reward in (None, "path"))
+    wrong = walked(TASK, "20:00", "http://a.test/", "http://a.test/h")
+    assert plain.verify(TASK, wrong) == Verdict(status="incorrect", reward=0.0, reason=_reason(plain, wrong))
+    partial = shaped.verify(TASK, wrong)
+    assert isinstance(partial, Verdict)
+    assert (partial.status, partial.reward) == ("partial", 0.25)
+    right = shaped.verify(TASK, walked(TASK, "18:30"))
+    assert isinstance(right, Verdict)
+    assert right.reward == 1.0
+    with pytest.raises(ConfigError, match="no reward 'nope'; choose 'answer' or 'path'"):
+        domain_of(LearnSettings(domain="web", reward="nope"))
+
+
+def _reason(domain: object, rollout: Trajectory) -> str:
+    assert isinstance(domain, WebDomain)
+    verdict = domain.verify(TASK, rollout)
+    assert isinstance(verdict, Verdict)
+    return verdict.reason
+
+
+def test_what_pages_said_is_told_without_refs() -> None:
+    assert list(WebDomain().pages(walked(TASK, None, "http://a.test/"))) == ["T Opening hours from nine"]
+
+
+def test_it_is_learned_by_its_own_recipe_and_costs_what_walks_cost() -> None:
+    recipe = default_recipe("web")
+    assert recipe is not None
+    settings = learn_settings(read_recipe(recipe))
+    assert (settings.domain, settings.epochs) == ("web", 2)
+    assert default_recipe("math") is None
+    assert default_recipe("nope") is None
+    walk, math = (estimate(LearnSettings(domain=name, limit=10)) for name in ("web", "math"))
+    assert walk.tokens_in > math.tokens_in
+    judged = estimate(LearnSettings(domain="web", data="rows.jsonl", limit=10))
+    assert {"judge", "judge held out"} <= {one.stage for one in judged.stages}
+    assert not any(one.stage.startswith("judge") for one in walk.stages)

@@ -1,0 +1,41 @@
+"""The recipes that the web domain ships: each loads, names what is there, and plans a run of the size it says."""
+
+import pytest
+
+from agentlearn.config import LearnSettings, learn_settings, packaged_recipe, read_recipe
+from agentlearn.domain import load_domain
+from agentlearn.learn.estimate import plan
+from agentlearn_web import domain
+from agentlearn_web.miniwob import domain as miniwob
+from agentlearn_web.miniwob.pages import PAGES
+
+
+def packaged(name: str) -> LearnSettings:
+    path = packaged_recipe(name)
+    assert path is not None
+    return learn_settings(read_recipe(path))
+
+
+def test_webwalkerqa_is_the_published_setting() -> None:
+    settings = packaged("web/webwalkerqa")
+    assert (settings.group_size, settings.temperature, settings.epochs, settings.batch_size) == (3, 0.7, 3, 50)
+    assert (settings.domain, settings.data, settings.model) == ("web", "hf:webwalkerqa", "deepseek:deepseek-chat")
+    planned = plan(settings, domain)
+    assert (planned.train, planned.test, planned.batches, planned.counted) == (100, 150, 6, False)
+    assert planned.estimate.cost_usd is not None
+
+
+@pytest.mark.parametrize(("name", "train", "test"), [("web/laptop", 12, 30), ("web/miniwob", len(PAGES), 40)])
+def test_the_others_need_nothing_from_outside(name: str, train: int, test: int) -> None:
+    settings = packaged(name)
+    planned = plan(settings, miniwob if settings.domain == "miniwob" else domain)
+    assert (planned.train, planned.test, planned.counted) == (train, test, True)
+    assert settings.model.startswith("http://127.0.0.1")
+    assert planned.estimate.cost_usd is None
+
+
+def test_every_recipe_names_an_installed_domain() -> None:
+    path = packaged_recipe("web/laptop")
+    assert path is not None
+    for recipe in path.parent.glob("*.yaml"):
+        assert load_domain(learn_settings(read_recipe(recipe)).domain).name in {"web", "miniwob"}

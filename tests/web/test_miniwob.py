@@ -1,0 +1,167 @@
+"""MiniWoB++ in a real browser: many pages solved by scripted acts, and rewards that no model sees or writes.
+
+Skipped where no Chromium is found, or no pages are.
+"""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright")
+
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from agentlearn.contract import check_domain
+from agentlearn.domain import RolloutContext
+from agentlearn.errors import ConfigError
+from agentlearn_web.browser.find import find_chromium
+from agentlearn_web.miniwob import MiniwobDomain, domain
+from agentlearn_web.miniwob.agent import EpisodeDeps, miniwob_agent
+from agentlearn_web.miniwob.pages import PAGES, pages_folder
+from agentlearn_web.miniwob.serving import address
+from agentlearn_web.miniwob.tasks import task_of
+from agentlearn_web.observation import Observation, rendered
+from tests.web.miniwob_scripts import SCRIPTS, Hands
+
+SEEDS = (1, 2)
+AT_ONCE = 4
+
+
+def _missing() -> str:
+    try:
+        find_chromium()
+        pages_folder()
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nothing is missing")
+
+
+def _opened(running: MiniwobDomain, page: str, episode: int) -> Any:
+    return running.open(RolloutContext(task=task_of(page, episode), seed=episode))
+
+
+def test_pages_are_solved_by_scripted_use_of_the_acts() -> None:
+    solved: Counter[str] = Counter()
+    failed: list[tuple[str, int, object]] = []
+
+    async def one(running: MiniwobDomain, page: str, episode: int, slots: asyncio.Semaphore) -> None:
+        async with slots, _opened(running, page, episode) as deps:
+            try:
+                await SCRIPTS[page](Hands(deps.walk, await deps.walk.tabs()))
+            except (AssertionError, IndexError, RuntimeError) as error:  # a script that found nothing to act on
+                failed.append((page, episode, error))
+                return
+            reward = await deps.episode.reward()
+            if reward == 1:
+                solved[page] += 1
+            else:
+                failed.append((page, episode, reward))
+
+    async def all_of_them() -> None:
+        slots = asyncio.Semaphore(AT_ONCE)
+        async with domain.running() as running, asyncio.TaskGroup() as group:
+            for page in SCRIPTS:
+                for episode in SEEDS:
+                    group.create_task(one(running, page, episode, slots))
+
+    asyncio.run(all_of_them())
+    assert failed == []
+    assert len([page for page, times in solved.items() if times == len(SEEDS)]) >= 40
+    assert set(SCRIPTS) <= set(PAGES)
+
+
+def test_no_observation_tells_the_reward() -> None:
+    async def both() -> None:
+        async with domain.running() as running:
+            for right in (True, False):
+                async with _opened(running, "click-button", 1) as deps:
+                    await one(deps, right=right)
+
+    async def one(deps: EpisodeDeps, *, right: bool) -> None:
+        hands = Hands(deps.walk, await deps.walk.tabs())
+        before = rendered(hands.seen, deps.nonce)
+        (wanted,) = hands.quoted()
+        await hands.click(next(line for line in hands.lines("button") if (line.name == wanted) == right))
+        assert await deps.episode.reward() == (1 if right else -1)
+        for seen in (hands.seen, await deps.walk.tabs(), await deps.walk.find("e"), await deps.walk.more(1)):
+            assert not {"reward", "last", "average", "episodes", "start", "time left"} & _words(seen)
+        assert rendered(await deps.walk.tabs(), deps.nonce) == before
+
+    asyncio.run(both())
+
+
+def _words(seen: Observation) -> set[str]:
+    return set(" ".join(f"{line.name} {line.text}" for line in seen.lines).casefold().replace(":", " ").split())
+
+
+def test_an_episode_counts_once_and_on_its_own_document() -> None:
+    async def scene() -> None:
+        async with domain.running() as running, _opened(running, "click-test-2", 1) as deps:
+            hands = Hands(deps.walk, await deps.walk.tabs())
+            await hands.button("TWO")
+            assert await deps.episode.reward() == -1
+            await hands.button("ONE")
+            assert await deps.episode.reward() == -1
+            await hands.took(await deps.walk.open(address("click-test-2")))
+            assert await deps.episode.reward() is None
+            await hands.click(next(line for line in hands.lines() if line.text == "START"))
+            await hands.button("ONE")
+            assert await deps.episode.reward() is None
+
+    asyncio.run(scene())
+
+
+def test_the_same_seed_draws_the_same_page() -> None:
+    async def views() -> list[str]:
+        found: list[str] = []
+        async with domain.running() as running:
+            for episode in (7, 7, 8):
+                async with _opened(running, "click-checkboxes", episode) as deps:
+                    found.append(rendered(await deps.walk.tabs(), "n"))
+        return found
+
+    first, again, other = asyncio.run(views())
+    assert first == again != other
+
+
+def _scripted(*calls: tuple[str, dict[str, object]]) -> FunctionModel:
+    left = list(calls)
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        assert sorted(tool.name for tool in info.function_tools) == ["click", "find", "more", "tabs", "type"]
+        name, arguments = left.pop(0)
+        return ModelResponse(parts=[ToolCallPart(name, arguments)])
+
+    return FunctionModel(answer)
+
+
+def test_the_answer_is_the_pages_reward_whatever_the_model_says() -> None:
+    async def all_three() -> None:
+        async with domain.running() as running:
+            for clicked, answer in (("ONE", "reward 1"), ("TWO", "reward -1"), ("", "unfinished")):
+                async with _opened(running, "click-test-2", 1) as deps:
+                    assert await one(deps, clicked) == answer
+
+    async def one(deps: EpisodeDeps, clicked: str) -> str | None:
+        seen = await deps.walk.tabs()
+        refs = [line.ref for line in seen.lines if line.name == clicked]
+        calls: list[tuple[str, dict[str, object]]] = [("click", {"ref": refs[0]})] if clicked else []
+        model = _scripted(("tabs", {}), *calls, ("done", {"note": "reward 1"}))
+        ran = await miniwob_agent().run("go", model=model, deps=deps)
+        results = [part for one in ran.all_messages() for part in one.parts if isinstance(part, ToolReturnPart)]
+        assert all("reward" not in str(part.content).casefold() for part in results if part.tool_name != "done")
+        assert ran.output.text == "reward 1"
+        return ran.output.answer
+
+    asyncio.run(all_three())
+
+
+def test_the_domain_keeps_its_promises() -> None:
+    promises = asyncio.run(check_domain(domain))
+    assert [one for one in promises if one.state == "broken"] == []
