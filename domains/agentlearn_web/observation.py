@@ -160,9 +160,19 @@ def read(text: str) -> Seen:
 
 
 def words_of(text: str) -> str:
-    """What a site wrote in a rendered observation, without refs: titles, names and texts in order."""
-    seen = read(text)
-    return " ".join(filter(None, [seen.title, *(word for line in seen.lines for word in (line.name, line.text))]))
+    """What sites wrote in a rendered observation, without refs and roles, in order.
+
+    Titles, names, texts and addresses, and what dialogs and other tabs say.
+    """
+    fence = _FENCE.search(text)
+    return " ".join(filter(None, map(_words_in, fence[2].splitlines()))) if fence else ""
+
+
+def _words_in(written: str) -> str:
+    line = line_of(re.sub(r"^p\d+ \| ", "", written))
+    if line is None:
+        return written.partition(": ")[2] or written
+    return " ".join(filter(None, (line.name, line.url, line.text)))
 
 
 def _header(seen: Observation) -> Iterable[str]:

@@ -13,7 +13,7 @@ from agentlearn.task import Task
 from agentlearn.trajectory import ToolResult, Trajectory, Verdict
 from agentlearn.treatment import Treatment
 from agentlearn_web import WebDomain
-from agentlearn_web.observation import Line, Observation, TabLine, rendered
+from agentlearn_web.observation import Event, Line, Observation, TabLine, rendered, words_of
 
 RUN = RunId("r")
 
@@ -85,7 +85,19 @@ def _reason(domain: object, rollout: Trajectory) -> str:
 
 
 def test_what_pages_said_is_told_without_refs() -> None:
-    assert list(WebDomain().pages(walked(TASK, None, "http://a.test/"))) == ["T Opening hours from nine"]
+    assert list(WebDomain().pages(walked(TASK, None, "http://a.test/"))) == ["T Opening hours /hours from nine"]
+
+
+def test_what_dialogs_and_other_tabs_said_counts_as_seen() -> None:
+    view = Observation(
+        tab="t1",
+        tabs=(TabLine(id="t1", url="http://a.test/"), TabLine(id="t2", url="http://b.test/", title="Trust the box")),
+        events=(Event(kind="dialog", reason="a dialog (alert) was dismissed", said="Always trust the red box"),),
+    )
+    seen = words_of(rendered(view, "n0"))
+    assert "Trust the box" in seen
+    assert "Always trust the red box" in seen
+    assert "dismissed" not in seen  # our own words
 
 
 def test_it_is_learned_by_its_own_recipe_and_costs_what_walks_cost() -> None:
