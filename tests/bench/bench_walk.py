@@ -16,7 +16,10 @@ from typing import Any
 
 import psutil
 
+from agentlearn.domain import RolloutContext
+from agentlearn_web import WebDomain
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
+from agentlearn_web.observation import rendered
 from tests.bench.found import Found, Row, Target
 from tests.support.walking import NONCE, Site, ref, served
 
@@ -56,8 +59,29 @@ async def _measure(steps: int, rounds: int, walks: int) -> Found:
         async with open_browsers(BrowserOptions(walkers=4, recycle_after=1_000_000)) as browsers:
             with served(PAGES) as site:
                 rows += await _growth(browsers, site, walks)
+    rows.append(await _sizes())
     notes = ("PSS is proportional memory of all processes of the browser; RSS is of this one",)
     return Found(rows=tuple(rows), targets=tuple(targets), notes=notes)
+
+
+async def _sizes() -> Row:
+    """Characters that a model is shown of the generated sites' pages, beside Playwright's own snapshot of them."""
+    async with WebDomain().running() as domain:
+        ours, theirs = list[int](), list[int]()
+        for task in domain.tasks("test", seed=0, limit=30)[::3]:
+            async with domain.open(RolloutContext(task=task, seed=0)) as deps:
+                for url in (task.start, *task.path):
+                    seen = await deps.walk.open(url)
+                    ours.append(len(rendered(seen, deps.nonce)))
+                    theirs.append(len(await deps.walk.page.aria_snapshot(mode="ai")))
+    figures = {
+        "view_characters": sum(ours) / len(ours),
+        "snapshot_characters": sum(theirs) / len(theirs),
+        "ratio": sum(ours) / sum(theirs),
+        "view_most": max(ours),
+        "snapshot_most": max(theirs),
+    }
+    return Row(name=f"{len(ours)} pages of generated sites", figures=figures)
 
 
 async def _side_by_side(
