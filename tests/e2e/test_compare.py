@@ -208,7 +208,8 @@ def test_the_command_writes_a_page_and_what_is_asked_for() -> None:
         (("none", "x=none,temperature=1", "--margin", "2"), "margin is 2"),
         (("none", "x=none,temperature=1", "--out", "x.pdf"), "x.pdf"),
         (("none", "x=none,model=openai:gpt-5-mini", "--domain", "math"), "--yes or --max-cost-usd"),
-        (("none", "x=none,temperature=1", "--method", "m=x"), "two or more different arms"),
+        (("none", "x=none,temperature=1"), "--domain math or miniwob or web"),
+        (("none", "x=none,temperature=1", "--domain", "math", "--method", "m=x"), "two or more different arms"),
     ],
 )
 def test_bad_input_is_one_sentence(

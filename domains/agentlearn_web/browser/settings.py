@@ -21,7 +21,7 @@ class WalkSettings:
     """How long a page may take until it has loaded; then what is there is shown."""
     quiet_s: float = 0.15
     """A page that stayed is at rest once nothing was requested and nothing changed for so long."""
-    loaded_quiet_s: float = 0.07
+    loaded_quiet_s: float = 0.05
     """The same of a page that has just loaded: what it still lacks it has asked for by then."""
     settle_s: float = 2.0
     """How long rest is waited for."""
