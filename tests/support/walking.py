@@ -16,7 +16,7 @@ from agentlearn_web.browser.walk import Walk
 from agentlearn_web.observation import Line, Observation
 
 NONCE = "n0nce7"
-BRISK = WalkSettings(act_s=20, action_s=1.5, load_s=2, hung_s=2.5, settle_s=1)
+BRISK = WalkSettings(act_s=30, action_s=2.5, load_s=4, hung_s=5, settle_s=1)
 """Limits as short as a slow machine bears."""
 
 
