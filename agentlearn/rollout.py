@@ -220,6 +220,7 @@ class Rollouts:
             except ToolLost as error:
                 if not last:
                     raise
+                await self.account.hold()
                 failure = self._failure(error)
             except (RolloutError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded) as error:
                 await self.account.hold()  # what breaks while the run is being stopped is no result
