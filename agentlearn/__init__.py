@@ -8,42 +8,42 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agentlearn.capability import Experiences
     from agentlearn.config import LearnSettings
-    from agentlearn.domain import Answer, Domain, RolloutContext, load_domain
+    from agentlearn.domain.base import Answer, Domain, RolloutContext, load_domain
     from agentlearn.errors import AgentlearnError
-    from agentlearn.experience import Experience, Library, library_of
-    from agentlearn.group import Group
-    from agentlearn.learn.loop import run_learning, run_learning_sync
+    from agentlearn.learn.lessons.run import run_learning, run_learning_sync
     from agentlearn.learn.report import LearnReport
-    from agentlearn.library import Shelf
+    from agentlearn.library import LibraryStore
+    from agentlearn.library.capability import Experiences
     from agentlearn.store import open_store, read_store
-    from agentlearn.task import Task
-    from agentlearn.trajectory import Trajectory, Verdict
-    from agentlearn.treatment import Treatment
+    from agentlearn.types.experience import Experience, Library, library_of
+    from agentlearn.types.group import Group
+    from agentlearn.types.task import Task
+    from agentlearn.types.trajectory import Trajectory, Verdict
+    from agentlearn.types.treatment import Treatment
 
 _HOMES = {
     "AgentlearnError": "agentlearn.errors",
-    "Answer": "agentlearn.domain",
-    "Domain": "agentlearn.domain",
-    "Experience": "agentlearn.experience",
-    "Experiences": "agentlearn.capability",
-    "Group": "agentlearn.group",
+    "Answer": "agentlearn.domain.base",
+    "Domain": "agentlearn.domain.base",
+    "Experience": "agentlearn.types.experience",
+    "Experiences": "agentlearn.library.capability",
+    "Group": "agentlearn.types.group",
     "LearnReport": "agentlearn.learn.report",
     "LearnSettings": "agentlearn.config",
-    "Library": "agentlearn.experience",
-    "RolloutContext": "agentlearn.domain",
-    "Shelf": "agentlearn.library",
-    "Task": "agentlearn.task",
-    "Trajectory": "agentlearn.trajectory",
-    "Treatment": "agentlearn.treatment",
-    "Verdict": "agentlearn.trajectory",
-    "library_of": "agentlearn.experience",
-    "load_domain": "agentlearn.domain",
+    "Library": "agentlearn.types.experience",
+    "RolloutContext": "agentlearn.domain.base",
+    "LibraryStore": "agentlearn.library",
+    "Task": "agentlearn.types.task",
+    "Trajectory": "agentlearn.types.trajectory",
+    "Treatment": "agentlearn.types.treatment",
+    "Verdict": "agentlearn.types.trajectory",
+    "library_of": "agentlearn.types.experience",
+    "load_domain": "agentlearn.domain.base",
     "open_store": "agentlearn.store",
     "read_store": "agentlearn.store",
-    "run_learning": "agentlearn.learn.loop",
-    "run_learning_sync": "agentlearn.learn.loop",
+    "run_learning": "agentlearn.learn.lessons.run",
+    "run_learning_sync": "agentlearn.learn.lessons.run",
 }
 
 __all__ = [
@@ -56,8 +56,8 @@ __all__ = [
     "LearnReport",
     "LearnSettings",
     "Library",
+    "LibraryStore",
     "RolloutContext",
-    "Shelf",
     "Task",
     "Trajectory",
     "Treatment",

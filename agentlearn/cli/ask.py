@@ -2,10 +2,10 @@
 
 import sys
 
-from agentlearn.calls.endpoint import is_paid
 from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError
 from agentlearn.learn.estimate import estimate, refuse_unpriced_budget
+from agentlearn.models.endpoint import is_paid
 
 
 def spend_or_stop(settings: LearnSettings, *, yes: bool) -> None:

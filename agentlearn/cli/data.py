@@ -13,13 +13,13 @@ from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, DataReport, Judged, Rea
 from agentlearn.data.check import check as check_source
 from agentlearn.data.reading import nowhere
 from agentlearn.data.row import Columns
-from agentlearn.domain import Domain, Runs, UsesJudge, load_domain
+from agentlearn.domain.base import Domain, Runs, UsesJudge, load_domain
+from agentlearn.domain.custom import CustomTasks, custom_tasks, default_reward, name_for
 from agentlearn.errors import AgentlearnError, ConfigError, DataError, RolloutError
-from agentlearn.ids import LibraryVersion, RolloutId, RunId
-from agentlearn.own import OwnTasks, default_reward, name_for, own_tasks
-from agentlearn.task import Task
-from agentlearn.trajectory import Trajectory, Verdict
-from agentlearn.treatment import Treatment
+from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory, Verdict
+from agentlearn.types.treatment import Treatment
 
 _LABEL = 11
 _FAMILIES = 8
@@ -63,7 +63,7 @@ def _judge_of(source: str, domain: str | None, reward: str | None) -> Domain:
             code="two_judges",
         )
     chosen = reward or (default_reward(source) if domain is None else None)
-    return load_domain(domain or "math") if chosen is None else own_tasks(name_for(source), chosen)
+    return load_domain(domain or "math") if chosen is None else custom_tasks(name_for(source), chosen)
 
 
 async def _checked(domain: Domain, source: str, test_share: float, limit: int | None) -> DataReport:
@@ -85,7 +85,7 @@ def judged_by(domain: Domain, source: str, accepts: Callable[[Task], str]) -> Ju
         accepts=accepts,
         gold=domain.gold_of(source) if isinstance(domain, ReadsAnswers) else str.strip,
         key=lambda answer: domain.answer_key(answer) or answer,
-        answer_required=domain.reward.needs_gold if isinstance(domain, OwnTasks) else True,
+        answer_required=domain.reward.needs_gold if isinstance(domain, CustomTasks) else True,
         columns=domain.columns if isinstance(domain, ReadsPlaces) else Columns(),
         way=domain.way_of if isinstance(domain, ReadsPlaces) else nowhere,
     )

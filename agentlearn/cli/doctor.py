@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.calls.endpoint import is_paid
 from agentlearn.cli.ask import allow
 from agentlearn.cli.output import console, print_json
 from agentlearn.errors import AgentlearnError
+from agentlearn.models.endpoint import is_paid
 
 if TYPE_CHECKING:
-    from agentlearn.doctor import Finding
+    from agentlearn.doctor import CheckResult
 
 _MARKS = {"ok": "ok     ", "missing": "missing", "broken": "BROKEN ", "note": "note   "}
 
@@ -44,8 +44,8 @@ def doctor(
         raise AgentlearnError(f"{broken} of {len(findings)} checks found something broken", code="doctor")
 
 
-def _probed(model: str, *, yes: bool) -> "tuple[Finding, ...]":
-    from agentlearn.doctor.probe import probe, probe_words
+def _probed(model: str, *, yes: bool) -> "tuple[CheckResult, ...]":
+    from agentlearn.doctor.model_probe import probe, probe_words
 
     if is_paid(model):
         allow(probe_words(model), yes=yes)

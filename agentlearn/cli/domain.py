@@ -10,7 +10,7 @@ from agentlearn.cli.output import console, print_json
 from agentlearn.errors import AgentlearnError
 
 if TYPE_CHECKING:
-    from agentlearn.contract import Promise
+    from agentlearn.domain.contract import Promise
 
 _MARKS = {"ok": "ok      ", "broken": "BROKEN  ", "untested": "untested"}
 
@@ -22,7 +22,7 @@ def new(
     directory: Annotated[Path | None, Parameter(name="--dir", help="Folder to write. [default: ./NAME]")] = None,
 ) -> None:
     """Write a small package with a domain of your own and its contract tests."""
-    from agentlearn.scaffold import new_domain
+    from agentlearn.domain.templates import new_domain
 
     folder = directory if directory is not None else Path(name)
     out = console()
@@ -41,7 +41,7 @@ def check(
     json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
 ) -> None:
     """Check every promise that a domain makes. Nothing is spent: a stand-in answers for the model."""
-    from agentlearn.contract import check_domain_sync, domain_at
+    from agentlearn.domain.contract import check_domain_sync, domain_at
 
     promises = check_domain_sync(domain_at(reference), data=data)
     broken = sum(one.state == "broken" for one in promises)

@@ -15,7 +15,7 @@ def init(
     out: Annotated[Path, Parameter(help="File to write.")] = Path("recipe.yaml"),
 ) -> None:
     """Write a recipe with the settings that matter, each with what it means."""
-    from agentlearn.scaffold import write_recipe
+    from agentlearn.domain.templates import write_recipe
 
     write_recipe(domain, out)
     console().print(f"wrote {out}; run it with: agentlearn learn {out}")

@@ -12,8 +12,8 @@ from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from agentlearn.lab.checking import Score
-    from agentlearn.learn.gradient.lab.training import Progress
+    from agentlearn.lab.evaluation import ConditionScore
+    from agentlearn.train.lab.training import TrainingProgress
 
 NOVICE = "novice"
 
@@ -28,21 +28,21 @@ def build(
     exams: Annotated[int, Parameter(help="Exams per condition in the end; 0 for none.")] = 200,
 ) -> None:
     """School a lab model from random weights and write its checkpoint; nothing is done twice."""
-    from agentlearn.learn.gradient.lab.building import SHIPPED, is_built, require_torch
-    from agentlearn.learn.gradient.lab.building import build as built
-    from agentlearn.loopback.labs import announced_lab
+    from agentlearn.lab.contract import announced_lab
+    from agentlearn.train.lab.build import SHIPPED, is_built, require_torch
+    from agentlearn.train.lab.build import build as built
 
     lab = announced_lab(name)
     if tokens is not None and tokens < 1:
         raise ConfigError(f"--tokens is {tokens!r}; give at least 1", code="out_of_range")
     require_torch()
-    from agentlearn.learn.gradient.lab.training import Recipe
+    from agentlearn.train.lab.training import Recipe
 
     recipe = Recipe(seed=seed) if tokens is None else Recipe(tokens=tokens, seed=seed)
     folder = out or DEFAULT_STORE / "lab" / f"{name}-{recipe.key(lab)}"
     screen, began = console(), time.perf_counter()
 
-    def report(progress: "Progress") -> None:
+    def report(progress: "TrainingProgress") -> None:
         share, passed_s = progress.tokens / recipe.tokens, time.perf_counter() - began
         screen.print(
             f"  {min(share, 1):4.0%}  step {progress.step}  {progress.tokens / 1e6:.2f} M tokens"
@@ -68,7 +68,7 @@ def check(
     json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
 ) -> None:
     """Let a lab model sit exams on problems that it was not schooled with; its programs are really run."""
-    from agentlearn.loopback.labs import announced_lab
+    from agentlearn.lab.contract import announced_lab
 
     lab = announced_lab(name)
     scores = asyncio.run(_scores(name, folder or lab.folder, exams, seed))
@@ -85,21 +85,21 @@ def export(
     name: Annotated[str, Parameter(help="Which lab model.")] = NOVICE,
 ) -> None:
     """Write the shipped weights as a checkpoint for `local:` and for Hugging Face's programs."""
-    from agentlearn.learn.gradient.lab.building import export as exported
-    from agentlearn.loopback.labs import announced_lab
+    from agentlearn.lab.contract import announced_lab
+    from agentlearn.train.lab.build import export as exported
 
     exported(announced_lab(name), folder)
     console().print(f"written to {folder}")
 
 
-async def _scores(name: str, folder: Path, exams: int, seed: int) -> "list[Score]":
-    from agentlearn.lab.checking import checked
-    from agentlearn.loopback.labs import announced_lab
+async def _scores(name: str, folder: Path, exams: int, seed: int) -> "list[ConditionScore]":
+    from agentlearn.lab.contract import announced_lab
+    from agentlearn.lab.evaluation import checked
 
     return await checked(announced_lab(name), folder, exams, seed)
 
 
-def _print(scores: "list[Score]") -> None:
+def _print(scores: "list[ConditionScore]") -> None:
     screen = console()
     screen.print("  condition    right   teacher  exams")
     for one in scores:

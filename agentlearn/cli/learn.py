@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from agentlearn.cli.ask import spend_or_stop
 from agentlearn.cli.interrupt import on_interrupt
 from agentlearn.cli.output import console, print_json, show_logs
-from agentlearn.cli.progress import Progress
+from agentlearn.cli.progress import LearnProgress
 from agentlearn.config import (
     DEFAULT_STORE,
     ONLINE,
@@ -22,8 +22,8 @@ from agentlearn.config import (
     read_recipe,
 )
 from agentlearn.errors import ConfigError, Interrupted
-from agentlearn.ids import RunId
 from agentlearn.learn.report import LearnReport
+from agentlearn.types.ids import RunId
 
 
 def learn(
@@ -136,7 +136,7 @@ def learn(
         _show_plan(settings, json=json)
         return
     spend_or_stop(settings, yes=yes)
-    report = _run(settings, Progress(settings, console(to_stderr=json)), run)
+    report = _run(settings, LearnProgress(settings, console(to_stderr=json)), run)
     if json:
         print_json(report)
 
@@ -177,7 +177,7 @@ def _fields(what: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _show_plan(settings: LearnSettings, *, json: bool) -> None:
     from agentlearn.learn.estimate import plan
-    from agentlearn.learn.opening import domain_of
+    from agentlearn.learn.open_run import domain_of
 
     planned = plan(settings, domain_of(settings))
     if json:
@@ -189,7 +189,7 @@ def _show_plan(settings: LearnSettings, *, json: bool) -> None:
 
 
 def _own(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    from agentlearn.own import default_reward, name_for
+    from agentlearn.domain.custom import default_reward, name_for
 
     reward = given.get("reward") or default_reward(source)
     if reward is None:
@@ -201,8 +201,8 @@ def _own(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {"domain": given.get("name") or name_for(source), "data": source, "reward": reward}
 
 
-def _run(settings: LearnSettings, progress: Progress, resume: RunId | None) -> LearnReport:
-    from agentlearn.learn.loop import run_learning
+def _run(settings: LearnSettings, progress: LearnProgress, resume: RunId | None) -> LearnReport:
+    from agentlearn.learn.lessons.run import run_learning
 
     async def run() -> LearnReport:
         with on_interrupt(progress.interrupt):
@@ -212,6 +212,6 @@ def _run(settings: LearnSettings, progress: Progress, resume: RunId | None) -> L
         try:
             return asyncio.run(run())
         except KeyboardInterrupt:
-            if progress.account is not None:
+            if progress.call_context is not None:
                 raise
             raise Interrupted("interrupted before the run began; nothing was done") from None

@@ -75,9 +75,9 @@ def export(
 
 
 def _shelf(store: Path) -> Any:
-    from agentlearn.library import Shelf
+    from agentlearn.library import LibraryStore
 
-    return Shelf(store / "libraries")
+    return LibraryStore(store / "libraries")
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -11,17 +11,17 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from agentlearn.calls.account import Account
-from agentlearn.calls.door import Gate
 from agentlearn.cli.output import ago
 from agentlearn.cli.stages import cost_words, short
-from agentlearn.curate import EndCounts, count_ends
-from agentlearn.group import GroupKind
-from agentlearn.learn.estimate import Estimate
+from agentlearn.learn.estimate import CostEstimate
 from agentlearn.learn.learner import Update
-from agentlearn.operation import Ended
+from agentlearn.learn.lessons.curate import EndCounts, count_ends
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.client import EndpointState
 from agentlearn.stats import mean_interval
-from agentlearn.trajectory import Trajectory
+from agentlearn.types.group import GroupKind
+from agentlearn.types.operation import Ended
+from agentlearn.types.trajectory import Trajectory
 
 _LABEL = 11
 _BAR = 28
@@ -54,15 +54,15 @@ class Phase:
 class Traffic:
     """What is asked of models, and what that may come to."""
 
-    account: Account
-    gates: tuple[Gate, ...]
+    call_context: CallContext
+    endpoint_states: tuple[EndpointState, ...]
     simulated: bool
-    expected: Estimate
+    expected: CostEstimate
     """Of the whole run."""
 
 
 @dataclass(slots=True)
-class View:
+class LiveView:
     """What is shown of a run. The run's own thread tells it, another draws it: drawing only copies and reads."""
 
     clock: Callable[[], float] = time.monotonic
@@ -153,21 +153,21 @@ def _reward(phase: Phase) -> Text:
 
 
 def _calls(traffic: Traffic) -> Text:
-    limit = sum(int(gate.limiter.limit) for gate in traffic.gates)
-    answered = sum(sum(list(gate.answered.values())) for gate in traffic.gates)
-    words = Text(f"{traffic.account.in_flight:,} of at most {limit:,} in flight   {answered:,} answered")
-    if failures := _failures(traffic.gates):
+    limit = sum(int(endpoint_state.limiter.limit) for endpoint_state in traffic.endpoint_states)
+    answered = sum(sum(list(endpoint_state.answered.values())) for endpoint_state in traffic.endpoint_states)
+    words = Text(f"{traffic.call_context.in_flight:,} of at most {limit:,} in flight   {answered:,} answered")
+    if failures := _failures(traffic.endpoint_states):
         words.append(f"   not answered: {failures}", style="yellow")
     return words
 
 
-def _failures(gates: Sequence[Gate]) -> str:
-    total = sum((gate.failures.copy() for gate in gates), Counter[str]())
+def _failures(endpoint_states: Sequence[EndpointState]) -> str:
+    total = sum((endpoint_state.failures.copy() for endpoint_state in endpoint_states), Counter[str]())
     return ", ".join(f"{kind} {count:,}" for kind, count in total.most_common())
 
 
 def _spent(traffic: Traffic) -> Text:
-    budget, expected = traffic.account.budget, traffic.expected
+    budget, expected = traffic.call_context.budget, traffic.expected
     tokens = short(budget.usage.tokens_in + budget.usage.tokens_out)
     cost = cost_words(None if budget.unpriced_calls else budget.cost_usd)
     price = "an unknown price" if cost == "unknown" else cost

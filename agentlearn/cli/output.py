@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from agentlearn.errors import ConfigError
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
 _LEVELS = ("debug", "info", "warning", "error")
 

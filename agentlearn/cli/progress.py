@@ -7,37 +7,37 @@ from typing import Self
 from rich.console import Console
 from rich.live import Live
 
-from agentlearn.calls.account import Account
-from agentlearn.calls.discover import found_models
-from agentlearn.calls.endpoint import Endpoint
-from agentlearn.cli.live import Traffic, View
+from agentlearn.cli.live import LiveView, Traffic
 from agentlearn.cli.output import ago
 from agentlearn.cli.stages import print_stages
 from agentlearn.config import DEFAULT_STORE, LearnSettings, is_lab
 from agentlearn.errors import BudgetExceeded, Interrupted, only_stops
-from agentlearn.group import GroupKind
-from agentlearn.learn.caution import Caution
+from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.estimate import estimate
 from agentlearn.learn.learner import Update
-from agentlearn.learn.observer import Observer
-from agentlearn.learn.report import EpochLine, HeldOut, LearnReport, LibraryLine, Score
-from agentlearn.task import Task
-from agentlearn.trajectory import Trajectory
+from agentlearn.learn.report import EpochLine, HeldOut, HeldOutScore, LearnReport, LibraryLine
+from agentlearn.learn.warnings import RunWarning
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.discover import found_models
+from agentlearn.models.endpoint import Endpoint
+from agentlearn.types.group import GroupKind
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
 
 _LABEL = 11
 
 
-class Progress(Observer):
+class LearnProgress(Callbacks):
     """Prints as the run goes on; below the lines, on a terminal only, a view that is drawn anew four times a second."""
 
     def __init__(self, settings: LearnSettings, out: Console) -> None:
         self.settings = settings
         self.out = out
-        self.view = View()
+        self.view = LiveView()
         self.live: Live | None = None
         if out.is_terminal and not out.is_dumb_terminal:
             self.live = Live(get_renderable=lambda: self.view, console=out, transient=True, refresh_per_second=4)
-        self.account: Account | None = None
+        self.call_context: CallContext | None = None
 
     def __enter__(self) -> Self:
         if self.live is not None:
@@ -48,17 +48,17 @@ class Progress(Observer):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close_view()
-        if self.account is not None and only_stops(error):
+        if self.call_context is not None and only_stops(error):
             more = self._more_words() if isinstance(error, BudgetExceeded) else ""
-            self._line("resume", f"agentlearn learn --resume {self.account.run}{self._store_words()}{more}")
+            self._line("resume", f"agentlearn learn --resume {self.call_context.run}{self._store_words()}{more}")
 
     def _store_words(self) -> str:
         return "" if self.settings.store == DEFAULT_STORE else f" --store {self.settings.store}"
 
     def _more_words(self) -> str:
         """The limit to raise; minutes are counted anew."""
-        assert self.account is not None
-        match self.account.budget.reached:
+        assert self.call_context is not None
+        match self.call_context.budget.reached:
             case "max_tokens":
                 return f" --max-tokens MORE   (more than {self.settings.max_tokens:,}, of all starts together)"
             case "max_cost_usd":
@@ -68,26 +68,26 @@ class Progress(Observer):
 
     def interrupt(self) -> bool:
         """Stop the run in good order; False when it is stopping already, or not yet begun."""
-        if self.account is None or self.account.stopped is not None:
+        if self.call_context is None or self.call_context.stopped is not None:
             return False
-        self.account.stop(Interrupted("interrupted; what was finished is stored"))
-        if calls := self.account.in_flight:
+        self.call_context.stop(Interrupted("interrupted; what was finished is stored"))
+        if calls := self.call_context.in_flight:
             self._line("stopping", f"{count(calls, 'call')} in flight will be stored; Ctrl-C again stops now")
         return True
 
     def opened(
         self,
-        account: Account,
+        call_context: CallContext,
         endpoint: Endpoint,
         reflector: Endpoint,
         train: tuple[Task, ...],
         test: tuple[Task, ...],
     ) -> None:
-        self.account = account
-        gates = tuple({id(one.gate): one.gate for one in (endpoint, reflector)}.values())
+        self.call_context = call_context
+        endpoint_states = tuple({id(one.endpoint_state): one.endpoint_state for one in (endpoint, reflector)}.values())
         expected = estimate(self.settings, train=len(train), test=len(test))
         simulated = endpoint.simulated and reflector.simulated
-        self.view.traffic = Traffic(account, gates, simulated, expected)
+        self.view.traffic = Traffic(call_context, endpoint_states, simulated, expected)
         self.out.print(command(self.settings))
         self._line("model", model_words(endpoint))
         if reflector is not endpoint:
@@ -104,7 +104,7 @@ class Progress(Observer):
         epochs = self.settings.as_pilot().epochs
         shape = f"{self.settings.group_size} rollouts each · {count(epochs, 'epoch')}"
         self._line("tasks", f"{len(train)} to learn from, {held} · {shape}")
-        self._line("run", account.run)
+        self._line("run", call_context.run)
 
     def _hint(self, why: str, endpoint: str, train: int, test: int, *, paid: bool) -> None:
         other = self.settings.model_copy(update={"model": endpoint, "reflector": None})
@@ -122,7 +122,7 @@ class Progress(Observer):
     def group_done(self, kind: GroupKind) -> None:
         self.view.add_group(kind)
 
-    def warned(self, caution: Caution) -> None:
+    def warned(self, caution: RunWarning) -> None:
         self._line("caution", caution.words)
 
     def updated(self, step: str, update: Update) -> None:
@@ -140,7 +140,7 @@ class Progress(Observer):
             f"{ago(line.seconds)}",
         )
 
-    def measured(self, updates: int, score: Score) -> None:
+    def measured(self, updates: int, score: HeldOutScore) -> None:
         self._line("held out", f"{number(score.mean)} after {count(updates, 'update')}")
 
     def done(self, report: LearnReport) -> None:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.calls.endpoint import is_paid, is_simulated
 from agentlearn.cli.ask import allow
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import default_model, is_lab
 from agentlearn.errors import RolloutError
+from agentlearn.models.endpoint import is_paid, is_simulated
 
 if TYPE_CHECKING:
-    from agentlearn.solve import SolveSettings
-    from agentlearn.trajectory import Trajectory
+    from agentlearn.rollout.solve import SolveSettings
+    from agentlearn.types.trajectory import Trajectory
 
 
 def solve(
@@ -37,8 +37,8 @@ def solve(
     json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
 ) -> None:
     """Solve one problem, with the steps shown."""
-    from agentlearn.solve import SolveSettings
-    from agentlearn.steps import transcript
+    from agentlearn.rollout.solve import SolveSettings
+    from agentlearn.rollout.transcript import transcript
 
     model = model or default_model(domain)
     if is_paid(model):
@@ -85,6 +85,6 @@ def _what(model: str) -> str:
 
 
 def _run(settings: "SolveSettings") -> "Trajectory":
-    from agentlearn.solve import solve as solve_one
+    from agentlearn.rollout.solve import solve as solve_one
 
     return asyncio.run(solve_one(settings))

@@ -94,7 +94,7 @@ def export(
     json: Json = False,
 ) -> None:
     """Write stored rollouts for other programs: Parquet, OpenAI chat, or what TRL's trainers load."""
-    from agentlearn.exchange import export_lines
+    from agentlearn.formats import export_lines
     from agentlearn.store import Selection, read_store
 
     with read_store(store) as reader:
@@ -120,7 +120,7 @@ def import_(
     json: Json = False,
 ) -> None:
     """Store rollouts of another program as a run of their own, marked as foreign."""
-    from agentlearn.exchange import import_file
+    from agentlearn.formats import import_file
 
     done = import_file(file, domain, store)
     if json:

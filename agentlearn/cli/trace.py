@@ -16,7 +16,7 @@ def trace(
     json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
 ) -> None:
     """Show one rollout: task, treatment, every step, verdict, and the lessons it saw."""
-    from agentlearn.steps import transcript
+    from agentlearn.rollout.transcript import transcript
     from agentlearn.store import read_store
 
     with read_store(store) as reader:

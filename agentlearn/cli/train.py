@@ -14,9 +14,9 @@ from agentlearn.cli.train_page import write_train_page
 from agentlearn.cli.train_progress import TrainProgress
 from agentlearn.config import DEFAULT_STORE, LAB, default_model, packaged_recipe, read_recipe
 from agentlearn.errors import ConfigError, Interrupted
-from agentlearn.ids import RunId
-from agentlearn.learn.gradient.report import TrainReport
-from agentlearn.learn.gradient.settings import TrainSettings, train_settings
+from agentlearn.train.report import TrainReport
+from agentlearn.train.settings import TrainSettings, train_settings
+from agentlearn.types.ids import RunId
 
 LAB_RECIPE = "train-lab"
 """The recipe with which a domain's own lab model is trained."""
@@ -114,7 +114,7 @@ def _follows(settings: TrainSettings) -> bool:
     """Whether this is not the first process of `torchrun`; if so it has done its part when this returns."""
     if int(os.environ.get("RANK", "0")) == 0:
         return False
-    from agentlearn.learn.gradient.loop import follow_training
+    from agentlearn.train.run import follow_training
 
     follow_training(settings)
     return True
@@ -135,7 +135,7 @@ def _settings(
 ) -> tuple[TrainSettings, RunId | None]:
     """The settings of a new run, or of the one that is resumed, and its id."""
     if resume is not None:
-        from agentlearn.learn.gradient.resume import settings_of
+        from agentlearn.train.resume import settings_of
 
         if what is not None or gradient:
             raise ConfigError(
@@ -165,10 +165,10 @@ def _recipe(what: str, given: Mapping[str, Any]) -> Path | None:
 
 
 def _run(settings: TrainSettings, progress: TrainProgress, resume: RunId | None) -> TrainReport:
-    from agentlearn.learn.gradient.local import need_extra
+    from agentlearn.train.serving.local import need_extra
 
     need_extra("training weights", "peft", "accelerate")
-    from agentlearn.learn.gradient.loop import run_training
+    from agentlearn.train.run import run_training
 
     async def run() -> TrainReport:
         with on_interrupt(progress.interrupt):
@@ -178,6 +178,6 @@ def _run(settings: TrainSettings, progress: TrainProgress, resume: RunId | None)
         try:
             return asyncio.run(run())
         except KeyboardInterrupt:
-            if progress.account is not None:
+            if progress.call_context is not None:
                 raise
             raise Interrupted("interrupted before the run began; nothing was done") from None

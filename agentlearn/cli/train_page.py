@@ -6,15 +6,13 @@ from pathlib import Path
 
 from agentlearn.cli.output import ago
 from agentlearn.config import is_lab
-from agentlearn.learn.gradient.report import TrainReport, UpdateLine
-from agentlearn.learn.gradient.settings import TrainSettings
-from agentlearn.report import (
-    Code,
+from agentlearn.html import (
+    CodeBlock,
+    HtmlPage,
     KeyFigure,
     KeyFigures,
     LineChart,
     Note,
-    Page,
     Paragraph,
     Point,
     Section,
@@ -23,6 +21,8 @@ from agentlearn.report import (
     render_page,
 )
 from agentlearn.store.files import write_whole
+from agentlearn.train.report import TrainReport, UpdateLine
+from agentlearn.train.settings import TrainSettings
 
 
 def write_train_page(report: TrainReport, settings: TrainSettings) -> Path:
@@ -40,7 +40,7 @@ def train_page(report: TrainReport, settings: TrainSettings) -> str:
         notes = tuple(Note(text=note) for note in report.notes)
         sections.append(Section(title="Notes", parts=notes))
     return render_page(
-        Page(
+        HtmlPage(
             title=f"Training {Path(report.model).name or report.model} on {report.domain}",
             kicker="Gradient GRPO on a local model",
             mark="lab model" if is_lab(report.model) else "",
@@ -126,4 +126,4 @@ def _conditions(report: TrainReport, settings: TrainSettings) -> Section:
         " no token was encoded again."
     )
     resolved = json.dumps(json.loads(settings.resolved()), indent=2)
-    return Section(title="Conditions", parts=(Paragraph(text=words), Code(text=resolved, label="Settings")))
+    return Section(title="Conditions", parts=(Paragraph(text=words), CodeBlock(text=resolved, label="Settings")))

@@ -6,33 +6,33 @@ from typing import Self
 
 from rich.console import Console
 
-from agentlearn.calls.account import Account
-from agentlearn.calls.endpoint import Endpoint
 from agentlearn.cli.output import ago
 from agentlearn.cli.progress import change, count, number
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import Interrupted, only_stops
-from agentlearn.learn.caution import Caution
-from agentlearn.learn.gradient.report import TrainReport, UpdateLine
-from agentlearn.learn.gradient.session import update_line
-from agentlearn.learn.gradient.settings import TrainSettings
 from agentlearn.learn.learner import Update
-from agentlearn.learn.observer import Observer
-from agentlearn.learn.report import HeldOut, Score
-from agentlearn.task import Task
+from agentlearn.learn.report import HeldOut, HeldOutScore
+from agentlearn.learn.warnings import RunWarning
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.endpoint import Endpoint
+from agentlearn.train.callbacks import TrainCallbacks
+from agentlearn.train.report import TrainReport, UpdateLine
+from agentlearn.train.settings import TrainSettings
+from agentlearn.train.training_run import update_line
+from agentlearn.types.task import Task
 
 _LABEL = 14
 LINES = 15
 """Lines of updates that a run prints at the most, each the mean of as many updates as follow from that."""
 
 
-class TrainProgress(Observer):
+class TrainProgress(TrainCallbacks):
     """Prints as the run goes on."""
 
     def __init__(self, settings: TrainSettings, out: Console) -> None:
         self.settings = settings
         self.out = out
-        self.account: Account | None = None
+        self.call_context: CallContext | None = None
         self.updates = 0
         self.total = 0
         self.waiting: list[UpdateLine] = []
@@ -43,27 +43,27 @@ class TrainProgress(Observer):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.account is not None and only_stops(error):
+        if self.call_context is not None and only_stops(error):
             store = "" if self.settings.store == DEFAULT_STORE else f" --store {self.settings.store}"
-            self._line("resume", f"agentlearn train --resume {self.account.run}{store}")
+            self._line("resume", f"agentlearn train --resume {self.call_context.run}{store}")
 
     def interrupt(self) -> bool:
         """Stop the run in good order; False when it is stopping already, or not yet begun."""
-        if self.account is None or self.account.stopped is not None:
+        if self.call_context is None or self.call_context.stopped is not None:
             return False
-        self.account.stop(Interrupted("interrupted; what was finished is stored"))
+        self.call_context.stop(Interrupted("interrupted; what was finished is stored"))
         return True
 
     def opened(
         self,
-        account: Account,
+        call_context: CallContext,
         endpoint: Endpoint,
         reflector: Endpoint,
         train: tuple[Task, ...],
         test: tuple[Task, ...],
     ) -> None:
         settings, gradient = self.settings, self.settings.gradient
-        self.account = account
+        self.call_context = call_context
         batches = -(-len(train) // settings.batch_size)
         self.total = settings.epochs * batches
         self.out.print(f"agentlearn train {settings.domain}")
@@ -75,13 +75,13 @@ class TrainProgress(Observer):
         held = f"{len(test)} held out" if test else "none held out"
         shape = f"{settings.group_size} rollouts each · {count(self.total, 'update')} of {settings.batch_size} tasks"
         self._line("tasks", f"{len(train)} to learn from, {held} · {shape}")
-        self._line("run", account.run)
+        self._line("run", call_context.run)
 
     def phase_started(self, phase: str, rollouts: int) -> None:
         if phase in {"before", "after"}:
             self._line("measuring", f"{phase} training: {rollouts} rollouts")
 
-    def warned(self, caution: Caution) -> None:
+    def warned(self, caution: RunWarning) -> None:
         self._line("caution", caution.words)
 
     def updated(self, step: str, update: Update) -> None:
@@ -94,7 +94,7 @@ class TrainProgress(Observer):
             self._line(f"update {self.updates}/{self.total}", _words(self.waiting))
             self.waiting = []
 
-    def measured(self, updates: int, score: Score) -> None:
+    def measured(self, updates: int, score: HeldOutScore) -> None:
         self._line("held out", f"{number(score.mean)} after {count(updates, 'update')}")
 
     def trained(self, report: TrainReport) -> None:

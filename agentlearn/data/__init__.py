@@ -6,7 +6,7 @@ It knows no domain: how an answer is read and judged is handed in.
 from agentlearn.data.check import DataReport, Judged, ReadsPlaces, check, detectable
 from agentlearn.data.gym import scorer
 from agentlearn.data.reading import Way, read_tasks
-from agentlearn.data.row import Columns, Row, cell
+from agentlearn.data.row import Columns, SourceRow, cell
 from agentlearn.data.sources import name_of, rows
 
 __all__ = [
@@ -14,7 +14,7 @@ __all__ = [
     "DataReport",
     "Judged",
     "ReadsPlaces",
-    "Row",
+    "SourceRow",
     "Way",
     "cell",
     "check",

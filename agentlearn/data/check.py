@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from agentlearn.data.overlap import near_copies
-from agentlearn.data.reading import Found, Reader, Way, dispute, nowhere, same_answer
-from agentlearn.data.row import Columns, Row, cell
+from agentlearn.data.reading import ParsedRow, RowReader, Way, dispute, nowhere, same_answer
+from agentlearn.data.row import Columns, SourceRow, cell
 from agentlearn.data.sources import name_of, rows
 from agentlearn.data.split import hold_out
 from agentlearn.errors import DataError
 from agentlearn.stats.students_t import quantile
-from agentlearn.task import Task
-from agentlearn.value import Value
+from agentlearn.types.task import Task
+from agentlearn.types.value import Value
 
 SHOWN = 5
 """So many refusals are told in words; the others are counted."""
@@ -45,7 +45,7 @@ class Judged:
     key: Callable[[str], Hashable] = str
     columns: Columns = field(default_factory=Columns)
     answer_required: bool = True
-    way: Callable[[Row], Way] = nowhere
+    way: Callable[[SourceRow], Way] = nowhere
 
 
 @runtime_checkable
@@ -66,7 +66,7 @@ class ReadsPlaces(Protocol):
         """Under which names its columns are looked for."""
         ...
 
-    def way_of(self, row: Row) -> Way:
+    def way_of(self, row: SourceRow) -> Way:
         """Where the row's problem begins, and the known way; as `way` of `read_tasks`."""
         ...
 
@@ -108,7 +108,7 @@ class DataReport(Value):
 
 def check(source: str | Path, judged: Judged, *, test_share: float = 0.3, limit: int | None = None) -> DataReport:
     """A report on the first `limit` rows. Raises DataError only for what stops reading altogether."""
-    reader = Reader(
+    reader = RowReader(
         judged.columns,
         judged.gold,
         answer_required=judged.answer_required,
@@ -180,10 +180,10 @@ class _Sieve:
     key: Callable[[str], Hashable]
     rows: int = 0
     repeated: int = 0
-    found: dict[tuple[str, str], Found] = field(default_factory=dict[tuple[str, str], Found])
+    found: dict[tuple[str, str], ParsedRow] = field(default_factory=dict[tuple[str, str], ParsedRow])
     refusals: list[str] = field(default_factory=list[str])
 
-    def readable(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def readable(self, rows: Iterator[SourceRow]) -> Iterator[SourceRow]:
         """The rows, up to where reading breaks off. Raises DataError where it never began."""
         try:
             for row in rows:
@@ -194,7 +194,7 @@ class _Sieve:
                 raise
             self.refusals.append(f"{error} (nothing after it was read)")
 
-    def take(self, found: Found) -> None:
+    def take(self, found: ParsedRow) -> None:
         """Keep it, or count it as a repetition. Raises DataError when it says another answer than before."""
         first = self.found.setdefault(found.identity, found)
         if first is found:

@@ -8,13 +8,13 @@ from io import StringIO
 from itertools import zip_longest
 from pathlib import Path
 
-from agentlearn.data.row import Row
+from agentlearn.data.row import SourceRow
 from agentlearn.errors import DataError, MissingExtra
 
 _BATCH_ROWS = 1_024
 
 
-def file_rows(path: Path) -> Iterator[Row]:
+def file_rows(path: Path) -> Iterator[SourceRow]:
     """The rows of a file by its ending. Raises DataError; MissingExtra where a reader is not installed."""
     read = _READERS.get(path.suffix.lower())
     if read is None:
@@ -25,7 +25,7 @@ def file_rows(path: Path) -> Iterator[Row]:
     return read(path)
 
 
-def _jsonl(path: Path) -> Iterator[Row]:
+def _jsonl(path: Path) -> Iterator[SourceRow]:
     # Not splitlines(): JSON text may hold the Unicode line separators as they are.
     for number, line in enumerate(_text(path).split("\n"), start=1):
         if line.strip():
@@ -34,7 +34,7 @@ def _jsonl(path: Path) -> Iterator[Row]:
             yield _object(value, path.name, number, "per line")
 
 
-def _json(path: Path) -> Iterator[Row]:
+def _json(path: Path) -> Iterator[SourceRow]:
     """One array of objects, read one by one so that each has its line."""
     text, name, advice = _text(path), path.name, "write one array of JSON objects"
     at = _skip(text, 0)
@@ -55,14 +55,14 @@ def _json(path: Path) -> Iterator[Row]:
         at = _skip(text, at + 1) if text[at] == "," else at
 
 
-def _csv(path: Path) -> Iterator[Row]:
+def _csv(path: Path) -> Iterator[SourceRow]:
     lines = _csv_lines(path.name, _text(path))
     _, header = next(lines, (0, []))
     for start, fields in lines:
         if len(fields) > len(header):
             raise DataError(f"{path.name} line {start} has more fields than the header; quote fields that hold commas")
         if fields:
-            yield Row(f"{path.name}:{start}", dict(zip_longest(header, fields)))
+            yield SourceRow(f"{path.name}:{start}", dict(zip_longest(header, fields)))
 
 
 def _csv_lines(file: str, text: str) -> Iterator[tuple[int, list[str]]]:
@@ -77,7 +77,7 @@ def _csv_lines(file: str, text: str) -> Iterator[tuple[int, list[str]]]:
         raise DataError(f"{file} line {start} is not CSV ({error}); check its quotes") from error
 
 
-def _parquet(path: Path) -> Iterator[Row]:
+def _parquet(path: Path) -> Iterator[SourceRow]:
     _bytes(path, most=1)  # a missing file is said in the same words as for the others, with or without pyarrow
     try:
         from pyarrow import ArrowException  # pyright: ignore[reportMissingImports]
@@ -89,7 +89,7 @@ def _parquet(path: Path) -> Iterator[Row]:
         with ParquetFile(path) as parquet:
             for batch in parquet.iter_batches(batch_size=_BATCH_ROWS):
                 for fields in batch.to_pylist():
-                    yield Row(f"{path.name}#{number}", fields)
+                    yield SourceRow(f"{path.name}#{number}", fields)
                     number += 1
     except (ArrowException, OSError) as error:
         cause = " ".join(str(error).split())
@@ -108,10 +108,10 @@ def _json_words(file: str, first_line: int, advice: str) -> Generator[None]:
         raise DataError(f"{file} line {first_line} nests too deeply; write one flat JSON object per line") from error
 
 
-def _object(value: object, file: str, number: int, each: str) -> Row:
+def _object(value: object, file: str, number: int, each: str) -> SourceRow:
     if not isinstance(value, dict):
         raise DataError(f"{file} line {number} is no JSON object; write one object with 'problem' and 'answer' {each}")
-    return Row(f"{file}:{number}", value)
+    return SourceRow(f"{file}:{number}", value)
 
 
 def _skip(text: str, at: int) -> int:
@@ -143,7 +143,7 @@ def _bytes(path: Path, most: int = -1) -> bytes:
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 """Numbers stay the text that they are, so that no digit is lost."""
 
-_READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
+_READERS: dict[str, Callable[[Path], Iterator[SourceRow]]] = {
     ".jsonl": _jsonl,
     ".json": _json,
     ".csv": _csv,

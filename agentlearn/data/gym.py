@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlencode
 
-from agentlearn.data.row import Row
+from agentlearn.data.row import SourceRow
 from agentlearn.errors import DataError, MissingExtra, VerifierError
 
 GYM = "gym:"
@@ -56,20 +56,22 @@ def parse_gym(source: str) -> Gym:
     return Gym(name, tuple(sorted(options.items())))
 
 
-def gym_rows(source: str) -> Iterator[Row]:
+def gym_rows(source: str) -> Iterator[SourceRow]:
     """The task's entries, the same for the same options. Raises DataError or MissingExtra."""
     gym = parse_gym(source)
     entries = _entries(gym)
     for number in range(len(entries)):
         entry = entries[number]
         # Not by iterating: that would stamp each entry with a random id.
-        yield Row(f"{gym}#{number}", {"question": entry["question"], "answer": entry["answer"], "family": gym.name})
+        yield SourceRow(
+            f"{gym}#{number}", {"question": entry["question"], "answer": entry["answer"], "family": gym.name}
+        )
 
 
 def scorer(source: str) -> Callable[[str | None], float]:
     """The task's own scorer for one entry, by its place (`gym:chain_sum?seed=0&size=100#12`); 0..1 for an answer.
 
-    It runs in the calling process, without a limit of time; `agentlearn.own` calls it in a process made for that.
+    It runs in the calling process without a time limit; `agentlearn.domain.custom` calls it in a child process.
     Several scorers hand the answer to sympy's parser, which evaluates it as Python. So an answer that is not the
     expected one and could call something is not shown to them: VerifierError.
     """

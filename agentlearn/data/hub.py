@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-from agentlearn.data.row import Row, cell
+from agentlearn.data.row import SourceRow, cell
 from agentlearn.errors import DataError, MissingExtra
 
 HUB = "hf:"
@@ -88,11 +88,11 @@ def hub_name(source: str) -> str:
     return published(source)[0].rpartition("/")[2]
 
 
-def hub_rows(source: str) -> Iterator[Row]:
+def hub_rows(source: str) -> Iterator[SourceRow]:
     """The dataset's rows. Raises MissingExtra, or DataError when the hub or the dataset cannot be reached."""
     _, one = published(source)
     for number, fields in enumerate(_load(source, one)):
-        yield Row(f"{source}#{number}", _mapped(one, fields))
+        yield SourceRow(f"{source}#{number}", _mapped(one, fields))
 
 
 def _mapped(one: Published, fields: Mapping[str, object]) -> dict[str, object]:
@@ -101,7 +101,7 @@ def _mapped(one: Published, fields: Mapping[str, object]) -> dict[str, object]:
         return dict(fields)
     problem, answer = one.columns
     rest = {name: value for name, value in fields.items() if name not in {"problem", "question"}}
-    text = Row(f"{one.dataset}#0", fields).text(problem)
+    text = SourceRow(f"{one.dataset}#0", fields).text(problem)
     return rest | {"problem": _without(one.around, text), "answer": cell(fields, answer)}
 
 

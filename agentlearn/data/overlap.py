@@ -10,7 +10,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
-from agentlearn.task import Task
+from agentlearn.types.task import Task
 
 SHINGLE_WORDS = 8
 SIMILAR = 0.6

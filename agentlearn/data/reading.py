@@ -4,11 +4,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentlearn.data.row import Columns, Row, both_places
+from agentlearn.data.row import Columns, SourceRow, both_places
 from agentlearn.data.sources import name_of, rows
 from agentlearn.errors import DataError
 from agentlearn.log import get_log
-from agentlearn.task import Split, Task
+from agentlearn.types.task import Split, Task
 
 PUBLISHED = ("hf:", "gym:")
 """Sources whose rows a user cannot mend."""
@@ -18,16 +18,16 @@ Way = tuple[str, tuple[str, ...]]
 """Where the work on a problem begins, and the places on a known way from there to the answer."""
 
 
-def nowhere(_: Row) -> Way:
+def nowhere(_: SourceRow) -> Way:
     """The way of a problem that begins nowhere in particular."""
     return "", ()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ParsedRow:
     """What a row says."""
 
-    row: Row
+    row: SourceRow
     problem: str
     answer: str | None
     family: str
@@ -63,7 +63,7 @@ def read_tasks(
     gold: Callable[[str], str] = str.strip,
     answer_required: bool = True,
     key: Callable[[str], Hashable] = str,
-    way: Callable[[Row], Way] = nowhere,
+    way: Callable[[SourceRow], Way] = nowhere,
 ) -> list[Task]:
     """The source's tasks in its order, each problem once.
 
@@ -72,8 +72,8 @@ def read_tasks(
     row's problem begins and the known way from there, likewise. A problem with two answers is refused in a file and
     left out, with a warning, where the user cannot mend it. Raises DataError with file, line and next step.
     """
-    reader = Reader(columns, gold, answer_required=answer_required, default_family=name_of(source), way=way)
-    kept: dict[tuple[str, str], Found] = {}
+    reader = RowReader(columns, gold, answer_required=answer_required, default_family=name_of(source), way=way)
+    kept: dict[tuple[str, str], ParsedRow] = {}
     disputed: set[tuple[str, str]] = set()
     for found in map(reader.read, rows(source)):
         first = kept.setdefault(found.identity, found)
@@ -92,16 +92,16 @@ def read_tasks(
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class RowReader:
     """Reads rows one by one."""
 
     columns: Columns
     gold: Callable[[str], str]
     answer_required: bool
     default_family: str
-    way: Callable[[Row], Way] = nowhere
+    way: Callable[[SourceRow], Way] = nowhere
 
-    def read(self, row: Row) -> Found:
+    def read(self, row: SourceRow) -> ParsedRow:
         """What the row says. Raises DataError naming place, cause and next step."""
         problem = self._problem(row)
         family = next((text for name in self.columns.family if (text := row.text(name))), self.default_family)
@@ -109,15 +109,15 @@ class Reader:
         start, path = self._way(row)
         for text in (problem, family, answer or "", start, *path):
             _demand_encodable(row, text)
-        return Found(row, problem, answer, family, start, path)
+        return ParsedRow(row, problem, answer, family, start, path)
 
-    def _way(self, row: Row) -> Way:
+    def _way(self, row: SourceRow) -> Way:
         try:
             return self.way(row)
         except ValueError as error:
             raise DataError(f"{row.place} {error}", code="bad_start") from error
 
-    def _problem(self, row: Row) -> str:
+    def _problem(self, row: SourceRow) -> str:
         names = self.columns.problem
         texts = {name: text for name in names if (text := row.text(name))}
         if not texts:
@@ -128,7 +128,7 @@ class Reader:
             raise DataError(f"{row.place} has a {which} that differ; keep one of them")
         return next(iter(texts.values()))
 
-    def _answer(self, row: Row) -> str | None:
+    def _answer(self, row: SourceRow) -> str | None:
         names = self.columns.answer
         written = next((text for name in names if (text := row.text(name))), "")
         try:
@@ -148,20 +148,20 @@ def same_words(problem: str) -> str:
     return " ".join(problem.split())
 
 
-def same_answer(one: Found, other: Found, key: Callable[[str], Hashable]) -> bool:
+def same_answer(one: ParsedRow, other: ParsedRow, key: Callable[[str], Hashable]) -> bool:
     """Whether two rows agree on the answer."""
     if one.answer is None or other.answer is None:
         return one.answer == other.answer
     return key(one.answer) == key(other.answer)
 
 
-def dispute(first: Found, second: Found) -> str:
+def dispute(first: ParsedRow, second: ParsedRow) -> str:
     """The sentence about one problem with two answers."""
     places = both_places(first.row.where, second.row.where)
     return f"{places} hold the same problem with the answers {first.answer!r} and {second.answer!r}; keep the right one"
 
 
-def _seen(row: Row, wanted: tuple[str, ...]) -> str:
+def _seen(row: SourceRow, wanted: tuple[str, ...]) -> str:
     """Which columns there are, said only when a wanted one is not among them."""
     present = {name.strip().casefold() for name in row.fields}
     if not present or present & {name.partition(".")[0].casefold() for name in wanted}:
@@ -169,7 +169,7 @@ def _seen(row: Row, wanted: tuple[str, ...]) -> str:
     return f" (it has {', '.join(map(repr, row.fields))})"
 
 
-def _demand_encodable(row: Row, text: str) -> None:
+def _demand_encodable(row: SourceRow, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -17,7 +17,7 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SourceRow:
     """One row and where it stands."""
 
     where: str

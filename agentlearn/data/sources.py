@@ -7,10 +7,10 @@ from pathlib import Path
 from agentlearn.data.files import file_rows
 from agentlearn.data.gym import GYM, gym_rows, parse_gym
 from agentlearn.data.hub import HUB, hub_name, hub_rows
-from agentlearn.data.row import Row
+from agentlearn.data.row import SourceRow
 
 
-def rows(source: str | Path, *, limit: int | None = None) -> Iterator[Row]:
+def rows(source: str | Path, *, limit: int | None = None) -> Iterator[SourceRow]:
     """The rows of a source in its order. Raises DataError, or MissingExtra where its reader is not installed."""
     text = str(source)
     if text.startswith(HUB):

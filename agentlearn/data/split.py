@@ -3,8 +3,8 @@
 from collections.abc import Callable, Hashable, Sequence
 
 from agentlearn.data.overlap import overlaps
-from agentlearn.ids import content_hash
-from agentlearn.task import Task
+from agentlearn.types.ids import content_hash
+from agentlearn.types.task import Task
 
 
 def hold_out(

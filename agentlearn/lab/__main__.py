@@ -9,7 +9,7 @@ import sys
 
 from agentlearn.errors import AgentlearnError
 from agentlearn.lab.service import serving
-from agentlearn.loopback.child import serve_as_child
+from agentlearn.serving.child_process import serve_as_child
 
 
 def main() -> int:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agentlearn.lab.drawing import drawn
-from agentlearn.lab.transformer import Floats, Read, Seats, Transformer
-from agentlearn.loopback.engine import Sampled, Sampling
+from agentlearn.lab.sampling import drawn
+from agentlearn.lab.transformer import Floats, Seats, SequenceCache, Transformer
+from agentlearn.serving.engine import Sampled, Sampling
 
 SEATS = 64
 """Requests that are written at once; more of them wait."""
@@ -33,7 +33,7 @@ class _Request:
 
 
 class LabEngine:
-    """Implements `agentlearn.loopback.engine.Engine`. It works while `open_engine` runs."""
+    """Implements `agentlearn.serving.engine.Engine`. It works while `open_engine` runs."""
 
     def __init__(self, model: Transformer, end: int, *, seats: int = SEATS) -> None:
         """end: the token that ends a message."""
@@ -116,7 +116,7 @@ class LabEngine:
         self._seats.seat(len(self._seated), read)
         self._seated.append(request)
 
-    def _read(self, prompt: tuple[int, ...]) -> tuple[Read, Floats]:
+    def _read(self, prompt: tuple[int, ...]) -> tuple[SequenceCache, Floats]:
         """Read a prompt, from the longest beginning that is known; its first message is kept for others."""
         ends = [at + 1 for at, token in enumerate(prompt) if token == self._end and at + 1 < len(prompt)]
         known = self._known.longest(prompt, ends) or self._model.empty()
@@ -161,9 +161,9 @@ class _Known:
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._size_bytes = 0
-        self._reads: OrderedDict[tuple[int, ...], Read] = OrderedDict()
+        self._reads: OrderedDict[tuple[int, ...], SequenceCache] = OrderedDict()
 
-    def longest(self, prompt: tuple[int, ...], lengths: Sequence[int]) -> Read | None:
+    def longest(self, prompt: tuple[int, ...], lengths: Sequence[int]) -> SequenceCache | None:
         """What is kept of the longest beginning of one of those lengths."""
         for length in reversed(lengths):
             beginning = prompt[:length]
@@ -172,7 +172,7 @@ class _Known:
                 return read
         return None
 
-    def keep(self, beginning: tuple[int, ...], read: Read) -> None:
+    def keep(self, beginning: tuple[int, ...], read: SequenceCache) -> None:
         """Keep a beginning. Of one that was drawn, the last token may be missing in what was read."""
         if (old := self._reads.pop(beginning, None)) is not None:
             self._size_bytes -= old.size_bytes

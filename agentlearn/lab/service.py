@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from agentlearn.lab.checkpoint import read_checkpoint
+from agentlearn.lab.contract import announced_lab
 from agentlearn.lab.engine import open_engine
-from agentlearn.lab.format import LabFormat
-from agentlearn.loopback.labs import announced_lab
-from agentlearn.loopback.serving import ChatService
+from agentlearn.lab.lab_format import LabFormat
+from agentlearn.serving.chat_service import ChatService
 
 
 @asynccontextmanager

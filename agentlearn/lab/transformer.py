@@ -47,7 +47,7 @@ class _Layer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Read:
+class SequenceCache:
     """What the model keeps of one sequence: keys and values per layer, (layers, 2, G, L, D)."""
 
     kept: Floats
@@ -71,7 +71,7 @@ class Seats:
         self.lengths_N = np.zeros(seats, np.int64)
         self.kept = self._room(seats, length)
 
-    def seat(self, at: int, read: Read) -> None:
+    def seat(self, at: int, read: SequenceCache) -> None:
         """Put a sequence into that seat."""
         self.reserve(read.length + 1)
         self.kept[:, :, at, :, : read.length] = read.kept
@@ -83,9 +83,9 @@ class Seats:
         self.kept[:, :, target, :, :length] = self.kept[:, :, source, :, :length]
         self.lengths_N[target] = length
 
-    def read(self, at: int) -> Read:
+    def read(self, at: int) -> SequenceCache:
         """A copy of what is kept of that sequence."""
-        return Read(self.kept[:, :, at, :, : self.lengths_N[at]].copy())
+        return SequenceCache(self.kept[:, :, at, :, : self.lengths_N[at]].copy())
 
     def reserve(self, length: int) -> None:
         """Make room for sequences of that length."""
@@ -115,12 +115,12 @@ class Transformer:
         twice = np.concatenate([angles, angles], 1)
         self._cosines, self._sines = np.cos(twice).astype(np.float32), np.sin(twice).astype(np.float32)
 
-    def empty(self) -> Read:
+    def empty(self) -> SequenceCache:
         """What is kept of nothing."""
         one = self.layout
-        return Read(np.zeros((one.layers, 2, one.groups, 0, one.head), np.float32))
+        return SequenceCache(np.zeros((one.layers, 2, one.groups, 0, one.head), np.float32))
 
-    def read(self, ids: Sequence[int], before: Read) -> tuple[Read, Floats]:
+    def read(self, ids: Sequence[int], before: SequenceCache) -> tuple[SequenceCache, Floats]:
         """Read on: what is then kept, and the logits (V,) of the token that follows. ids: at least one."""
         layout, length = self.layout, before.length
         hidden_TH = self._embed[np.asarray(ids)]
@@ -141,7 +141,7 @@ class Transformer:
             scores[..., hides_TL] = -np.inf
             mixed = _softmax(scores) @ values_GLD[:, None]
             hidden_TH = self._fed(layer, hidden_TH, mixed.transpose(2, 0, 1, 3).reshape(len(ids), -1))
-        return Read(kept), self._logits(hidden_TH[-1:])[0]
+        return SequenceCache(kept), self._logits(hidden_TH[-1:])[0]
 
     def write(self, ids_N: Ints, seats: Seats) -> Floats:
         """One token more for each of the first N seats; gives the logits (N, V) of those that follow."""
@@ -179,8 +179,11 @@ class Transformer:
     def _fed(self, layer: _Layer, hidden: Floats, mixed: Floats) -> Floats:
         hidden = hidden + mixed @ layer.out
         both = self._normed(hidden, layer.after_H) @ layer.gate_up
-        gate, up = both[:, : self.layout.inner], both[:, self.layout.inner :]
-        return hidden + (gate * (1 + np.tanh(gate * np.float32(0.5))) * np.float32(0.5) * up) @ layer.down
+        endpoint_state, up = both[:, : self.layout.inner], both[:, self.layout.inner :]
+        return (
+            hidden
+            + (endpoint_state * (1 + np.tanh(endpoint_state * np.float32(0.5))) * np.float32(0.5) * up) @ layer.down
+        )
 
     def _logits(self, hidden: Floats) -> Floats:
         return self._normed(hidden, self._last_H) @ self._head

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from agentlearn.experience import Library
-from agentlearn.group import Group
-from agentlearn.ids import TaskId, derive_seed
-from agentlearn.task import Task
-from agentlearn.treatment import Treatment
+from agentlearn.types.experience import Library
+from agentlearn.types.group import Group
+from agentlearn.types.ids import TaskId, derive_seed
+from agentlearn.types.task import Task
+from agentlearn.types.treatment import Treatment
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,21 +4,21 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentlearn.calls.endpoint import is_paid
-from agentlearn.calls.price import price_per_million
 from agentlearn.config import ONLINE, LearnSettings
 from agentlearn.data.gym import GYM, parse_gym
 from agentlearn.data.hub import HUB, published
-from agentlearn.domain import Domain, Shape, installed_domains, load_domain, shape_of
+from agentlearn.domain.base import Domain, RolloutShape, installed_domains, load_domain, shape_of
+from agentlearn.domain.custom.judge import JUDGE
 from agentlearn.errors import ConfigError
-from agentlearn.learn.tasks import task_sets
-from agentlearn.own.judge import JUDGE
-from agentlearn.value import Value
+from agentlearn.learn.task_sets import task_sets
+from agentlearn.models.endpoint import is_paid
+from agentlearn.models.price import price_per_million
+from agentlearn.types.value import Value
 
-# One run of training-free GRPO is published with its sum of tokens: 38M in and 6.6M out for 1,500 rollouts of learning,
-# the semantic stages included (arXiv:2510.08191). The turns and lengths of `Shape` and below are assumptions about such
-# a run; they are set so that their sum comes to that one figure, and nothing else is known of how it divides.
-_USUAL = Shape()
+# One run of training-free GRPO is published with its total tokens: 38M in and 6.6M out for 1,500 rollouts of learning,
+# all stages included (arXiv:2510.08191). The turns and lengths of `RolloutShape` and below are assumptions, chosen so
+# that they add up to that total. How the published total divides is not known.
+_USUAL = RolloutShape()
 _LIBRARY = 1_000
 """Tokens of lessons in a prompt, on average over a run that fills its library; never more than its limit."""
 MIXED = 0.5
@@ -53,7 +53,7 @@ class StageEstimate(Value):
         return f"{self.calls:,} calls, {tokens}, {price}"
 
 
-class Estimate(Value):
+class CostEstimate(Value):
     """Rollouts, calls, tokens and dollars of a run, roughly."""
 
     rollouts: int
@@ -93,7 +93,7 @@ class Estimate(Value):
         )
 
 
-def estimate(settings: LearnSettings, *, train: int | None = None, test: int | None = None) -> Estimate:
+def estimate(settings: LearnSettings, *, train: int | None = None, test: int | None = None) -> CostEstimate:
     """train, test: numbers of tasks; None takes the settings' limit or the usual size of a domain's own set."""
     learned_from = train if train is not None else settings.limit or _DEFAULT_TRAIN
     held_out = 0 if not settings.evaluate else test if test is not None else _DEFAULT_TEST
@@ -133,7 +133,7 @@ def estimate(settings: LearnSettings, *, train: int | None = None, test: int | N
         ),
         *(_judging(settings, learning, 2 * measuring) if shape.judged else ()),
     )
-    return Estimate(rollouts=learning + 2 * measuring, stages=stages)
+    return CostEstimate(rollouts=learning + 2 * measuring, stages=stages)
 
 
 def library_tokens(settings: LearnSettings) -> int:
@@ -141,7 +141,9 @@ def library_tokens(settings: LearnSettings) -> int:
     return min(_LIBRARY, settings.max_library_tokens)
 
 
-def rollouts_estimate(model: str, stage: str, rollouts: int, library: int, shape: Shape = _USUAL) -> StageEstimate:
+def rollouts_estimate(
+    model: str, stage: str, rollouts: int, library: int, shape: RolloutShape = _USUAL
+) -> StageEstimate:
     """What so many rollouts ask for. Each turn reads the prompt, `library` tokens of lessons, and what was said."""
     turns = shape.turns
     said_before = (shape.turn_out + shape.tool_result) * turns * (turns - 1) // 2
@@ -149,10 +151,10 @@ def rollouts_estimate(model: str, stage: str, rollouts: int, library: int, shape
     return _priced(model, stage, rollouts * turns, rollouts * tokens_in, rollouts * turns * shape.turn_out)
 
 
-def _shape(settings: LearnSettings) -> Shape:
+def _shape(settings: LearnSettings) -> RolloutShape:
     """How rollouts of these settings are shaped: as the installed domain says, else as usual."""
     if settings.reward == JUDGE.name:
-        return Shape(judged=True)
+        return RolloutShape(judged=True)
     if settings.domain not in installed_domains():
         return _USUAL
     return shape_of(load_domain(settings.domain), settings.data)
@@ -200,7 +202,7 @@ def known_price(model: str) -> tuple[float, float] | None:
     return price_per_million(name, provider)
 
 
-class Plan(Value):
+class RunPlan(Value):
     """What a run would do, for `--dry-run`. Nothing was opened: no endpoint, no store, no network."""
 
     domain: str
@@ -217,7 +219,7 @@ class Plan(Value):
     group_size: int
     batches: int
     eval_rollouts: int
-    estimate: Estimate
+    estimate: CostEstimate
 
     def lines(self) -> tuple[tuple[str, str], ...]:
         """The plan in words, line by line with its label."""
@@ -238,7 +240,7 @@ class Plan(Value):
         )
 
 
-def plan(settings: LearnSettings, domain: Domain) -> Plan:
+def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
     """What `settings` would do. Local tasks are read, and refused, as the run would; online ones are not fetched.
 
     Raises DataError or ConfigError.
@@ -253,7 +255,7 @@ def plan(settings: LearnSettings, domain: Domain) -> Plan:
         train, test = _sizes(settings, domain)
     if settings.pilot is not None:
         settings, train, test = settings.as_pilot(), min(settings.pilot, train), 0
-    return Plan(
+    return RunPlan(
         domain=settings.domain,
         model=settings.model,
         reflector=settings.reflector_name,

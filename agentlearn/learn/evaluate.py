@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentlearn.learn.report import Delta, HeldOut, Score
+from agentlearn.learn.report import Delta, HeldOut, HeldOutScore
 from agentlearn.stats import mean_interval, paired_difference, sign_flip_p
-from agentlearn.task import Task
-from agentlearn.trajectory import Trajectory
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,18 @@ def measured(tasks: Sequence[Task], before: Scores | None, after: Scores | None,
     return held_out(tasks, before, after, seed=seed)
 
 
-def score_of(tasks: Sequence[Task], scores: Scores) -> Score:
+def score_of(tasks: Sequence[Task], scores: Scores) -> HeldOutScore:
     """One evaluation by itself, over these tasks; what is undecided is left out."""
     decided = [[one for one in scores.rewards.get(task.id, ()) if one is not None] for task in tasks]
     return score([sum(rewards) / len(rewards) for rewards in decided if rewards], scores.k)
 
 
-def score(means: Sequence[float], k: int) -> Score:
+def score(means: Sequence[float], k: int) -> HeldOutScore:
     """Mean over tasks of each task's mean reward."""
     if not means:
-        return Score(mean=None, ci=None, n=0, k=k)
+        return HeldOutScore(mean=None, ci=None, n=0, k=k)
     interval = mean_interval(means)
-    return Score(mean=interval.mean, ci=_ci(interval.low, interval.high), n=len(means), k=k)
+    return HeldOutScore(mean=interval.mean, ci=_ci(interval.low, interval.high), n=len(means), k=k)
 
 
 def _delta(before: Sequence[float], after: Sequence[float], seed: int) -> Delta:

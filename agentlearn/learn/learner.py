@@ -4,13 +4,13 @@ from collections.abc import AsyncIterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from agentlearn.experience import Library
-from agentlearn.group import Group
-from agentlearn.ids import LibraryVersion
-from agentlearn.operation import Ended
-from agentlearn.task import Task
-from agentlearn.treatment import Treatment
-from agentlearn.value import Value
+from agentlearn.types.experience import Library
+from agentlearn.types.group import Group
+from agentlearn.types.ids import LibraryVersion
+from agentlearn.types.operation import Ended
+from agentlearn.types.task import Task
+from agentlearn.types.treatment import Treatment
+from agentlearn.types.value import Value
 
 
 class Advanced(Value):

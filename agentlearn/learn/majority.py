@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from agentlearn.domain import Domain
-from agentlearn.group import Group
-from agentlearn.trajectory import Trajectory, Verdict
+from agentlearn.domain.base import Domain
+from agentlearn.types.group import Group
+from agentlearn.types.trajectory import Trajectory, Verdict
 
 
 def by_majority(group: Group, domain: Domain) -> Group:

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from agentlearn.config import LearnSettings
-from agentlearn.ids import derive_seed
 from agentlearn.learn.estimate import (
     HELD_OUT,
     MIXED,
-    Estimate,
+    CostEstimate,
     StageEstimate,
     estimate,
     known_price,
     library_tokens,
 )
-from agentlearn.learn.tasks import TaskSets
+from agentlearn.learn.task_sets import TaskSets
 from agentlearn.store import StageTotals
-from agentlearn.value import Value
+from agentlearn.types.ids import derive_seed
+from agentlearn.types.value import Value
 
 _PER_ROLLOUT = ("rollout", "judge")
 
@@ -40,9 +40,9 @@ class PilotReport(Value):
     """What the estimate takes for it."""
     turns: float | None
     """Model calls per rollout."""
-    whole: Estimate
+    whole: CostEstimate
     """The whole run, extrapolated from what was measured. Stages that were never asked are left out."""
-    assumed: Estimate
+    assumed: CostEstimate
     """The whole run as the estimate has it that is printed before anything is known."""
 
     def lines(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def _extrapolated(
     mixed: int,
     measured: Mapping[str, StageTotals],
     library: int,
-) -> Estimate:
+) -> CostEstimate:
     """Rollouts by their number; summaries and comparisons by mixed groups; consolidations by batches and groups.
 
     The pilot read `library` tokens of lessons in each call; the whole run reads as many as an estimate assumes.
@@ -124,7 +124,7 @@ def _extrapolated(
             # Before learning the library is as the pilot's, after it as the whole run's: half of each.
             stages.append(_scaled(held_out, one, model, times=2 * measuring, calls=2 * measuring, lessons=more / 2))
     rollouts = len(whole.train) * settings.epochs * settings.group_size
-    return Estimate(
+    return CostEstimate(
         rollouts=rollouts + 2 * len(whole.test) * settings.eval_rollouts,
         stages=tuple(stages),
     )

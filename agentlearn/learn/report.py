@@ -2,12 +2,12 @@
 
 from pydantic import Field
 
-from agentlearn.ids import LibraryVersion, RunId
 from agentlearn.learn.pilot import PilotReport
-from agentlearn.value import Value
+from agentlearn.types.ids import LibraryVersion, RunId
+from agentlearn.types.value import Value
 
 
-class Score(Value):
+class HeldOutScore(Value):
     """Mean reward over held-out tasks."""
 
     mean: float | None
@@ -24,7 +24,7 @@ class CurvePoint(Value):
 
     updates: int
     """Updates before it; 0: before all."""
-    held_out: Score
+    held_out: HeldOutScore
 
 
 class Delta(Value):
@@ -40,8 +40,8 @@ class Delta(Value):
 class HeldOut(Value):
     """Before against after on one set of held-out tasks."""
 
-    before: Score
-    after: Score
+    before: HeldOutScore
+    after: HeldOutScore
     delta: Delta
     families: int
     """Distinct families among the tasks."""
@@ -98,7 +98,7 @@ class EpochLine(Value):
     seconds: float
 
 
-class Weights(Value):
+class WeightsRecord(Value):
     """The record that weights did not change."""
 
     identity: str
@@ -118,8 +118,8 @@ class LearnReport(Value):
     simulated: bool
     seed: int
     tasks: dict[str, int]
-    before: Score | None
-    after: Score | None
+    before: HeldOutScore | None
+    after: HeldOutScore | None
     delta: Delta | None
     known_families: HeldOut | None
     """New tasks of families that were learned from."""
@@ -135,7 +135,7 @@ class LearnReport(Value):
     epochs: tuple[EpochLine, ...]
     curve: tuple[CurvePoint, ...] = ()
     """Held-out scores in the midst of learning, where they were asked for."""
-    weights: Weights
+    weights: WeightsRecord
     pilot: PilotReport | None = None
     """Of a pilot: what it measured, and what follows for the whole run."""
     cost_usd: float | None

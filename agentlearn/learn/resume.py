@@ -6,9 +6,9 @@ from typing import Any
 
 from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.errors import ConfigError
-from agentlearn.ids import RunId
-from agentlearn.run import RunKind
 from agentlearn.store import read_store
+from agentlearn.types.ids import RunId
+from agentlearn.types.run import RunKind
 
 MAY_CHANGE = frozenset({"concurrency", "max_cost_usd", "max_tokens", "max_minutes", "api_key", "otel", "store"})
 """Settings that do not change what is learned; the others stay as the run was begun with."""

@@ -1,6 +1,6 @@
-"""Published libraries as plain files: `Shelf`."""
+"""Published libraries as plain files: `LibraryStore`."""
 
 from agentlearn.library.form import Form
-from agentlearn.library.shelf import NO_LIBRARY, Publication, Shelf, Shelved
+from agentlearn.library.store import NO_LIBRARY, LibraryStore, Publication, StoredLibrary
 
-__all__ = ["NO_LIBRARY", "Form", "Publication", "Shelf", "Shelved"]
+__all__ = ["NO_LIBRARY", "Form", "LibraryStore", "Publication", "StoredLibrary"]

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from pydantic import ValidationError
 
 from agentlearn.errors import LibraryError
-from agentlearn.experience import EMPTY_LIBRARY, Experience, Library, Origin, OriginKind, experience_id
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, OriginKind, experience_id
 
 Form = Literal["agentlearn", "training-free-grpo"]
 

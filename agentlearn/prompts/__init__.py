@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 
 from agentlearn.errors import ConfigError
-from agentlearn.trajectory import PromptRef
+from agentlearn.types.trajectory import PromptRef
 
 _HOLE = re.compile(r"\{\{ ([a-z_]+) \}\}")
 

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from agentlearn.errors import ToolError
 from agentlearn.sandbox.inside.frames import HEADER_BYTES, MAX_FRAME_BYTES, pack
-from agentlearn.sandbox.interpreter import Exit, Gone, Reply
+from agentlearn.sandbox.interpreter import CallReply, Exit, Gone
 from agentlearn.sandbox.zygote import Zygote
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
 
 class Started(Value):
@@ -53,14 +53,14 @@ class ForkedInterpreter:
         """Whether it is known to have ended."""
         return self._zygote.ended(self._session)
 
-    async def call(self, code: str, *, most_chars: int) -> Reply:
+    async def call(self, code: str, *, most_chars: int) -> CallReply:
         """Run one cell and wait for its end; the printed text may have `most_chars`. Raises Gone, or ValueError for
         code that is too long to send."""
         self._calls += 1
         frame = pack({"call": self._calls, "code": code})
         try:
             await asyncio.get_running_loop().sock_sendall(self._connection, frame)
-            reply = Reply.model_validate_json(await self._receive())
+            reply = CallReply.model_validate_json(await self._receive())
         except OSError as error:
             raise Gone(babbled=False) from error
         except ValidationError as error:

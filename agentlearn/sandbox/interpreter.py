@@ -7,10 +7,10 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
 
-class Reply(Value):
+class CallReply(Value):
     """What a call gave."""
 
     call: int
@@ -53,7 +53,7 @@ class Interpreter(Protocol):
         """Whether it is known to have ended."""
         ...
 
-    async def call(self, code: str, *, most_chars: int) -> Reply:
+    async def call(self, code: str, *, most_chars: int) -> CallReply:
         """Run one cell and wait for its end; the printed text may have `most_chars`. Raises Gone, or ValueError for
         code that is too long to send. A call that is cancelled goes on until `kill`."""
         ...

@@ -18,9 +18,9 @@ from weakref import WeakSet
 from agentlearn.errors import ConfigError, MissingExtra, ToolError
 from agentlearn.sandbox.final import final_statement
 from agentlearn.sandbox.inside.cell import CellStatus, shortened
-from agentlearn.sandbox.inside.config import Limits
+from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.inside.output import cut
-from agentlearn.sandbox.interpreter import Exit, Gone, Reply
+from agentlearn.sandbox.interpreter import CallReply, Exit, Gone
 from agentlearn.sandbox.protocol import CodeSandbox, SandboxReport
 from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
 from agentlearn.sandbox.session import STARTS_AT_ONCE, InterpreterSandbox, calls_at_once
@@ -43,7 +43,9 @@ _SHOW_CODE = f"def {_SHOW}(value):\n    if value is not None:\n        print(rep
 
 
 @contextlib.asynccontextmanager
-async def monty(limits: Limits | None = None, *, keep_state_on_timeout: bool = False) -> AsyncGenerator[CodeSandbox]:
+async def monty(
+    limits: SandboxLimits | None = None, *, keep_state_on_timeout: bool = False
+) -> AsyncGenerator[CodeSandbox]:
     """Sessions on pydantic-monty, behind that interpreter's own walls and none of the kernel's.
 
     Of the limits it takes time, memory and output; there are no files to limit, and no call may take longer than
@@ -53,7 +55,7 @@ async def monty(limits: Limits | None = None, *, keep_state_on_timeout: bool = F
         raise MissingExtra(f"the code sandbox 'monty' needs pydantic-monty: {INSTALL_MONTY}")
     from pydantic_monty import Monty, MontyError
 
-    limits = limits or Limits()
+    limits = limits or SandboxLimits()
     report = SandboxReport(name="monty", layers=LAYERS, missing=MISSING, isolated=True)
     pool = Monty(max_processes=MAX_WORKERS, max_checkouts_per_worker=1, feed_duration_limit_grace=SPARE_S)
     with ThreadPoolExecutor(calls_at_once() + 2 * STARTS_AT_ONCE, "agentlearn-monty") as threads:
@@ -65,7 +67,7 @@ async def monty(limits: Limits | None = None, *, keep_state_on_timeout: bool = F
                 f"the code sandbox 'monty' cannot start here: {error}; reinstall it: {INSTALL_MONTY}",
                 code="sandbox_unavailable",
             ) from error
-        workers = Workers(pool, threads, limits)
+        workers = MontyWorkers(pool, threads, limits)
         try:
             yield InterpreterSandbox(workers.begin, report, limits, keep_state=keep_state_on_timeout)
         finally:
@@ -73,10 +75,10 @@ async def monty(limits: Limits | None = None, *, keep_state_on_timeout: bool = F
             await in_thread(pool.__exit__, None, None, None)
 
 
-class Workers:
+class MontyWorkers:
     """The interpreters of one pool."""
 
-    def __init__(self, pool: "Monty", threads: Executor, limits: Limits) -> None:
+    def __init__(self, pool: "Monty", threads: Executor, limits: SandboxLimits) -> None:
         self._pool = pool
         self._threads = threads
         self._limits = limits
@@ -114,7 +116,7 @@ class Workers:
 class MontyInterpreter:
     """One worker process of pydantic-monty."""
 
-    def __init__(self, session: "MontySession", threads: Executor, limits: Limits) -> None:
+    def __init__(self, session: "MontySession", threads: Executor, limits: SandboxLimits) -> None:
         self._session = session
         self._threads = threads
         self._limits = limits
@@ -134,7 +136,7 @@ class MontyInterpreter:
         """Whether it is known to have ended."""
         return self._ended
 
-    async def call(self, code: str, *, most_chars: int) -> Reply:
+    async def call(self, code: str, *, most_chars: int) -> CallReply:
         """Run one cell and wait for its end. Raises Gone, or ValueError for code that is too long."""
         size = len(code.encode("utf-8", "surrogatepass"))
         if size > MAX_CODE_BYTES:
@@ -142,7 +144,7 @@ class MontyInterpreter:
         self._calls += 1
         self._printed = Printed(4 * self._limits.output_chars)
         status, error = await self._in_thread(partial(self._run, code))
-        return Reply(
+        return CallReply(
             call=self._calls,
             status=status,
             stdout=self._printed.text(self._limits.output_chars),

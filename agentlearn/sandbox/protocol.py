@@ -3,7 +3,7 @@
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
 CodeStatus = Literal["ok", "error", "timeout", "oom", "killed", "state_lost"]
 

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol, cast
 
 from agentlearn.errors import ConfigError
-from agentlearn.sandbox.inside.config import Limits
+from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.protocol import CodeSandbox
 
 _OPENERS = {
@@ -18,7 +18,7 @@ _OPENERS = {
 
 class _Opener(Protocol):
     def __call__(
-        self, limits: Limits | None = None, *, keep_state_on_timeout: bool = False
+        self, limits: SandboxLimits | None = None, *, keep_state_on_timeout: bool = False
     ) -> AbstractAsyncContextManager[CodeSandbox]: ...
 
 
@@ -28,7 +28,7 @@ def sandbox_names() -> tuple[str, ...]:
 
 
 def open_sandbox(
-    name: str, *, limits: Limits | None = None, keep_state_on_timeout: bool = False
+    name: str, *, limits: SandboxLimits | None = None, keep_state_on_timeout: bool = False
 ) -> AbstractAsyncContextManager[CodeSandbox]:
     """The sandbox of that name, started on entering. Raises ConfigError for an unknown name, and on entering where the
     sandbox cannot hold (code `sandbox_unavailable`) or is not installed (code `missing_extra`).

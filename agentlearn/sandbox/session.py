@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
 from agentlearn.errors import ToolError
-from agentlearn.sandbox.inside.config import Limits
+from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.interpreter import Exit, Gone, Interpreter
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport
 
@@ -29,7 +29,7 @@ LOST = "the variables are lost and the next call starts in a fresh interpreter"
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedCall:
     """A call that ran to its end."""
 
     code: str
@@ -46,7 +46,9 @@ class InterpreterSession:
     otherwise than before, that call too says `state_lost`.
     """
 
-    def __init__(self, begin: Begin, seed: int, limits: Limits, slots: asyncio.Semaphore, *, keep_state: bool) -> None:
+    def __init__(
+        self, begin: Begin, seed: int, limits: SandboxLimits, slots: asyncio.Semaphore, *, keep_state: bool
+    ) -> None:
         self._begin = begin
         self._seed = seed
         self._limits = limits
@@ -54,7 +56,7 @@ class InterpreterSession:
         self._turn = asyncio.Lock()
         self._slots = slots
         self._interpreter: Interpreter | None = None
-        self._past: list[Done] = []
+        self._past: list[FinishedCall] = []
         self._over = False
 
     async def start(self) -> Interpreter:
@@ -131,7 +133,7 @@ class InterpreterSession:
             seconds=time.monotonic() - begun,
         )
         if self._keep_state:
-            self._past.append(Done(code, limit_s, result))
+            self._past.append(FinishedCall(code, limit_s, result))
         return result
 
     def _lost(self, ended: Exit, status: CodeStatus, what: str, *, since: float) -> CodeResult:
@@ -148,7 +150,7 @@ class InterpreterSession:
 class InterpreterSandbox:
     """Sessions on interpreters of one kind."""
 
-    def __init__(self, begin: Begin, report: SandboxReport, limits: Limits, *, keep_state: bool = False) -> None:
+    def __init__(self, begin: Begin, report: SandboxReport, limits: SandboxLimits, *, keep_state: bool = False) -> None:
         self._begin = begin
         self._report = report
         self._limits = limits

@@ -20,11 +20,11 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import Field, TypeAdapter
 
 from agentlearn.errors import ConfigError, ToolError
-from agentlearn.sandbox.inside.config import Config, Limits
+from agentlearn.sandbox.inside.config import Config, SandboxLimits
 from agentlearn.sandbox.inside.scratch import remove_tree
 from agentlearn.sandbox.interpreter import Exit
 from agentlearn.sandbox.refusal import ways_out
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
 _T = TypeVar("_T")
 
@@ -46,21 +46,21 @@ class Hello(Value):
     """Why it will not open sessions; empty when it will."""
 
 
-class Ready(Value):
+class ZygoteReady(Value):
     """The zygote is warm."""
 
     kind: Literal["ready"]
 
 
-class Failed(Value):
+class ZygoteFailed(Value):
     """The zygote could not warm up."""
 
     kind: Literal["failed"]
     reason: str
 
 
-_MESSAGE: TypeAdapter[Hello | Ready | Failed | Exit] = TypeAdapter(
-    Annotated[Hello | Ready | Failed | Exit, Field(discriminator="kind")]
+_MESSAGE: TypeAdapter[Hello | ZygoteReady | ZygoteFailed | Exit] = TypeAdapter(
+    Annotated[Hello | ZygoteReady | ZygoteFailed | Exit, Field(discriminator="kind")]
 )
 
 
@@ -80,7 +80,7 @@ class Zygote:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def running(cls, *, sealed: bool, limits: Limits) -> AsyncGenerator[Self]:
+    async def running(cls, *, sealed: bool, limits: SandboxLimits) -> AsyncGenerator[Self]:
         """A zygote, warming up; on leaving, it and all its sessions and files are gone."""
         if sys.platform != "linux":
             raise ConfigError(
@@ -179,9 +179,9 @@ class Zygote:
         match _MESSAGE.validate_json(message):
             case Hello() as hello:
                 self._hello.set_result(hello)
-            case Ready():
+            case ZygoteReady():
                 self._ready.set_result(None)
-            case Failed(reason=reason):
+            case ZygoteFailed(reason=reason):
                 self._over(f"the code sandbox could not start: {reason}")
             case Exit(session=session) as ended:
                 self._exits[session].set_result(ended)

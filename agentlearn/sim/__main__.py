@@ -8,7 +8,7 @@ import asyncio
 import sys
 
 from agentlearn.errors import AgentlearnError
-from agentlearn.loopback.child import serve_as_child
+from agentlearn.serving.child_process import serve_as_child
 from agentlearn.sim.faults import faults_of
 from agentlearn.sim.installed import installed_skills
 from agentlearn.sim.server import World
@@ -23,8 +23,8 @@ def main() -> int:
     """Serve; returns the exit status."""
     options = _options()
     try:
-        dials = {name: value for name, value in vars(options).items() if name not in {"port", "seed"}}
-        world = World(installed_skills(), seed=options.seed, faults=faults_of(dials))
+        parameters = {name: value for name, value in vars(options).items() if name not in {"port", "seed"}}
+        world = World(installed_skills(), seed=options.seed, faults=faults_of(parameters))
         asyncio.run(serve_as_child(world.serve(options.port)))
     except AgentlearnError as error:
         print(error, file=sys.stderr)  # noqa: T201  the command's own output

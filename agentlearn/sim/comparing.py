@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentlearn.sim.habits import Habit
+from agentlearn.sim.lesson_writer import LessonSource
 from agentlearn.sim.malformed import Item
-from agentlearn.sim.mind import Mind
 from agentlearn.sim.neutral import neutral_lessons
+from agentlearn.sim.reflector_state import ReflectorState
 from agentlearn.sim.skills import Trap
 from agentlearn.sim.stage_text import ComparePrompt
-from agentlearn.sim.wording import Source
 
 MAX_PROPOSALS = 3
 SUSPICIOUS = 0.25
@@ -30,12 +30,16 @@ class _Seen:
     habits: tuple[Habit, ...]
 
 
-def compare(prompt: ComparePrompt, mind: Mind) -> list[Item]:
+def compare(prompt: ComparePrompt, reflector_state: ReflectorState) -> list[Item]:
     """At most three proposals, those on the most suspicious habits first."""
-    seen = [_Seen(one.right, mind.vocabulary.habits_in(one.text)) for one in prompt.attempts]
-    source = Source(prompt.problem, prompt.gold)
-    items = [item for trap in _suspects(seen, mind.vocabulary.traps) for item in _proposals(trap, prompt, source, mind)]
-    return _distinct_targets(items or _at_a_loss(mind))[:MAX_PROPOSALS]
+    seen = [_Seen(one.right, reflector_state.vocabulary.habits_in(one.text)) for one in prompt.attempts]
+    source = LessonSource(prompt.problem, prompt.gold)
+    items = [
+        item
+        for trap in _suspects(seen, reflector_state.vocabulary.traps)
+        for item in _proposals(trap, prompt, source, reflector_state)
+    ]
+    return _distinct_targets(items or _at_a_loss(reflector_state))[:MAX_PROPOSALS]
 
 
 def _suspects(seen: Sequence[_Seen], traps: Sequence[Trap]) -> list[Trap]:
@@ -61,11 +65,11 @@ def _share(trap: Trap, attempts: Sequence[Sequence[Habit]], *, careless: bool) -
     return showing / len(attempts)
 
 
-def _proposals(trap: Trap, prompt: ComparePrompt, source: Source, mind: Mind) -> list[Item]:
-    known = mind.sayings(trap.name, prompt.experiences)
-    defect = mind.defect()
-    lesson = mind.lesson(trap, source, defect)
-    draw = mind.rng.random()
+def _proposals(trap: Trap, prompt: ComparePrompt, source: LessonSource, reflector_state: ReflectorState) -> list[Item]:
+    known = reflector_state.sayings(trap.name, prompt.experiences)
+    defect = reflector_state.defect()
+    lesson = reflector_state.lesson(trap, source, defect)
+    draw = reflector_state.rng.random()
     if known.against:
         return _against(known.against[0], lesson, has_better=bool(known.general), deletes=draw < DELETES)
     if known.general:
@@ -75,7 +79,11 @@ def _proposals(trap: Trap, prompt: ComparePrompt, source: Source, mind: Mind) ->
     if known.narrow and draw < WIDENS:
         return [{"op": "modify", "target": known.narrow[0], "lesson": lesson}]
     adds: list[Item] = [{"op": "add", "lesson": lesson}]
-    return [*adds, {"op": "add", "lesson": mind.writer.lesson(trap, mind.rng)}] if defect == "duplicate" else adds
+    return (
+        [*adds, {"op": "add", "lesson": reflector_state.writer.lesson(trap, reflector_state.rng)}]
+        if defect == "duplicate"
+        else adds
+    )
 
 
 def _against(label: str, lesson: str, *, has_better: bool, deletes: bool) -> list[Item]:
@@ -86,11 +94,14 @@ def _against(label: str, lesson: str, *, has_better: bool, deletes: bool) -> lis
     return [delete] if has_better else [delete, {"op": "add", "lesson": lesson}]
 
 
-def _at_a_loss(mind: Mind) -> list[Item]:
+def _at_a_loss(reflector_state: ReflectorState) -> list[Item]:
     """Nothing set the attempts apart in words it knows: mostly silence, sometimes a platitude."""
-    if mind.rng.random() >= mind.dials.useless:
+    if reflector_state.rng.random() >= reflector_state.parameters.useless:
         return []
-    platitude = next(neutral_lessons(mind.rng, lambda lesson: not mind.vocabulary.reader.read(lesson).cues), None)
+    platitude = next(
+        neutral_lessons(reflector_state.rng, lambda lesson: not reflector_state.vocabulary.reader.read(lesson).cues),
+        None,
+    )
     return [{"op": "add", "lesson": platitude}] if platitude else []
 
 

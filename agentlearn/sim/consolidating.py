@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentlearn.sim.lesson_writer import LessonSource, fits
 from agentlearn.sim.malformed import Item
-from agentlearn.sim.mind import Mind
+from agentlearn.sim.reflector_state import ReflectorState
 from agentlearn.sim.skills import Trap
 from agentlearn.sim.stage_text import ConsolidatePrompt, Suggestion
-from agentlearn.sim.wording import Source, fits
 
 KEEPS_VAGUE = 0.3
 """How often a lesson that it has no words for is passed on."""
@@ -36,85 +36,85 @@ class _Theme:
         return [one.label for one in self.members]
 
 
-def consolidate(prompt: ConsolidatePrompt, mind: Mind) -> list[Item]:
+def consolidate(prompt: ConsolidatePrompt, reflector_state: ReflectorState) -> list[Item]:
     """The plan, in order of the first proposal that each change rests on, deletions last; nothing is touched twice."""
     shown = frozenset(one.label for one in prompt.experiences)
-    themes = _themes([one for one in prompt.suggestions if shown.issuperset(one.targets)], mind)
+    themes = _themes([one for one in prompt.suggestions if shown.issuperset(one.targets)], reflector_state)
     addressed = {theme.trap.name for theme in themes if theme.trap is not None and not theme.against}
     items: list[Item] = []
     for theme in themes:
         if theme.trap is None:
-            items += _untold(theme, mind)
+            items += _untold(theme, reflector_state)
         elif theme.against:
-            items += _doubtful(theme, mind) if theme.trap.name not in addressed else []
+            items += _doubtful(theme, reflector_state) if theme.trap.name not in addressed else []
         else:
-            items += _told(theme, theme.trap, prompt, mind)
+            items += _told(theme, theme.trap, prompt, reflector_state)
     # A lesson that is being turned round need not be deleted as well.
     return _untangled(sorted(items, key=lambda item: item["op"] == "delete"))
 
 
-def _themes(suggestions: Sequence[Suggestion], mind: Mind) -> list[_Theme]:
+def _themes(suggestions: Sequence[Suggestion], reflector_state: ReflectorState) -> list[_Theme]:
     grouped: dict[tuple[str, ...], list[Suggestion]] = {}
     for one in suggestions:
-        grouped.setdefault(_subject(one, mind), []).append(one)
-    traps = mind.vocabulary.reader.traps
+        grouped.setdefault(_subject(one, reflector_state), []).append(one)
+    traps = reflector_state.vocabulary.reader.traps
     return [
         _Theme(traps.get(trap), stance == "contradicts", tuple(members))
         for (trap, stance, *_), members in grouped.items()
     ]
 
 
-def _subject(one: Suggestion, mind: Mind) -> tuple[str, ...]:
+def _subject(one: Suggestion, reflector_state: ReflectorState) -> tuple[str, ...]:
     """What a proposal is about: the first trap its lesson speaks of and how, else, without a trap, itself."""
-    stances = mind.vocabulary.reader.read(one.lesson).stances if one.lesson else {}
+    stances = reflector_state.vocabulary.reader.read(one.lesson).stances if one.lesson else {}
     for trap, stance in stances.items():
         if stance == "addresses":
             return (trap, stance)
     return next(iter(stances.items()), ("", one.op, one.lesson, *one.targets))
 
 
-def _told(theme: _Theme, trap: Trap, prompt: ConsolidatePrompt, mind: Mind) -> list[Item]:
+def _told(theme: _Theme, trap: Trap, prompt: ConsolidatePrompt, reflector_state: ReflectorState) -> list[Item]:
     """One change for a subject that it has words for."""
-    known = mind.sayings(trap.name, prompt.experiences)
-    lesson = _best_lesson(theme, trap, mind)
-    if len(known.general) > 1 and mind.rng.random() < MERGES:
+    known = reflector_state.sayings(trap.name, prompt.experiences)
+    lesson = _best_lesson(theme, trap, reflector_state)
+    if len(known.general) > 1 and reflector_state.rng.random() < MERGES:
         return [{"op": "merge", "targets": list(known.general), "lesson": lesson, "rests_on": theme.labels}]
     modified = [target for one in theme.members if one.op == "modify" for target in one.targets]
     if modified:
         return [{"op": "modify", "target": modified[0], "lesson": lesson, "rests_on": theme.labels}]
-    if known.general and mind.rng.random() >= REPEATS:
+    if known.general and reflector_state.rng.random() >= REPEATS:
         return []
     add: Item = {"op": "add", "lesson": lesson, "rests_on": theme.labels}
-    if mind.defect() == "duplicate":
-        return [add, {**add, "lesson": mind.writer.lesson(trap, mind.rng)}]
+    if reflector_state.defect() == "duplicate":
+        return [add, {**add, "lesson": reflector_state.writer.lesson(trap, reflector_state.rng)}]
     return [add]
 
 
-def _best_lesson(theme: _Theme, trap: Trap, mind: Mind) -> str:
+def _best_lesson(theme: _Theme, trap: Trap, reflector_state: ReflectorState) -> str:
     """The theme's shortest sound lesson, its own words now and then, a long one if the dial says so."""
-    if mind.defect() == "over_long":
-        return mind.lesson(trap, Source(), "over_long")
-    read = mind.vocabulary.reader.read
+    if reflector_state.defect() == "over_long":
+        return reflector_state.lesson(trap, LessonSource(), "over_long")
+    read = reflector_state.vocabulary.reader.read
     lessons = [one.lesson for one in theme.members]
     sound = [one for one in lessons if fits(one) and not read(one).families and not _DIGIT.search(one)]
     if not sound and len(lessons) > 1:
-        return mind.writer.lesson(trap, mind.rng)
-    if sound and mind.rng.random() < REWORDS:
-        return mind.writer.lesson(trap, mind.rng)
+        return reflector_state.writer.lesson(trap, reflector_state.rng)
+    if sound and reflector_state.rng.random() < REWORDS:
+        return reflector_state.writer.lesson(trap, reflector_state.rng)
     # A lone lesson is taken as it is: this reflector has nothing else to go by.
     return min(sound or lessons, key=lambda one: (len(one), one))
 
 
-def _untold(theme: _Theme, mind: Mind) -> list[Item]:
+def _untold(theme: _Theme, reflector_state: ReflectorState) -> list[Item]:
     """A deletion, which it believes, or words that mean nothing to it."""
     first = theme.members[0]
     if first.op == "delete" and first.targets:
         return [{"op": "delete", "target": first.targets[0], "rests_on": theme.labels}]
-    return _carried_on(first, theme) if mind.rng.random() < KEEPS_VAGUE else []
+    return _carried_on(first, theme) if reflector_state.rng.random() < KEEPS_VAGUE else []
 
 
-def _doubtful(theme: _Theme, mind: Mind) -> list[Item]:
-    return _carried_on(theme.members[0], theme) if mind.rng.random() < BELIEVES_HARMFUL else []
+def _doubtful(theme: _Theme, reflector_state: ReflectorState) -> list[Item]:
+    return _carried_on(theme.members[0], theme) if reflector_state.rng.random() < BELIEVES_HARMFUL else []
 
 
 def _carried_on(one: Suggestion, theme: _Theme) -> list[Item]:

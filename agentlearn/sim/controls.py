@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from itertools import islice
 
 from agentlearn.errors import ConfigError
-from agentlearn.experience import MAX_LESSON_WORDS
 from agentlearn.sim.draws import stream
 from agentlearn.sim.installed import installed_skills
-from agentlearn.sim.lessons import Reader
+from agentlearn.sim.lessons import LessonReader
 from agentlearn.sim.neutral import WORDS, neutral_lessons
 from agentlearn.sim.skills import Skills
+from agentlearn.types.experience import MAX_LESSON_WORDS
 
 
 def useless_library(n: int, seed: int, *, skills: Sequence[Skills] | None = None) -> tuple[str, ...]:
@@ -21,7 +21,7 @@ def useless_library(n: int, seed: int, *, skills: Sequence[Skills] | None = None
     skills: whose traps and topics; None takes all that are installed. Raises ConfigError when there are fewer than n
     such lessons.
     """
-    readers = [Reader(one) for one in (installed_skills() if skills is None else skills)]
+    readers = [LessonReader(one) for one in (installed_skills() if skills is None else skills)]
 
     def is_silent(lesson: str) -> bool:
         return not any(reader.read(lesson).cues or reader.topics_in(lesson) for reader in readers)
@@ -37,14 +37,14 @@ def useless_library(n: int, seed: int, *, skills: Sequence[Skills] | None = None
 
 def placebo(text_tokens: int, seed: int, *, skills: Sequence[Skills] | None = None) -> tuple[str, ...]:
     """Lines of neutral words, each short enough for a lesson, of exactly that many estimated tokens together."""
-    readers = [Reader(one) for one in (installed_skills() if skills is None else skills)]
+    readers = [LessonReader(one) for one in (installed_skills() if skills is None else skills)]
     words = [word for word in WORDS if not any(_means_something(word, reader) for reader in readers)]
     rng = stream("placebo", seed)
     full, rest = divmod(text_tokens, MAX_LESSON_WORDS)
     return tuple(_line(rng.choices(words, k=tokens)) for tokens in [MAX_LESSON_WORDS] * full + [rest] if tokens)
 
 
-def _means_something(word: str, reader: Reader) -> bool:
+def _means_something(word: str, reader: LessonReader) -> bool:
     return bool(reader.read(word).cues or reader.topics_in(word))
 
 

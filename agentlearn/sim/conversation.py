@@ -2,13 +2,13 @@
 
 import json
 
-from agentlearn.loopback.chat import ChatRequest, Message
+from agentlearn.serving.chat_request import ChatRequest, Message
 from agentlearn.sim.draws import fingerprint
-from agentlearn.sim.lessons import Shown, experiences_in, without_experiences
+from agentlearn.sim.lessons import ShownLesson, experiences_in, without_experiences
 from agentlearn.sim.novice import Moment
 from agentlearn.sim.reflector import Reflection
 from agentlearn.sim.repairing import refusals_in
-from agentlearn.sim.skills import Conversation, Turn
+from agentlearn.sim.skills import Conversation, ToolExchange
 from agentlearn.sim.stage_text import stage_of
 
 
@@ -50,7 +50,7 @@ def seed_of(request: ChatRequest) -> int | str:
     return fingerprint(*((one.role, without_experiences(one.text), _as_sent(one)) for one in request.messages))
 
 
-def _experiences(request: ChatRequest) -> tuple[Shown, ...]:
+def _experiences(request: ChatRequest) -> tuple[ShownLesson, ...]:
     spoken = (message.text for message in request.messages if message.role in {"system", "user"})
     return tuple(shown for text in spoken for shown in experiences_in(text))
 
@@ -68,17 +68,17 @@ def _conversations(request: ChatRequest) -> tuple[Conversation, ...]:
     )
 
 
-def _turns(messages: tuple[Message, ...]) -> tuple[Turn, ...]:
+def _turns(messages: tuple[Message, ...]) -> tuple[ToolExchange, ...]:
     """Calls with their results. A call whose arguments nobody could read was no turn."""
     results = {message.answers: message.text for message in messages if message.role == "tool"}
-    turns: list[Turn] = []
+    turns: list[ToolExchange] = []
     for call in (call for message in messages for call in message.calls if call.id in results):
         try:
             arguments: object = json.loads(call.arguments or "{}")
         except ValueError:
             continue
         if isinstance(arguments, dict):
-            turns.append(Turn(call.name, arguments, results[call.id]))
+            turns.append(ToolExchange(call.name, arguments, results[call.id]))
     return tuple(turns)
 
 

@@ -5,64 +5,64 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from agentlearn.loopback.chat import ChatRequest, Json, Tool
-from agentlearn.loopback.completion import Answer
-from agentlearn.sim.malformed import Reply
+from agentlearn.serving.chat_completion import AssistantMessage
+from agentlearn.serving.chat_request import ChatRequest, JsonObject, Tool
+from agentlearn.sim.malformed import StageAnswer
 from agentlearn.sim.novice import IGNORANT
-from agentlearn.sim.skills import Act, Say
+from agentlearn.sim.skills import Act, FinalMessage
 
 _OUTPUT_TOOL = re.compile(r"^(?:submit|final_result|answer|done)(?:_|$)")
 _URL = re.compile(r"\bhttps?://\S+")
 _BOXED = re.compile(r"\\boxed\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 
 
-def stage_answer(reply: Reply, key: str, request: ChatRequest) -> Answer:
+def stage_answer(reply: StageAnswer, key: str, request: ChatRequest) -> AssistantMessage:
     """A stage's reply: a call of the output tool where there is one, else JSON as text."""
     tool = next((tool for tool in request.callable_tools if key in tool.properties or _is_output(tool)), None)
-    return Answer(call=(tool.name, reply.text)) if tool and reply.structured else Answer(reply.text)
+    return AssistantMessage(call=(tool.name, reply.text)) if tool and reply.structured else AssistantMessage(reply.text)
 
 
-def act_answer(act: Act, request: ChatRequest) -> Answer:
+def act_answer(act: Act, request: ChatRequest) -> AssistantMessage:
     """A solver's act. A tool that is not on offer cannot be called, and a final message fills an output tool."""
-    if isinstance(act, Say):
+    if isinstance(act, FinalMessage):
         return _said(act.text, request)
     if act.tool not in {tool.name for tool in request.callable_tools}:
         return _said(IGNORANT.text, request)
-    return Answer(act.text, (act.tool, json.dumps(dict(act.arguments), ensure_ascii=False)))
+    return AssistantMessage(act.text, (act.tool, json.dumps(dict(act.arguments), ensure_ascii=False)))
 
 
-def _said(text: str, request: ChatRequest) -> Answer:
+def _said(text: str, request: ChatRequest) -> AssistantMessage:
     tools = request.callable_tools
     output = next((tool for tool in tools if _is_output(tool)), None)
     if output is None and tools and request.choice != "auto":
         output = tools[0]
     if output is not None:
-        return Answer(call=(output.name, json.dumps(filled(output.parameters, text), ensure_ascii=False)))
+        return AssistantMessage(call=(output.name, json.dumps(filled(output.parameters, text), ensure_ascii=False)))
     if request.schema is not None:
-        return Answer(json.dumps(filled(request.schema or _ANY_OBJECT, text), ensure_ascii=False))
-    return Answer(text)
+        return AssistantMessage(json.dumps(filled(request.schema or _ANY_OBJECT, text), ensure_ascii=False))
+    return AssistantMessage(text)
 
 
 def _is_output(tool: Tool) -> bool:
     return _OUTPUT_TOOL.match(tool.name) is not None
 
 
-_ANY_OBJECT: Json = {"type": "object", "properties": {"text": {"type": "string"}}}
+_ANY_OBJECT: JsonObject = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
-def filled(schema: Json, text: str) -> object:
+def filled(schema: JsonObject, text: str) -> object:
     """The plainest value of the schema that carries the text."""
-    return _value(schema, "", text, cast("Mapping[str, Json]", schema.get("$defs") or {}))
+    return _value(schema, "", text, cast("Mapping[str, JsonObject]", schema.get("$defs") or {}))
 
 
-def _value(schema: Json, name: str, text: str, definitions: Mapping[str, Json]) -> object:
+def _value(schema: JsonObject, name: str, text: str, definitions: Mapping[str, JsonObject]) -> object:
     if reference := str(schema.get("$ref") or ""):
         return _value(definitions.get(reference.rpartition("/")[2], {}), name, text, definitions)
-    if choices := cast("list[Json]", schema.get("anyOf") or schema.get("oneOf") or []):
+    if choices := cast("list[JsonObject]", schema.get("anyOf") or schema.get("oneOf") or []):
         return _value(choices[0], name, text, definitions)
     if options := cast("list[object]", schema.get("enum") or []):
         return options[0]
-    properties = cast("Mapping[str, Json]", schema.get("properties") or {})
+    properties = cast("Mapping[str, JsonObject]", schema.get("properties") or {})
     match schema.get("type"):
         case "object":
             return {key: _value(one, key, text, definitions) for key, one in properties.items()}

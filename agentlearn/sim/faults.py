@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import Protocol
 
 from agentlearn.errors import ConfigError
-from agentlearn.loopback.chat import Refused
+from agentlearn.serving.chat_request import RequestRefused
 from agentlearn.sim.draws import uniform
 
 _SERVER_ERRORS = (500, 502, 503)
@@ -89,12 +89,12 @@ class Garbled:
 _GARBAGE = (b"<html><body>502 Bad Gateway</body></html>", b'{"object": "chat.comp', b"{}", b"")
 
 
-def faults_of(dials: Mapping[str, float | None]) -> Faults:
+def faults_of(parameters: Mapping[str, float | None]) -> Faults:
     """Faults by the names of their dials, with `latency_s` and `latency_spread`; None leaves a dial alone.
 
     Raises ConfigError for a share outside 0..1, shares of failures beyond 1, and times below zero.
     """
-    given = {name: value for name, value in dials.items() if value is not None}
+    given = {name: value for name, value in parameters.items() if value is not None}
     for name, value in given.items():
         if not 0 <= value <= (1 if name in SHARES else float("inf")):
             wanted = "a share from 0 to 1" if name in SHARES else "no negative number"
@@ -131,7 +131,7 @@ def with_headers(faults: Faults, headers: Mapping[str, str]) -> Faults:
     return replace(faults, **changed) if changed else faults
 
 
-def injected(faults: Faults, *named: object) -> Refused | Silence | Garbled | None:
+def injected(faults: Faults, *named: object) -> RequestRefused | Silence | Garbled | None:
     """The failure drawn for a request of that name; None for none."""
     draw = uniform("fault", *named)
     for kind in FAILURES:
@@ -142,15 +142,15 @@ def injected(faults: Faults, *named: object) -> Refused | Silence | Garbled | No
     return None
 
 
-def _failure(kind: str, faults: Faults, *named: object) -> Refused | Silence | Garbled:
+def _failure(kind: str, faults: Faults, *named: object) -> RequestRefused | Silence | Garbled:
     match kind:
         case "rate_limited":
             message = "Rate limit reached, please try again later."
-            return Refused(429, message, code="rate_limit_exceeded", kind="requests")
+            return RequestRefused(429, message, code="rate_limit_exceeded", kind="requests")
         case "server_error":
             status = _SERVER_ERRORS[int(uniform("status", *named) * len(_SERVER_ERRORS))]
             message = "The server had an error while processing your request."
-            return Refused(status, message, code="server_error", kind="server_error")
+            return RequestRefused(status, message, code="server_error", kind="server_error")
         case "garbled":
             return Garbled(_GARBAGE[int(uniform("garbage", *named) * len(_GARBAGE))])
         case _:
@@ -163,7 +163,7 @@ def _number(header: str, value: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):
-        raise Refused(
+        raise RequestRefused(
             400, f"The header {header!r} must be a number of at least 0, not {value!r}.", code="invalid_value"
         )
     return number

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentlearn.sim.lessons import Reader
+from agentlearn.sim.lessons import LessonReader
 from agentlearn.sim.polarity import plain
 from agentlearn.sim.skills import Skills, Trap
 
@@ -22,7 +22,7 @@ class Vocabulary:
     """One domain's habits and how lessons speak of them."""
 
     def __init__(self, skills: Skills) -> None:
-        self.reader = Reader(skills)
+        self.reader = LessonReader(skills)
         self._habits = {plain(habit.phrase): habit for trap in skills.traps for habit in _habits_of(trap)}
         longest_first = sorted(self._habits, key=len, reverse=True)
         self._phrases = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from agentlearn.experience import estimated_tokens
 from agentlearn.sim.polarity import Clause, Sentence, plain, removes, sentence
 from agentlearn.sim.skills import Skills, Trap
+from agentlearn.types.experience import estimated_tokens
 
-Reading = Literal["addresses", "contradicts", "silent"]
+LessonEffect = Literal["addresses", "contradicts", "silent"]
 
 _BLOCK = re.compile(r"<experiences\b[^>]*>(.*?)</experiences\s*>", re.DOTALL | re.IGNORECASE)
 _LINE = re.compile(r"^[ \t]*(?:[-*][ \t]+)?\[([A-Za-z]\w*)\][.:]?[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
@@ -23,7 +23,7 @@ _DECLARED = "qqadviceqq"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownLesson:
     """A lesson as a prompt shows it."""
 
     label: str
@@ -32,9 +32,9 @@ class Shown:
 
 
 @lru_cache(maxsize=1_024)
-def experiences_in(text: str) -> tuple[Shown, ...]:
+def experiences_in(text: str) -> tuple[ShownLesson, ...]:
     """The lessons of every experiences block in the text, in order; text outside such blocks is no lesson."""
-    return tuple(Shown(*line) for block in _BLOCK.findall(text) for line in _LINE.findall(block))
+    return tuple(ShownLesson(*line) for block in _BLOCK.findall(text) for line in _LINE.findall(block))
 
 
 @lru_cache(maxsize=1_024)
@@ -43,7 +43,7 @@ def without_experiences(text: str) -> str:
     return _BLOCK.sub("", text).strip()
 
 
-def reading(lesson: str, trap: Trap, family: str, topics: Mapping[str, tuple[str, ...]]) -> Reading:
+def reading(lesson: str, trap: Trap, family: str, topics: Mapping[str, tuple[str, ...]]) -> LessonEffect:
     """What a lesson says about a trap in a problem of that family.
 
     topics: stems that name a family's topic; a lesson whose "When …" clause names some says nothing elsewhere.
@@ -53,7 +53,7 @@ def reading(lesson: str, trap: Trap, family: str, topics: Mapping[str, tuple[str
 
 
 @lru_cache(maxsize=65_536)
-def stance(lesson: str, trap: Trap) -> Reading:
+def stance(lesson: str, trap: Trap) -> LessonEffect:
     """What a lesson says about a trap, its "When …" clause left aside."""
     text = plain(lesson)
     compiled = _compiled(trap)
@@ -65,10 +65,10 @@ def stance(lesson: str, trap: Trap) -> Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class ReadLesson:
     """A lesson held against everything one domain's solver knows."""
 
-    stances: Mapping[str, Reading]
+    stances: Mapping[str, LessonEffect]
     """By trap name; traps it is silent on are left out."""
     families: frozenset[str]
     """The only families it speaks of; empty for all."""
@@ -77,14 +77,14 @@ class Lesson:
     tokens: int
     """Estimated tokens that it costs."""
 
-    def on(self, trap: str, family: str) -> Reading:
+    def on(self, trap: str, family: str) -> LessonEffect:
         """What it says about that trap in that family."""
         if self.families and family not in self.families:
             return "silent"
         return self.stances.get(trap, "silent")
 
 
-class Reader:
+class LessonReader:
     """Reads lessons with one domain's traps and topics; remembers what it read."""
 
     def __init__(self, skills: Skills) -> None:
@@ -102,10 +102,10 @@ class Reader:
         words = (word.strip(",.;:?!()$") for word in text.split())
         return tuple(word for word in words if self.topics_in(word))
 
-    def _read(self, lesson: str) -> Lesson:
-        found: dict[str, Reading] = {name: stance(lesson, trap) for name, trap in self.traps.items()}
+    def _read(self, lesson: str) -> ReadLesson:
+        found: dict[str, LessonEffect] = {name: stance(lesson, trap) for name, trap in self.traps.items()}
         text = plain(lesson)
-        return Lesson(
+        return ReadLesson(
             stances={name: read for name, read in found.items() if read != "silent"},
             families=_families(sentence(text).context, self._topics),
             cues=len(self._stems.findall(text)),

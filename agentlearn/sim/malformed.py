@@ -18,7 +18,7 @@ Item = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class StageAnswer:
     """A stage's answer as text, and whether it can be sent as the arguments of an output tool."""
 
     text: str
@@ -26,14 +26,14 @@ class Reply:
     malformation: Malformation | None = None
 
 
-def well_formed(key: str, items: Sequence[Item]) -> Reply:
+def well_formed(key: str, items: Sequence[Item]) -> StageAnswer:
     """The answer as it should be."""
-    return Reply(json.dumps({key: list(items)}, ensure_ascii=False))
+    return StageAnswer(json.dumps({key: list(items)}, ensure_ascii=False))
 
 
-def spoilt(kind: Malformation, key: str, items: Sequence[Item], rng: Random) -> Reply:
+def spoilt(kind: Malformation, key: str, items: Sequence[Item], rng: Random) -> StageAnswer:
     """The answer with that fault in its form. items: at least one."""
-    return Reply(_spoilt_text(kind, key, items, rng), structured=kind != "prose", malformation=kind)
+    return StageAnswer(_spoilt_text(kind, key, items, rng), structured=kind != "prose", malformation=kind)
 
 
 def _spoilt_text(kind: Malformation, key: str, items: Sequence[Item], rng: Random) -> str:

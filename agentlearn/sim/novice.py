@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentlearn.sim.draws import stream, uniform
-from agentlearn.sim.law import Law
-from agentlearn.sim.lessons import Reader, Shown
-from agentlearn.sim.skills import Act, Conversation, Heeded, Say, Situation, Skills
+from agentlearn.sim.lessons import LessonReader, ShownLesson
+from agentlearn.sim.skills import Act, Conversation, FinalMessage, Heeded, Situation, Skills
+from agentlearn.sim.trap_model import TrapModel
 
-IGNORANT = Say("I do not know how to do this.")
+IGNORANT = FinalMessage("I do not know how to do this.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +21,14 @@ class Moment:
 
     conversations: tuple[Conversation, ...]
     """Ways to read the messages, the likeliest first: which of the user's words is the question."""
-    experiences: tuple[Shown, ...] = ()
+    experiences: tuple[ShownLesson, ...] = ()
     seed: int | str = 0
     """The request's own; the only source of chance besides the world's seed."""
     temperature: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Action:
     """What the solver does, and what led to it."""
 
     act: Act
@@ -41,19 +41,19 @@ class Novice:
     """A solver with declared weaknesses."""
 
     def __init__(self, skills: Sequence[Skills], *, world: int = 0) -> None:
-        self._minds = tuple((one, Law(Reader(one), world)) for one in skills)
+        self._minds = tuple((one, TrapModel(LessonReader(one), world)) for one in skills)
         self._world = world
 
-    def answer(self, moment: Moment) -> Deed:
+    def answer(self, moment: Moment) -> Action:
         """Act on the first reading of the conversation that a skill recognises."""
         for conversation in moment.conversations:
             for skills, law in self._minds:
                 situation = skills.recognise(conversation)
                 if situation is not None:
                     return self._deed(situation, law, conversation, moment)
-        return Deed(IGNORANT)
+        return Action(IGNORANT)
 
-    def _deed(self, situation: Situation, law: Law, conversation: Conversation, moment: Moment) -> Deed:
+    def _deed(self, situation: Situation, law: TrapModel, conversation: Conversation, moment: Moment) -> Action:
         traps, family = situation.traps, situation.family
         lessons = [shown.text for shown in moment.experiences]
         chances = law.probabilities(traps, family, lessons, moment.temperature)
@@ -61,7 +61,7 @@ class Novice:
         heeds = law.heeds([trap for trap in traps if trap not in flaws], family, lessons)
         labels = {trap: moment.experiences[heed.by].label for trap, heed in heeds.items() if heed.by is not None}
         wording = stream("wording", self._world, moment.seed, len(conversation.turns))
-        return Deed(situation.act(flaws, Heeded(labels), wording), family, flaws)
+        return Action(situation.act(flaws, Heeded(labels), wording), family, flaws)
 
     def _draw(self, seed: int | str, trap: str) -> float:
         """One number per (world, seed, trap): a lesson on one trap cannot move the draw of another."""

@@ -13,20 +13,20 @@ from agentlearn.sim.comparing import compare
 from agentlearn.sim.consolidating import consolidate
 from agentlearn.sim.draws import fingerprint, stream
 from agentlearn.sim.habits import Vocabulary
-from agentlearn.sim.malformed import Item, Reply, spoilt, well_formed
-from agentlearn.sim.mind import Dials, Mind
+from agentlearn.sim.lesson_writer import LessonWriter
+from agentlearn.sim.malformed import Item, StageAnswer, spoilt, well_formed
+from agentlearn.sim.reflector_state import ReflectorParameters, ReflectorState
 from agentlearn.sim.repairing import refusals_in, repair
 from agentlearn.sim.skills import Skills
-from agentlearn.sim.stage_text import Stage, compare_prompt, consolidate_prompt, summarise_prompt
+from agentlearn.sim.stage_text import ReflectorStage, compare_prompt, consolidate_prompt, summarise_prompt
 from agentlearn.sim.summarising import summarise
-from agentlearn.sim.wording import Writer
 
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
     """Everything one answer of the reflector depends on."""
 
-    stage: Stage
+    stage: ReflectorStage
     prompt: str
     """The user message of the stage."""
     seed: int | str = 0
@@ -43,12 +43,16 @@ class Reflection:
 class Reflector:
     """Answers the three stages."""
 
-    def __init__(self, skills: Sequence[Skills], *, dials: Dials | None = None, world: int = 0) -> None:
-        self._minds = [(vocabulary, Writer(vocabulary)) for vocabulary in map(Vocabulary, skills or [_NoSkills()])]
-        self._dials = dials or Dials()
+    def __init__(
+        self, skills: Sequence[Skills], *, parameters: ReflectorParameters | None = None, world: int = 0
+    ) -> None:
+        self._minds = [
+            (vocabulary, LessonWriter(vocabulary)) for vocabulary in map(Vocabulary, skills or [_NoSkills()])
+        ]
+        self._dials = parameters or ReflectorParameters()
         self._world = world
 
-    def answer(self, reflection: Reflection) -> Reply:
+    def answer(self, reflection: Reflection) -> StageAnswer:
         """The stage's reply as text. Equal reflections get equal replies."""
         named = (self._world, reflection.seed, fingerprint(reflection.prompt), reflection.earlier)
         items = self._items(reflection, stream("items", *named))
@@ -61,18 +65,18 @@ class Reflector:
 
     def _items(self, reflection: Reflection, rng: Random) -> list[Item]:
         refusals = refusals_in(reflection.refusal)
-        mind = self._mind(reflection, rng)
+        reflector_state = self._mind(reflection, rng)
         if not refusals or reflection.stage == "summarise":
-            return _stage_items(reflection, mind)
-        careful = replace(mind, dials=replace(self._dials, over_long=0, leaking=0, duplicate=0))
+            return _stage_items(reflection, reflector_state)
+        careful = replace(reflector_state, parameters=replace(self._dials, over_long=0, leaking=0, duplicate=0))
         return repair(refusals, reflection.previous, _stage_items(reflection, careful), careful)
 
-    def _mind(self, reflection: Reflection, rng: Random) -> Mind:
+    def _mind(self, reflection: Reflection, rng: Random) -> ReflectorState:
         """The vocabulary that has most words for the prompt."""
         if len(self._minds) == 1:
-            return Mind(*self._minds[0], self._dials, rng)
-        vocabulary, writer = max(self._minds, key=lambda mind: _familiarity(mind[0], reflection))
-        return Mind(vocabulary, writer, self._dials, rng)
+            return ReflectorState(*self._minds[0], self._dials, rng)
+        vocabulary, writer = max(self._minds, key=lambda reflector_state: _familiarity(reflector_state[0], reflection))
+        return ReflectorState(vocabulary, writer, self._dials, rng)
 
 
 def _familiarity(vocabulary: Vocabulary, reflection: Reflection) -> tuple[int, int]:
@@ -82,14 +86,14 @@ def _familiarity(vocabulary: Vocabulary, reflection: Reflection) -> tuple[int, i
     return vocabulary.familiarity(reflection.prompt)
 
 
-def _stage_items(reflection: Reflection, mind: Mind) -> list[Item]:
+def _stage_items(reflection: Reflection, reflector_state: ReflectorState) -> list[Item]:
     match reflection.stage:
         case "summarise":
-            return summarise(summarise_prompt(reflection.prompt), mind)
+            return summarise(summarise_prompt(reflection.prompt), reflector_state)
         case "compare":
-            return compare(compare_prompt(reflection.prompt), mind)
+            return compare(compare_prompt(reflection.prompt), reflector_state)
         case "consolidate":
-            return consolidate(consolidate_prompt(reflection.prompt), mind)
+            return consolidate(consolidate_prompt(reflection.prompt), reflector_state)
         case _:
             assert_never(reflection.stage)
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentlearn.sim.lesson_writer import fits, shortened
 from agentlearn.sim.malformed import Item
-from agentlearn.sim.mind import Mind
+from agentlearn.sim.reflector_state import ReflectorState
 from agentlearn.sim.skills import Trap
-from agentlearn.sim.wording import fits, shortened
 
 _REFUSED = re.compile(r"\brefused\b", re.IGNORECASE)
 _REFUSAL = re.compile(r"^[ \t]*- item (\d+):[ \t]*(\w+)", re.MULTILINE)
@@ -25,30 +25,32 @@ _WORDS = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedItem:
     """One refused item, by its place from 1, and the code of the reason."""
 
     item: int
     code: str
 
 
-def refusals_in(text: str) -> tuple[Refusal, ...]:
+def refusals_in(text: str) -> tuple[RefusedItem, ...]:
     """The refusals that a message lists; none for any other message."""
     if not _REFUSED.search(text):
         return ()
-    return tuple(Refusal(int(number), code.lower()) for number, code in _REFUSAL.findall(text))
+    return tuple(RefusedItem(int(number), code.lower()) for number, code in _REFUSAL.findall(text))
 
 
-def repair(refusals: Sequence[Refusal], previous: str, again: Sequence[Item], mind: Mind) -> list[Item]:
+def repair(
+    refusals: Sequence[RefusedItem], previous: str, again: Sequence[Item], reflector_state: ReflectorState
+) -> list[Item]:
     """The items that can be mended, in the same form.
 
     previous: the refused reply as it was sent; again: what the stage would answer now, for what was lost of it.
     """
     items = _items_of(previous)
     if any(one.code in _LOST for one in refusals):
-        return _not_said_yet(again, items, mind)
+        return _not_said_yet(again, items, reflector_state)
     numbered = [(one.code, items[one.item - 1]) for one in refusals if 1 <= one.item <= len(items)]
-    mended = (_mended(code, item, again, mind) for code, item in numbered)
+    mended = (_mended(code, item, again, reflector_state) for code, item in numbered)
     return [item for item in mended if item is not None]
 
 
@@ -61,16 +63,16 @@ def _items_of(reply: str) -> list[object]:
     return list(found) if isinstance(found, list) else [found]
 
 
-def _mended(code: str, item: object, again: Sequence[Item], mind: Mind) -> Item | None:
+def _mended(code: str, item: object, again: Sequence[Item], reflector_state: ReflectorState) -> Item | None:
     lesson = _lesson_of(item)
     if not lesson or code not in _WORDS | _WRONG_TARGET:
         return None
-    better = shortened(lesson) if not fits(lesson) else _reworded(lesson, mind)
+    better = shortened(lesson) if not fits(lesson) else _reworded(lesson, reflector_state)
     if better is None:
         return None
     if isinstance(item, dict) and code not in _WRONG_TARGET and ("rests_on" in item or not _supports(again)):
         return {**item, "lesson": better}
-    rests_on = _support(better, again, mind)
+    rests_on = _support(better, again, reflector_state)
     return {"op": "add", "lesson": better, "rests_on": rests_on} if rests_on else {"op": "add", "lesson": better}
 
 
@@ -79,14 +81,14 @@ def _lesson_of(item: object) -> str:
     return lesson if isinstance(lesson, str) else ""
 
 
-def _reworded(lesson: str, mind: Mind) -> str | None:
+def _reworded(lesson: str, reflector_state: ReflectorState) -> str | None:
     """The same advice in other words; None where it does not know what was meant."""
-    trap = _trap_of(lesson, mind)
-    return mind.writer.lesson(trap, mind.rng) if trap is not None else None
+    trap = _trap_of(lesson, reflector_state)
+    return reflector_state.writer.lesson(trap, reflector_state.rng) if trap is not None else None
 
 
-def _trap_of(lesson: str, mind: Mind) -> Trap | None:
-    reader = mind.vocabulary.reader
+def _trap_of(lesson: str, reflector_state: ReflectorState) -> Trap | None:
+    reader = reflector_state.vocabulary.reader
     stances = reader.read(lesson).stances
     return next((reader.traps[name] for name, stance in stances.items() if stance == "addresses"), None)
 
@@ -96,14 +98,14 @@ def _supports(again: Sequence[Item]) -> bool:
     return any("rests_on" in item for item in again)
 
 
-def _support(lesson: str, again: Sequence[Item], mind: Mind) -> object:
+def _support(lesson: str, again: Sequence[Item], reflector_state: ReflectorState) -> object:
     """What an answer of today on the same subject rests on; None for nothing."""
-    trap = _trap_of(lesson, mind)
-    same = (item for item in again if _trap_of(_lesson_of(item), mind) is trap)
+    trap = _trap_of(lesson, reflector_state)
+    same = (item for item in again if _trap_of(_lesson_of(item), reflector_state) is trap)
     return next((item["rests_on"] for item in same if "rests_on" in item), None)
 
 
-def _not_said_yet(again: Sequence[Item], said: Sequence[object], mind: Mind) -> list[Item]:
+def _not_said_yet(again: Sequence[Item], said: Sequence[object], reflector_state: ReflectorState) -> list[Item]:
     """Of a fresh answer, what the earlier reply's readable items do not hold."""
-    covered = [trap for one in said if (trap := _trap_of(_lesson_of(one), mind)) is not None]
-    return [item for item in again if _trap_of(_lesson_of(item), mind) not in covered]
+    covered = [trap for one in said if (trap := _trap_of(_lesson_of(one), reflector_state)) is not None]
+    return [item for item in again if _trap_of(_lesson_of(item), reflector_state) not in covered]

@@ -10,17 +10,17 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from agentlearn.loopback.chat import ChatRequest, Json, Refused, chat_request
-from agentlearn.loopback.completion import completion, events, whole
-from agentlearn.loopback.http11 import HOST, Cut, Request, Response, listening
+from agentlearn.serving.chat_completion import completion, events, whole
+from agentlearn.serving.chat_request import ChatRequest, JsonObject, RequestRefused, chat_request
+from agentlearn.serving.http11 import HOST, Cut, HttpRequest, HttpResponse, listening
 from agentlearn.sim.conversation import moment_of, reflection_of, seed_of
-from agentlearn.sim.delivering import Answer, act_answer, stage_answer
+from agentlearn.sim.delivering import AssistantMessage, act_answer, stage_answer
 from agentlearn.sim.draws import fingerprint, uniform
 from agentlearn.sim.faults import Faults, Garbled, Silence, injected, with_headers
-from agentlearn.sim.mind import Dials
 from agentlearn.sim.models import MODELS
 from agentlearn.sim.novice import Novice
 from agentlearn.sim.reflector import Reflection, Reflector
+from agentlearn.sim.reflector_state import ReflectorParameters
 from agentlearn.sim.skills import Skills
 
 REMEMBERED_REQUESTS = 100_000
@@ -37,12 +37,12 @@ class World:
         *,
         seed: int = 0,
         faults: Faults | None = None,
-        dials: Dials | None = None,
+        parameters: ReflectorParameters | None = None,
     ) -> None:
         self._seed = seed
         self._faults = faults or Faults()
         self._novice = Novice(skills, world=seed)
-        self._reflector = Reflector(skills, dials=dials, world=seed)
+        self._reflector = Reflector(skills, parameters=parameters, world=seed)
         self._requests = 0
         self._asked: Counter[tuple[str, str]] = Counter()
         self._statuses: Counter[int] = Counter()
@@ -55,8 +55,8 @@ class World:
         async with listening(self.respond, port) as bound:
             yield f"http://{HOST}:{bound}/v1"
 
-    async def respond(self, request: Request) -> Response:
-        """Answer one HTTP request."""
+    async def respond(self, request: HttpRequest) -> HttpResponse:
+        """AssistantMessage one HTTP request."""
         try:
             match request.method, request.path:
                 case "POST", "/v1/chat/completions":
@@ -68,11 +68,11 @@ class World:
                 case "GET", "/stats":
                     return _json(self.stats())
                 case method, path:
-                    return self._refusal(Refused(404, f"Unknown request: {method} {path}.", code="unknown_url"))
-        except Refused as refused:
+                    return self._refusal(RequestRefused(404, f"Unknown request: {method} {path}.", code="unknown_url"))
+        except RequestRefused as refused:
             return self._refusal(refused)
 
-    def stats(self) -> Json:
+    def stats(self) -> JsonObject:
         """How many chat completions were asked for, of which model and stage, how they ended, what was made to fail."""
         by_model: dict[str, dict[str, int]] = {}
         for (model, stage), count in sorted(self._asked.items()):
@@ -84,24 +84,24 @@ class World:
             "injected": dict(sorted(self._injected.items())),
         }
 
-    async def _chat(self, http: Request) -> Response:
+    async def _chat(self, http: HttpRequest) -> HttpResponse:
         self._requests += 1
         faults = with_headers(self._faults, http.headers)
         request = _seeded(chat_request(http.body), http)
         if request.model not in MODELS:
             known = ", ".join(MODELS)
             message = f"The model {request.model!r} does not exist here (known: {known})."
-            raise Refused(404, message, code="model_not_found")
+            raise RequestRefused(404, message, code="model_not_found")
         reflection = None if request.model == "echo" else reflection_of(request, malformed=faults.malformed)
         self._asked[request.model, _stage(request, reflection)] += 1
         request_hash = fingerprint(http.body)
         named = (self._seed, request.seed, request_hash, self._repeat(request_hash))
         failure = injected(faults, *named)
-        at_the_door = isinstance(failure, Refused) and failure.status == 429
+        at_the_door = isinstance(failure, RequestRefused) and failure.status == 429
         if not at_the_door and (wait_s := faults.latency.seconds(uniform("latency", *named))):
             await asyncio.sleep(wait_s)
         match failure:
-            case Refused():
+            case RequestRefused():
                 self._injected[str(failure.status)] += 1
                 return self._refusal(failure, retry_after_s=faults.retry_after_s)
             case Silence(kind=kind, after_s=after_s):
@@ -110,7 +110,7 @@ class World:
                 raise Cut(kind)
             case Garbled(body=body):
                 self._injected["garbled"] += 1
-                return Response(200, body)
+                return HttpResponse(200, body)
             case None:
                 pass
         done = completion(
@@ -123,14 +123,14 @@ class World:
         )
         self._statuses[200] += 1
         if not request.stream:
-            return Response(200, whole(done))
-        return Response(200, pieces=events(done, with_usage=request.stream_usage), content_type="text/event-stream")
+            return HttpResponse(200, whole(done))
+        return HttpResponse(200, pieces=events(done, with_usage=request.stream_usage), content_type="text/event-stream")
 
     def _answer(
         self, request: ChatRequest, reflection: Reflection | None, faults: Faults, named: tuple[object, ...]
-    ) -> Answer:
+    ) -> AssistantMessage:
         if request.model == "echo":
-            return Answer(next((one.text for one in reversed(request.messages) if one.role == "user"), ""))
+            return AssistantMessage(next((one.text for one in reversed(request.messages) if one.role == "user"), ""))
         if reflection is not None:
             reply = self._reflector.answer(reflection)
             if reply.malformation is not None:
@@ -140,7 +140,7 @@ class World:
         if answer.call is not None and uniform("cut", *named) < (faults.malformed or 0):
             self._injected["malformed_call"] += 1
             tool, arguments = answer.call
-            return Answer(answer.text, (tool, arguments[: len(arguments) * 3 // 5]))
+            return AssistantMessage(answer.text, (tool, arguments[: len(arguments) * 3 // 5]))
         return answer
 
     def _repeat(self, request_hash: str) -> int:
@@ -151,13 +151,13 @@ class World:
             self._repeats.popitem(last=False)
         return before
 
-    def _refusal(self, refused: Refused, *, retry_after_s: float = 0.0) -> Response:
+    def _refusal(self, refused: RequestRefused, *, retry_after_s: float = 0.0) -> HttpResponse:
         self._statuses[refused.status] += 1
         headers = {"retry-after": f"{retry_after_s:g}"} if refused.status == 429 else {}
-        return Response(refused.status, json.dumps(refused.body).encode(), headers=headers)
+        return HttpResponse(refused.status, json.dumps(refused.body).encode(), headers=headers)
 
 
-def _seeded(request: ChatRequest, http: Request) -> ChatRequest:
+def _seeded(request: ChatRequest, http: HttpRequest) -> ChatRequest:
     """The request with the seed of its header, where its body has none. Raises Refused (400)."""
     header = http.headers.get(SEED_HEADER)
     if header is None or request.seed is not None:
@@ -166,7 +166,7 @@ def _seeded(request: ChatRequest, http: Request) -> ChatRequest:
         return replace(request, seed=int(header))
     except ValueError:
         message = f"The header '{SEED_HEADER}' must be an integer, not {header!r}."
-        raise Refused(400, message, code="invalid_value") from None
+        raise RequestRefused(400, message, code="invalid_value") from None
 
 
 def _stage(request: ChatRequest, reflection: Reflection | None) -> str:
@@ -175,9 +175,9 @@ def _stage(request: ChatRequest, reflection: Reflection | None) -> str:
     return "echo" if request.model == "echo" else "rollout"
 
 
-def _json(value: Json) -> Response:
-    return Response(200, json.dumps(value).encode())
+def _json(value: JsonObject) -> HttpResponse:
+    return HttpResponse(200, json.dumps(value).encode())
 
 
-def _model(name: str) -> Json:
+def _model(name: str) -> JsonObject:
     return {"id": name, "object": "model", "created": 0, "owned_by": "agentlearn-sim"}

@@ -44,17 +44,17 @@ class ToolUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class FinalMessage:
     """A final message."""
 
     text: str
 
 
-Act = ToolUse | Say
+Act = ToolUse | FinalMessage
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ToolExchange:
     """One exchange with a tool, as the conversation shows it."""
 
     tool: str
@@ -70,7 +70,7 @@ class Conversation:
     question: str
     tools: tuple[str, ...]
     """Names of the tools offered."""
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[ToolExchange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

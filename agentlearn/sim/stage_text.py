@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal
 
-from agentlearn.sim.lessons import Shown, experiences_in
+from agentlearn.sim.lessons import ShownLesson, experiences_in
 
-Stage = Literal["summarise", "compare", "consolidate"]
+ReflectorStage = Literal["summarise", "compare", "consolidate"]
 
-_TAGS: dict[str, Stage] = {"trajectory": "summarise", "attempts": "compare", "proposals": "consolidate"}
+_TAGS: dict[str, ReflectorStage] = {"trajectory": "summarise", "attempts": "compare", "proposals": "consolidate"}
 _STAGE = re.compile(r"^[ \t]*<(trajectory|attempts|proposals)\b[^>]*>", re.MULTILINE)
 _STEP = re.compile(r"^step (\d+)\s*[·:|-]\s*(model|tool)\b[ \t]*(.*)$", re.MULTILINE | re.IGNORECASE)
 _CALL = re.compile(r"^call[ \t]+(\S+)[ \t]*", re.MULTILINE)
@@ -25,7 +25,7 @@ _PROPOSAL = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ShownStep:
     """One numbered step of a trajectory, as the prompt shows it."""
 
     kind: Literal["model", "tool"]
@@ -43,8 +43,8 @@ class SummarisePrompt:
     """One attempt to be summed up."""
 
     right: bool
-    experiences: tuple[Shown, ...]
-    steps: tuple[Step, ...]
+    experiences: tuple[ShownLesson, ...]
+    steps: tuple[ShownStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class ComparePrompt:
     problem: str
     gold: str | None
     attempts: tuple[Attempt, ...]
-    experiences: tuple[Shown, ...]
+    experiences: tuple[ShownLesson, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ class Suggestion:
 class ConsolidatePrompt:
     """A batch's proposals."""
 
-    experiences: tuple[Shown, ...]
+    experiences: tuple[ShownLesson, ...]
     suggestions: tuple[Suggestion, ...]
 
 
-def stage_of(text: str) -> Stage | None:
+def stage_of(text: str) -> ReflectorStage | None:
     """Which stage a user's text asks for; None for any other text."""
     found = _STAGE.search(text)
     return _TAGS[found[1]] if found and f"</{found[1]}" in text else None
@@ -134,7 +134,7 @@ def _is_right(attributes: dict[str, str]) -> bool:
     return attributes.get("verdict", "").lower().startswith("right")
 
 
-def _steps(text: str) -> Iterator[Step]:
+def _steps(text: str) -> Iterator[ShownStep]:
     heads = list(_STEP.finditer(text))
     for head, following in zip_longest(heads, heads[1:]):
         end = len(text) if following is None else following.start()
@@ -143,10 +143,10 @@ def _steps(text: str) -> Iterator[Step]:
             yield _model_step(body)
         else:
             tool, _, status = head[3].partition("·")
-            yield Step("tool", body.strip(), tool=tool.strip(), status=status.strip() or "ok")
+            yield ShownStep("tool", body.strip(), tool=tool.strip(), status=status.strip() or "ok")
 
 
-def _model_step(body: str) -> Step:
+def _model_step(body: str) -> ShownStep:
     calls: list[tuple[str, str]] = []
     first = _CALL.search(body)
     found = first
@@ -154,7 +154,7 @@ def _model_step(body: str) -> Step:
         arguments, end = _arguments(body, found.end())
         calls.append((found[1], arguments))
         found = _CALL.search(body, end)
-    return Step("model", body[: first.start()].strip() if first else body.strip(), tuple(calls))
+    return ShownStep("model", body[: first.start()].strip() if first else body.strip(), tuple(calls))
 
 
 def _arguments(body: str, at: int) -> tuple[str, int]:

@@ -4,7 +4,7 @@ Every function takes numbers and returns numbers; randomness comes from a seed t
 """
 
 from agentlearn.stats.clustered import clustered_mean
-from agentlearn.stats.difference import Estimate, detectable_difference, estimate_difference, no_worse
+from agentlearn.stats.difference import MeanDifference, detectable_difference, estimate_difference, no_worse
 from agentlearn.stats.interval import Interval, mean_interval
 from agentlearn.stats.looks import look_factor
 from agentlearn.stats.mcnemar import mcnemar_p
@@ -28,8 +28,8 @@ from agentlearn.stats.two_way import two_way_mean
 
 __all__ = [
     "Anytime",
-    "Estimate",
     "Interval",
+    "MeanDifference",
     "NonInferiority",
     "VarianceParts",
     "anytime",

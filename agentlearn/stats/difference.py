@@ -17,7 +17,7 @@ from agentlearn.stats.numbers import between, finite
 from agentlearn.stats.power import detectable_from_error
 from agentlearn.stats.score import score_interval, score_statistic
 from agentlearn.stats.students_t import cdf
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
 Method = Literal["t", "cr2", "score", "two-way"]
 
@@ -30,7 +30,7 @@ MOST_SKEWED = 2.0
 """Skewness of the units' differences above which few of them carry the mean."""
 
 
-class Estimate(Value):
+class MeanDifference(Value):
     """A mean difference, how well it is known, and whether that can be trusted."""
 
     mean: float
@@ -59,7 +59,7 @@ def estimate_difference(
     clusters: Sequence[Hashable] | None = None,
     level: float = 0.95,
     largest: float = 1.0,
-) -> Estimate:
+) -> MeanDifference:
     """Mean of paired differences over tasks, with an interval at `level`.
 
     differences: shape (tasks,), each task's mean over rollouts of after - before. clusters: one label per task; labels
@@ -77,7 +77,7 @@ def estimate_difference(
     """
     between("level", level, 0, 1)
     units = _units(differences, clusters, largest)
-    return Estimate(
+    return MeanDifference(
         **_interval(units, level).model_dump(exclude={"n"}),
         level=level,
         n=len(units.differences),
@@ -87,7 +87,7 @@ def estimate_difference(
     )
 
 
-def detectable_difference(estimate: Estimate, *, power: float = 0.8) -> float | None:
+def detectable_difference(estimate: MeanDifference, *, power: float = 0.8) -> float | None:
     """The smallest true difference that a comparison such as this one finds with `power`; None without an interval.
 
     Found means 0 outside the interval at its level. From the standard error and its degrees; where the score method was

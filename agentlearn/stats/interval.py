@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from agentlearn.stats.numbers import between, finite
 from agentlearn.stats.students_t import quantile
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
 
 class Interval(Value):

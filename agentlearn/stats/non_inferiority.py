@@ -6,7 +6,7 @@ from typing import Protocol
 from agentlearn.errors import ConfigError
 from agentlearn.stats.numbers import between
 from agentlearn.stats.students_t import cdf, quantile
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
 
 class Known(Protocol):

@@ -11,7 +11,7 @@ from statistics import NormalDist
 from agentlearn.errors import ConfigError
 from agentlearn.stats.noncentral_t import detectable_shift, power_of
 from agentlearn.stats.numbers import between, finite, not_negative
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
 
 class VarianceParts(Value):

@@ -10,7 +10,7 @@ from typing import Any
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats.numbers import between, finite
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
 # A bet never risks more than this share of the capital.
 _RISK = 0.5

@@ -8,14 +8,14 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
 from agentlearn.errors import ConfigError
-from agentlearn.stats.difference import Estimate
+from agentlearn.stats.difference import MeanDifference
 from agentlearn.stats.numbers import between, finite
 from agentlearn.stats.students_t import quantile
 
 
 def two_way_mean(
     values: Sequence[float], tasks: Sequence[Hashable], seeds: Sequence[Hashable], *, level: float = 0.95
-) -> Estimate:
+) -> MeanDifference:
     """Mean with errors clustered by task and by seed, and a t interval of min(tasks, seeds) - 1 degrees.
 
     values, tasks, seeds: shape (values,), each value with its task and its seed. The variance is V_task + V_seed -
@@ -37,7 +37,7 @@ def two_way_mean(
     by_task, by_seed = _sums(residuals, tasks), _sums(residuals, seeds)
     fewer = min(len(by_task), len(by_seed))
     if fewer < 2:
-        return Estimate(
+        return MeanDifference(
             mean=mean,
             low=None,
             high=None,
@@ -54,7 +54,7 @@ def two_way_mean(
     total = task + seed - both
     error = math.sqrt(max(total, task, seed) if total > 0 else max(task, seed, both)) / len(numbers)
     reach = quantile((1 + level) / 2, fewer - 1) * error
-    return Estimate(
+    return MeanDifference(
         mean=mean,
         low=mean - reach,
         high=mean + reach,

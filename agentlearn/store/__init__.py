@@ -3,11 +3,11 @@
 Open it with `open_store` (asynchronous, reads and writes) or `read_store`. Nothing else may open the database file.
 """
 
-from agentlearn.store.check import Finding, StoreReport, check_store
+from agentlearn.store.check import StoreProblem, StoreReport, check_store
 from agentlearn.store.parquet import TableFile
 from agentlearn.store.reader import StoreReader
 from agentlearn.store.repair import Repaired, repair_store
-from agentlearn.store.store import Store, open_store, read_store
+from agentlearn.store.trajectory_store import Store, open_store, read_store
 from agentlearn.store.views import (
     EvaluatedRow,
     Exposure,
@@ -24,7 +24,6 @@ from agentlearn.store.views import (
 __all__ = [
     "EvaluatedRow",
     "Exposure",
-    "Finding",
     "ProposalRow",
     "Repaired",
     "RunCounts",
@@ -33,6 +32,7 @@ __all__ = [
     "Selection",
     "StageTotals",
     "Store",
+    "StoreProblem",
     "StoreReader",
     "StoreReport",
     "TableFile",

@@ -10,12 +10,12 @@ from agentlearn.store.codec import filed_rows
 from agentlearn.store.database import DATABASE, WATERMARK, last_seq_of, look_at
 from agentlearn.store.lock import StoreLock, Watermark
 from agentlearn.store.migrate import known_migrations, pending
-from agentlearn.store.spool import NAME as JOURNAL
-from agentlearn.store.spool import state_of
-from agentlearn.value import Value
+from agentlearn.store.write_ahead_log import NAME as JOURNAL
+from agentlearn.store.write_ahead_log import state_of
+from agentlearn.types.value import Value
 
 
-class Finding(Value):
+class StoreProblem(Value):
     """One thing that is wrong with a store."""
 
     code: str
@@ -28,7 +28,7 @@ class StoreReport(Value):
     """A store as it was found."""
 
     store: str
-    findings: tuple[Finding, ...]
+    findings: tuple[StoreProblem, ...]
     commits: int | None
     """Number of the last group commit; None where the database cannot be opened."""
     acknowledged: int | None
@@ -61,7 +61,7 @@ def _look(directory: Path) -> StoreReport:
     acknowledged, marks = _watermark(directory)
     entries, journal = _journal(directory)
     tables: dict[str, int] = {}
-    commits, database = None, list[Finding]()
+    commits, database = None, list[StoreProblem]()
     try:
         if not (directory / DATABASE).exists():
             raise StoreDamaged(f"{DATABASE} is gone")
@@ -123,7 +123,7 @@ _LINKS = {
 }
 
 
-def _watermark(directory: Path) -> tuple[int | None, list[Finding]]:
+def _watermark(directory: Path) -> tuple[int | None, list[StoreProblem]]:
     try:
         mark = Watermark(directory / WATERMARK)
         try:
@@ -134,7 +134,7 @@ def _watermark(directory: Path) -> tuple[int | None, list[Finding]]:
         return None, [_finding("damaged_watermark", str(error).partition(";")[0], _REPAIR)]
 
 
-def _journal(directory: Path) -> tuple[int, list[Finding]]:
+def _journal(directory: Path) -> tuple[int, list[StoreProblem]]:
     file = directory / JOURNAL
     content = file.read_bytes() if file.exists() else b""
     if not content:
@@ -154,13 +154,13 @@ def _journal(directory: Path) -> tuple[int, list[Finding]]:
     return len(state.entries), []
 
 
-def _missing_commits(commits: int, acknowledged: int | None) -> Iterator[Finding]:
+def _missing_commits(commits: int, acknowledged: int | None) -> Iterator[StoreProblem]:
     if acknowledged is not None and commits < acknowledged:
         words = f"the database holds commits up to {commits}, but {acknowledged} were acknowledged"
         yield _finding("missing_commits", words, _REPAIR)
 
 
-def _read(directory: Path, table: str, findings: list[Finding]) -> dict[str, int]:
+def _read(directory: Path, table: str, findings: list[StoreProblem]) -> dict[str, int]:
     """Rows of a table, every block of which is read; a finding where that fails.
 
     Each on a fresh opening: a damaged block can invalidate all of the one that met it.
@@ -175,7 +175,7 @@ def _read(directory: Path, table: str, findings: list[Finding]) -> dict[str, int
         return {}
 
 
-def _relations(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
+def _relations(connection: duckdb.DuckDBPyConnection) -> Iterator[StoreProblem]:
     """What does not fit together in tables that can all be read."""
     counted = "SELECT DISTINCT table_name FROM duckdb_columns() WHERE database_name = 'store' AND column_name = 'seq'"
     names = [name for (name,) in connection.execute(counted).fetchall() if name != "commit_log"]
@@ -187,8 +187,8 @@ def _relations(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
             yield _finding(code, f"{found[0]} {words}", _BACKUP)
 
 
-def _finding(code: str, words: str, mend: str) -> Finding:
-    return Finding(code=code, words=words, mend=mend)
+def _finding(code: str, words: str, mend: str) -> StoreProblem:
+    return StoreProblem(code=code, words=words, mend=mend)
 
 
 def _name(table: str) -> str:

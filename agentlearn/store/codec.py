@@ -11,17 +11,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from agentlearn.calls.journal import JOURNAL_SCHEMA, CallRecord
 from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.experience import Experience, Library, Origin
-from agentlearn.ids import RunId, content_hash
-from agentlearn.operation import Applied, BatchOperation, End, Ended, Folded, Proposal, Rejected
-from agentlearn.run import Ground, RunEvent
-from agentlearn.store.row import Row, Unit, row
+from agentlearn.models.journal import JOURNAL_SCHEMA, CallRecord
+from agentlearn.store.table_row import RowGroup, TableRow, row
 from agentlearn.store.text import escape, from_json, to_json, unescape
-from agentlearn.summary import Summary, SummaryStep
-from agentlearn.task import Task
-from agentlearn.trajectory import (
+from agentlearn.types.experience import Experience, Library, Origin
+from agentlearn.types.ids import RunId, content_hash
+from agentlearn.types.operation import Applied, BatchOperation, End, Ended, Folded, Proposal, Rejected
+from agentlearn.types.run import RunEvent, RunInputs
+from agentlearn.types.summary import Summary, SummaryStep
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import (
     TRAJECTORY_SCHEMA,
     Failure,
     ModelTurn,
@@ -32,8 +32,8 @@ from agentlearn.trajectory import (
     Usage,
     Verdict,
 )
-from agentlearn.treatment import Treatment
-from agentlearn.value import Value
+from agentlearn.types.treatment import Treatment
+from agentlearn.types.value import Value
 
 MESSAGES_FORMAT = "pydantic-ai/2"
 """Tag of the message JSON beside a trajectory: the framework, and the major version that wrote it."""
@@ -51,13 +51,13 @@ def _adapter(of: Any) -> TypeAdapter[Any]:
     return TypeAdapter(of)
 
 
-def run_rows(event: RunEvent) -> Unit:
+def run_rows(event: RunEvent) -> RowGroup:
     """The row of a run event."""
     values = event.model_dump(exclude={"at"})
     return (row("run_event", **values, happened_at=event.at),)
 
 
-def task_rows(tasks: Sequence[Task]) -> Unit:
+def task_rows(tasks: Sequence[Task]) -> RowGroup:
     """One row per task."""
     return tuple(row("task", **task.model_dump()) for task in tasks)
 
@@ -67,7 +67,7 @@ def task_of(found: Mapping[str, Any]) -> Task:
     return Task(**_fields(Task, found))
 
 
-def trajectory_rows(trajectory: Trajectory, messages: bytes) -> Unit:
+def trajectory_rows(trajectory: Trajectory, messages: bytes) -> RowGroup:
     """Metadata, texts and steps of one rollout. messages: UTF-8."""
     try:
         text = messages.decode()
@@ -83,7 +83,7 @@ def trajectory_rows(trajectory: Trajectory, messages: bytes) -> Unit:
     return (_metadata_row(trajectory), body, *_step_rows(trajectory))
 
 
-def _metadata_row(trajectory: Trajectory) -> Row:
+def _metadata_row(trajectory: Trajectory) -> TableRow:
     treatment, usage = trajectory.treatment, trajectory.usage
     failure, verdict = trajectory.failure, trajectory.verdict
     return row(
@@ -122,7 +122,7 @@ def _metadata_row(trajectory: Trajectory) -> Row:
     )
 
 
-def _step_rows(trajectory: Trajectory) -> Iterator[Row]:
+def _step_rows(trajectory: Trajectory) -> Iterator[TableRow]:
     for ordinal, step in enumerate(trajectory.steps):
         turn = step if isinstance(step, ModelTurn) else None
         result = step if isinstance(step, ToolResult) else None
@@ -183,7 +183,7 @@ def trajectory_of(found: Mapping[str, Any]) -> Trajectory:
     )
 
 
-def call_rows(record: CallRecord) -> Unit:
+def call_rows(record: CallRecord) -> RowGroup:
     """The row of a journal entry."""
     values = record.model_dump(exclude={"at"})
     return (row("journal", **values, recorded_at=record.at, schema_version=JOURNAL_SCHEMA),)
@@ -213,7 +213,7 @@ def filed(value: Filed) -> bytes:
     return escape(to_json(_adapter(Filed), value)).encode()
 
 
-def filed_rows(content: bytes) -> Unit:
+def filed_rows(content: bytes) -> RowGroup:
     """The rows of an entry that `filed` wrote. Raises StoreDamaged."""
     try:
         value: Filed = from_json(_adapter(Filed), unescape(content.decode()))
@@ -233,7 +233,7 @@ def call_of(found: Mapping[str, Any]) -> CallRecord:
     return CallRecord(**_fields(CallRecord, found), at=time_of(found["recorded_at"]))
 
 
-def summary_rows(summary: Summary) -> Unit:
+def summary_rows(summary: Summary) -> RowGroup:
     """The row of a summary."""
     steps = to_json(_adapter(tuple[SummaryStep, ...]), summary.steps)
     values = summary.model_dump(exclude={"steps", "library"})
@@ -252,12 +252,12 @@ def summary_of(found: Mapping[str, Any]) -> Summary:
     )
 
 
-def proposal_rows(run: RunId, phase: str, batch: int, ended: Sequence[Ended]) -> Unit:
+def proposal_rows(run: RunId, phase: str, batch: int, ended: Sequence[Ended]) -> RowGroup:
     """One row per proposal of a batch, with its end."""
     return tuple(_proposal_row(run, phase, batch, one) for one in ended)
 
 
-def _proposal_row(run: RunId, phase: str, batch: int, ended: Ended) -> Row:
+def _proposal_row(run: RunId, phase: str, batch: int, ended: Ended) -> TableRow:
     proposal, end = ended.proposal, ended.end
     return row(
         "proposal",
@@ -299,7 +299,7 @@ def ended_of(found: Mapping[str, Any]) -> Ended:
     return Ended(proposal=proposal, end=from_json(_adapter(End), found["ending"]), flags=tuple(found["flags"]))
 
 
-def library_rows(library: Library, run: RunId | None, at: datetime) -> Unit:
+def library_rows(library: Library, run: RunId | None, at: datetime) -> RowGroup:
     """The version's row, and one for each of its experiences."""
     version = row(
         "library_version",
@@ -312,7 +312,7 @@ def library_rows(library: Library, run: RunId | None, at: datetime) -> Unit:
     return (version, *(_experience_row(experience) for experience in library.experiences))
 
 
-def _experience_row(experience: Experience) -> Row:
+def _experience_row(experience: Experience) -> TableRow:
     return row(
         "experience",
         id=experience.id,
@@ -330,7 +330,7 @@ def experience_of(found: Mapping[str, Any]) -> Experience:
     return Experience(id=found["id"], lesson=found["lesson"], tags=tuple(found["tags"]), origin=origin)
 
 
-def prompt_rows(ref: PromptRef, text: str) -> Unit:
+def prompt_rows(ref: PromptRef, text: str) -> RowGroup:
     """The row of a prompt's text."""
     return (row("blob", hash=ref.sha256, kind="prompt", name=f"{ref.name}/v{ref.version}", body=text),)
 
@@ -339,15 +339,15 @@ GROUND = "ground"
 """Kind of the texts that say what a run stands on; their name is the run's id."""
 
 
-def ground_rows(run: RunId, ground: Ground) -> Unit:
+def run_inputs_rows(run: RunId, run_inputs: RunInputs) -> RowGroup:
     """The row of what a run stands on."""
     identity = content_hash(GROUND, run)
-    return (row("blob", hash=identity, kind=GROUND, name=run, body=to_json(_adapter(Ground), ground)),)
+    return (row("blob", hash=identity, kind=GROUND, name=run, body=to_json(_adapter(RunInputs), run_inputs)),)
 
 
-def ground_of(found: Mapping[str, Any]) -> Ground:
+def run_inputs_of(found: Mapping[str, Any]) -> RunInputs:
     """What a run stands on, of its row."""
-    return from_json(_adapter(Ground), found["body"])
+    return from_json(_adapter(RunInputs), found["body"])
 
 
 def _fields(of: type[Task | Usage | CallRecord], found: Mapping[str, Any]) -> dict[str, Any]:
@@ -359,7 +359,7 @@ def _fields(of: type[Task | Usage | CallRecord], found: Mapping[str, Any]) -> di
     }
 
 
-def metric_rows(run: RunId, step: int, values: Mapping[str, float]) -> Unit:
+def metric_rows(run: RunId, step: int, values: Mapping[str, float]) -> RowGroup:
     """One row per finite number; others have no place in a table and are left out."""
     return tuple(
         row("metric", run=run, step=step, name=name, value=float(value))

@@ -7,16 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentlearn.calls.journal import CallRecord
 from agentlearn.errors import ConfigError
-from agentlearn.experience import Library
-from agentlearn.ids import ExperienceId, LibraryVersion, RolloutId, RunId
-from agentlearn.run import Ground
+from agentlearn.models.journal import CallRecord
 from agentlearn.store.codec import (
     call_of,
     ended_of,
     experience_of,
-    ground_of,
+    run_inputs_of,
     summary_of,
     task_of,
     time_of,
@@ -24,7 +21,7 @@ from agentlearn.store.codec import (
 )
 from agentlearn.store.parquet import SNAPSHOTS, TableFile, put_tables
 from agentlearn.store.queries import Query
-from agentlearn.store.source import Parameter, Source
+from agentlearn.store.query_source import Parameter, QuerySource
 from agentlearn.store.text import escape, unescape
 from agentlearn.store.views import (
     EvaluatedRow,
@@ -38,15 +35,18 @@ from agentlearn.store.views import (
     TrajectoryRow,
     WholeRollout,
 )
-from agentlearn.summary import Summary
-from agentlearn.task import Task
-from agentlearn.trajectory import Trajectory
+from agentlearn.types.experience import Library
+from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId
+from agentlearn.types.run import RunInputs
+from agentlearn.types.summary import Summary
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
 
 
 class StoreReader:
     """Reads one open store, in this process or in the one that holds it."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: QuerySource) -> None:
         self._source = source
 
     def runs(self, limit: int = 50) -> list[RunRow]:
@@ -92,10 +92,10 @@ class StoreReader:
         """The runs that a library version came from, along its parents; none for one that the store does not hold."""
         return [one["run"] for one in self._query(Query.TEACHERS, version)]
 
-    def ground(self, run: RunId) -> Ground | None:
+    def run_inputs(self, run: RunId) -> RunInputs | None:
         """What the run stands on; None when it ended before it was known."""
         found = self._query(Query.GROUND, run)
-        return ground_of(found[0]) if found else None
+        return run_inputs_of(found[0]) if found else None
 
     def unfinished_calls(self, run: RunId) -> list[CallRecord]:
         """The run's journal but for the rollouts that are stored."""

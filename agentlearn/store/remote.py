@@ -7,19 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.ids import RunId
-from agentlearn.store.parquet import Drafts, nothing_selected
-from agentlearn.store.queries import Query
-from agentlearn.store.source import Parameter
-from agentlearn.store.views import Selection
-from agentlearn.store.wire import (
+from agentlearn.store.control_protocol import (
     DIALECT,
     MAX_ANSWER_BYTES,
-    Answer,
-    Asked,
+    AnyQuestion,
     FrameError,
+    QueryRefused,
+    QueryResult,
     Question,
-    Refusal,
     TablesAnswer,
     TablesQuestion,
     address_of,
@@ -29,6 +24,11 @@ from agentlearn.store.wire import (
     reply_of,
     send_frame,
 )
+from agentlearn.store.parquet import Drafts, nothing_selected
+from agentlearn.store.queries import Query
+from agentlearn.store.query_source import Parameter
+from agentlearn.store.views import Selection
+from agentlearn.types.ids import RunId
 
 GREETING_S = 10.0
 """How long the first answer may take; it shows that somebody is there."""
@@ -62,7 +62,7 @@ class Remote:
         """The rows, with texts as they are stored. Raises StoreError, StoreDamaged."""
         given = tuple(one if one is None or isinstance(one, str | int | float) else tuple(one) for one in parameters)
         reply = self._told(Question(dialect=DIALECT, query=query.name, parameters=given), PATIENCE_S)
-        assert isinstance(reply, Answer)
+        assert isinstance(reply, QueryResult)
         return reply.rows
 
     def draft_tables(self, selection: Selection | None) -> Drafts:
@@ -71,7 +71,7 @@ class Remote:
         assert isinstance(reply, TablesAnswer)
         return reply.drafts
 
-    def _told(self, question: Asked, patience_s: float) -> Answer | TablesAnswer:
+    def _told(self, question: AnyQuestion, patience_s: float) -> QueryResult | TablesAnswer:
         try:
             return self._ask(question, patience_s)
         except (OSError, FrameError, ValueError) as error:
@@ -80,7 +80,7 @@ class Remote:
                 code="store_unanswered",
             ) from error
 
-    def _ask(self, question: Asked, patience_s: float) -> Answer | TablesAnswer:
+    def _ask(self, question: AnyQuestion, patience_s: float) -> QueryResult | TablesAnswer:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(patience_s)
             with address_of(self._directory) as address:
@@ -90,14 +90,14 @@ class Remote:
             send_frame(connection, frame_of(question))
             reply = reply_of(receive_frame(connection, MAX_ANSWER_BYTES))
         match reply:
-            case Answer():
+            case QueryResult():
                 self.live = frozenset(reply.live)
                 return reply
             case TablesAnswer():
                 return reply
-            case Refusal(code=StoreDamaged.code):
+            case QueryRefused(code=StoreDamaged.code):
                 raise StoreDamaged(reply.message)
-            case Refusal(code="nothing_selected"):
+            case QueryRefused(code="nothing_selected"):
                 raise nothing_selected()
             case _:
                 raise StoreError(reply.message, code=reply.code)

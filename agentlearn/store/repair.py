@@ -10,11 +10,11 @@ from agentlearn.errors import StoreDamaged, StoreError, StoreMissing
 from agentlearn.store.codec import filed_rows
 from agentlearn.store.database import DATABASE, LOG, WATERMARK, Database, last_seq_of, look_at
 from agentlearn.store.files import write_whole
-from agentlearn.store.ledger import Ledger
+from agentlearn.store.group_commit import GroupCommit
 from agentlearn.store.lock import StoreLock, Watermark
-from agentlearn.store.spool import NAME as JOURNAL
-from agentlearn.store.spool import lost_entries, sound_part, state_of
-from agentlearn.value import Value
+from agentlearn.store.write_ahead_log import NAME as JOURNAL
+from agentlearn.store.write_ahead_log import lost_entries, sound_part, state_of
+from agentlearn.types.value import Value
 
 _CUT = re.compile(r"Corrupt WAL file: entry at byte position (\d+)")
 
@@ -57,7 +57,7 @@ def repair_store(directory: Path) -> Repaired:
         lock.release()
     with closing(Database(directory, create=False)) as database:
         database.checkpoint()  # nothing more is added to a log that was cut
-        Ledger(database, filed_rows).close()
+        GroupCommit(database, filed_rows).close()
     return repaired
 
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from agentlearn.ids import RolloutId, RunId, TaskId
-from agentlearn.operation import Ended
-from agentlearn.run import RunKind, RunState
-from agentlearn.trajectory import Trajectory
+from agentlearn.types.ids import RolloutId, RunId, TaskId
+from agentlearn.types.operation import Ended
+from agentlearn.types.run import RunKind, RunState
+from agentlearn.types.trajectory import Trajectory
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from agentlearn.errors import StoreError
-from agentlearn.store.ledger import Entry, Ledger
-from agentlearn.store.row import Unit
+from agentlearn.store.group_commit import GroupCommit, JournalEntry
+from agentlearn.store.table_row import RowGroup
 
 MAX_GROUP = 256
 """Units in one commit at most."""
@@ -20,21 +20,21 @@ MAX_QUEUED = 1_024
 
 
 class _Pending(NamedTuple):
-    what: Unit | Entry
+    what: RowGroup | JournalEntry
     done: asyncio.Future[None]
 
 
-class Writer:
+class StoreWriter:
     """One thread that commits what any number of coroutines of one event loop write. Made inside that loop."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, group_commit: GroupCommit) -> None:
+        self._ledger = group_commit
         self._queue: asyncio.Queue[_Pending] = asyncio.Queue(MAX_QUEUED)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="agentlearn-store")
         self._draining = asyncio.create_task(self._drain())  # ends in `close`
         self._closed = False
 
-    async def write(self, what: Unit | Entry) -> None:
+    async def write(self, what: RowGroup | JournalEntry) -> None:
         """Return when the unit or the journal's entry is durable. Raises StoreError when it is not.
 
         A caller that is cancelled only stops waiting: what stands in the queue is still committed.

@@ -10,30 +10,30 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentlearn.domain import Answer, RolloutContext
+from agentlearn.domain.base import Answer, RolloutContext
 from agentlearn.errors import ConfigError, ToolError
-from agentlearn.task import Split, Task
-from agentlearn.trajectory import PromptRef, Trajectory, Verdict
+from agentlearn.types.task import Split, Task
+from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
 
     from agentlearn.sandbox.protocol import CodeSandbox
     from agentlearn_math.agent import MathDeps
-    from agentlearn_math.judging.workers import Workers
+    from agentlearn_math.judging.workers import AlgebraWorkers
 
 __all__ = ["MathDomain", "domain"]
 
 
 class MathDomain:
-    """Implements `agentlearn.domain.Domain`. Heavy modules are imported when they are first needed."""
+    """Implements `agentlearn.domain.base.Domain`. Heavy modules are imported when they are first needed."""
 
     name: str = "math"
     description: str = "competition problems with a Python tool; generated, from files, from hf: and gym:"
     threshold: float = 1.0
     runs_code: bool = True
 
-    def __init__(self, sandbox: "CodeSandbox | None" = None, workers: "Workers | None" = None) -> None:
+    def __init__(self, sandbox: "CodeSandbox | None" = None, workers: "AlgebraWorkers | None" = None) -> None:
         self.sandbox = sandbox
         """A running sandbox, which `open` takes its sessions from."""
         self.workers = workers
@@ -63,13 +63,13 @@ class MathDomain:
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Tasks from a JSONL or CSV file. Raises DataError with file, line and next step."""
-        from agentlearn_math.reading import read_tasks
+        from agentlearn_math.task_reader import read_tasks
 
         return read_tasks(path, split=split, limit=_checked(limit))
 
     def gold_of(self, source: str | Path) -> Callable[[str], str]:
         """How expected answers are read in that source: after `####`, zero-padded, 0..999 for AIME sets."""
-        from agentlearn_math.reading import gold_of
+        from agentlearn_math.task_reader import gold_of
 
         return gold_of(source)
 

@@ -4,9 +4,9 @@ from functools import cache
 
 from pydantic_ai import Agent, TextOutput
 
-from agentlearn.codetool.tool import CodeDeps, code_tool
-from agentlearn.domain import Answer
+from agentlearn.domain.base import Answer
 from agentlearn.prompts import Prompt, load_prompt
+from agentlearn.sandbox.python_tool import CodeDeps, code_tool
 from agentlearn_math.answers import boxed
 
 MathDeps = CodeDeps

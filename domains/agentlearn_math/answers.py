@@ -3,10 +3,10 @@
 import re
 from fractions import Fraction
 
-from agentlearn_math.judging.dressing import MAX_CHARACTERS, undress
-from agentlearn_math.judging.forms import Choice, Equation, Form, Number, Quantity, Readings, Words
-from agentlearn_math.judging.gold import form_of
+from agentlearn_math.judging.forms import ChoiceLetter, Equation, Form, Number, Quantity, Readings, Words
+from agentlearn_math.judging.normalise import MAX_CHARACTERS, undress
 from agentlearn_math.judging.numerals import number_in
+from agentlearn_math.judging.parse_answer import form_of
 from agentlearn_math.judging.quantities import PERCENT
 
 _TOKEN = re.compile(r"\\(?:boxed|framebox)\s*\{|\\.|[{}]", re.DOTALL)
@@ -50,7 +50,7 @@ def _key(form: Form) -> str | None:
             return str(value)
         case Quantity(amount=Number(value=value), unit=unit):
             return f"{value}%" if unit == PERCENT else str(value)
-        case Choice(letter=letter, content=None):
+        case ChoiceLetter(letter=letter, content=None):
             return letter
         case Words(text=words):
             return "".join(words.split())

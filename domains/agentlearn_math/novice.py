@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from agentlearn.codetool.rendering import TOOL, value_in
-from agentlearn.sim.skills import Act, Conversation, Heeded, Say, Situation, ToolUse, Trap
+from agentlearn.sandbox.tool_text import TOOL, value_in
+from agentlearn.sim.skills import Act, Conversation, FinalMessage, Heeded, Situation, ToolUse, Trap
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family
 from agentlearn_math.traps import TRAPS
@@ -83,7 +83,7 @@ class Speaking:
     traps: tuple[str, ...] = ()
 
     def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
-        return Say(rng.choice(self.wordings).format(value=self.value))
+        return FinalMessage(rng.choice(self.wordings).format(value=self.value))
 
 
 @dataclass(frozen=True)

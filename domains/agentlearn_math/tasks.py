@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 from agentlearn.errors import ConfigError
-from agentlearn.ids import content_hash, derive_seed
-from agentlearn.task import Split, Task
+from agentlearn.types.ids import content_hash, derive_seed
+from agentlearn.types.task import Split, Task
 from agentlearn_math.families import LEARNING, UNSEEN
 from agentlearn_math.family import Family
 

@@ -5,14 +5,14 @@ What cannot be decided is *undecided* with its reason, never a silent zero.
 
 import re
 
-from agentlearn.task import Task
-from agentlearn.trajectory import Trajectory, Verdict
-from agentlearn_math.judging.compare import EXACTLY, Algebra, Comparison
-from agentlearn_math.judging.dressing import MAX_CHARACTERS, undress
-from agentlearn_math.judging.finding import Finding
-from agentlearn_math.judging.gold import form_of, gold_of
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory, Verdict
+from agentlearn_math.judging.comparator import EXACTLY, Algebra, FormComparator
+from agentlearn_math.judging.match import Match
+from agentlearn_math.judging.normalise import MAX_CHARACTERS, undress
 from agentlearn_math.judging.numerals import MAX_DIGITS
-from agentlearn_math.judging.workers import Workers, open_workers
+from agentlearn_math.judging.parse_answer import form_of, parse_answer
+from agentlearn_math.judging.workers import AlgebraWorkers, open_workers
 
 _CORRECT = Verdict(status="correct", reward=1.0, reason=EXACTLY)
 _INCORRECT = Verdict(status="incorrect", reward=0.0, reason=EXACTLY)
@@ -20,10 +20,10 @@ _NO_ANSWER = Verdict(status="no_answer", reward=0.0, reason="no boxed answer")
 _INTEGER = re.compile(
     rf"\$? ?([+-]?(?:\d{{1,3}}(?:,\d{{3}}){{1,300}}|\d{{1,{MAX_DIGITS}}}))(?:\.0{{0,300}})? ?\$?", re.ASCII
 )
-_EXACT = Comparison(Algebra())
+_EXACT = FormComparator(Algebra())
 
 
-async def verify(task: Task, trajectory: Trajectory, workers: Workers | None = None) -> Verdict:
+async def verify(task: Task, trajectory: Trajectory, workers: AlgebraWorkers | None = None) -> Verdict:
     """Judge the rollout's boxed answer against the task's expected one."""
     verdict = verify_exactly(task, trajectory)
     if verdict is not None:
@@ -40,7 +40,7 @@ def verify_exactly(task: Task, trajectory: Trajectory) -> Verdict | None:
     return judge_exactly(trajectory.answer, task.answer)
 
 
-async def judge(answer: str | None, gold: str, workers: Workers | None = None) -> Verdict:
+async def judge(answer: str | None, gold: str, workers: AlgebraWorkers | None = None) -> Verdict:
     """Whether `answer`, the content of the last box, equals `gold`.
 
     workers: who does the algebra; without them a process is started for this one comparison, where it needs any.
@@ -63,9 +63,9 @@ def judge_exactly(answer: str | None, gold: str) -> Verdict | None:
     plain = _skeleton(answer)
     if not plain:
         return _NO_ANSWER
-    finding = _EXACT.compare(form_of(answer), gold_of(gold))
+    finding = _EXACT.compare(form_of(answer), parse_answer(gold))
     if finding.status != "equal" and plain == _skeleton(gold):
-        finding = Finding("equal", "the same text")
+        finding = Match("equal", "the same text")
     return None if finding.status == "open" else _verdict(finding)
 
 
@@ -81,11 +81,11 @@ def _skeleton(text: str) -> str:
     return re.sub(r"\s", "", undress(text)) if len(text) <= MAX_CHARACTERS else text
 
 
-def _verdict(finding: Finding) -> Verdict:
+def _verdict(finding: Match) -> Verdict:
     match finding:
-        case Finding(status="equal", reason=reason):
+        case Match(status="equal", reason=reason):
             return _CORRECT if reason == EXACTLY else Verdict(status="correct", reward=1.0, reason=reason)
-        case Finding(status="different", reason=reason):
+        case Match(status="different", reason=reason):
             return _INCORRECT if reason == EXACTLY else Verdict(status="incorrect", reward=0.0, reason=reason)
         case _:
             return Verdict(status="undecided", reward=None, reason=finding.reason)

@@ -10,26 +10,26 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentlearn.domain import Answer, JudgeModel, RolloutContext, Shape
+from agentlearn.domain.base import Answer, JudgeModel, RolloutContext, RolloutShape
 from agentlearn.errors import ConfigError, ToolError
-from agentlearn.ids import content_hash
-from agentlearn.task import Split, Task
-from agentlearn.trajectory import PromptRef, ToolResult, Trajectory, Verdict
+from agentlearn.types.ids import content_hash
+from agentlearn.types.task import Split, Task
+from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdict
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
 
-    from agentlearn.data import Columns, Row, Way
-    from agentlearn.doctor.finding import Finding
+    from agentlearn.data import Columns, SourceRow, Way
+    from agentlearn.doctor.check_result import CheckResult
     from agentlearn_web.agent import WalkDeps
-    from agentlearn_web.boundary.places import HostPort, Places
+    from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort
     from agentlearn_web.browser.pool import Browsers
 
 __all__ = ["WebDomain", "domain"]
 
 
 class WebDomain:
-    """Implements `agentlearn.domain.Domain`. Heavy modules are imported when they are first needed."""
+    """Implements `agentlearn.domain.base.Domain`. Heavy modules are imported when they are first needed."""
 
     name: str = "web"
     description: str = "questions about websites, walked in a real Chromium; on generated sites, or WebWalkerQA"
@@ -60,7 +60,7 @@ class WebDomain:
     async def running(self) -> AsyncGenerator[Self]:
         """The same domain with its sites served and its browser started. Raises MissingExtra, ConfigError."""
         from agentlearn_web.browser.pool import open_browsers
-        from agentlearn_web.sites.server import sites_served
+        from agentlearn_web.sites.site_server import sites_served
 
         async with sites_served() as served, open_browsers() as browsers:
             bound = copy(self)
@@ -90,20 +90,20 @@ class WebDomain:
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Tasks from a file, each with the address where it begins. Raises DataError with file, line and next step."""
-        from agentlearn_web.reading import read_tasks
+        from agentlearn_web.task_reader import read_tasks
 
         return read_tasks(path, split=split, limit=_checked(limit))
 
     @property
     def columns(self) -> "Columns":
         """Under which names a source's columns are looked for."""
-        from agentlearn_web.reading import COLUMNS
+        from agentlearn_web.task_reader import COLUMNS
 
         return COLUMNS
 
-    def way_of(self, row: "Row") -> "Way":
+    def way_of(self, row: "SourceRow") -> "Way":
         """Where a row's walk begins, and the addresses on the known way. Raises ValueError without a beginning."""
-        from agentlearn_web.reading import way_of
+        from agentlearn_web.task_reader import way_of
 
         return way_of(row)
 
@@ -134,13 +134,13 @@ class WebDomain:
         async with self.browsers.walk(self.places(context.task), nonce=nonce, record=context.record) as walk:
             yield WalkDeps(walk, nonce)
 
-    def places(self, task: Task) -> "Places":
+    def places(self, task: Task) -> "AccessPolicy":
         """Where a task's walk may go: on the generated sites alone, or on the public web and where the task says."""
-        from agentlearn_web.boundary.places import Places, host_port, named_by
+        from agentlearn_web.boundary.access_policy import AccessPolicy, host_port, named_by
 
         if task.start and host_port(task.start)[0] in self.served:
-            return Places(public=False, served=self.served)
-        return Places(named=named_by(task.start))
+            return AccessPolicy(public=False, served=self.served)
+        return AccessPolicy(named=named_by(task.start))
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
         """Compare the answer with the expected one exactly, as dates, numbers, lists and words.
@@ -151,9 +151,9 @@ class WebDomain:
 
         return verify(task, trajectory, self.judge, shaped=self.reward == "path")
 
-    def shape(self, data: str | None) -> Shape:
+    def shape(self, data: str | None) -> RolloutShape:
         """Walks are longer than most rollouts and see pages of some 1,200 tokens; read tasks are judged by a model."""
-        return Shape(turns=7, prompt=1_300, turn_out=120, tool_result=1_200, judged=data is not None)
+        return RolloutShape(turns=7, prompt=1_300, turn_out=120, tool_result=1_200, judged=data is not None)
 
     def pages(self, trajectory: Trajectory) -> Iterable[str]:
         """What the walk saw of pages: their titles, names and texts, without refs and other words of ours."""
@@ -161,7 +161,7 @@ class WebDomain:
 
         return (words_of(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
 
-    def examine(self) -> "Iterator[Finding]":
+    def examine(self) -> "Iterator[CheckResult]":
         """What walks need here, for `agentlearn doctor`."""
         from agentlearn_web.doctor import examine
 

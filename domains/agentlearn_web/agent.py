@@ -8,11 +8,11 @@ from typing import Any
 from pydantic_ai import Agent, ModelRetry, RunContext, Tool, ToolOutput
 from pydantic_ai.messages import ToolReturn
 
-from agentlearn.domain import Answer
+from agentlearn.domain.base import Answer
 from agentlearn.prompts import Prompt, load_prompt
-from agentlearn.steps import STATUS
+from agentlearn.types.trajectory import STATUS
 from agentlearn_web.browser.walk import Walk
-from agentlearn_web.observation import Observation, rendered
+from agentlearn_web.observation import PageObservation, rendered
 from agentlearn_web.pages import same_page
 
 NOT_FOUND = "not found"
@@ -26,15 +26,15 @@ class WalkDeps:
     nonce: str
     """Marks the fence around what sites wrote."""
 
-    def shown(self, seen: Observation) -> ToolReturn:
+    def shown(self, seen: PageObservation) -> ToolReturn:
         """An observation as a tool's result."""
         return ToolReturn(rendered(seen, self.nonce), metadata={STATUS: seen.status})
 
 
-Walker = RunContext[WalkDeps]
+WalkRunContext = RunContext[WalkDeps]
 
 
-async def open_(ctx: Walker, url: str) -> ToolReturn:
+async def open_(ctx: WalkRunContext, url: str) -> ToolReturn:
     """Open an address in the current tab.
 
     Args:
@@ -43,7 +43,7 @@ async def open_(ctx: Walker, url: str) -> ToolReturn:
     return ctx.deps.shown(await ctx.deps.walk.open(url))
 
 
-async def click(ctx: Walker, ref: str) -> ToolReturn:
+async def click(ctx: WalkRunContext, ref: str) -> ToolReturn:
     """Click a link, a button or another element.
 
     Args:
@@ -52,7 +52,7 @@ async def click(ctx: Walker, ref: str) -> ToolReturn:
     return ctx.deps.shown(await ctx.deps.walk.click(ref))
 
 
-async def type_(ctx: Walker, ref: str, text: str, submit: bool = False) -> ToolReturn:
+async def type_(ctx: WalkRunContext, ref: str, text: str, submit: bool = False) -> ToolReturn:
     """Fill a field with a text, or choose an option of a list by its name.
 
     Args:
@@ -63,12 +63,12 @@ async def type_(ctx: Walker, ref: str, text: str, submit: bool = False) -> ToolR
     return ctx.deps.shown(await ctx.deps.walk.type(ref, text, submit=submit))
 
 
-async def back(ctx: Walker) -> ToolReturn:
+async def back(ctx: WalkRunContext) -> ToolReturn:
     """Go back to the page before this one in the current tab."""
     return ctx.deps.shown(await ctx.deps.walk.back())
 
 
-async def find(ctx: Walker, text: str) -> ToolReturn:
+async def find(ctx: WalkRunContext, text: str) -> ToolReturn:
     """Search the whole page, also the parts that were not shown yet.
 
     Args:
@@ -77,7 +77,7 @@ async def find(ctx: Walker, text: str) -> ToolReturn:
     return ctx.deps.shown(await ctx.deps.walk.find(text))
 
 
-async def more(ctx: Walker, page: int | None = None) -> ToolReturn:
+async def more(ctx: WalkRunContext, page: int | None = None) -> ToolReturn:
     """See the next part of a long page.
 
     Args:
@@ -86,7 +86,7 @@ async def more(ctx: Walker, page: int | None = None) -> ToolReturn:
     return ctx.deps.shown(await ctx.deps.walk.more(page))
 
 
-async def tabs(ctx: Walker, select: str | None = None, close: str | None = None) -> ToolReturn:
+async def tabs(ctx: WalkRunContext, select: str | None = None, close: str | None = None) -> ToolReturn:
     """Look at the open tabs, go to one of them, or close one.
 
     Args:
@@ -96,7 +96,7 @@ async def tabs(ctx: Walker, select: str | None = None, close: str | None = None)
     return ctx.deps.shown(await ctx.deps.walk.tabs(select=select, close=close))
 
 
-async def answer(ctx: Walker, answer: str, url: str) -> Answer:
+async def answer(ctx: WalkRunContext, answer: str, url: str) -> Answer:
     """Hand in the answer and end the walk.
 
     Args:

@@ -4,31 +4,31 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
 
-from agentlearn.doctor.finding import Finding
+from agentlearn.doctor.check_result import CheckResult
 from agentlearn.errors import ConfigError
 from agentlearn_web.browser.find import DEBIAN_INSTALL, EXTRA, PLAYWRIGHT_INSTALL, find_chromium
 from agentlearn_web.browser.pool import has_sandbox
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[CheckResult]:
     """Playwright, the Chromium that would be driven, and whether its own sandbox holds. Starts no browser."""
     if find_spec("playwright") is None:
-        yield Finding(what="playwright", state="missing", words="not installed; needed to walk the web", mend=EXTRA)
+        yield CheckResult(what="playwright", state="missing", words="not installed; needed to walk the web", mend=EXTRA)
     else:
-        yield Finding(what="playwright", state="ok", words=f"{version('playwright')}; drives the browser")
+        yield CheckResult(what="playwright", state="ok", words=f"{version('playwright')}; drives the browser")
     try:
         found = find_chromium()
     except ConfigError as error:
         mend = f"{PLAYWRIGHT_INSTALL}  # or, on Debian: {DEBIAN_INSTALL}"
-        yield Finding(what="chromium", state="missing", words=error.message.partition(";")[0], mend=mend)
+        yield CheckResult(what="chromium", state="missing", words=error.message.partition(";")[0], mend=mend)
         return
     told = found.version()
     kind = "a headless shell" if found.is_shell else "a whole Chromium, heavier than a headless shell"
     if not told:
         words = f"{found.path} (from {found.origin}) does not start"
-        yield Finding(what="chromium", state="broken", words=words, mend=DEBIAN_INSTALL)
+        yield CheckResult(what="chromium", state="broken", words=words, mend=DEBIAN_INSTALL)
         return
-    yield Finding(what="chromium", state="ok", words=f"{told}, {kind}: {found.path} (from {found.origin})")
+    yield CheckResult(what="chromium", state="ok", words=f"{told}, {kind}: {found.path} (from {found.origin})")
     if not has_sandbox():
         words = "off, as this is root; run as another user to keep it. The boundary of walks holds either way"
-        yield Finding(what="chromium sandbox", state="note", words=words)
+        yield CheckResult(what="chromium sandbox", state="note", words=words)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
 EventKind = Literal["dialog", "download", "blocked", "popup", "closed", "crashed", "truncated"]
 MAX_URL = 400
@@ -26,7 +26,7 @@ _HEADER = re.compile(r"^(status|url|tab|page|event): (.*)$", re.MULTILINE)
 _FORGED = re.compile(r"\[(?=\s*(?:ref\s*=|t[0-9]+:))|<(?=\s*/?\s*page\b)", re.IGNORECASE)
 
 
-class Line(Value):
+class ElementLine(Value):
     """One element of a page, as its accessibility tree has it."""
 
     depth: int = Field(default=0, ge=0)
@@ -62,7 +62,7 @@ class Event(Value):
     """The site's words, shown inside the fence."""
 
 
-class Observation(Value):
+class PageObservation(Value):
     """A page as a model sees it, or why the act was not done."""
 
     status: str = "ok"
@@ -75,7 +75,7 @@ class Observation(Value):
     page: int = 1
     pages: int = 1
     """The snapshot is cut into this many pages of about the budget's size."""
-    lines: tuple[Line, ...] = ()
+    lines: tuple[ElementLine, ...] = ()
     found: tuple[int, ...] | None = None
     """Of a search: on which page of the snapshot each line stands. None for a plain view."""
     events: tuple[Event, ...] = ()
@@ -91,7 +91,7 @@ class Observation(Value):
         return next((one.title for one in self.tabs if one.id == self.tab), "")
 
 
-class Seen(Value):
+class ParsedObservation(Value):
     """An observation as its text tells it; what the simulated solver and the verifier read."""
 
     status: str = "ok"
@@ -100,7 +100,7 @@ class Seen(Value):
     page: int = 1
     pages: int = 1
     title: str = ""
-    lines: tuple[Line, ...] = ()
+    lines: tuple[ElementLine, ...] = ()
 
 
 def cleaned(text: str) -> str:
@@ -108,7 +108,7 @@ def cleaned(text: str) -> str:
     return _FORGED.sub(lambda found: "(" if found[0] == "[" else "‹", " ".join(text.split()))
 
 
-def line_text(line: Line) -> str:
+def line_text(line: ElementLine) -> str:
     """`- link "People" [t1:e5] -> /people`: one line, its name quoted as JSON."""
     named, said = cleaned(line.name), cleaned(line.text)
     name = f" {json.dumps(named, ensure_ascii=False)}" if named else ""
@@ -118,14 +118,14 @@ def line_text(line: Line) -> str:
     return f"{'  ' * line.depth}- {line.role}{name}{marks}{url}{text}"
 
 
-def line_of(text: str) -> Line | None:
+def line_of(text: str) -> ElementLine | None:
     """The line that `line_text` made this of; None for any other text."""
     found = _LINE.fullmatch(text)
     if found is None:
         return None
     marks = tuple(re.findall(r"\[([^\]]+)\]", found[4]))
     ref = marks[-1] if marks and _REF.fullmatch(marks[-1]) else ""
-    return Line(
+    return ElementLine(
         depth=len(found[1]) // 2,
         role=found[2],
         name=json.loads(found[3]) if found[3] else "",
@@ -136,19 +136,19 @@ def line_of(text: str) -> Line | None:
     )
 
 
-def rendered(seen: Observation, nonce: str) -> str:
+def rendered(seen: PageObservation, nonce: str) -> str:
     """The text a model reads. nonce: letters and digits that no page can know, the same throughout a rollout."""
     return "\n".join([*_header(seen), f"<page {nonce}>", *_body(seen), f"</page {nonce}>"])
 
 
-def read(text: str) -> Seen:
+def read(text: str) -> ParsedObservation:
     """What a rendered observation says; of any other text, an empty view."""
     fence = _FENCE.search(text)
     ours = text[: fence.start()] if fence else text
     headers = {name: value for name, value in _HEADER.findall(ours) if name != "event"}
     body = fence[2].splitlines() if fence else []
     places = re.match(r"(\d+) of (\d+)", headers.get("page", ""))
-    return Seen(
+    return ParsedObservation(
         status=headers.get("status", "ok").partition(".")[0],
         url=headers.get("url", ""),
         tab=headers.get("tab", "").partition(" ")[0],
@@ -175,7 +175,7 @@ def _words_in(written: str) -> str:
     return " ".join(filter(None, (line.name, line.url, line.text)))
 
 
-def _header(seen: Observation) -> Iterable[str]:
+def _header(seen: PageObservation) -> Iterable[str]:
     if seen.status != "ok":
         yield f"status: {seen.status}. {seen.note}"
     yield f"url: {_address(seen.url)}"
@@ -184,7 +184,7 @@ def _header(seen: Observation) -> Iterable[str]:
     yield from (f"event: {one.kind}{f': {one.reason}' if one.reason else ''}" for one in seen.events)
 
 
-def _body(seen: Observation) -> Iterable[str]:
+def _body(seen: PageObservation) -> Iterable[str]:
     if seen.title:
         yield f"title: {cleaned(seen.title)}"
     for one in seen.tabs:
@@ -199,7 +199,7 @@ def _body(seen: Observation) -> Iterable[str]:
         yield from _found_lines(seen.lines, seen.found)
 
 
-def _found_lines(lines: Sequence[Line], pages: Sequence[int]) -> Iterable[str]:
+def _found_lines(lines: Sequence[ElementLine], pages: Sequence[int]) -> Iterable[str]:
     return (f"p{page} | {line_text(line).lstrip()}" for line, page in zip(lines, pages, strict=True))
 
 

@@ -5,12 +5,12 @@ from itertools import islice
 from random import Random
 
 from agentlearn.errors import ConfigError
-from agentlearn.ids import derive_seed
-from agentlearn.task import Split, Task
+from agentlearn.types.ids import derive_seed
+from agentlearn.types.task import Split, Task
+from agentlearn_web.question_templates import WORDINGS
 from agentlearn_web.questions import LEARNING, UNSEEN, Problems
 from agentlearn_web.sites import site
-from agentlearn_web.sites.site import Kind
-from agentlearn_web.wordings import WORDINGS
+from agentlearn_web.sites.site import SiteKind
 
 DOMAIN = "web"
 SIZES: dict[Split, int] = {"train": 24, "validation": 16, "test": 30}
@@ -45,7 +45,7 @@ def _interleaved(split: Split, seed: int) -> Iterator[Task]:
             return
 
 
-def _balanced(families: Mapping[str, tuple[Kind, Problems]], split: Split, seed: int) -> Iterator[Task]:
+def _balanced(families: Mapping[str, tuple[SiteKind, Problems]], split: Split, seed: int) -> Iterator[Task]:
     """Round by round one task of each family, in a shuffled order; ends when one of them is used up."""
     order = list(families)
     Random(derive_seed("web", "order", split, seed)).shuffle(order)
@@ -54,7 +54,7 @@ def _balanced(families: Mapping[str, tuple[Kind, Problems]], split: Split, seed:
         yield from tasks
 
 
-def _of_family(family: str, kind: Kind, problems: Problems, split: Split, seed: int) -> Iterator[Task]:
+def _of_family(family: str, kind: SiteKind, problems: Problems, split: Split, seed: int) -> Iterator[Task]:
     rng = Random(derive_seed("web", family, split, seed))
     drawn = [(site(kind, number), problem) for number in SITES[split] for problem in problems(number)]
     rng.shuffle(drawn)

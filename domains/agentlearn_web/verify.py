@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable
 
-from agentlearn.domain import JudgeModel
-from agentlearn.task import Task
-from agentlearn.trajectory import ToolResult, Trajectory, Verdict
+from agentlearn.domain.base import JudgeModel
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
 from agentlearn_web.matching import compare
 from agentlearn_web.matching.words import words
 from agentlearn_web.observation import read

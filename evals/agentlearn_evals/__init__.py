@@ -10,14 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from agentlearn_evals.callbacks import CompareCallbacks
     from agentlearn_evals.comparing import Compared, compare, compare_sync
     from agentlearn_evals.comparison import Comparison, Contrast
     from agentlearn_evals.designing import PowerReport, PowerSettings, power
-    from agentlearn_evals.logs import compare_logs
+    from agentlearn_evals.log_comparison import compare_logs
     from agentlearn_evals.observation import Observation
     from agentlearn_evals.page import comparison_page
     from agentlearn_evals.settings import CompareSettings
-    from agentlearn_evals.watcher import Watcher
 
 _HOMES = {
     "CompareSettings": "settings",
@@ -27,15 +27,16 @@ _HOMES = {
     "Observation": "observation",
     "PowerReport": "designing",
     "PowerSettings": "designing",
-    "Watcher": "watcher",
+    "CompareCallbacks": "callbacks",
     "compare": "comparing",
-    "compare_logs": "logs",
+    "compare_logs": "log_comparison",
     "compare_sync": "comparing",
     "comparison_page": "page",
     "power": "designing",
 }
 
 __all__ = [
+    "CompareCallbacks",
     "CompareSettings",
     "Compared",
     "Comparison",
@@ -43,7 +44,6 @@ __all__ = [
     "Observation",
     "PowerReport",
     "PowerSettings",
-    "Watcher",
     "compare",
     "compare_logs",
     "compare_sync",

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from agentlearn_evals.board import Board
 from agentlearn_evals.breakdown import arm_line, flips, slices, task_lines
 from agentlearn_evals.comparison import Comparison, Contrast, MethodLine, Reproducibility
 from agentlearn_evals.contrasts import Rules
+from agentlearn_evals.score_table import ScoreTable
 
 
 def assemble(
-    board: Board,
+    board: ScoreTable,
     contrasts: Sequence[Contrast],
     rules: Rules,
     *,
@@ -39,7 +39,7 @@ def assemble(
     )
 
 
-def _denominators(board: Board) -> list[str]:
+def _denominators(board: ScoreTable) -> list[str]:
     """What was left out, in words."""
     if not board.dropped:
         return []

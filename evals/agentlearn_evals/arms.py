@@ -16,10 +16,10 @@ from pathlib import Path
 from pydantic import Field
 
 from agentlearn.errors import ConfigError
-from agentlearn.experience import Library
-from agentlearn.ids import ExperienceId
-from agentlearn.library import Shelf
-from agentlearn.value import Value
+from agentlearn.library import LibraryStore
+from agentlearn.types.experience import Library
+from agentlearn.types.ids import ExperienceId
+from agentlearn.types.value import Value
 
 _KEYS = ("model", "temperature", "instructions", "without")
 _NAME = re.compile(r"\w[\w.@:/#-]{0,99}")
@@ -49,13 +49,15 @@ class Arm(Value):
         return f"{self.model}, {lessons}, temperature {self.temperature:g}{own}"
 
 
-def resolve_arms(texts: Sequence[str], *, models: Sequence[str], temperature: float, shelf: Shelf) -> tuple[Arm, ...]:
+def resolve_arms(
+    texts: Sequence[str], *, models: Sequence[str], temperature: float, library_store: LibraryStore
+) -> tuple[Arm, ...]:
     """The arms that are meant, in order. Raises ConfigError: an unknown key, a name used twice, fewer than two arms."""
     arms = [
         arm
         for text in texts
-        for one in _versions(text, shelf)
-        for arm in _of(one, models=models, temperature=temperature, shelf=shelf)
+        for one in _versions(text, library_store)
+        for arm in _of(one, models=models, temperature=temperature, library_store=library_store)
     ]
     twice = [name for name, count in Counter(arm.name for arm in arms).items() if count > 1]
     if twice:
@@ -78,16 +80,16 @@ def resolve_arms(texts: Sequence[str], *, models: Sequence[str], temperature: fl
     return tuple(arms)
 
 
-def _versions(text: str, shelf: Shelf) -> list[str]:
+def _versions(text: str, library_store: LibraryStore) -> list[str]:
     """The arm's text; for `NAME@all` one per published version, oldest first."""
     first, comma, rest = text.partition(",")
     if not first.endswith(ALL):
         return [text]
     name = first.removesuffix(ALL)
-    return [f"{name}@{one.version[:8]}{comma}{rest}" for one in reversed(shelf.log(name))]
+    return [f"{name}@{one.version[:8]}{comma}{rest}" for one in reversed(library_store.log(name))]
 
 
-def _of(text: str, *, models: Sequence[str], temperature: float, shelf: Shelf) -> list[Arm]:
+def _of(text: str, *, models: Sequence[str], temperature: float, library_store: LibraryStore) -> list[Arm]:
     """One arm; with several models, one for each where the text names none."""
     first, *rest = [part.strip() for part in text.split(",")]
     name, equals, reference = first.partition("=")
@@ -96,7 +98,7 @@ def _of(text: str, *, models: Sequence[str], temperature: float, shelf: Shelf) -
     elif name in _KEYS:
         name, reference, rest = "", "none", [first, *rest]
     given = _settings(text, rest)
-    library = shelf.load(reference)
+    library = library_store.load(reference)
     default = name or _default_name(reference, library, given)
     own = given.get("model")
     chosen = [own] if own else list(models)

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, product
 
 from agentlearn.stats import Interval, clustered_mean, pass_at_k, pass_hat_k
-from agentlearn_evals.board import Board
 from agentlearn_evals.comparison import ArmLine, Flip, Pass, Slice, TaskLine
 from agentlearn_evals.contrasts import estimate_of
 from agentlearn_evals.observation import Observation
+from agentlearn_evals.score_table import ScoreTable
 
 _PASSES = (1, 2, 4, 8, 16, 32, 64)
 
 
-def arm_line(board: Board, arm: str, level: float, told: Mapping[str, object]) -> ArmLine:
+def arm_line(board: ScoreTable, arm: str, level: float, told: Mapping[str, object]) -> ArmLine:
     """The arm by itself. told: what the board does not know of it, by field."""
     seen = board.all[arm]
     interval = score(board, arm, level)
@@ -45,7 +45,7 @@ def arm_line(board: Board, arm: str, level: float, told: Mapping[str, object]) -
     return ArmLine.model_validate(fields | dict(told))
 
 
-def score(board: Board, arm: str, level: float) -> Interval:
+def score(board: ScoreTable, arm: str, level: float) -> Interval:
     """The arm's mean over tasks; an interval of scores in 0..1 goes no further than these."""
     means = board.means(arm)
     found = clustered_mean(means, board.clusters(), level=level)
@@ -54,7 +54,7 @@ def score(board: Board, arm: str, level: float) -> Interval:
     return found.model_copy(update={"low": max(0.0, found.low), "high": min(1.0, found.high)})
 
 
-def passes(board: Board, arm: str) -> tuple[Pass, ...]:
+def passes(board: ScoreTable, arm: str) -> tuple[Pass, ...]:
     """pass@k and pass^k for the usual k, as far as every task has so many rollouts; none unless scores are 0 or 1."""
     rollouts = [board.scores[arm][task] for task in board.tasks]
     if any(value not in {0.0, 1.0} for scores in rollouts for value in scores):
@@ -69,7 +69,7 @@ def passes(board: Board, arm: str) -> tuple[Pass, ...]:
     return tuple(found)
 
 
-def slices(board: Board, level: float) -> tuple[Slice, ...]:
+def slices(board: ScoreTable, level: float) -> tuple[Slice, ...]:
     """Every arm within each domain, cluster and tag, where there are at least two of the kind."""
     parts: dict[tuple[str, str], list[str]] = {}
     for task in board.tasks:
@@ -105,7 +105,7 @@ def slices(board: Board, level: float) -> tuple[Slice, ...]:
     return tuple(found)
 
 
-def task_lines(board: Board) -> tuple[TaskLine, ...]:
+def task_lines(board: ScoreTable) -> tuple[TaskLine, ...]:
     """Every task in all arms."""
     return tuple(
         TaskLine(
@@ -120,7 +120,7 @@ def task_lines(board: Board) -> tuple[TaskLine, ...]:
     )
 
 
-def flips(board: Board) -> tuple[Flip, ...]:
+def flips(board: ScoreTable) -> tuple[Flip, ...]:
     """Tasks on which an arm and the baseline part, the widest apart first, with a rollout of each that shows it."""
     baseline = board.arms[0]
     records = {arm: _by_place(board.all[arm]) for arm in board.arms}

@@ -5,24 +5,24 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequ
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from agentlearn.calls.account import Account
-from agentlearn.calls.budget import Budget, Limits
-from agentlearn.calls.endpoint import Endpoint, EndpointOptions, open_endpoint
-from agentlearn.calls.tracing import open_tracing
-from agentlearn.capability import Experiences
-from agentlearn.ids import new_run_id
-from agentlearn.rollout import Place, Rollouts, open_rollouts
+from agentlearn.library.capability import Experiences
+from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.endpoint import Endpoint, EndpointOptions, open_endpoint
+from agentlearn.models.tracing import open_tracing
+from agentlearn.rollout.runner import Rollouts, RolloutSlot, open_rollouts
 from agentlearn.store import Store
-from agentlearn.task import Task
-from agentlearn.trajectory import Trajectory
+from agentlearn.types.ids import new_run_id
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.cells import Cell, Stored, observation, schedule, stored, treatment_of
-from agentlearn_evals.ground import Ground
+from agentlearn_evals.callbacks import CompareCallbacks
+from agentlearn_evals.eval_tasks import EvalTasks
 from agentlearn_evals.observation import Observation
-from agentlearn_evals.plan import Plan, library_tokens
-from agentlearn_evals.watcher import Watcher
+from agentlearn_evals.plan import ComparePlan, library_tokens
+from agentlearn_evals.rollout_specs import RolloutSpec, Stored, observation, schedule, stored, treatment_of
 
-Key = tuple[str, str]
+RolloutKey = tuple[str, str]
 """The names of an arm and of a domain."""
 
 
@@ -30,15 +30,15 @@ Key = tuple[str, str]
 class Collector:
     """One comparison with everything open."""
 
-    plan: Plan
-    account: Account
+    plan: ComparePlan
+    call_context: CallContext
     store: Store
     endpoints: dict[str, Endpoint]
-    rollouts: dict[Key, Rollouts]
-    watcher: Watcher
+    rollouts: dict[RolloutKey, Rollouts]
+    watcher: CompareCallbacks
     experiences: dict[str, Experiences] = field(init=False)
-    phases: dict[Key, str] = field(init=False)
-    had: dict[Key, Stored] = field(default_factory=dict[Key, Stored])
+    phases: dict[RolloutKey, str] = field(init=False)
+    had: dict[RolloutKey, Stored] = field(default_factory=dict[RolloutKey, Stored])
     """What was stored before, and can be reused."""
     made: int = 0
     """Rollouts made."""
@@ -47,9 +47,9 @@ class Collector:
         plan = self.plan
         self.experiences = {arm.name: Experiences(arm.library, masked=arm.without) for arm in plan.arms}
         self.phases = {
-            (arm.name, ground.domain.name): plan.conditions(arm, ground).phase
+            (arm.name, task_set.domain.name): plan.conditions(arm, task_set).phase
             for arm in plan.arms
-            for ground in plan.grounds
+            for task_set in plan.task_sets
         }
 
     @property
@@ -60,33 +60,33 @@ class Collector:
     async def prepare(self) -> None:
         """Store tasks and libraries, and see which rollouts are there already."""
         plan = self.plan
-        await self.store.save_tasks([task for ground in plan.grounds for task in ground.tasks])
+        await self.store.save_tasks([task for task_set in plan.task_sets for task in task_set.tasks])
         for arm in plan.arms:
             await self.store.save_version(arm.library, run=None)
-            for ground in plan.grounds:
-                self.had[arm.name, ground.domain.name] = plan.had(self.store, arm, ground)
+            for task_set in plan.task_sets:
+                self.had[arm.name, task_set.domain.name] = plan.had(self.store, arm, task_set)
 
     def reused(self, arm: str, tasks: Collection[str] | None = None) -> int:
         """How many of the arm's rollouts were there already, of all tasks or of these."""
         places = [place for (name, _), had in self.had.items() if name == arm for place in had]
         return sum(tasks is None or task in tasks for task, _ in places)
 
-    def cells(self, ground: Ground, tasks: Sequence[Task]) -> Iterator[Cell]:
+    def cells(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Iterator[RolloutSpec]:
         """The rollouts that are yet to be made of these tasks, interleaved."""
-        plan, domain = self.plan, ground.domain.name
+        plan, domain = self.plan, task_set.domain.name
         phases = {arm.name: self.phases[arm.name, domain] for arm in plan.arms}
         for cell in schedule(tasks, plan.arms, plan.settings.k, plan.settings.seed, phases):
             if (cell.task.id, cell.g) not in self.had[cell.arm.name, domain]:
                 yield cell
 
-    async def make(self, cells: Iterable[Cell], ground: Ground) -> list[tuple[Cell, Trajectory]]:
+    async def make(self, cells: Iterable[RolloutSpec], task_set: EvalTasks) -> list[tuple[RolloutSpec, Trajectory]]:
         """Make the rollouts and store them. They begin in the order given; what comes back is in no order."""
-        waiting, made = iter(cells), list[tuple[Cell, Trajectory]]()
+        waiting, made = iter(cells), list[tuple[RolloutSpec, Trajectory]]()
         calls = self.plan.settings.concurrency
 
         async def work() -> None:
             for cell in waiting:  # shared: each worker takes the next one
-                made.append((cell, await self._one(cell, ground)))
+                made.append((cell, await self._one(cell, task_set)))
 
         async with TaskGroup() as workers:
             for _ in range(calls + calls // 2):  # some run a tool, or wait before they ask once more
@@ -94,27 +94,27 @@ class Collector:
         self.made += len(made)
         return made
 
-    async def _one(self, cell: Cell, ground: Ground) -> Trajectory:
-        rollouts = self.rollouts[cell.arm.name, ground.domain.name]
-        place = Place(cell.phase, cell.g, cell.seed)
+    async def _one(self, cell: RolloutSpec, task_set: EvalTasks) -> Trajectory:
+        rollouts = self.rollouts[cell.arm.name, task_set.domain.name]
+        place = RolloutSlot(cell.phase, cell.g, cell.seed)
         finished = await rollouts.one(cell.task, place, treatment_of(cell.arm), self.experiences[cell.arm.name])
         await self.store.save_trajectory(finished.trajectory, finished.messages)
         self.watcher.rollout_done(cell.arm.name, finished.trajectory)
         return finished.trajectory
 
-    def observations(self, ground: Ground, tasks: Sequence[Task]) -> list[Observation]:
+    def observations(self, task_set: EvalTasks, tasks: Sequence[Task]) -> list[Observation]:
         """What is stored by now of these tasks, in all arms."""
         settings, seen = self.plan.settings, list[Observation]()
         by_id = {task.id: task for task in tasks}
         for arm in self.plan.arms:
             tokens = library_tokens(arm)
-            rows = stored(self.store, self.phases[arm.name, ground.domain.name], tasks, settings.k, settings.seed)
+            rows = stored(self.store, self.phases[arm.name, task_set.domain.name], tasks, settings.k, settings.seed)
             seen += [observation(row, arm, by_id[task], tokens) for (task, _), row in sorted(rows.items())]
         return seen
 
 
 @asynccontextmanager
-async def open_collector(plan: Plan, store: Store, watcher: Watcher) -> AsyncGenerator[Collector]:
+async def open_collector(plan: ComparePlan, store: Store, watcher: CompareCallbacks) -> AsyncGenerator[Collector]:
     """Every endpoint once, and the rollouts of each arm in each domain. Raises ConfigError."""
     settings = plan.settings
     options = EndpointOptions(
@@ -123,32 +123,32 @@ async def open_collector(plan: Plan, store: Store, watcher: Watcher) -> AsyncGen
         api_key=settings.api_key.get_secret_value() if settings.api_key else None,
         seed=settings.seed,
     )
-    limits = Limits(
+    limits = BudgetLimits(
         max_cost_usd=settings.max_cost_usd, max_tokens=settings.max_tokens, max_minutes=settings.max_minutes
     )
     async with AsyncExitStack() as stack:
         tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
-        account = Account(new_run_id(), store, Budget(limits), tracing=tracing)
+        call_context = CallContext(new_run_id(), store, Budget(limits), tracing=tracing)
         endpoints: dict[str, Endpoint] = {}
         for name in plan.models:
             endpoints[name] = await stack.enter_async_context(open_endpoint(name, options))
-        shared: dict[Key, Rollouts] = {}
-        for ground in plan.grounds:
+        shared: dict[RolloutKey, Rollouts] = {}
+        for task_set in plan.task_sets:
             for model in dict.fromkeys(arm.model for arm in plan.arms):
                 rollouts = open_rollouts(
-                    ground.domain,
+                    task_set.domain,
                     endpoints[model],
-                    account=account,
+                    call_context=call_context,
                     sandbox=settings.sandbox,
                     judge=endpoints.get(plan.judge),
                     deadline_s=settings.rollout_deadline_s,
                     max_turns=settings.max_turns,
                 )
-                shared[model, ground.domain.name] = await stack.enter_async_context(rollouts)
-        yield Collector(plan, account, store, endpoints, _rollouts_of(plan.arms, shared), watcher)
+                shared[model, task_set.domain.name] = await stack.enter_async_context(rollouts)
+        yield Collector(plan, call_context, store, endpoints, _rollouts_of(plan.arms, shared), watcher)
 
 
-def _rollouts_of(arms: Sequence[Arm], shared: dict[Key, Rollouts]) -> dict[Key, Rollouts]:
+def _rollouts_of(arms: Sequence[Arm], shared: dict[RolloutKey, Rollouts]) -> dict[RolloutKey, Rollouts]:
     """The rollouts of each arm; arms with instructions of their own have their own agent."""
     return {
         (arm.name, domain): rollouts.reworded(arm.instructions) if arm.instructions else rollouts

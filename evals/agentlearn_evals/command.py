@@ -13,13 +13,13 @@ from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import DEFAULT_STORE, SIMULATED_MODEL, given_settings
 from agentlearn.errors import AgentlearnError, ConfigError, Interrupted
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.output import refuse_unknown
-from agentlearn_evals.progress import Progress
+from agentlearn_evals.progress import CompareProgress
 from agentlearn_evals.settings import CompareSettings
+from agentlearn_evals.write_results import refuse_unknown
 
 if TYPE_CHECKING:
     from agentlearn_evals.comparing import Compared
-    from agentlearn_evals.plan import Plan
+    from agentlearn_evals.plan import ComparePlan
 
 Failing = Literal["worse", "not_better"]
 
@@ -122,7 +122,7 @@ def compare(
     }
     if logs:
         _refuse_beside_logs(given, dry_run=dry_run)
-        from agentlearn_evals.logs import compare_logs
+        from agentlearn_evals.log_comparison import compare_logs
 
         done = compare_logs(logs, arms, margin=margin, correction=correction, seed=seed, allow_missing=allow_missing)
     else:
@@ -177,10 +177,10 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     if paid := expected.paid():
         words = f"{' and '.join(dict.fromkeys(paid))}: {expected.lines()[-1][1]}"
         allow(words, yes=yes or settings.max_cost_usd is not None, options="--yes or --max-cost-usd")
-    return _watched(plan, Progress(plan, out))
+    return _watched(plan, CompareProgress(plan, out))
 
 
-def _watched(plan: "Plan", progress: Progress) -> "Compared":
+def _watched(plan: "ComparePlan", progress: CompareProgress) -> "Compared":
     from agentlearn_evals.comparing import compare_planned
 
     async def run() -> "Compared":
@@ -191,15 +191,15 @@ def _watched(plan: "Plan", progress: Progress) -> "Compared":
         try:
             return asyncio.run(run())
         except KeyboardInterrupt:
-            if progress.account is not None:
+            if progress.call_context is not None:
                 raise
             raise Interrupted("interrupted before the comparison began; nothing was done") from None
 
 
 def _tell(done: "Compared", *, store: Path, out: Sequence[Path], json: bool) -> None:
     """The result, then the same as a page, always, and in the files that were asked for."""
-    from agentlearn_evals.output import write_all
     from agentlearn_evals.show import show
+    from agentlearn_evals.write_results import write_all
 
     if json:
         print_json(done.comparison)

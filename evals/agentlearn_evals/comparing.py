@@ -10,31 +10,39 @@ from datetime import UTC, datetime
 import structlog
 
 from agentlearn.errors import only_stops
-from agentlearn.experience import Library
-from agentlearn.ids import LibraryVersion, content_hash
-from agentlearn.learn.course import first_cause
+from agentlearn.learn.loop import root_cause
 from agentlearn.log import get_log
-from agentlearn.run import RunEvent, RunState
 from agentlearn.store import Store, open_store
-from agentlearn.task import Task
+from agentlearn.types.experience import Library
+from agentlearn.types.ids import LibraryVersion, content_hash
+from agentlearn.types.run import RunEvent, RunState
+from agentlearn.types.task import Task
 from agentlearn.version import version
 from agentlearn_evals.analysis import assemble
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.board import Board, board, comparable
 from agentlearn_evals.breakdown import score
+from agentlearn_evals.callbacks import CompareCallbacks
 from agentlearn_evals.collect import Collector, open_collector
-from agentlearn_evals.comparison import Comparison, Contrast, CurvePoint, Flag, Look, Reproducibility, Sentinel
+from agentlearn_evals.comparison import (
+    ArmFlag,
+    Comparison,
+    Contrast,
+    DriftCheck,
+    InterimLook,
+    Reproducibility,
+    VersionPoint,
+)
 from agentlearn_evals.contrasts import Rules, drafts_of, judged
+from agentlearn_evals.drift_checks import sentinels
+from agentlearn_evals.eval_tasks import data_hash
 from agentlearn_evals.flags import flags_of, spoiled
-from agentlearn_evals.ground import data_hash
-from agentlearn_evals.looks import earlier_looks, earlier_reports
+from agentlearn_evals.interim_looks import earlier_looks, earlier_reports
 from agentlearn_evals.methods import method_lines
 from agentlearn_evals.observation import Observation
-from agentlearn_evals.plan import Plan, planned
-from agentlearn_evals.sentinels import sentinels
+from agentlearn_evals.plan import ComparePlan, planned
+from agentlearn_evals.score_table import ScoreTable, board, comparable
 from agentlearn_evals.sequential import Sequel
 from agentlearn_evals.settings import CompareSettings
-from agentlearn_evals.watcher import Watcher
 
 _RUNS = 10_000
 """Earlier runs that are looked through for looks at the same question."""
@@ -48,7 +56,7 @@ class Compared:
     observations: tuple[Observation, ...]
 
 
-async def compare(settings: CompareSettings, watcher: Watcher | None = None) -> Comparison:
+async def compare(settings: CompareSettings, watcher: CompareCallbacks | None = None) -> Comparison:
     """Which arm is better, and how sure that is.
 
     Rollouts are stored as they are made. A comparison that was stopped goes on when it is asked for again: what is
@@ -60,14 +68,14 @@ async def compare(settings: CompareSettings, watcher: Watcher | None = None) -> 
     return (await compare_planned(planned(settings), watcher)).comparison
 
 
-def compare_sync(settings: CompareSettings, watcher: Watcher | None = None) -> Comparison:
+def compare_sync(settings: CompareSettings, watcher: CompareCallbacks | None = None) -> Comparison:
     """`compare` for programs without an event loop."""
     return asyncio.run(compare(settings, watcher))
 
 
-async def compare_planned(plan: Plan, watcher: Watcher | None = None) -> Compared:
+async def compare_planned(plan: ComparePlan, watcher: CompareCallbacks | None = None) -> Compared:
     """`compare` where arms and tasks are read already, with the rollouts that it rests on."""
-    watcher = watcher or Watcher()
+    watcher = watcher or CompareCallbacks()
     async with open_store(plan.settings.store) as store, open_collector(plan, store, watcher) as collector:
         return await _Session(plan, store, collector, watcher).run()
 
@@ -75,22 +83,22 @@ async def compare_planned(plan: Plan, watcher: Watcher | None = None) -> Compare
 class _Session:
     """One comparison with everything open."""
 
-    def __init__(self, plan: Plan, store: Store, collector: Collector, watcher: Watcher) -> None:
+    def __init__(self, plan: ComparePlan, store: Store, collector: Collector, watcher: CompareCallbacks) -> None:
         self.plan, self.store, self.collector, self.watcher = plan, store, collector, watcher
         self.ended_by = ""
         """How a sequential comparison ended."""
 
     async def run(self) -> Compared:
         """From the run's first event to its last."""
-        account, started = self.collector.account, time.perf_counter()
-        structlog.contextvars.bind_contextvars(run=account.run)
-        log = get_log(run=account.run)
+        call_context, started = self.collector.call_context, time.perf_counter()
+        structlog.contextvars.bind_contextvars(run=call_context.run)
+        log = get_log(run=call_context.run)
         await self._event("running")
         log.info("run.started", arms=[arm.name for arm in self.plan.arms])
         try:
-            compared = await account.until_stopped(self._compare(started))
+            compared = await call_context.until_stopped(self._compare(started))
         except BaseException as error:
-            cause = first_cause(error)
+            cause = root_cause(error)
             await asyncio.shield(self._event("interrupted" if only_stops(cause) else "failed"))
             raise cause from error
         await self._event("done", compared.comparison.model_dump_json())
@@ -102,7 +110,7 @@ class _Session:
         await collector.prepare()
         names = tuple(arm.name for arm in plan.arms)
         reused = {name: collector.reused(name) for name in names}
-        self.watcher.opened(collector.account, plan.tasks * plan.settings.k, reused)
+        self.watcher.opened(collector.call_context, plan.tasks * plan.settings.k, reused)
         flags = [flag for arm in plan.arms for flag in flags_of(arm, self._tasks(), self.store)]
         rules = self._rules(flags)
         seen, drafts = await self._collect(rules)
@@ -115,7 +123,7 @@ class _Session:
             side_by_side,
             final,
             rules,
-            title=f"{', '.join(ground.domain.name for ground in plan.grounds)}: {', '.join(names)}",
+            title=f"{', '.join(task_set.domain.name for task_set in plan.task_sets)}: {', '.join(names)}",
             k=plan.settings.k,
             told={arm.name: self._told(arm, {one.task for one in seen}) for arm in plan.arms},
             methods=method_lines(side_by_side, plan.methods, rules.level),
@@ -129,17 +137,17 @@ class _Session:
         if self.plan.settings.sequential:
             return await self._until_known(rules)
         seen: list[Observation] = []
-        for ground in self.plan.grounds:
-            await self.collector.make(self.collector.cells(ground, ground.tasks), ground)
-            seen += self.collector.observations(ground, ground.tasks)
+        for task_set in self.plan.task_sets:
+            await self.collector.make(self.collector.cells(task_set, task_set.tasks), task_set)
+            seen += self.collector.observations(task_set, task_set.tasks)
         return seen, self._keyed(drafts_of(board(seen, [arm.name for arm in self.plan.arms]), rules))
 
     async def _until_known(self, rules: Rules) -> tuple[list[Observation], list[Contrast]]:
         names, seen = [arm.name for arm in self.plan.arms], list[Observation]()
         sequel = Sequel(self.plan, rules)
-        for ground, tasks in sequel.blocks():
-            await self.collector.make(self.collector.cells(ground, tasks), ground)
-            seen += self.collector.observations(ground, tasks)
+        for task_set, tasks in sequel.blocks():
+            await self.collector.make(self.collector.cells(task_set, tasks), task_set)
+            seen += self.collector.observations(task_set, tasks)
             if comparable(seen, names) and sequel.knows(board(seen, names)):
                 break
         side_by_side = board(seen, names)
@@ -152,11 +160,11 @@ class _Session:
 
     def _key(self, arm: str, baseline: str) -> str:
         plan = self.plan
-        domains = sorted(ground.domain.name for ground in plan.grounds)
+        domains = sorted(task_set.domain.name for task_set in plan.task_sets)
         sides = [[self.collector.phases[name, domain] for domain in domains] for name in (baseline, arm)]
         return content_hash("contrast", sides, plan.settings.seed)[:24]
 
-    def _looked(self, drafts: Sequence[Contrast], side_by_side: Board) -> list[tuple[Look, ...]]:
+    def _looked(self, drafts: Sequence[Contrast], side_by_side: ScoreTable) -> list[tuple[InterimLook, ...]]:
         """Earlier looks; a sequential comparison needs no correction for them, as its p holds at any time."""
         if self.plan.settings.sequential:
             return [() for _ in drafts]
@@ -164,9 +172,9 @@ class _Session:
         return [earlier_looks(reports, draft, tasks) for draft in drafts]
 
     def _tasks(self) -> list[Task]:
-        return [task for ground in self.plan.grounds for task in ground.tasks]
+        return [task for task_set in self.plan.task_sets for task in task_set.tasks]
 
-    def _rules(self, flags: Sequence[Flag]) -> Rules:
+    def _rules(self, flags: Sequence[ArmFlag]) -> Rules:
         settings = self.plan.settings
         return Rules(
             correction=settings.correction,
@@ -185,7 +193,7 @@ class _Session:
             "reused": self.collector.reused(arm.name, tried),
         }
 
-    def _reproducibility(self, side_by_side: Board) -> Reproducibility:
+    def _reproducibility(self, side_by_side: ScoreTable) -> Reproducibility:
         plan, shared = self.plan, set(side_by_side.tasks)
         refs = {ref.name: ref for rollouts in self.collector.rollouts.values() for ref in rollouts.prompts}
         reports = {rollouts.isolation for rollouts in self.collector.rollouts.values() if rollouts.isolation}
@@ -203,17 +211,17 @@ class _Session:
     def _completed(
         self,
         found: Comparison,
-        flags: Sequence[Flag],
-        watch: Sequence[Sentinel],
-        looks: Sequence[Look],
-        side_by_side: Board,
+        flags: Sequence[ArmFlag],
+        watch: Sequence[DriftCheck],
+        looks: Sequence[InterimLook],
+        side_by_side: ScoreTable,
         started: float,
     ) -> Comparison:
-        budget = self.collector.account.budget
+        budget = self.collector.call_context.budget
         drifted = [one.words for one in watch if one.drifted]
         return found.model_copy(
             update={
-                "run": self.collector.account.run,
+                "run": self.collector.call_context.run,
                 "simulated": self.collector.simulated,
                 "flags": tuple(flags),
                 "sentinels": tuple(watch),
@@ -230,8 +238,8 @@ class _Session:
         plan = self.plan
         await self.store.save_run(
             RunEvent(
-                run=self.collector.account.run,
-                domain=",".join(ground.domain.name for ground in plan.grounds),
+                run=self.collector.call_context.run,
+                domain=",".join(task_set.domain.name for task_set in plan.task_sets),
                 kind="eval",
                 state=state,
                 model=",".join(dict.fromkeys(arm.model for arm in plan.arms)),
@@ -245,7 +253,7 @@ class _Session:
         )
 
 
-def curve(arms: Sequence[Arm], side_by_side: Board) -> tuple[CurvePoint, ...]:
+def curve(arms: Sequence[Arm], side_by_side: ScoreTable) -> tuple[VersionPoint, ...]:
     """Arms whose libraries descend from one another, from the first version to the last; none for fewer than two."""
     libraries = {arm.library.version: arm for arm in arms if len(arm.library) and not arm.without}
     roots = [arm for arm in libraries.values() if arm.library.parent not in libraries]
@@ -253,11 +261,11 @@ def curve(arms: Sequence[Arm], side_by_side: Board) -> tuple[CurvePoint, ...]:
     longest = max(lines, key=len, default=[])
     if len(longest) < 2:
         return ()
-    points: list[CurvePoint] = []
+    points: list[VersionPoint] = []
     for step, arm in enumerate(longest):
         interval = score(side_by_side, arm.name, 0.95)
         points.append(
-            CurvePoint(
+            VersionPoint(
                 arm=arm.name,
                 version=arm.library.version,
                 step=step,

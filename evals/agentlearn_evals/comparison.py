@@ -5,9 +5,9 @@ from typing import Literal
 from pydantic import Field
 
 from agentlearn.config import is_lab
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
-Verdict = Literal["better", "worse", "no_worse", "cannot_tell"]
+ContrastVerdict = Literal["better", "worse", "no_worse", "cannot_tell"]
 
 
 class Pass(Value):
@@ -119,7 +119,7 @@ class Contrast(Value):
     caution: str = ""
     """Why the interval may be too narrow. The p-value holds all the same, and better or worse go by it; a verdict that
     rests on the interval alone, that the arm is no worse, is then not given."""
-    verdict: Verdict = "cannot_tell"
+    verdict: ContrastVerdict = "cannot_tell"
     sentence: str = ""
 
 
@@ -185,7 +185,7 @@ class Flip(Value):
         return self.score > self.baseline_score
 
 
-class CurvePoint(Value):
+class VersionPoint(Value):
     """A version of a library on the way from its first to its last."""
 
     arm: str
@@ -198,7 +198,7 @@ class CurvePoint(Value):
     high: float | None = None
 
 
-class Sentinel(Value):
+class DriftCheck(Value):
     """Rollouts of reused ones made anew, to see whether the service still answers as it did."""
 
     arm: str
@@ -212,7 +212,7 @@ class Sentinel(Value):
     words: str
 
 
-class Look(Value):
+class InterimLook(Value):
     """An earlier comparison of the same arms on the same tasks, with fewer data."""
 
     arm: str = ""
@@ -231,7 +231,7 @@ class Missing(Value):
     reason: str
 
 
-class Flag(Value):
+class ArmFlag(Value):
     """Something that makes an arm's score suspect, such as a lesson that holds an expected answer."""
 
     arm: str
@@ -275,7 +275,7 @@ class Comparison(Value):
     contrasts: tuple[Contrast, ...]
     """Every other arm against the baseline."""
     correction: Literal["holm", "bh", "none"] = "holm"
-    looks: tuple[Look, ...] = ()
+    looks: tuple[InterimLook, ...] = ()
     """Earlier looks at the same questions on fewer data."""
     sequential: str = ""
     """How a sequential comparison ended; empty for one of fixed size."""
@@ -283,9 +283,9 @@ class Comparison(Value):
     slices: tuple[Slice, ...] = ()
     tasks: tuple[TaskLine, ...] = ()
     flips: tuple[Flip, ...] = ()
-    curve: tuple[CurvePoint, ...] = ()
-    sentinels: tuple[Sentinel, ...] = ()
-    flags: tuple[Flag, ...] = ()
+    curve: tuple[VersionPoint, ...] = ()
+    sentinels: tuple[DriftCheck, ...] = ()
+    flags: tuple[ArmFlag, ...] = ()
     missing: tuple[Missing, ...] = ()
     notes: tuple[str, ...] = ()
     reproducibility: Reproducibility = Reproducibility()

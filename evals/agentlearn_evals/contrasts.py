@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentlearn.stats import (
-    Estimate,
+    MeanDifference,
     VarianceParts,
     benjamini_hochberg,
     detectable_difference,
@@ -19,11 +19,11 @@ from agentlearn.stats import (
     tasks_needed,
     variance_parts,
 )
-from agentlearn_evals.board import Board
-from agentlearn_evals.comparison import Contrast, Margin, Verdict, Worst
+from agentlearn_evals.comparison import Contrast, ContrastVerdict, Margin, Worst
 from agentlearn_evals.observation import Observation
+from agentlearn_evals.score_table import ScoreTable
+from agentlearn_evals.sentences import sentence
 from agentlearn_evals.settings import Correction
-from agentlearn_evals.wording import sentence
 
 MOST_TASKS = 10_000_000
 """More tasks than this nobody has: what would take more is said to take no number."""
@@ -47,13 +47,13 @@ class Rules:
         return 1 - self.level
 
 
-def drafts_of(board: Board, rules: Rules) -> tuple[Contrast, ...]:
+def drafts_of(board: ScoreTable, rules: Rules) -> tuple[Contrast, ...]:
     """Every other arm against the first, not yet judged."""
     baseline, *others = board.arms
     return tuple(_draft(board, arm, baseline, rules) for arm in others)
 
 
-def judged(drafts: Sequence[Contrast], board: Board, rules: Rules) -> tuple[Contrast, ...]:
+def judged(drafts: Sequence[Contrast], board: ScoreTable, rules: Rules) -> tuple[Contrast, ...]:
     """The contrasts with p-values corrected for their number and for their looks, and with their verdicts."""
     looks = [one.look for one in drafts]
     corrected = _corrected([one.p for one in drafts], looks, rules)
@@ -64,7 +64,7 @@ def judged(drafts: Sequence[Contrast], board: Board, rules: Rules) -> tuple[Cont
     )
 
 
-def _draft(board: Board, arm: str, baseline: str, rules: Rules) -> Contrast:
+def _draft(board: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast:
     """Everything but what needs the other arms."""
     differences, clusters = board.differences(arm, baseline), board.clusters()
     estimate = estimate_of(board, arm, baseline, rules.level)
@@ -100,7 +100,9 @@ def _draft(board: Board, arm: str, baseline: str, rules: Rules) -> Contrast:
     return draft.model_copy(update=_reach(estimate, variance_parts(before, after), before, after))
 
 
-def estimate_of(board: Board, arm: str, baseline: str, level: float, tasks: Sequence[str] | None = None) -> Estimate:
+def estimate_of(
+    board: ScoreTable, arm: str, baseline: str, level: float, tasks: Sequence[str] | None = None
+) -> MeanDifference:
     """The mean difference over these tasks, or all, with its interval."""
     return estimate_difference(board.differences(arm, baseline, tasks), clusters=board.clusters(tasks), level=level)
 
@@ -115,7 +117,7 @@ def _mcnemar(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]
 
 
 def _reach(
-    estimate: Estimate,
+    estimate: MeanDifference,
     parts: VarianceParts | None,
     before: Sequence[Sequence[float]],
     after: Sequence[Sequence[float]],
@@ -140,7 +142,7 @@ def _reach(
     return reach
 
 
-def _worst(board: Board, arm: str, baseline: str) -> Worst | None:
+def _worst(board: ScoreTable, arm: str, baseline: str) -> Worst | None:
     """Bounds of the mean difference if every undecided rollout had been the worst, or the best, for the arm."""
     mine, other = board.all[arm], board.all[baseline]
     scores = [one.score for one in (*mine, *other)]
@@ -185,13 +187,13 @@ def _margins_corrected(drafts: Sequence[Contrast], looks: Sequence[int], rules: 
     ]
 
 
-def _judged(contrast: Contrast, board: Board, rules: Rules) -> Contrast:
+def _judged(contrast: Contrast, board: ScoreTable, rules: Rules) -> Contrast:
     verdict = _verdict(contrast, rules.alpha)
     told = contrast.model_copy(update={"verdict": verdict})
     return told.model_copy(update={"sentence": sentence(told, board, rules.level)})
 
 
-def _verdict(contrast: Contrast, alpha: float) -> Verdict:
+def _verdict(contrast: Contrast, alpha: float) -> ContrastVerdict:
     """Claimed is only what test and interval say alike, and nothing that rests on an interval which may be too narrow.
 
     The test by signs holds at any size, as measured by `just bench coverage`.

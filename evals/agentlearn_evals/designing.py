@@ -16,7 +16,7 @@ from agentlearn.stats import (
     variance_parts,
 )
 from agentlearn.store import read_store
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 from agentlearn_evals.comparison import Comparison
 
 _KS = (1, 2, 4, 8, 16, 32)

@@ -2,32 +2,32 @@
 
 from collections.abc import Mapping, Sequence
 
-from agentlearn.curate.answers import AnswerSearch
-from agentlearn.curate.words import shingles
-from agentlearn.experience import Experience
+from agentlearn.learn.lessons.curate.answer_search import AnswerSearch
+from agentlearn.learn.lessons.curate.similarity import shingles
 from agentlearn.store import StoreReader
-from agentlearn.task import Task
+from agentlearn.types.experience import Experience
+from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.comparison import Flag
+from agentlearn_evals.comparison import ArmFlag
 
 
-def flags_of(arm: Arm, tasks: Sequence[Task], reader: StoreReader) -> tuple[Flag, ...]:
+def flags_of(arm: Arm, tasks: Sequence[Task], reader: StoreReader) -> tuple[ArmFlag, ...]:
     """Everything suspect about the arm's library on these tasks."""
     found = lesson_flags(arm, tasks)
     learned = _learned_from(arm, reader) & {task.id for task in tasks} if len(arm.library) else set[str]()
     if not learned:
         return found
     words = f"its library was learned from {len(learned)} of the {len(tasks)} tasks that it is measured on"
-    return (*found, Flag(arm=arm.name, code="learned_from", words=words))
+    return (*found, ArmFlag(arm=arm.name, code="learned_from", words=words))
 
 
-def lesson_flags(arm: Arm, tasks: Sequence[Task]) -> tuple[Flag, ...]:
+def lesson_flags(arm: Arm, tasks: Sequence[Task]) -> tuple[ArmFlag, ...]:
     """What is suspect in the words of its lessons."""
     shown = [one for one in arm.library.experiences if one.id not in arm.without]
     return (*_leaks(arm.name, shown, tasks), *_copies(arm.name, shown, tasks))
 
 
-def spoiled(flags: Sequence[Flag]) -> Mapping[str, str]:
+def spoiled(flags: Sequence[ArmFlag]) -> Mapping[str, str]:
     """By arm: the sentence why no verdict can be drawn from its score."""
     return {
         one.arm: f"{one.words}; its score shows what it was told, not what it can do. Measure it on other tasks."
@@ -35,32 +35,32 @@ def spoiled(flags: Sequence[Flag]) -> Mapping[str, str]:
     }
 
 
-def _leaks(arm: str, shown: Sequence[Experience], tasks: Sequence[Task]) -> list[Flag]:
+def _leaks(arm: str, shown: Sequence[Experience], tasks: Sequence[Task]) -> list[ArmFlag]:
     """Lessons with an expected answer of these tasks that cannot stand there by chance."""
     search = AnswerSearch.of(task.answer for task in tasks if task.answer is not None)
     leaking = [one for one in shown if search.found(one.lesson) == "distinctive"]
     return _flag(arm, "leaks_answer", "hold an expected answer of the tasks it is measured on", leaking)
 
 
-def _copies(arm: str, shown: Sequence[Experience], tasks: Sequence[Task]) -> list[Flag]:
+def _copies(arm: str, shown: Sequence[Experience], tasks: Sequence[Task]) -> list[ArmFlag]:
     """Lessons that repeat eight words running of a problem."""
     known = frozenset().union(*(shingles(task.problem) for task in tasks))
     copying = [one for one in shown if shingles(one.lesson) & known]
     return _flag(arm, "copies_problem", "repeat the words of tasks it is measured on", copying)
 
 
-def _flag(arm: str, code: str, what: str, lessons: Sequence[Experience]) -> list[Flag]:
+def _flag(arm: str, code: str, what: str, lessons: Sequence[Experience]) -> list[ArmFlag]:
     if not lessons:
         return []
     named = ", ".join(one.id[:8] for one in lessons[:3]) + (", …" if len(lessons) > 3 else "")
     which = f"{len(lessons)} of its lessons ({named}) {what}"
-    return [Flag(arm=arm, code=code, words=which)]
+    return [ArmFlag(arm=arm, code=code, words=which)]
 
 
 def _learned_from(arm: Arm, reader: StoreReader) -> set[str]:
     """The tasks that the runs learned from which the library came from, as far as this store knows them."""
     learned: set[str] = set()
     for run in reader.teachers(arm.library.version):
-        ground = reader.ground(run)
-        learned |= set(ground.train) if ground is not None else set()
+        run_inputs = reader.run_inputs(run)
+        learned |= set(run_inputs.train) if run_inputs is not None else set()
     return learned

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats import two_way_mean
-from agentlearn_evals.board import Board
 from agentlearn_evals.comparison import MethodLine
+from agentlearn_evals.score_table import ScoreTable
 
 
 def methods_of(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -31,12 +31,12 @@ def methods_of(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str
     return methods
 
 
-def method_lines(board: Board, methods: Mapping[str, Sequence[str]], level: float) -> tuple[MethodLine, ...]:
+def method_lines(board: ScoreTable, methods: Mapping[str, Sequence[str]], level: float) -> tuple[MethodLine, ...]:
     """Each method against the baseline, with errors for the tasks that were drawn and the seeds it learned with."""
     return tuple(_line(board, name, arms, level) for name, arms in methods.items())
 
 
-def _line(board: Board, name: str, arms: Sequence[str], level: float) -> MethodLine:
+def _line(board: ScoreTable, name: str, arms: Sequence[str], level: float) -> MethodLine:
     differences = [value for arm in arms for value in board.differences(arm, board.arms[0])]
     tasks = [cluster for _ in arms for cluster in board.clusters()]
     seeds = [arm for arm in arms for _ in board.tasks]

@@ -4,9 +4,9 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
-Status = Literal["ok", "failed", "timeout", "undecided"]
+RolloutStatus = Literal["ok", "failed", "timeout", "undecided"]
 
 
 class Observation(Value):
@@ -19,7 +19,7 @@ class Observation(Value):
     """Which of the arm's rollouts on this task, from 0. Equal indexes of two arms share their seed."""
     score: float | None = Field(allow_inf_nan=False)
     """Usually 0..1; 0 when the rollout failed or ran out of time; None exactly when undecided."""
-    status: Status = "ok"
+    status: RolloutStatus = "ok"
     error: str = ""
     """Stable code of what went wrong."""
     cluster: str = ""

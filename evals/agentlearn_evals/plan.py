@@ -3,59 +3,59 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentlearn.calls.endpoint import is_paid
 from agentlearn.config import SIMULATED_MODEL, default_model
-from agentlearn.domain import UsesJudge, shape_of
+from agentlearn.domain.base import UsesJudge, shape_of
 from agentlearn.errors import ConfigError, StoreMissing
-from agentlearn.experience import estimated_tokens
 from agentlearn.learn.estimate import StageEstimate, refuse_unpriced, rollouts_estimate
-from agentlearn.library import Shelf
-from agentlearn.retrieve import render
-from agentlearn.rollout import sandbox_for, words_ref
+from agentlearn.library import LibraryStore
+from agentlearn.library.render import render
+from agentlearn.models.endpoint import is_paid
+from agentlearn.rollout.runner import sandbox_for, words_ref
 from agentlearn.store import StoreReader, read_store
-from agentlearn.value import Value
+from agentlearn.types.experience import estimated_tokens
+from agentlearn.types.value import Value
 from agentlearn.version import version
 from agentlearn_evals.arms import Arm, resolve_arms
-from agentlearn_evals.cells import Conditions, Stored, stored, treatment_of
-from agentlearn_evals.ground import Ground, grounds
+from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks
 from agentlearn_evals.methods import methods_of
+from agentlearn_evals.rollout_specs import Conditions, Stored, stored, treatment_of
 from agentlearn_evals.settings import CompareSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ComparePlan:
     """The settings with everything read that they name."""
 
     settings: CompareSettings
     arms: tuple[Arm, ...]
-    grounds: tuple[Ground, ...]
+    task_sets: tuple[EvalTasks, ...]
     methods: Mapping[str, tuple[str, ...]]
     """By the name of a way of learning, its arms."""
 
     @property
     def tasks(self) -> int:
         """Tasks of all domains."""
-        return sum(len(ground.tasks) for ground in self.grounds)
+        return sum(len(task_set.tasks) for task_set in self.task_sets)
 
-    def conditions(self, arm: Arm, ground: Ground) -> Conditions:
+    def conditions(self, arm: Arm, task_set: EvalTasks) -> Conditions:
         """What determines the arm's rollouts in that domain."""
         settings = self.settings
         return Conditions(
-            domain=ground.domain.name,
-            judged_by=ground.judged_by,
+            domain=task_set.domain.name,
+            judged_by=task_set.judged_by,
             treatment=treatment_of(arm),
-            prompts=(words_ref(arm.instructions),) if arm.instructions else ground.domain.prompts(),
-            sandbox=sandbox_for(ground.domain, settings.sandbox),
+            prompts=(words_ref(arm.instructions),) if arm.instructions else task_set.domain.prompts(),
+            sandbox=sandbox_for(task_set.domain, settings.sandbox),
             max_turns=settings.max_turns,
             deadline_s=settings.rollout_deadline_s,
-            judge=self.judge if isinstance(ground.domain, UsesJudge) else "",
+            judge=self.judge if isinstance(task_set.domain, UsesJudge) else "",
             package=version(),
         )
 
     @property
     def judge(self) -> str:
         """The endpoint that judges every arm's answers alike, where that asks a model; else empty."""
-        asked = any(isinstance(ground.domain, UsesJudge) for ground in self.grounds)
+        asked = any(isinstance(task_set.domain, UsesJudge) for task_set in self.task_sets)
         return (self.settings.judge or self.arms[0].model) if asked else ""
 
     @property
@@ -63,18 +63,18 @@ class Plan:
         """Every endpoint that is asked, each once."""
         return tuple(dict.fromkeys(filter(None, (*(arm.model for arm in self.arms), self.judge))))
 
-    def had(self, reader: StoreReader, arm: Arm, ground: Ground) -> Stored:
+    def had(self, reader: StoreReader, arm: Arm, task_set: EvalTasks) -> Stored:
         """The arm's rollouts in that domain that can be reused."""
         settings = self.settings
         if settings.fresh:
             return {}
-        rows = stored(reader, self.conditions(arm, ground).phase, ground.tasks, settings.k, settings.seed)
+        rows = stored(reader, self.conditions(arm, task_set).phase, task_set.tasks, settings.k, settings.seed)
         if not settings.retry_failed:
             return rows
         return {place: row for place, row in rows.items() if row.outcome != "failed"}
 
 
-def planned(settings: CompareSettings) -> Plan:
+def planned(settings: CompareSettings) -> ComparePlan:
     """Read arms and tasks. Raises ConfigError, LibraryError or DataError."""
     if settings.sequential and settings.margin is not None:
         raise ConfigError(
@@ -86,10 +86,10 @@ def planned(settings: CompareSettings) -> Plan:
             "--sequential may look at any time and needs no planned looks; leave out one of --sequential and --looks",
             code="contradiction",
         )
-    shelf = Shelf(settings.store / "libraries")
-    arms, found = _resolved(settings, shelf)
+    library_store = LibraryStore(settings.store / "libraries")
+    arms, found = _resolved(settings, library_store)
     methods = methods_of(settings.methods, [arm.name for arm in arms])
-    plan = Plan(settings, arms, found, methods)
+    plan = ComparePlan(settings, arms, found, methods)
     if settings.judge is not None and not plan.judge:
         raise ConfigError(
             f"--judge {settings.judge!r} would never be asked: nothing here is judged by a model; leave it out, or"
@@ -100,18 +100,18 @@ def planned(settings: CompareSettings) -> Plan:
     return plan
 
 
-def _resolved(settings: CompareSettings, shelf: Shelf) -> tuple[tuple[Arm, ...], tuple[Ground, ...]]:
+def _resolved(settings: CompareSettings, library_store: LibraryStore) -> tuple[tuple[Arm, ...], tuple[EvalTasks, ...]]:
     """Arms and domains. Where no model is named it is the domains' own, if they have the same, else the simulated."""
-    arms = _arms(settings, settings.models or (SIMULATED_MODEL,), shelf)
-    found = grounds(settings, arms)
+    arms = _arms(settings, settings.models or (SIMULATED_MODEL,), library_store)
+    found = load_eval_tasks(settings, arms)
     own = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in found}
     if not settings.models and len(own) == 1 and SIMULATED_MODEL not in own:
-        arms = _arms(settings, tuple(own), shelf)
+        arms = _arms(settings, tuple(own), library_store)
     return arms, found
 
 
-def _arms(settings: CompareSettings, models: Sequence[str], shelf: Shelf) -> tuple[Arm, ...]:
-    return resolve_arms(settings.arms, models=models, temperature=settings.temperature, shelf=shelf)
+def _arms(settings: CompareSettings, models: Sequence[str], library_store: LibraryStore) -> tuple[Arm, ...]:
+    return resolve_arms(settings.arms, models=models, temperature=settings.temperature, library_store=library_store)
 
 
 class ArmForecast(Value):
@@ -167,18 +167,20 @@ class Forecast(Value):
         ]
 
 
-def forecast(plan: Plan) -> Forecast:
+def forecast(plan: ComparePlan) -> Forecast:
     """What the plan would make, reuse and cost."""
     settings, wanted = plan.settings, plan.tasks * plan.settings.k
     try:
         with read_store(settings.store) as reader:
-            had = {arm.name: sum(len(plan.had(reader, arm, ground)) for ground in plan.grounds) for arm in plan.arms}
+            had = {
+                arm.name: sum(len(plan.had(reader, arm, task_set)) for task_set in plan.task_sets) for arm in plan.arms
+            }
     except StoreMissing:
         had = {arm.name: 0 for arm in plan.arms}
-    shapes = (shape_of(ground.domain) for ground in plan.grounds)
+    shapes = (shape_of(task_set.domain) for task_set in plan.task_sets)
     shape = max(shapes, key=lambda one: one.turns * (one.turn_out + one.tool_result))  # of several, the dearest
     return Forecast(
-        domains=tuple(ground.domain.name for ground in plan.grounds),
+        domains=tuple(task_set.domain.name for task_set in plan.task_sets),
         tasks=plan.tasks,
         k=settings.k,
         judge=plan.judge,

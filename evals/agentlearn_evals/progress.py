@@ -8,21 +8,21 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from agentlearn.calls.account import Account
 from agentlearn.errors import BudgetExceeded, Interrupted, only_stops
-from agentlearn.trajectory import Trajectory
-from agentlearn_evals.watcher import Watcher
+from agentlearn.models.call_context import CallContext
+from agentlearn.types.trajectory import Trajectory
+from agentlearn_evals.callbacks import CompareCallbacks
 
 if TYPE_CHECKING:
-    from agentlearn_evals.plan import Plan
+    from agentlearn_evals.plan import ComparePlan
 
 
-class Progress(Watcher):
+class CompareProgress(CompareCallbacks):
     """One bar per arm on a terminal; elsewhere one line at the beginning."""
 
-    def __init__(self, plan: "Plan", out: Console) -> None:
+    def __init__(self, plan: "ComparePlan", out: Console) -> None:
         self.plan, self.out = plan, out
-        self.account: Account | None = None
+        self.call_context: CallContext | None = None
         self.bars: Bars | None = None
         self.rows: dict[str, TaskID] = {}
         self.right: dict[str, list[float]] = {}
@@ -46,28 +46,28 @@ class Progress(Watcher):
     ) -> None:
         if self.bars is not None:
             self.bars.stop()
-        if self.account is not None and only_stops(error):
+        if self.call_context is not None and only_stops(error):
             more = " with a higher limit" if isinstance(error, BudgetExceeded) else ""
             fresh = " and without --fresh" if self.plan.settings.fresh else ""
             self._line("go on", f"run the same command again{more}{fresh}: rollouts that are stored are reused")
 
     def interrupt(self) -> bool:
         """Stop in good order; False when it is stopping already, or not yet begun."""
-        if self.account is None or self.account.stopped is not None:
+        if self.call_context is None or self.call_context.stopped is not None:
             return False
-        self.account.stop(Interrupted("interrupted; what was finished is stored"))
-        if calls := self.account.in_flight:
+        self.call_context.stop(Interrupted("interrupted; what was finished is stored"))
+        if calls := self.call_context.in_flight:
             self._line("stopping", f"{calls} calls in flight will be stored; Ctrl-C again stops now")
         return True
 
-    def opened(self, account: Account, wanted: int, reused: Mapping[str, int]) -> None:
-        self.account = account
+    def opened(self, call_context: CallContext, wanted: int, reused: Mapping[str, int]) -> None:
+        self.call_context = call_context
         for arm in self.plan.arms:
             self._line("arm", f"{arm.name}: {arm.label()}")
-        domains, k = ", ".join(ground.domain.name for ground in self.plan.grounds), self.plan.settings.k
+        domains, k = ", ".join(task_set.domain.name for task_set in self.plan.task_sets), self.plan.settings.k
         there = f"{sum(reused.values()):,} of {wanted * len(reused):,} are stored already"
         self._line("tasks", f"{self.plan.tasks} of {domains} · {k} rollouts per task and arm · {there}")
-        self._line("run", account.run)
+        self._line("run", call_context.run)
         if self.bars is not None:
             for arm, there in reused.items():
                 self.rows[arm] = self.bars.add_task(arm, total=wanted, completed=there, score="")

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from agentlearn.ids import derive_seed
 from agentlearn.stats import Anytime, anytime, benjamini_hochberg, holm
-from agentlearn.task import Task
-from agentlearn_evals.board import Board
+from agentlearn.types.ids import derive_seed
+from agentlearn.types.task import Task
 from agentlearn_evals.comparison import Contrast
 from agentlearn_evals.contrasts import Rules
-from agentlearn_evals.ground import Ground
-from agentlearn_evals.plan import Plan
+from agentlearn_evals.eval_tasks import EvalTasks
+from agentlearn_evals.plan import ComparePlan
+from agentlearn_evals.score_table import ScoreTable
 
 METHOD = "bets"
 
@@ -24,28 +24,28 @@ METHOD = "bets"
 class Sequel:
     """The order in which tasks are tried, and when it is enough."""
 
-    plan: Plan
+    plan: ComparePlan
     rules: Rules
 
-    def blocks(self) -> Iterator[tuple[Ground, tuple[Task, ...]]]:
+    def blocks(self) -> Iterator[tuple[EvalTasks, tuple[Task, ...]]]:
         """All tasks, a few clusters at a time."""
-        units = [(ground, unit) for ground in self.plan.grounds for unit in _units(ground.tasks)]
+        units = [(task_set, unit) for task_set in self.plan.task_sets for unit in _units(task_set.tasks)]
         Random(derive_seed(self.plan.settings.seed, "sequential")).shuffle(units)
         waiting: list[Task] = []
-        for place, (ground, unit) in enumerate(units):
+        for place, (task_set, unit) in enumerate(units):
             waiting += unit
-            last = place + 1 == len(units) or units[place + 1][0] is not ground
+            last = place + 1 == len(units) or units[place + 1][0] is not task_set
             if last or len(waiting) >= self.plan.settings.block:
-                yield ground, tuple(waiting)
+                yield task_set, tuple(waiting)
                 waiting = []
 
-    def knows(self, board: Board) -> bool:
+    def knows(self, board: ScoreTable) -> bool:
         """Whether every arm is told from the baseline by now."""
         ps = [found.p for found in self._evidence(board).values()]
         adjusted = {"holm": holm, "bh": benjamini_hochberg, "none": tuple}[self.rules.correction](ps)
         return all(p <= self.rules.alpha for p in adjusted)
 
-    def known(self, drafts: Sequence[Contrast], board: Board) -> list[Contrast]:
+    def known(self, drafts: Sequence[Contrast], board: ScoreTable) -> list[Contrast]:
         """The drafts with what holds at any time in place of what holds for a size fixed beforehand."""
         evidence = self._evidence(board)
         return [
@@ -66,7 +66,7 @@ class Sequel:
             for draft in drafts
         ]
 
-    def words(self, board: Board, *, early: bool) -> str:
+    def words(self, board: ScoreTable, *, early: bool) -> str:
         """How it ended. A task without a decided rollout in some arm was tried, too, but is not on the board."""
         tried, every = len(board.tasks), self.plan.tasks
         how = "stopped early, all arms being told apart" if early else "went through all tasks"
@@ -75,7 +75,7 @@ class Sequel:
             f" {len(set(board.clusters()))} clusters"
         )
 
-    def _evidence(self, board: Board) -> Mapping[str, Anytime]:
+    def _evidence(self, board: ScoreTable) -> Mapping[str, Anytime]:
         baseline, *others = board.arms
         return {
             arm: anytime(_means(board.differences(arm, baseline), board.clusters()), alpha=self.rules.alpha)

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from agentlearn.config import DEFAULT_STORE, Source
-from agentlearn.value import Value
+from agentlearn.config import DEFAULT_STORE, TaskSource
+from agentlearn.types.value import Value
 
 Correction = Literal["holm", "bh", "none"]
 
@@ -24,7 +24,7 @@ class CompareSettings(Value):
     """`NAME=ARM+ARM+…`: ways of learning, each by the libraries that it learned with different seeds."""
     domains: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
     """Installed domains, or files of own tasks with `reward`; none: the domain that the libraries are named after."""
-    data: Source | None = None
+    data: TaskSource | None = None
     """Tasks in place of the domain's own test split; only with one domain."""
     reward: str | None = None
     """How answers to own tasks are judged."""

@@ -9,7 +9,7 @@ from agentlearn.cli.stages import cost_words, short
 from agentlearn.cli.table import aligned
 from agentlearn_evals.comparison import ArmLine, Comparison, Contrast, Slice
 from agentlearn_evals.designing import PowerReport
-from agentlearn_evals.wording import signed
+from agentlearn_evals.sentences import signed
 
 _FLIPS = 5
 _LABEL = 10

@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agentlearn.loopback.http11 import Request, Response, listening
+from agentlearn.serving.http11 import HttpRequest, HttpResponse, listening
+from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.flags import FLAGS, context_options
-from agentlearn_web.boundary.guard import guard
-from agentlearn_web.boundary.places import Places
+from agentlearn_web.boundary.proxy import open_proxy
 from agentlearn_web.browser.find import find_chromium
 from tests.bench.found import Found, Row, Target
 
@@ -47,27 +47,27 @@ async def guard_overhead(program: str | Path, pages: int) -> Found:
                 if number >= 0:
                     took[name].append(time.perf_counter() - began)
     rows = tuple(Row(name=name, figures=_figures(times)) for name, times in took.items())
-    ratio = median(took["with the guard"]) / median(took["without"])
+    ratio = median(took["with the open_proxy"]) / median(took["without"])
     target = Target(what="goto with the guard / without, p50", figure=ratio, bound="at_most", limit=LIMIT)
     return Found(rows=rows, targets=(target,))
 
 
 @asynccontextmanager
 async def _two_ways(program: str | Path) -> AsyncGenerator[dict[str, tuple[Any, str]]]:
-    """A page behind the guard and one that is not, each with the address of the same site."""
+    """A page behind the open_proxy and one that is not, each with the address of the same site."""
     from playwright.async_api import async_playwright
 
-    async def site(request: Request) -> Response:
-        return Response(200, BODY, content_type="text/html")
+    async def site(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, BODY, content_type="text/html")
 
     async with listening(site) as port, async_playwright() as pw:
         browser = await pw.chromium.launch(executable_path=program, args=list(FLAGS), chromium_sandbox=False)
         try:
-            async with guard(Places(public=False, served={"site.test": ("127.0.0.1", port)})) as lane:
+            async with open_proxy(AccessPolicy(public=False, served={"site.test": ("127.0.0.1", port)})) as lane:
                 guarded = await browser.new_context(**context_options(lane))
                 bare = await browser.new_context()
                 yield {
-                    "with the guard": (await guarded.new_page(), "http://site.test/"),
+                    "with the open_proxy": (await guarded.new_page(), "http://site.test/"),
                     "without": (await bare.new_page(), f"http://127.0.0.1:{port}/"),
                 }
                 await guarded.close()

@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 
 from agentlearn.lab.checkpoint import read_checkpoint
+from agentlearn.lab.contract import announced_lab
 from agentlearn.lab.engine import LabEngine, open_engine
-from agentlearn.lab.format import LabFormat
-from agentlearn.loopback.chatml import written
-from agentlearn.loopback.engine import Sampling
-from agentlearn.loopback.labs import announced_lab
+from agentlearn.lab.lab_format import LabFormat
+from agentlearn.serving.chatml import written
+from agentlearn.serving.engine import Sampling
 from tests.bench.found import Found, Row, Target
 
 NAME = "novice"
@@ -60,7 +60,7 @@ def _row(name: str, runs: list[tuple[int, float]]) -> Row:
 
 def _prompts(number: int) -> list[str]:
     """Conversations that end where the assistant speaks; all behind the lessons of the first."""
-    from agentlearn.loopback.chat import Message
+    from agentlearn.serving.chat_request import Message
 
     exams = announced_lab(NAME).exams("full", number, 0)
     system = exams[0].system
@@ -88,7 +88,7 @@ def _transformers(streams: int, rounds: int) -> list[tuple[int, float]]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from agentlearn.learn.gradient.lab.building import export
+    from agentlearn.train.lab.build import export
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agentlearn.ids import content_hash
+from agentlearn.types.ids import content_hash
 from tests.bench.found import Found, Row, Target
 from tests.support.openai_script import CODE_TOOL, Request, Solver, stage_of
 from tests.support.openai_stub import OpenAIStub
@@ -35,7 +35,7 @@ GROUP = 5
 ROUNDS = ("solve", "summarise", "compare", "consolidate")
 """Stages in the order in which a batch needs them."""
 
-OWN_IMPORTS = ("agentlearn.learn.loop", "agentlearn_math.agent")
+OWN_IMPORTS = ("agentlearn.learn.lessons.run", "agentlearn_math.agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ async def _bare(base_url: str, in_flight: int, batches: list[Batch]) -> int:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    from agentlearn.advantage.wire import ProposalsReply, StepsReply
+    from agentlearn.learn.lessons.reply_schema import ProposalsReply, StepsReply
 
     places, calls = asyncio.Semaphore(in_flight), 0
     limits = httpx2.Limits(max_connections=in_flight, max_keepalive_connections=in_flight)

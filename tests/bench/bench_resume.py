@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx2
 
-from agentlearn.sim.endpoint import sim_endpoint
+from agentlearn.sim.sim_endpoint import sim_endpoint
 from agentlearn.store import read_store
 from tests.bench.found import Found, Number, Row, Target
 from tests.support.command import AGENTLEARN

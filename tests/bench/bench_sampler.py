@@ -102,8 +102,8 @@ def _one_thread() -> Generator[None]:
 
 def _engine_s(network: Any, prompts: Sequence[Sequence[int]], answer: int) -> tuple[float, float]:
     """Seconds for all requests, and for as many again with other seeds."""
-    from agentlearn.learn.gradient.torch_engine import TorchEngine
-    from agentlearn.loopback.engine import Sampling
+    from agentlearn.serving.engine import Sampling
+    from agentlearn.train.engine.torch_engine import TorchEngine
 
     engine = TorchEngine(network, stop_ids=frozenset(), context=2_048)
 
@@ -133,7 +133,7 @@ def _service_s(network: Any, chosen: argparse.Namespace) -> float:
     """Seconds for all requests through the endpoint's own service."""
     import httpx2
 
-    from agentlearn.learn.gradient.local import Loaded, served
+    from agentlearn.train.serving.local import ServedCheckpoint, served
     from tests.support.tiny_model import tiny_tokenizer
 
     words = "Count what can be counted, and write the answer in a box. " * (chosen.shared // 40)
@@ -147,7 +147,7 @@ def _service_s(network: Any, chosen: argparse.Namespace) -> float:
     async def all_of_them() -> float:
         limits = httpx2.Limits(max_connections=None)
         async with (
-            served(Loaded(network, tiny_tokenizer(), "bench")) as service,
+            served(ServedCheckpoint(network, tiny_tokenizer(), "bench")) as service,
             httpx2.AsyncClient(timeout=600, trust_env=False, limits=limits) as http,
         ):
             began = time.perf_counter()

@@ -19,7 +19,7 @@ from statistics import quantiles
 
 import psutil
 
-from agentlearn.rollout import DEFAULT_SANDBOX
+from agentlearn.rollout.runner import DEFAULT_SANDBOX
 from agentlearn.sandbox import CodeSandbox, open_sandbox, sandbox_names
 from tests.bench.found import Found, Row, Target
 

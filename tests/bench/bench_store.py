@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agentlearn.experience import EMPTY_LIBRARY
-from agentlearn.ids import RolloutId, RunId, TaskId, content_hash
-from agentlearn.store import ledger, open_store, writer
-from agentlearn.trajectory import ModelTurn, ToolResult, Trajectory, Usage, Verdict
-from agentlearn.treatment import Treatment
+from agentlearn.store import group_commit as group_commit
+from agentlearn.store import open_store, writer
+from agentlearn.types.experience import EMPTY_LIBRARY
+from agentlearn.types.ids import RolloutId, RunId, TaskId, content_hash
+from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Usage, Verdict
+from agentlearn.types.treatment import Treatment
 from tests.bench.found import Found, Row, Target
 
 TREATMENT = Treatment(model="sim:novice", library=EMPTY_LIBRARY.version, temperature=0.7)
@@ -103,9 +104,9 @@ def _row(name: str, total: int, per_s: float, worst_s: float) -> Row:
 
 @contextmanager
 def _commits_of_one() -> Generator[None]:
-    usual = writer.MAX_GROUP, ledger.MAX_SPOOLED
-    writer.MAX_GROUP, ledger.MAX_SPOOLED = 1, 0
+    usual = writer.MAX_GROUP, group_commit.MAX_SPOOLED
+    writer.MAX_GROUP, group_commit.MAX_SPOOLED = 1, 0
     try:
         yield
     finally:
-        writer.MAX_GROUP, ledger.MAX_SPOOLED = usual
+        writer.MAX_GROUP, group_commit.MAX_SPOOLED = usual

@@ -17,32 +17,37 @@ from pathlib import Path
 import psutil
 
 from agentlearn import LearnReport, LearnSettings
-from agentlearn.calls.account import Account
-from agentlearn.calls.endpoint import Endpoint
-from agentlearn.learn.loop import run_learning
-from agentlearn.learn.observer import Observer
-from agentlearn.sim.endpoint import sim_endpoint
-from agentlearn.task import Task
+from agentlearn.learn.callbacks import Callbacks
+from agentlearn.learn.lessons.run import run_learning
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.endpoint import Endpoint
+from agentlearn.sim.sim_endpoint import sim_endpoint
+from agentlearn.types.task import Task
 from tests.bench.found import Found, Number, Row
 
 STORM = {"rate-limited": 0.20, "server-error": 0.05, "reset": 0.03, "stall": 0.03, "garbled": 0.10}
 
 
-class Looker(Observer):
+class Looker(Callbacks):
     """Remembers the endpoint."""
 
     endpoint: Endpoint
 
     def opened(
-        self, account: Account, endpoint: Endpoint, reflector: Endpoint, train: tuple[Task, ...], test: tuple[Task, ...]
+        self,
+        call_context: CallContext,
+        endpoint: Endpoint,
+        reflector: Endpoint,
+        train: tuple[Task, ...],
+        test: tuple[Task, ...],
     ) -> None:
         self.endpoint = endpoint
 
 
-async def _run(options: argparse.Namespace, dials: dict[str, float]) -> tuple[LearnReport, Row]:
+async def _run(options: argparse.Namespace, parameters: dict[str, float]) -> tuple[LearnReport, Row]:
     """The report and its figures; `_left` are asyncio tasks and sockets that the run left behind."""
     latency = {"latency-s": options.latency_s, "latency-spread": 0.3, "retry-after-s": 1.0}
-    async with sim_endpoint("novice", options={**latency, **dials}) as service:
+    async with sim_endpoint("novice", options={**latency, **parameters}) as service:
         with tempfile.TemporaryDirectory() as folder:
             settings = LearnSettings(
                 domain="math",
@@ -60,7 +65,7 @@ async def _run(options: argparse.Namespace, dials: dict[str, float]) -> tuple[Le
             looker = Looker()
             report = await run_learning(settings, looker)
             wall_s = time.perf_counter() - began
-            limiter, stages = looker.endpoint.gate.limiter, report.stages.values()
+            limiter, stages = looker.endpoint.endpoint_state.limiter, report.stages.values()
             figures: dict[str, Number] = {
                 "wall_s": wall_s,
                 "calls": sum(stage.calls for stage in stages),
@@ -72,7 +77,7 @@ async def _run(options: argparse.Namespace, dials: dict[str, float]) -> tuple[Le
                 "tasks_left": len(asyncio.all_tasks()) - tasks,
                 "sockets_left": len(psutil.Process().net_connections()) - sockets,
             }
-            return report, Row(name="storm" if dials else "calm", figures=figures)
+            return report, Row(name="storm" if parameters else "calm", figures=figures)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -69,8 +69,8 @@ def measure(chosen: argparse.Namespace) -> Found:
 
 
 def _trained(changes: dict[str, Any]) -> tuple[Any, float]:
-    from agentlearn.learn.gradient.loop import run_training
-    from agentlearn.learn.gradient.settings import train_settings
+    from agentlearn.train.run import run_training
+    from agentlearn.train.settings import train_settings
 
     recipe = packaged_recipe("math/train-lab")
     assert recipe is not None
@@ -87,7 +87,7 @@ def _thrown_away() -> Generator[None]:
 
     async def nothing(*given: object, **more: object) -> None: ...
 
-    patches = [patch(f"agentlearn.store.store.Store.{name}", nothing) for name in _THROWN_AWAY]
+    patches = [patch(f"agentlearn.store.trajectory_store.Store.{name}", nothing) for name in _THROWN_AWAY]
     for one in patches:
         one.start()
     try:

@@ -15,21 +15,21 @@ from dataclasses import dataclass
 from random import Random
 from statistics import NormalDist, mean, stdev
 
-from agentlearn.experience import library_of
-from agentlearn.ids import derive_seed
 from agentlearn.sim.controls import placebo, useless_library
 from agentlearn.sim.draws import uniform
-from agentlearn.sim.law import Law
-from agentlearn.sim.lessons import Reader, Shown
+from agentlearn.sim.lessons import LessonReader, ShownLesson
 from agentlearn.sim.novice import Moment, Novice
+from agentlearn.sim.oracle import Case, success_probability
 from agentlearn.sim.skills import Conversation
-from agentlearn.sim.truth import Case, success_probability
-from agentlearn.task import Task
+from agentlearn.sim.trap_model import TrapModel
+from agentlearn.types.experience import library_of
+from agentlearn.types.ids import derive_seed
+from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.board import Board, board
 from agentlearn_evals.contrasts import Rules, drafts_of, judged
 from agentlearn_evals.flags import lesson_flags, spoiled
 from agentlearn_evals.observation import Observation
+from agentlearn_evals.score_table import ScoreTable, board
 from agentlearn_math import domain
 from agentlearn_math.novice import MathSkills
 from agentlearn_math.traps import TRAPS
@@ -49,8 +49,8 @@ class World:
     tasks: tuple[Task, ...]
 
     @property
-    def law(self) -> Law:
-        return Law(Reader(MathSkills()), self.number)
+    def law(self) -> TrapModel:
+        return TrapModel(LessonReader(MathSkills()), self.number)
 
     def libraries(self) -> Mapping[str, tuple[str, ...]]:
         """Lessons of every kind, other ones in each world."""
@@ -108,7 +108,7 @@ def _rollouts(world: World, arm: str, lessons: Sequence[str], k: int) -> list[Ob
 def _agrees(world: World, seen: Sequence[Observation], lessons: Sequence[str], k: int) -> bool:
     """Whether the solver itself, asked in words, did the same."""
     novice = Novice([MathSkills()], world=world.number)
-    shown = tuple(Shown(f"G{n}", text) for n, text in enumerate(lessons, start=1))
+    shown = tuple(ShownLesson(f"G{n}", text) for n, text in enumerate(lessons, start=1))
     by_id = {task.id: task for task in world.tasks}
     for one in seen[:: max(1, len(seen) // 20)]:
         seed = derive_seed(world.number, "compare", one.arm, one.task, one.g)
@@ -119,7 +119,7 @@ def _agrees(world: World, seen: Sequence[Observation], lessons: Sequence[str], k
     return True
 
 
-def _pooled_z(side_by_side: Board, arm: str) -> bool:
+def _pooled_z(side_by_side: ScoreTable, arm: str) -> bool:
     """Whether a two-proportion z over all rollouts, as if each were a task of its own, claims a difference."""
     mine, other = (
         [score for task in side_by_side.tasks for score in side_by_side.scores[name][task]] for name in (arm, "none")
@@ -128,7 +128,7 @@ def _pooled_z(side_by_side: Board, arm: str) -> bool:
     return variance > 0 and abs(mean(mine) - mean(other)) / variance**0.5 > Z
 
 
-def _unpaired_z(side_by_side: Board, arm: str) -> bool:
+def _unpaired_z(side_by_side: ScoreTable, arm: str) -> bool:
     """Whether a z of two means of tasks, each with its own error, claims a difference: the pairs are not used."""
     means = [side_by_side.means(name) for name in (arm, "none")]
     variance = sum(stdev(values) ** 2 / len(values) for values in means)

@@ -12,7 +12,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from agentlearn_math.judging.workers import Workers, open_workers
+from agentlearn_math.judging.workers import AlgebraWorkers, open_workers
 from agentlearn_math.verify import judge, judge_exactly
 from tests.bench.found import Found, Number, Row
 
@@ -84,7 +84,7 @@ async def _formulas() -> tuple[list[Row], tuple[str, ...]]:
     return [start, ours, theirs, ratio, *hostile], (*ours_wrong, *theirs_wrong)
 
 
-async def _hostile(answer: str, workers: Workers) -> Row:
+async def _hostile(answer: str, workers: AlgebraWorkers) -> Row:
     began_s = time.perf_counter()
     verdict = await judge(answer, "1", workers)
     taken_s = time.perf_counter() - began_s
@@ -95,7 +95,7 @@ Judged = tuple[Row, list[float], list[str]]
 """The row, the seconds of each pair, and a note for each pair that was judged wrongly."""
 
 
-async def _ours(workers: Workers) -> Judged:
+async def _ours(workers: AlgebraWorkers) -> Judged:
     taken_s, wrong = list[float](), set[str]()
     for number in range(ROUNDS + 1):
         for answer, gold, same in FORMULAS:

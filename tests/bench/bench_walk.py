@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from agentlearn.domain import RolloutContext
+from agentlearn.domain.base import RolloutContext
 from agentlearn_web import WebDomain
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
 from agentlearn_web.observation import rendered

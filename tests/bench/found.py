@@ -14,7 +14,7 @@ from typing import Literal
 import psutil
 from pydantic import Field, computed_field
 
-from agentlearn.value import Value
+from agentlearn.types.value import Value
 
 Number = int | float | bool | None
 """None: not measured here."""

@@ -20,12 +20,12 @@ import torch
 from datasets import Dataset
 from transformers import Qwen3ForCausalLM, TrainerCallback
 
-from agentlearn.ids import RolloutId
-from agentlearn.learn.gradient import losses
-from agentlearn.learn.gradient.arguments import gradient_arguments
-from agentlearn.learn.gradient.logprobs import token_logprobs
-from agentlearn.learn.gradient.row import Row
-from agentlearn.learn.gradient.updater import Updater
+from agentlearn.train.arguments import gradient_arguments
+from agentlearn.train.update import losses
+from agentlearn.train.update.logprobs import token_logprobs
+from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.updater import Updater
+from agentlearn.types.ids import RolloutId
 from tests.support.tiny_lm import tiny_config, tiny_tokenizer
 from tests.support.trl_oracle import GRPOTrainer, apart, grid
 from tests.support.trl_run import GRPOConfig, rows_of
@@ -66,7 +66,7 @@ class Timed(GRPOTrainer):
     """Knows how long it took to make and score its rollouts, and which rows they are."""
 
     scoring_s = 0.0
-    rows: list[Row]
+    rows: list[TrainingRow]
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         began_s = time.perf_counter()
@@ -176,11 +176,11 @@ def alone(which: str, kind: str, steps: int) -> dict[str, Any]:
     }
 
 
-def rows(kind: str, seed: int) -> list[Row]:
+def rows(kind: str, seed: int) -> list[TrainingRow]:
     """The scripted rollouts as rows, with any advantage."""
     made = scripted(kind, seed)
     return [
-        Row(
+        TrainingRow(
             rollout=RolloutId(f"{n:03}"),
             ids_T=np.array([*prompt, *answer], dtype=np.int64),
             mask_T=np.array([False] * len(prompt) + [True] * len(answer)),

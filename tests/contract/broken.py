@@ -9,10 +9,10 @@ from typing import Any
 from pydantic_ai import Agent, ModelRetry, TextOutput, ToolOutput
 
 from agentlearn.data import read_tasks
-from agentlearn.domain import Answer, RolloutContext
+from agentlearn.domain.base import Answer, RolloutContext
 from agentlearn.errors import ConfigError, DataError, VerifierError
-from agentlearn.task import Split, Task
-from agentlearn.trajectory import PromptRef, Trajectory, Verdict
+from agentlearn.types.task import Split, Task
+from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 
 BROKEN: list[tuple[type, str, str]] = []
 """Classes of domains, the one promise that each breaks, and words that must be said of it."""
@@ -128,7 +128,7 @@ class Unlimited(Sound):
         return super().tasks(split, seed=seed)
 
 
-@breaks("tasks", "a task is 'Double 1.', not of agentlearn.task.Task")
+@breaks("tasks", "a task is 'Double 1.', not of agentlearn.types.task.Task")
 class BareTasks(Sound):
     def __init__(self) -> None:
         self.count = itertools.count(1)
@@ -193,7 +193,7 @@ class OwnModel(Sound):
         return agent
 
 
-@breaks("agent", "what the agent returns is '2', not of agentlearn.domain.Answer")
+@breaks("agent", "what the agent returns is '2', not of agentlearn.domain.base.Answer")
 class AnswersInText(Sound):
     def agent(self) -> Agent[Any, Any]:
         return Agent(output_type=str, instructions="Double it.")
@@ -207,7 +207,7 @@ class OpensNothing(Sound):
         yield
 
 
-@breaks("prompts", "a prompt is 'double/v1', not of agentlearn.trajectory.PromptRef")
+@breaks("prompts", "a prompt is 'double/v1', not of agentlearn.types.trajectory.PromptRef")
 class PromptsByName(Sound):
     def prompts(self) -> Any:
         return ("double/v1",)

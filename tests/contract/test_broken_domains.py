@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.contract import check_domain_sync
+from agentlearn.domain.contract import check_domain_sync
 from tests.contract.broken import BROKEN, Mute, Raises, Silent, Sound, Structured, Torn, Unpleased
 
 JUDGING = {"right", "wrong", "no answer", "verify", "answer key"}
@@ -34,7 +34,7 @@ def test_a_broken_promise_is_named(kind: type, promise: str, words: str) -> None
     ("domain", "words"),
     [
         (Torn(), "the reward must be None exactly when undecided"),
-        (Mute(), "what verify gives is True, not of agentlearn.trajectory.Verdict"),
+        (Mute(), "what verify gives is True, not of agentlearn.types.trajectory.Verdict"),
         (Raises(), "VerifierError: the judge fell asleep"),
     ],
 )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.contract import Promise, check_domain_sync, domain_at
-from agentlearn.own import own_tasks
-from agentlearn.scaffold import new_domain
+from agentlearn.domain.contract import Promise, check_domain_sync, domain_at
+from agentlearn.domain.custom import custom_tasks
+from agentlearn.domain.templates import new_domain
 from tests.support.gym_stand_in import stand_in_gym
 
 REWARD = """
@@ -63,7 +63,7 @@ def scaffolded(folder: Path) -> Checked:
 
 def of_file(reward: str, answers: list[str]) -> object:
     def checked(folder: Path) -> Checked:
-        domain = own_tasks("prices", reward)
+        domain = custom_tasks("prices", reward)
         untested = OWN | (frozenset(JUDGED) - {"answer key"} if reward == "judge" else frozenset())
         return Checked(reward, check_domain_sync(domain, data=prices(folder, answers)), untested)
 
@@ -73,13 +73,13 @@ def of_file(reward: str, answers: list[str]) -> object:
 def of_function(folder: Path) -> Checked:
     (folder / "contract_reward.py").write_text(REWARD)
     sys.path.insert(0, str(folder))
-    domain = own_tasks("prices", "contract_reward:score")
+    domain = custom_tasks("prices", "contract_reward:score")
     return Checked("function", check_domain_sync(domain, data=prices(folder, ["3", "6", "9"])), OWN)
 
 
 def of_gym(folder: Path) -> Checked:
     with pytest.MonkeyPatch.context() as patch, stand_in_gym(folder, patch):
-        domain = own_tasks("sums", "gym")
+        domain = custom_tasks("sums", "gym")
         return Checked("gym", check_domain_sync(domain, data=Path("gym:chain_sum?size=3")), OWN)
 
 

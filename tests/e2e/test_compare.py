@@ -202,7 +202,7 @@ def test_the_command_writes_a_page_and_what_is_asked_for() -> None:
     [
         ((), "say what to compare"),
         (("none",), "only one arm"),
-        (("none", "gone"), "'gone' is not on the shelf"),
+        (("none", "gone"), "'gone' is not in the library store"),
         (("none", "x=none,temperature=1", "--domain", "maths"), "'maths' is not installed"),
         (("none", "x=none,temperature=1", "--k", "0"), "k is 0"),
         (("none", "x=none,temperature=1", "--margin", "2"), "margin is 2"),

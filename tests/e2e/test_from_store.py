@@ -10,10 +10,10 @@ import pytest
 from agentlearn import LearnReport, LearnSettings
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import ConfigError
-from agentlearn.exchange import import_file
-from agentlearn.learn.loop import run_learning
-from agentlearn.operation import Applied
+from agentlearn.formats import import_file
+from agentlearn.learn.lessons.run import run_learning
 from agentlearn.store import read_store
+from agentlearn.types.operation import Applied
 from tests.support.openai_script import Solver
 from tests.support.openai_stub import OpenAIStub
 

@@ -10,7 +10,7 @@ import pytest
 from agentlearn.cli.app import run
 from agentlearn.data import read_tasks
 from agentlearn.store import read_store
-from agentlearn.trajectory import Trajectory
+from agentlearn.types.trajectory import Trajectory
 from tests.support.gym_stand_in import real_gym, stand_in_gym
 from tests.support.openai_script import Solver
 from tests.support.openai_stub import OpenAIStub

@@ -70,7 +70,7 @@ def test_the_core_alone_runs_it() -> None:
         "for name in ('torch', 'transformers', 'tokenizers', 'jinja2'): sys.modules[name] = None\n"
         "import agentlearn.lab.service\n"
         "from agentlearn.lab.checkpoint import read_checkpoint\n"
-        "from agentlearn.loopback.labs import announced_lab\n"
+        "from agentlearn.lab.contract import announced_lab\n"
         "model, tokenizer = read_checkpoint(announced_lab('novice').folder, 'novice')\n"
         "assert tokenizer.decode(tokenizer.encode('two words')) == 'two words'\n"
     )

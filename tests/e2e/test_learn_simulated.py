@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentlearn.experience import estimated_tokens
 from agentlearn.sim.controls import placebo, useless_library
+from agentlearn.types.experience import estimated_tokens
 from tests.support.command import agentlearn, learn
 
 SMALL = ("--limit", "8", "--epochs", "1", "--batch-size", "8", "--no-eval")

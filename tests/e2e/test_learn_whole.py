@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentlearn.experience import MAX_LESSON_WORDS, word_count
+from agentlearn.types.experience import MAX_LESSON_WORDS, word_count
 from tests.support.command import agentlearn, learn
 
 

@@ -18,9 +18,10 @@ import pytest
 from agentlearn import LearnReport, LearnSettings
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import BudgetExceeded, ConfigError, EndpointGone
-from agentlearn.learn.loop import run_learning
+from agentlearn.learn.lessons.run import run_learning
 from agentlearn.learn.resume import settings_of
-from agentlearn.store import check_store, ledger, read_store
+from agentlearn.store import check_store, read_store
+from agentlearn.store import group_commit as group_commit
 from tests.support.command import AGENTLEARN
 from tests.support.openai_script import Reply, Request, Script, Solver, error
 from tests.support.openai_stub import OpenAIStub
@@ -267,7 +268,7 @@ def test_a_full_disk_ends_the_run_in_one_sentence_and_nothing_acknowledged_is_lo
     plain: Plain, data: Path, phase: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     undisturbed, requests, _ = plain
-    monkeypatch.setattr(ledger, "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(group_commit, "PAUSES_S", (0.0, 0.0))
     full = threading.Event()
     sync = os.fdatasync
 

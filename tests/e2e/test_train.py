@@ -15,14 +15,14 @@ torch = pytest.importorskip("torch")
 
 from agentlearn.cli.app import run  # noqa: E402
 from agentlearn.errors import Interrupted  # noqa: E402
-from agentlearn.learn.gradient.loop import run_training, run_training_sync  # noqa: E402
-from agentlearn.learn.gradient.report import TrainReport  # noqa: E402
-from agentlearn.learn.gradient.resume import settings_of  # noqa: E402
-from agentlearn.learn.gradient.settings import TrainSettings, train_settings  # noqa: E402
+from agentlearn.learn.callbacks import Callbacks  # noqa: E402
 from agentlearn.learn.learner import Update  # noqa: E402
-from agentlearn.learn.observer import Observer  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
-from agentlearn.trajectory import ModelTurn  # noqa: E402
+from agentlearn.train.report import TrainReport  # noqa: E402
+from agentlearn.train.resume import settings_of  # noqa: E402
+from agentlearn.train.run import run_training, run_training_sync  # noqa: E402
+from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
+from agentlearn.types.trajectory import ModelTurn  # noqa: E402
 from tests.support.tiny_model import saved, tiny_network  # noqa: E402
 
 REWARD = "tests.support.letters:share_of_early_letters"
@@ -107,7 +107,7 @@ def test_sampler_and_trainer_agree_on_every_probability(whole: tuple[TrainReport
 def test_the_result_is_a_model_that_can_be_used_and_trained_on(whole: tuple[TrainReport, TrainSettings]) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from agentlearn.learn.gradient.model import weights_hash
+    from agentlearn.train.weights.model import weights_hash
 
     report, _ = whole
     assert weights_hash(AutoModelForCausalLM.from_pretrained(report.weights.path)) == report.weights.sha256_after
@@ -123,23 +123,23 @@ def test_tensorboard_reads_the_numbers(whole: tuple[TrainReport, TrainSettings])
     assert [one.step for one in events.Scalars("loss")] == list(range(1, 9))
 
 
-class Stopping(Observer):
+class Stopping(Callbacks):
     """Stops the run in the midst of an update's rollouts."""
 
     def __init__(self, after: int) -> None:
         self.after = after
         self.updates = 0
-        self.account: Any = None
+        self.call_context: Any = None
 
-    def opened(self, account: Any, *rest: Any) -> None:
-        self.account = account
+    def opened(self, call_context: Any, *rest: Any) -> None:
+        self.call_context = call_context
 
     def updated(self, step: str, update: Update) -> None:
         self.updates += 1
 
     def rollout_done(self, phase: str, trajectory: Any) -> None:
-        if self.updates == self.after and self.account.stopped is None:
-            self.account.stop(Interrupted("stopped by the test"))
+        if self.updates == self.after and self.call_context.stopped is None:
+            self.call_context.stop(Interrupted("stopped by the test"))
 
 
 @pytest.mark.parametrize("after", [1, 5, 7])
@@ -265,7 +265,7 @@ def test_two_processes_of_torchrun_come_to_the_weights_of_one(weights: Path, tas
 def test_without_torch_the_line_that_installs_it_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("agentlearn.learn.gradient.local.find_spec", lambda name: None)
+    monkeypatch.setattr("agentlearn.train.serving.local.find_spec", lambda name: None)
     assert run(["train", "math", "--model", "x", "--store", str(tmp_path / "store")]) == 2
     assert "training weights needs torch" in (said := capsys.readouterr().err)
     assert "pip install 'agentlearn-lib[train]'" in said

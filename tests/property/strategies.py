@@ -2,9 +2,9 @@
 
 from hypothesis import strategies as st
 
-from agentlearn.experience import Library, LibraryLimits, library_of
-from agentlearn.ids import ExperienceId, ProposalId
-from agentlearn.operation import Add, Delete, Merge, Modify, Proposal, Rejected
+from agentlearn.types.experience import Library, LibraryLimits, library_of
+from agentlearn.types.ids import ExperienceId, ProposalId
+from agentlearn.types.operation import Add, Delete, Merge, Modify, Proposal, Rejected
 
 WORDS = (
     *("when", "counting", "pairs", "check", "both", "endpoints", "before", "summing", "verify", "small", "cases"),

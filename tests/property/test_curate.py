@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from agentlearn.curate import CheckContext, Code, DropReason, apply, check, parse_item
-from agentlearn.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, Library, LibraryLimits, word_count
-from agentlearn.operation import Applied, BatchOperation, Dropped, Ended, Merge, Proposal, Rejected
-from agentlearn.task import Task
+from agentlearn.learn.lessons.curate import CheckContext, DropReason, RejectionCode, apply, check, parse_item
+from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, Library, LibraryLimits, word_count
+from agentlearn.types.operation import Applied, BatchOperation, Dropped, Ended, Merge, Proposal, Rejected
+from agentlearn.types.task import Task
 from tests.property.strategies import HOSTILE_LESSONS, labels_of, libraries, limits, proposals, raw_items
 
 TASK = Task.of("test", "Find how many ordered pairs of positive integers have a sum of forty nine exactly", "1729")
-STABLE_CODES = {code.value for code in Code} | {"not_an_object"}
+STABLE_CODES = {code.value for code in RejectionCode} | {"not_an_object"}
 
 
 @st.composite

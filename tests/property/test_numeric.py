@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.advantage.numeric import advantages_by_treatment, group_advantages
 from agentlearn.errors import RolloutError, VerifierError
-from agentlearn.ids import LibraryVersion
-from agentlearn.treatment import Treatment
+from agentlearn.train.update.group_advantages import advantages_by_treatment, group_advantages
+from agentlearn.types.ids import LibraryVersion
+from agentlearn.types.treatment import Treatment
 
 rewards = st.floats(-10, 10).map(lambda reward: round(reward, 4))
 groups = st.lists(rewards, min_size=1, max_size=16)

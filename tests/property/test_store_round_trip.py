@@ -11,10 +11,12 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentlearn.calls.journal import CallRecord
-from agentlearn.experience import Experience, Library, Origin
-from agentlearn.ids import RunId
-from agentlearn.operation import (
+from agentlearn.models.journal import CallRecord
+from agentlearn.store import ProposalRow, Store, StoreReader, open_store, read_store
+from agentlearn.store.text import escape, unescape
+from agentlearn.types.experience import Experience, Library, Origin
+from agentlearn.types.ids import RunId
+from agentlearn.types.operation import (
     Add,
     Applied,
     Delete,
@@ -26,12 +28,10 @@ from agentlearn.operation import (
     Proposal,
     Rejected,
 )
-from agentlearn.run import RunEvent
-from agentlearn.store import ProposalRow, Store, StoreReader, open_store, read_store
-from agentlearn.store.text import escape, unescape
-from agentlearn.summary import Summary, SummaryStep
-from agentlearn.task import Task
-from agentlearn.trajectory import (
+from agentlearn.types.run import RunEvent
+from agentlearn.types.summary import Summary, SummaryStep
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import (
     Failure,
     ModelTurn,
     PromptRef,
@@ -41,7 +41,7 @@ from agentlearn.trajectory import (
     Usage,
     Verdict,
 )
-from agentlearn.treatment import Treatment
+from agentlearn.types.treatment import Treatment
 
 T = TypeVar("T")
 
@@ -295,7 +295,7 @@ def test_proposals_and_summaries(ended: list[Ended], told: list[Summary], run: s
 
 @given(several(libraries, lambda library: library.version), several(tasks, lambda task: task.id))
 @settings(max_examples=8)
-def test_libraries_and_tasks(versions: list[Library], ground: list[Task]) -> None:
+def test_libraries_and_tasks(versions: list[Library], run_inputs: list[Task]) -> None:
     first: dict[str, Experience] = {}  # an id names one experience for ever
     for library in versions:
         first = library.by_id | first
@@ -304,13 +304,13 @@ def test_libraries_and_tasks(versions: list[Library], ground: list[Task]) -> Non
     ]
 
     async def save(store: Store) -> None:
-        await store.save_tasks(ground)
+        await store.save_tasks(run_inputs)
         for library in versions:
             await store.save_version(library, run=None)
 
     def check(reader: StoreReader) -> None:
         assert all(reader.library(library.version) == library for library in versions)
-        assert all(reader.task(task.id) == task for task in ground)
+        assert all(reader.task(task.id) == task for task in run_inputs)
 
     round_trip(save, check)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
-from agentlearn.loopback.http11 import Request, Response
+from agentlearn.serving.http11 import HttpRequest, HttpResponse
 
 
 def _has_ipv6() -> bool:
@@ -203,18 +203,18 @@ def _written() -> Iterator[Case]:
     yield Case("address behind a user name", "location = u", "127.2.0.9", "evil.test@127.2.0.9", alone=True)
 
 
-def page(told: Mapping[str, tuple[str, str]], headers: Mapping[str, str] | None = None) -> Response:
+def page(told: Mapping[str, tuple[str, str]], headers: Mapping[str, str] | None = None) -> HttpResponse:
     """A page that does all of these; name -> (address, act)."""
     acts = "\n".join(f"attack({name!r}, {url!r}, (u) => {{ {act} }});" for name, (url, act) in told.items())
     text = f"<!doctype html><title>evil</title><body><script>{_LIBRARY}{acts}</script>"
-    return Response(200, text.encode(), headers=headers or {}, content_type="text/html; charset=utf-8")
+    return HttpResponse(200, text.encode(), headers=headers or {}, content_type="text/html; charset=utf-8")
 
 
-def respond(request: Request, port: int, named: Mapping[str, Case]) -> Response:
+def respond(request: HttpRequest, port: int, named: Mapping[str, Case]) -> HttpResponse:
     """The evil site: `/all`, a page per case at `/case/NAME`, and `/go/ADDRESS`, which redirects."""
     _, kind, *rest = request.path.split("/")
     if kind == "go":
-        return Response(302, headers={"location": f"http://{rest[0]}:{port}/secret"})
+        return HttpResponse(302, headers={"location": f"http://{rest[0]}:{port}/secret"})
     if kind == "case":
         case = named[rest[0].replace("-", " ")]
         headers = {name: value.format(case.url(port)) for name, value in case.headers.items()}
@@ -222,4 +222,4 @@ def respond(request: Request, port: int, named: Mapping[str, Case]) -> Response:
     if kind == "all":
         together = {case.name: (case.url(port), case.act) for case in named.values() if not case.alone}
         return page(together)
-    return Response(200, b"<title>evil</title>a public page", content_type="text/html")
+    return HttpResponse(200, b"<title>evil</title>a public page", content_type="text/html")

@@ -3,22 +3,22 @@
 import random
 
 from agentlearn_evals.comparison import (
+    ArmFlag,
     ArmLine,
     Comparison,
     Contrast,
-    CurvePoint,
-    Flag,
+    ContrastVerdict,
+    DriftCheck,
     Flip,
-    Look,
+    InterimLook,
     Margin,
     MethodLine,
     Missing,
     Pass,
     Reproducibility,
-    Sentinel,
     Slice,
     TaskLine,
-    Verdict,
+    VersionPoint,
     Worst,
 )
 
@@ -29,7 +29,7 @@ PROBLEMS = (
     "Find the remainder when 3^200 + 7^150 is divided by 41.",
     "Let S be the set of lattice points (x, y) with x² + y² ≤ 50. How many right-angled triangles have vertices in S?",
 )
-_VERDICTS: tuple[Verdict, ...] = ("better", "worse", "cannot_tell", "no_worse", "better")
+_VERDICTS: tuple[ContrastVerdict, ...] = ("better", "worse", "cannot_tell", "no_worse", "better")
 _NAMES = ("none", "math@7f3c91aa", "math@02bd", "sorted-lessons", "control", "math@e41c+web@90aa")
 
 
@@ -58,7 +58,9 @@ def rich(*, tasks: int = 60, arms: int = 4, simulated: bool = True, seed: int = 
         baseline="none",
         arms=tuple(_arm(draw, name, n, means[n], tasks) for n, name in enumerate(names)),
         contrasts=tuple(_contrast(name, n, means[n + 1] - means[0], tasks) for n, name in enumerate(names[1:])),
-        looks=(Look(arm="math", run="01m7w000000000000000000000", at="2026-11-20T09:12:44Z", pairs=120, p=0.031),),
+        looks=(
+            InterimLook(arm="math", run="01m7w000000000000000000000", at="2026-11-20T09:12:44Z", pairs=120, p=0.031),
+        ),
         sequential="Stopped at the second look: the bound was crossed.",
         methods=(
             MethodLine(
@@ -76,7 +78,7 @@ def rich(*, tasks: int = 60, arms: int = 4, simulated: bool = True, seed: int = 
         tasks=lines,
         flips=_flips(lines, names),
         curve=tuple(
-            CurvePoint(
+            VersionPoint(
                 arm=name,
                 version=f"{n}{step}c91aa0f{step}",
                 step=step,
@@ -89,7 +91,7 @@ def rich(*, tasks: int = 60, arms: int = 4, simulated: bool = True, seed: int = 
             for step in range(4)
         ),
         sentinels=(
-            Sentinel(
+            DriftCheck(
                 arm="none",
                 rollouts=24,
                 then=0.46,
@@ -99,7 +101,9 @@ def rich(*, tasks: int = 60, arms: int = 4, simulated: bool = True, seed: int = 
                 words="24 rollouts made anew score 0.21, not 0.46 as then: the reused ones may not be comparable.",
             ),
         ),
-        flags=(Flag(arm=names[1], code="gold_in_lesson", words="Lesson 7 holds the expected answer of task t-0007."),),
+        flags=(
+            ArmFlag(arm=names[1], code="gold_in_lesson", words="Lesson 7 holds the expected answer of task t-0007."),
+        ),
         missing=(Missing(arm=names[1], task="t-0003", reason="undecided: the verifier could not decide in 3 s"),),
         notes=("3 tasks have the same problem text as a task that was learned from.",),
         reproducibility=Reproducibility(

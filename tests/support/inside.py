@@ -81,8 +81,8 @@ async def inside(addresses: Iterable[str]) -> AsyncGenerator[Inside]:
     try:
         yield found
     finally:
-        for door in doors:
-            door.close()
+        for client in doors:
+            client.close()
         for server in servers:
             server.close()
         for task in running:

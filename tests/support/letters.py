@@ -1,7 +1,7 @@
 """A reward that even random weights can learn: how much of an answer is of the first letters."""
 
-from agentlearn.task import Task
-from agentlearn.trajectory import ModelTurn, Trajectory
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import ModelTurn, Trajectory
 
 
 def share_of_early_letters(task: Task, answer: str | None, trajectory: Trajectory) -> float:

@@ -15,10 +15,10 @@ from accelerate import Accelerator
 from safetensors.torch import load_file
 from torch.distributed.fsdp import fully_shard
 
-from agentlearn.learn.gradient.arguments import gradient_arguments
-from agentlearn.learn.gradient.checkpoint import resume, save_checkpoint
-from agentlearn.learn.gradient.model import hash_of
-from agentlearn.learn.gradient.updater import Updater
+from agentlearn.train.arguments import gradient_arguments
+from agentlearn.train.update.updater import Updater
+from agentlearn.train.weights.checkpoint import resume, save_checkpoint
+from agentlearn.train.weights.model import hash_of
 from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer
 
 ROWS = 7

@@ -8,9 +8,9 @@ from itertools import product
 from random import Random
 from urllib.parse import urlencode, urljoin, urlsplit
 
-from agentlearn.sim.skills import Conversation, Heeded, Skills, ToolUse, Turn
-from agentlearn.task import Task
-from agentlearn_web.observation import Line, Observation, TabLine, line_text, rendered
+from agentlearn.sim.skills import Conversation, Heeded, Skills, ToolExchange, ToolUse
+from agentlearn.types.task import Task
+from agentlearn_web.observation import ElementLine, PageObservation, TabLine, line_text, rendered
 from agentlearn_web.sites import all_sites
 from agentlearn_web.sites.site import SEARCH, Site, page
 
@@ -95,9 +95,9 @@ def leads(html: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=512)
-def lines_of(html: str, tab: str = "t1") -> tuple[Line, ...]:
+def lines_of(html: str, tab: str = "t1") -> tuple[ElementLine, ...]:
     """The body of a page as lines."""
-    told: list[Line] = []
+    told: list[ElementLine] = []
 
     def tell(node: _Node, depth: int, label: str) -> None:
         role = _role(node)
@@ -111,7 +111,7 @@ def lines_of(html: str, tab: str = "t1") -> tuple[Line, ...]:
         named = role in _NAMED
         name = node.attributes.get("aria-label") or (label if role in {"searchbox", "combobox"} else words * named)
         told.append(
-            Line(
+            ElementLine(
                 depth=depth,
                 role=role,
                 name=name,
@@ -125,7 +125,7 @@ def lines_of(html: str, tab: str = "t1") -> tuple[Line, ...]:
 
     def tell_child(child: "_Node | str", depth: int, label: str) -> None:
         if isinstance(child, str):
-            told.append(Line(depth=depth, role="text", text=" ".join(child.split())))
+            told.append(ElementLine(depth=depth, role="text", text=" ".join(child.split())))
         else:
             tell(child, depth, label)
 
@@ -158,7 +158,7 @@ class PaperWalk:
     """What is done to every page's HTML before it is seen."""
     url: str = "about:blank"
     visited: list[str] = field(default_factory=list)
-    _pages: list[tuple[Line, ...]] = field(default_factory=list)
+    _pages: list[tuple[ElementLine, ...]] = field(default_factory=list)
     _at: int = 0
     _title: str = ""
     _html: str = ""
@@ -207,7 +207,7 @@ class PaperWalk:
         label = next(one for one in nodes(self._html, "label") if _caption(one) == caption)
         return [option.text() for option in nodes_in(label, "option")]
 
-    def _line(self, ref: str) -> Line:
+    def _line(self, ref: str) -> ElementLine:
         shown = [line for part in self._pages[: self._at + 1] for line in part if line.ref == ref]
         assert len(shown) == 1, f"{ref} was not shown"
         return shown[0]
@@ -224,14 +224,14 @@ class PaperWalk:
 
     def _view(self, status: str = "ok") -> str:
         tabs = (TabLine(id="t1", url=self.url, title=self._title),)
-        shown = Observation(
+        shown = PageObservation(
             status=status, tab="t1", tabs=tabs, page=self._at + 1, pages=len(self._pages), lines=self._pages[self._at]
         )
         return rendered(shown, NONCE)
 
 
-def _cut(lines: Sequence[Line], budget: int) -> list[tuple[Line, ...]]:
-    pages: list[list[Line]] = [[]]
+def _cut(lines: Sequence[ElementLine], budget: int) -> list[tuple[ElementLine, ...]]:
+    pages: list[list[ElementLine]] = [[]]
     size = 0
     for line in lines:
         length = len(line_text(line)) + 1
@@ -249,7 +249,7 @@ class Walked:
 
     answer: str
     url: str
-    turns: tuple[Turn, ...]
+    turns: tuple[ToolExchange, ...]
     traps: tuple[tuple[str, ...], ...]
     """Those that lay in each turn, the answer's included."""
     said: tuple[str, ...]
@@ -271,7 +271,7 @@ def walked(
 ) -> Walked:
     """The walk of a solver that falls into exactly those traps wherever they lie."""
     walk = walk or PaperWalk()
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[ToolExchange, ...] = ()
     traps: list[tuple[str, ...]] = []
     said: list[str] = []
     for number in range(12):
@@ -285,5 +285,5 @@ def walked(
         if act.tool == "answer":
             given = (str(act.arguments["answer"]), str(act.arguments["url"]))
             return Walked(*given, turns, tuple(traps), tuple(said), tuple(walk.visited))
-        turns = (*turns, Turn(act.tool, act.arguments, walk.act(act)))
+        turns = (*turns, ToolExchange(act.tool, act.arguments, walk.act(act)))
     raise AssertionError(f"no answer after {len(turns)} turns: {[(one.tool, dict(one.arguments)) for one in turns]}")

@@ -7,21 +7,21 @@ from datetime import UTC, datetime
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn.advantage.lens import Lens
-from agentlearn.calls.account import Account
-from agentlearn.calls.budget import Budget, Limits
-from agentlearn.calls.door import Gate
-from agentlearn.calls.endpoint import Endpoint
-from agentlearn.calls.journal import CallRecord
-from agentlearn.calls.limiter import Limiter
-from agentlearn.calls.retry import RetryPolicy
-from agentlearn.experience import EMPTY_LIBRARY, Library
-from agentlearn.group import Group
-from agentlearn.ids import CallId, RunId, rollout_id
-from agentlearn.retrieve import render
-from agentlearn.task import Task
-from agentlearn.trajectory import ModelTurn, Trajectory, Verdict
-from agentlearn.treatment import Treatment
+from agentlearn.learn.lessons.stage_context import StageContext
+from agentlearn.library.render import render
+from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.client import EndpointState
+from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.journal import CallRecord
+from agentlearn.models.limiter import Limiter
+from agentlearn.models.retry import RetryPolicy
+from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.group import Group
+from agentlearn.types.ids import CallId, RunId, rollout_id
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import ModelTurn, Trajectory, Verdict
+from agentlearn.types.treatment import Treatment
 
 RUN = RunId("01test")
 Reply = Callable[[str], object]
@@ -66,8 +66,10 @@ def scripted(reply: Reply) -> Endpoint:
         arguments = given.text if isinstance(given, Arguments) else json.dumps(given)
         return ModelResponse(parts=[ToolCallPart("submit", arguments)])
 
-    gate = Gate(Limiter(8), deadline_s=60, retry=RetryPolicy(attempts=2, base_s=0))
-    return Endpoint(name="scripted", model=FunctionModel(script), gate=gate, simulated=False, url="scripted")
+    endpoint_state = EndpointState(Limiter(8), deadline_s=60, retry=RetryPolicy(attempts=2, base_s=0))
+    return Endpoint(
+        name="scripted", model=FunctionModel(script), endpoint_state=endpoint_state, simulated=False, url="scripted"
+    )
 
 
 class Arguments:
@@ -77,10 +79,10 @@ class Arguments:
         self.text = text
 
 
-def lens(reply: Reply, library: Library = EMPTY_LIBRARY, step: str = "epoch-1/1") -> Lens:
+def stage_context(reply: Reply, library: Library = EMPTY_LIBRARY, step: str = "epoch-1/1") -> StageContext:
     """A lens on a scripted model."""
-    return Lens(
-        account=Account(RUN, ListJournal(), Budget(Limits())),
+    return StageContext(
+        call_context=CallContext(RUN, ListJournal(), Budget(BudgetLimits())),
         endpoint=scripted(reply),
         seed=0,
         step=step,

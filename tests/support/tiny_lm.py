@@ -8,8 +8,8 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from agentlearn.ids import RolloutId
-from agentlearn.learn.gradient.row import Row
+from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.types.ids import RolloutId
 
 torch.set_num_threads(1)
 VOCABULARY = 48
@@ -57,11 +57,11 @@ def some_rows(
     model: Any = None,
     jitter: float = 0.1,
     temperature: float = 1.0,
-) -> list[Row]:
+) -> list[TrainingRow]:
     """Rows of different lengths with tool results in the middle. The sampler's log-probabilities are the model's, moved
     by the jitter; without a model they are noise."""
     chance = np.random.default_rng(seed)
-    rows: list[Row] = []
+    rows: list[TrainingRow] = []
     for number in range(count):
         length = int(chance.integers(6, longest + 1))
         ids_T = chance.integers(3, VOCABULARY, length)
@@ -75,7 +75,7 @@ def some_rows(
         logprobs_T = np.where(mask_T, logprobs_T + jitter * chance.standard_normal(length), 0).astype(np.float32)
         reward = float(number % 2)
         rows.append(
-            Row(
+            TrainingRow(
                 rollout=RolloutId(f"rollout-{number:03}"),
                 ids_T=ids_T.astype(np.int64),
                 mask_T=mask_T,

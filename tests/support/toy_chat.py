@@ -7,10 +7,10 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 
-from agentlearn.loopback.chat import Message, Tool
-from agentlearn.loopback.engine import Sampled, Sampling
-from agentlearn.loopback.format import Spoken
-from agentlearn.loopback.hermes import hermes
+from agentlearn.serving.chat_format import Spoken
+from agentlearn.serving.chat_request import Message, Tool
+from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.serving.hermes import hermes
 
 END, BEGIN = 0, 1
 SPECIAL = {END: "<|im_end|>", BEGIN: "<|im_start|>"}

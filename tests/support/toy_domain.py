@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic_ai import Agent, TextOutput, ToolReturn
 
-from agentlearn.domain import Answer, RolloutContext
+from agentlearn.domain.base import Answer, RolloutContext
 from agentlearn.errors import ToolError, VerifierError
-from agentlearn.task import Split, Task
-from agentlearn.trajectory import PromptRef, Trajectory, Verdict
+from agentlearn.types.task import Split, Task
+from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 
 
 def read_answer(text: str) -> Answer:

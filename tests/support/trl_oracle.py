@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from agentlearn.learn.gradient.arguments import Arguments, GRPOArguments, GSPOArguments
+from agentlearn.train.arguments import Arguments, GRPOArguments, GSPOArguments
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 with warnings.catch_warnings():
@@ -140,7 +140,7 @@ def trl_loss(
 def flat(losses: ModuleType, case: Case, weights: list[float], logprobs_BT: Tensor) -> Any:
     """The case in our layout, without mask or padding."""
     keep = case.mask_BT.bool()
-    return losses.Scored(
+    return losses.TokenScores(
         logprobs_N=logprobs_BT[keep],
         old_N=case.old_BT[keep],
         sampler_N=case.sampler_BT[keep],

@@ -10,8 +10,8 @@ import torch
 from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 
-from agentlearn.ids import RolloutId
-from agentlearn.learn.gradient.row import Row
+from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.types.ids import RolloutId
 from tests.support.tiny_lm import VOCABULARY, tiny_tokenizer
 from tests.support.trl_oracle import GRPOTrainer
 
@@ -26,7 +26,7 @@ PROMPTS, G = 3, 4
 class Run:
     """What TRL's trainer did."""
 
-    batches: list[list[Row]] = field(default_factory=list)
+    batches: list[list[TrainingRow]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     clipped: list[float] = field(default_factory=list)
     gradients: list[dict[str, torch.Tensor]] = field(default_factory=list)
@@ -77,16 +77,16 @@ class _Keeping(TrainerCallback):
             self.seen.clipped.append(float(region))
 
 
-def rows_of(made: Any, batch: int) -> list[Row]:
+def rows_of(made: Any, batch: int) -> list[TrainingRow]:
     """TRL's padded tensors as rows."""
-    rows: list[Row] = []
+    rows: list[TrainingRow] = []
     for b, advantage in enumerate(made["advantages"].tolist()):
         prompt = made["prompt_ids"][b][made["prompt_mask"][b].bool()].numpy()
         kept = made["completion_mask"][b].bool()
         completion, drawn = made["completion_ids"][b][kept].numpy(), made["tool_mask"][b][kept].numpy().astype(bool)
         ids_T = np.concatenate([prompt, completion])
         rows.append(
-            Row(
+            TrainingRow(
                 rollout=RolloutId(f"{batch}-{b:02}"),
                 ids_T=ids_T.astype(np.int64),
                 mask_T=np.concatenate([np.zeros(len(prompt), dtype=bool), drawn]),

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from agentlearn.loopback.http11 import Request, Response, listening
+from agentlearn.serving.http11 import HttpRequest, HttpResponse, listening
 
 torch.set_num_threads(1)
 
@@ -42,19 +42,19 @@ class StandIn:
         missing = self.network.load_state_dict(state, strict=False).missing_keys
         print(f"not loaded: {missing}", flush=True)
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: HttpRequest) -> HttpResponse:
         self.calls.append(request.path)
         body = json.loads(request.body) if request.body else {}
         match request.path:
             case "/health":
-                return Response(200)
+                return HttpResponse(200)
             case "/v1/models":
                 return answer({"data": [{"id": self.name, "max_model_len": 512}]})
             case "/collective_rpc" if body == {"method": "reload_weights"}:
                 self.load()
                 return answer({"results": [None]})
             case "/reset_prefix_cache":
-                return Response(200)
+                return HttpResponse(200)
             case "/v1/completions":
                 return answer(self.completion(body))
             case "/v1/chat/completions":
@@ -66,7 +66,7 @@ class StandIn:
             case "/die":
                 os._exit(7)
             case _:
-                return Response(404)
+                return HttpResponse(404)
 
     def completion(self, asked: dict[str, Any]) -> dict[str, Any]:
         prompt, ids, logprobs = asked["prompt"], [], []
@@ -90,8 +90,8 @@ class StandIn:
         return {"choices": [choice], "usage": {"prompt_tokens_details": {"cached_tokens": 2}}}
 
 
-def answer(value: Any) -> Response:
-    return Response(200, json.dumps(value).encode())
+def answer(value: Any) -> HttpResponse:
+    return HttpResponse(200, json.dumps(value).encode())
 
 
 async def serve() -> None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from agentlearn_web.boundary.places import Places
+from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
-from agentlearn_web.browser.settings import WalkSettings
 from agentlearn_web.browser.walk import Walk
-from agentlearn_web.observation import Line, Observation
+from agentlearn_web.browser.walk_settings import WalkSettings
+from agentlearn_web.observation import ElementLine, PageObservation
 
 NONCE = "n0nce7"
 BRISK = WalkSettings(act_s=30, action_s=2.5, load_s=4, hung_s=5, settle_s=1)
@@ -44,10 +44,10 @@ class Site:
     """Paths that were asked for, in order."""
 
     @property
-    def places(self) -> Places:
+    def places(self) -> AccessPolicy:
         """A walk that reaches this site as `site.test` and `other.test`, and nothing else."""
         here = ("127.0.0.1", self.port)
-        return Places(public=False, served={"site.test": here, "other.test": here})
+        return AccessPolicy(public=False, served={"site.test": here, "other.test": here})
 
 
 @contextmanager
@@ -133,23 +133,23 @@ def walking(settings: WalkSettings = BRISK) -> Iterator[Walking]:
             runner.run(opened.__aexit__(None, None, None))
 
 
-def line(seen: Observation, name: str, role: str = "") -> Line:
+def line(seen: PageObservation, name: str, role: str = "") -> ElementLine:
     """The one line with this name, and with this role where several have it."""
     found = [one for one in seen.lines if one.name == name and role in {"", one.role}]
     assert len(found) == 1, seen.lines
     return found[0]
 
 
-def ref(seen: Observation, name: str, role: str = "") -> str:
+def ref(seen: PageObservation, name: str, role: str = "") -> str:
     """The ref of that line."""
     return line(seen, name, role).ref
 
 
-def words(seen: Observation) -> str:
+def words(seen: PageObservation) -> str:
     """All that the lines say."""
     return " ".join(part for one in seen.lines for part in (one.name, one.text) if part)
 
 
-def told(seen: Observation) -> list[str]:
+def told(seen: PageObservation) -> list[str]:
     """The events, each as its kind and the site's words."""
     return [f"{event.kind}: {event.said}" for event in seen.events]

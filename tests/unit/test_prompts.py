@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
 from agentlearn.prompts import Prompt, load_prompt
-from agentlearn.trajectory import PromptRef
+from agentlearn.types.trajectory import PromptRef
 
 
 def prompt(text: str) -> Prompt:

@@ -10,19 +10,19 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn.calls.account import Account
-from agentlearn.calls.budget import Budget, Limits
-from agentlearn.calls.door import Gate
-from agentlearn.calls.endpoint import Endpoint
-from agentlearn.calls.limiter import Limiter
-from agentlearn.calls.retry import RetryPolicy
-from agentlearn.capability import Experiences
-from agentlearn.domain import Domain, RolloutContext
+from agentlearn.domain.base import Domain, RolloutContext
 from agentlearn.errors import BudgetExceeded, ConfigError, ToolLost
-from agentlearn.experience import EMPTY_LIBRARY, Library, library_of
-from agentlearn.rollout import Finished, Place, Rollouts, open_rollouts, sandbox_for
-from agentlearn.trajectory import ModelTurn, ToolResult, Trajectory
-from agentlearn.treatment import Treatment
+from agentlearn.library.capability import Experiences
+from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.client import EndpointState
+from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.limiter import Limiter
+from agentlearn.models.retry import RetryPolicy
+from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts, sandbox_for
+from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
+from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
+from agentlearn.types.treatment import Treatment
 from tests.support.stages import RUN, ListJournal
 from tests.support.toy_domain import ToyDomain
 
@@ -36,8 +36,10 @@ def use_tool(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 def endpoint(script: Script, *, simulated: bool = True) -> Endpoint:
-    gate = Gate(Limiter(2), deadline_s=60, retry=RetryPolicy(attempts=1))
-    return Endpoint(name="scripted", model=FunctionModel(script), gate=gate, simulated=simulated, url="scripted")
+    endpoint_state = EndpointState(Limiter(2), deadline_s=60, retry=RetryPolicy(attempts=1))
+    return Endpoint(
+        name="scripted", model=FunctionModel(script), endpoint_state=endpoint_state, simulated=simulated, url="scripted"
+    )
 
 
 def run(
@@ -45,7 +47,7 @@ def run(
     domain: ToyDomain | None = None,
     *,
     library: Library = EMPTY_LIBRARY,
-    limits: Limits | None = None,
+    limits: BudgetLimits | None = None,
     deadline_s: float = 60.0,
     max_turns: int = 4,
 ) -> tuple[Finished, ListJournal, ToyDomain]:
@@ -54,14 +56,14 @@ def run(
 
     async def one() -> Finished:
         rollouts = Rollouts(
-            account=Account(RUN, journal, Budget(limits or Limits())),
+            call_context=CallContext(RUN, journal, Budget(limits or BudgetLimits())),
             domain=toy,
             endpoint=endpoint(script),
             deadline_s=deadline_s,
             max_turns=max_turns,
         )
         treatment = Treatment(model="scripted", library=library.version, temperature=0.5)
-        return await rollouts.one(task, Place("epoch-1", 2, seed=11), treatment, Experiences(library))
+        return await rollouts.one(task, RolloutSlot("epoch-1", 2, seed=11), treatment, Experiences(library))
 
     return asyncio.run(one()), journal, toy
 
@@ -155,11 +157,11 @@ def run_once(domain: ToyDomain, journal: ListJournal, number: int = 1) -> list[T
     task = domain.tasks("train", seed=0, limit=5)[4]
 
     async def all_of_them() -> list[Trajectory]:
-        account = Account(RUN, journal, Budget(Limits()))
-        rollouts = Rollouts(account=account, domain=domain, endpoint=endpoint(use_tool), max_turns=4)
+        call_context = CallContext(RUN, journal, Budget(BudgetLimits()))
+        rollouts = Rollouts(call_context=call_context, domain=domain, endpoint=endpoint(use_tool), max_turns=4)
         treatment = Treatment(model="scripted", library=EMPTY_LIBRARY.version)
         ones = (
-            rollouts.one(task, Place("epoch-1", g, seed=g), treatment, Experiences(EMPTY_LIBRARY))
+            rollouts.one(task, RolloutSlot("epoch-1", g, seed=g), treatment, Experiences(EMPTY_LIBRARY))
             for g in range(number)
         )
         return [one.trajectory for one in await asyncio.gather(*ones)]
@@ -244,7 +246,7 @@ def test_a_verifier_that_breaks_leaves_the_rollout_undecided() -> None:
 
 def test_a_budget_ends_the_run_and_not_the_rollout() -> None:
     with pytest.raises(BudgetExceeded):
-        run(use_tool, limits=Limits(max_minutes=1e-9))
+        run(use_tool, limits=BudgetLimits(max_minutes=1e-9))
 
 
 def test_lone_surrogates_from_a_model_can_be_kept() -> None:
@@ -265,8 +267,8 @@ def test_code_is_isolated_unless_the_user_says_otherwise() -> None:
 
 def test_a_domain_that_runs_code_must_take_a_sandbox() -> None:
     async def opened() -> None:
-        account = Account(RUN, ListJournal(), Budget(Limits()))
-        async with open_rollouts(ToyDomain(runs_code=True), endpoint(use_tool), account=account):
+        call_context = CallContext(RUN, ListJournal(), Budget(BudgetLimits()))
+        async with open_rollouts(ToyDomain(runs_code=True), endpoint(use_tool), call_context=call_context):
             pass
 
     with pytest.raises(ConfigError, match="runs code but takes no sandbox"):

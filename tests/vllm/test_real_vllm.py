@@ -11,14 +11,14 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.settings import ModelSettings
 from transformers import AutoModelForCausalLM
 
-from agentlearn.calls.endpoint import EndpointOptions, _served, open_endpoint
-from agentlearn.calls.tokens import SampledTokens, tokens_of
 from agentlearn.errors import WeightsDiffer
-from agentlearn.learn.gradient import sync
-from agentlearn.learn.gradient.chat_template import TemplateFormat
-from agentlearn.learn.gradient.vllm import vllm_endpoint
-from agentlearn.loopback.engine import Sampling
-from agentlearn.loopback.serving import ChatService
+from agentlearn.models.endpoint import EndpointOptions, _served, open_endpoint
+from agentlearn.models.tokens import SampledTokens, tokens_of
+from agentlearn.serving.chat_service import ChatService
+from agentlearn.serving.engine import Sampling
+from agentlearn.train.engine.chat_template import TemplateFormat
+from agentlearn.train.serving import weight_sync as sync
+from agentlearn.train.serving.vllm import vllm_endpoint
 from tests.support.adding import Reciting, Total, adder
 from tests.support.tiny_model import forward_logprobs, saved, spread, taught, tiny_network, tiny_tokenizer
 
@@ -109,7 +109,7 @@ def test_many_requests_at_once_are_answered(tmp_path: Path) -> None:
     directory = saved(tmp_path / "many", tiny_network())
 
     async def use() -> None:
-        from agentlearn.learn.gradient.vllm_engine import open_engine
+        from agentlearn.train.serving.vllm_engine import open_engine
 
         async with (
             vllm_endpoint(str(directory)) as service,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from agentlearn_web.browser.walk import Walk
-from agentlearn_web.observation import Line, Observation
+from agentlearn_web.observation import ElementLine, PageObservation
 
 LOOKS = 20
 CARD = re.compile(r"-?\d+")
@@ -21,7 +21,7 @@ class Hands:
     """A walk and its last observation."""
 
     walk: Walk
-    seen: Observation
+    seen: PageObservation
 
     @property
     def asked(self) -> str:
@@ -32,7 +32,7 @@ class Hands:
         """What the instruction puts in quotes."""
         return re.findall(r'"([^"]*)"', self.asked)
 
-    def lines(self, role: str = "", *, name: str | None = None, text: str | None = None) -> list[Line]:
+    def lines(self, role: str = "", *, name: str | None = None, text: str | None = None) -> list[ElementLine]:
         """Lines with a ref, of that role, name and text, in their order."""
         return [
             line
@@ -43,11 +43,11 @@ class Hands:
             and (text is None or line.text == text)
         ]
 
-    async def click(self, line: Line) -> None:
+    async def click(self, line: ElementLine) -> None:
         """Click it."""
         await self.took(await self.walk.click(line.ref))
 
-    async def type(self, line: Line, text: str) -> None:
+    async def type(self, line: ElementLine, text: str) -> None:
         """Write into it."""
         await self.took(await self.walk.type(line.ref, text))
 
@@ -59,7 +59,7 @@ class Hands:
         """See the page anew."""
         await self.took(await self.walk.tabs())
 
-    async def wait(self, role: str, name: str) -> Line:
+    async def wait(self, role: str, name: str) -> ElementLine:
         """The first line of that role and name, once it is there: some lists and sections open slowly."""
         for _ in range(LOOKS):
             if found := self.lines(role, name=name):
@@ -67,7 +67,7 @@ class Hands:
             await self.look()
         raise AssertionError(f"no {role} {name!r} came up")
 
-    async def took(self, seen: Observation) -> None:
+    async def took(self, seen: PageObservation) -> None:
         """Keep what came of an act, which must have been done."""
         assert seen.status == "ok", (seen.status, seen.note)
         self.seen = seen

@@ -19,11 +19,11 @@ import psutil
 import pytest
 
 from agentlearn.errors import ConfigError
-from agentlearn.loopback.http11 import Request, Response, listening
+from agentlearn.serving.http11 import HttpRequest, HttpResponse, listening
+from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort, RefusedConnection
 from agentlearn_web.boundary.addresses import read_host
 from agentlearn_web.boundary.flags import FLAGS, context_options, scheme_allowed
-from agentlearn_web.boundary.guard import Lane, Limits, guard
-from agentlearn_web.boundary.places import HostPort, Places, Refusal
+from agentlearn_web.boundary.proxy import NetworkLimits, ProxySession, open_proxy
 from agentlearn_web.boundary.resolve import Streams
 from agentlearn_web.browser.find import find_chromium
 from tests.support.attacks import HAS_IPV6, PUBLISHED, Case, cases, respond
@@ -103,31 +103,31 @@ class Evidence:
 
     guarded: Inside = field(default_factory=lambda: Inside(0))
     """What reached the private service from all guarded walks but those that name it."""
-    refused: tuple[Refusal, ...] = ()
+    refused: tuple[RefusedConnection, ...] = ()
     asked_names: tuple[str, ...] = ()
     """By the battery, of the resolver."""
     bare: Inside = field(default_factory=lambda: Inside(0))
     """What reached it from a browser without the boundary."""
     named: Inside = field(default_factory=lambda: Inside(0))
-    named_refused: tuple[Refusal, ...] = ()
+    named_refused: tuple[RefusedConnection, ...] = ()
     said: dict[str, Any] = field(default_factory=dict)
     """What else was seen, by a name."""
 
 
-def evil(port: int) -> Callable[[Request], Awaitable[Response]]:
+def evil(port: int) -> Callable[[HttpRequest], Awaitable[HttpResponse]]:
     """The public site whose pages attack."""
 
-    async def app(request: Request) -> Response:
+    async def app(request: HttpRequest) -> HttpResponse:
         match request.path:
             case "/worker.js":
                 text = WORKER_SCRIPT % f"http://{WORKER}:{port}/secret"
-                return Response(200, text.encode(), content_type="text/javascript")
+                return HttpResponse(200, text.encode(), content_type="text/javascript")
             case "/print":
                 text = b"<title>before</title><script>print(); document.title = 'after'</script>"
-                return Response(200, text, content_type="text/html")
+                return HttpResponse(200, text, content_type="text/html")
             case "/download":
                 headers = {"content-disposition": "attachment; filename=x.bin"}
-                return Response(200, b"x" * 1000, headers=headers, content_type="application/octet-stream")
+                return HttpResponse(200, b"x" * 1000, headers=headers, content_type="application/octet-stream")
             case _:
                 return respond(request, port, CASES)
 
@@ -189,11 +189,11 @@ class Walks:
 
     @asynccontextmanager
     async def walk(
-        self, *, named: frozenset[HostPort] = frozenset(), limits: Limits | None = None, **more: Any
-    ) -> AsyncGenerator[tuple[Any, Lane]]:
+        self, *, named: frozenset[HostPort] = frozenset(), limits: NetworkLimits | None = None, **more: Any
+    ) -> AsyncGenerator[tuple[Any, ProxySession]]:
         """A context behind a lane of its own."""
-        places = Places(public=True, named=named, served=self._served)
-        async with guard(places, limits or Limits(), resolve=self.resolve, dial=self.dial) as lane:
+        places = AccessPolicy(public=True, named=named, served=self._served)
+        async with open_proxy(places, limits or NetworkLimits(), resolve=self.resolve, dial=self.dial) as lane:
             context = await self._browser.new_context(**{**context_options(lane), **more})
             try:
                 yield context, lane
@@ -204,7 +204,7 @@ class Walks:
 async def guarded(walks: Walks, inner: Inside, found: Evidence, secret: Path) -> None:
     """All that is tried behind the boundary."""
     async with walks.walk() as (context, lane):
-        refused = list[Refusal]()
+        refused = list[RefusedConnection]()
 
         def was_refused(case: Case) -> bool:
             refused.extend(lane.drain())
@@ -318,7 +318,7 @@ async def odds(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
 async def large(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
     us = psutil.Process()
     for path in ("told", "untold", "endless"):
-        async with walks.walk(limits=Limits(response_bytes=5_000_000)) as (context, lane):
+        async with walks.walk(limits=NetworkLimits(response_bytes=5_000_000)) as (context, lane):
             page = await context.new_page()
             before = us.memory_info().rss
             began = time.monotonic()

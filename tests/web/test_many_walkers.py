@@ -2,9 +2,9 @@
 
 import asyncio
 
-from agentlearn_web.browser.settings import WalkSettings
 from agentlearn_web.browser.walk import Walk
-from agentlearn_web.observation import Observation
+from agentlearn_web.browser.walk_settings import WalkSettings
+from agentlearn_web.observation import PageObservation
 from tests.support.walking import NONCE, Reply, ref, served, walking
 from tests.web.browsers import needs_browser
 
@@ -22,7 +22,7 @@ PAGES = {
 }
 
 
-async def walked(walk: Walk, number: int) -> list[Observation]:
+async def walked(walk: Walk, number: int) -> list[PageObservation]:
     seen = [await walk.open("http://site.test/0")]
     for _ in range(STEPS - 1):
         seen.append(await walk.click(ref(seen[-1], "next")))
@@ -37,11 +37,11 @@ async def walked(walk: Walk, number: int) -> list[Observation]:
 def test_all_walks_end_though_one_hangs_and_one_never_loads() -> None:
     with walking(SETTINGS) as own, served(PAGES) as site:
 
-        async def one(number: int) -> list[Observation]:
+        async def one(number: int) -> list[PageObservation]:
             async with own.browsers.walk(site.places, nonce=NONCE) as walk:
                 return await walked(walk, number)
 
-        async def all_of_them() -> list[list[Observation]]:
+        async def all_of_them() -> list[list[PageObservation]]:
             async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
                 running = [group.create_task(one(number)) for number in range(WALKS)]
             return [task.result() for task in running]

@@ -14,16 +14,16 @@ pytest.importorskip("playwright")
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn.contract import check_domain
-from agentlearn.domain import RolloutContext
+from agentlearn.domain.base import RolloutContext
+from agentlearn.domain.contract import check_domain
 from agentlearn.errors import ConfigError
 from agentlearn_web.browser.find import find_chromium
 from agentlearn_web.miniwob import MiniwobDomain, domain
-from agentlearn_web.miniwob.agent import EpisodeDeps, miniwob_agent
+from agentlearn_web.miniwob.episode_agent import EpisodeDeps, miniwob_agent
+from agentlearn_web.miniwob.episode_tasks import task_of
 from agentlearn_web.miniwob.pages import PAGES, pages_folder
 from agentlearn_web.miniwob.serving import address
-from agentlearn_web.miniwob.tasks import task_of
-from agentlearn_web.observation import Observation, rendered
+from agentlearn_web.observation import PageObservation, rendered
 from tests.web.miniwob_scripts import SCRIPTS, Hands
 
 SEEDS = (1, 2)
@@ -96,7 +96,7 @@ def test_no_observation_tells_the_reward() -> None:
     asyncio.run(both())
 
 
-def _words(seen: Observation) -> set[str]:
+def _words(seen: PageObservation) -> set[str]:
     return set(" ".join(f"{line.name} {line.text}" for line in seen.lines).casefold().replace(":", " ").split())
 
 

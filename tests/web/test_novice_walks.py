@@ -6,16 +6,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 
-from agentlearn.sim.skills import Conversation, Heeded, ToolUse, Turn
-from agentlearn.task import Task
-from agentlearn_web.boundary.places import Places
+from agentlearn.sim.skills import Conversation, Heeded, ToolExchange, ToolUse
+from agentlearn.types.task import Task
+from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.matching import compare
 from agentlearn_web.novice import skills
 from agentlearn_web.novice.scripts import WALKS
-from agentlearn_web.observation import Observation, rendered
-from agentlearn_web.sites.server import sites_served
+from agentlearn_web.observation import PageObservation, rendered
+from agentlearn_web.sites.site_server import sites_served
 from agentlearn_web.tasks import generated
 from tests.support.paper_walk import TOOLS, question, walked
 from tests.web.browsers import needs_browser
@@ -33,7 +33,7 @@ class Done:
     task: Task
     flaws: frozenset[str]
     answer: str
-    shown: tuple[Observation, ...]
+    shown: tuple[PageObservation, ...]
 
 
 def cases() -> list[tuple[Task, frozenset[str]]]:
@@ -46,13 +46,13 @@ def cases() -> list[tuple[Task, frozenset[str]]]:
     ]
 
 
-async def step(walk: Walk, use: ToolUse) -> Observation:
+async def step(walk: Walk, use: ToolUse) -> PageObservation:
     return await getattr(walk, use.tool)(**use.arguments)
 
 
 async def in_browser(walk: Walk, task: Task, flaws: frozenset[str]) -> Done:
-    turns: tuple[Turn, ...] = ()
-    shown: list[Observation] = []
+    turns: tuple[ToolExchange, ...] = ()
+    shown: list[PageObservation] = []
     while True:
         situation = skills.recognise(Conversation("", question(task), TOOLS, turns))
         assert situation is not None
@@ -62,13 +62,13 @@ async def in_browser(walk: Walk, task: Task, flaws: frozenset[str]) -> Done:
             assert act.arguments["url"] in walk.visited
             return Done(task, flaws, str(act.arguments["answer"]), tuple(shown))
         shown.append(await step(walk, act))
-        turns = (*turns, Turn(act.tool, act.arguments, rendered(shown[-1], NONCE)))
+        turns = (*turns, ToolExchange(act.tool, act.arguments, rendered(shown[-1], NONCE)))
 
 
 @asynccontextmanager
-async def browsing() -> AsyncGenerator[tuple[Browsers, Places]]:
+async def browsing() -> AsyncGenerator[tuple[Browsers, AccessPolicy]]:
     async with sites_served() as served, open_browsers(BrowserOptions(walkers=AT_ONCE)) as browsers:
-        yield browsers, Places(public=False, served=served)
+        yield browsers, AccessPolicy(public=False, served=served)
 
 
 async def every_walk() -> list[Done]:

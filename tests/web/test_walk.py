@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentlearn_web.browser.settings import WalkSettings
 from agentlearn_web.browser.walk import Walk
+from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import line_text, read, rendered
 from tests.support.walking import NONCE, Reply, Site, Walking, line, ref, told, walking, words
 from tests.web.browsers import needs_browser

@@ -23,8 +23,8 @@ PATIENCE_S = 60.0
 HUNG_WALK = """
 import asyncio
 
-from agentlearn.loopback.http11 import HOST, Response, listening
-from agentlearn_web.boundary.places import Places
+from agentlearn.serving.http11 import HOST, Response, listening
+from agentlearn_web.boundary.access_policy import Places
 from agentlearn_web.browser.pool import open_browsers
 
 

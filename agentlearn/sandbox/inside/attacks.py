@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
-from agentlearn.sandbox.inside.config import Limits
-from agentlearn.sandbox.inside.confine import SOCKET_FD, Place, seal, settle
+from agentlearn.sandbox.inside.config import SandboxLimits
+from agentlearn.sandbox.inside.confine import SOCKET_FD, PreparedSession, seal, settle
 
 TIMEOUT_S = 20.0
 _PTRACE_SEIZE = 0x4206
@@ -25,13 +25,13 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
-class Target:
+class AttackTarget:
     """What there is to attack."""
 
     secret: Path
     """A file beside the session's scratch directory."""
     zygote: int
-    limits: Limits
+    limits: SandboxLimits
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class Attack:
 
     name: str
     layer: str
-    attempt: Callable[[Target], object]
+    attempt: Callable[[AttackTarget], object]
 
 
-def _fork(_target: Target) -> None:
+def _fork(_target: AttackTarget) -> None:
     pid = os.fork()
     if pid == 0:
         os._exit(0)
@@ -55,17 +55,17 @@ def _system_call(result: int) -> None:
         raise OSError(ctypes.get_errno(), "refused")
 
 
-def _trace(target: Target) -> None:
+def _trace(target: AttackTarget) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     _system_call(libc.ptrace(_PTRACE_SEIZE, target.zygote, None, None))
 
 
-def _outlive(_target: Target) -> None:
+def _outlive(_target: AttackTarget) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     _system_call(libc.prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0))
 
 
-def _large_file(target: Target) -> None:
+def _large_file(target: AttackTarget) -> None:
     with open("large", "wb") as file:  # noqa: PTH123
         file.truncate(target.limits.file_bytes + 1)
 
@@ -88,7 +88,7 @@ ATTACKS = (
 """The last one would be the last: it replaces the attacker."""
 
 
-def broken_walls(place: Place, limits: Limits, secret: Path) -> dict[str, str]:
+def broken_walls(place: PreparedSession, limits: SandboxLimits, secret: Path) -> dict[str, str]:
     """Which attacks get through from a process that settles in `place`: their layer by name.
 
     place needs no descriptors. Raises OSError when the process could not settle, or told nothing.
@@ -98,7 +98,7 @@ def broken_walls(place: Place, limits: Limits, secret: Path) -> dict[str, str]:
         pid = os.fork()
         if pid == 0:
             there = replace(place, socket_fd=writing, output_fd=nowhere.fileno())
-            _attack(there, limits, Target(secret, place.zygote, limits))
+            _attack(there, limits, AttackTarget(secret, place.zygote, limits))
     os.close(writing)
     with os.fdopen(reading, "rb") as report:
         told = report.read() if select.select([report], [], [], TIMEOUT_S)[0] else b""
@@ -112,7 +112,7 @@ def broken_walls(place: Place, limits: Limits, secret: Path) -> dict[str, str]:
     return result
 
 
-def _attack(place: Place, limits: Limits, target: Target) -> NoReturn:
+def _attack(place: PreparedSession, limits: SandboxLimits, target: AttackTarget) -> NoReturn:
     socket_fd = place.socket_fd
     try:
         try:
@@ -127,7 +127,7 @@ def _attack(place: Place, limits: Limits, target: Target) -> NoReturn:
         os._exit(0)
 
 
-def _gets_through(attack: Attack, target: Target) -> bool:
+def _gets_through(attack: Attack, target: AttackTarget) -> bool:
     try:
         attack.attempt(target)
     except (OSError, MemoryError):

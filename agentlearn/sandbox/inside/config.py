@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True)
-class Limits:
+class SandboxLimits:
     """What one session may use."""
 
     timeout_s: float = 10.0
@@ -37,7 +37,7 @@ class Config:
     """Imported once, before the first fork."""
     sealed: bool
     """Whether sessions are confined by the kernel, not only limited."""
-    limits: Limits
+    limits: SandboxLimits
 
     def to_json(self) -> str:
         """One line for the command line."""
@@ -53,5 +53,5 @@ def config_from_json(line: str) -> Config:
         search_paths=tuple(fields["search_paths"]),
         modules=tuple(fields["modules"]),
         sealed=fields["sealed"],
-        limits=Limits(**fields["limits"]),
+        limits=SandboxLimits(**fields["limits"]),
     )

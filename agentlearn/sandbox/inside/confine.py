@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentlearn.sandbox.inside import landlock, seccomp
-from agentlearn.sandbox.inside.config import Limits
+from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.inside.process import (
     die_with,
     drop_capabilities,
@@ -19,7 +19,7 @@ SOCKET_FD = 3
 
 
 @dataclass(frozen=True)
-class Place:
+class PreparedSession:
     """What the zygote prepares for one session before it forks."""
 
     socket_fd: int
@@ -28,11 +28,11 @@ class Place:
     zygote: int
     held_bytes: int
     """Address space of the warmed interpreter."""
-    walls: tuple[landlock.Rule, ...] | None
+    walls: tuple[landlock.LandlockRule, ...] | None
     """What may be read, scratch apart; None confines nothing."""
 
 
-def settle(place: Place, limits: Limits) -> None:
+def settle(place: PreparedSession, limits: SandboxLimits) -> None:
     """Leave behind all that belongs to the zygote, take on the limits and, where there are walls, stand behind them.
 
     Afterwards 0 is empty, 1 and 2 are the output, SOCKET_FD is the socket, and nothing else is open; until then the
@@ -55,13 +55,13 @@ def settle(place: Place, limits: Limits) -> None:
     _keep_only(place, highest)
 
 
-def seal(place: Place) -> None:
+def seal(place: PreparedSession) -> None:
     """The last step: from here on only what the filter lists can be asked of the kernel. Raises OSError."""
     if place.walls is not None:
         seccomp.restrict()
 
 
-def _keep_only(place: Place, highest: int) -> None:
+def _keep_only(place: PreparedSession, highest: int) -> None:
     os.dup2(place.output_fd, 1)
     os.dup2(place.output_fd, 2)
     os.dup2(place.socket_fd, SOCKET_FD)

@@ -9,8 +9,8 @@ from pathlib import Path
 from agentlearn.sandbox.inside import landlock, namespaces, seccomp
 from agentlearn.sandbox.inside.attacks import broken_walls
 from agentlearn.sandbox.inside.config import Config
-from agentlearn.sandbox.inside.confine import Place
-from agentlearn.sandbox.inside.landlock import READ, Access, Rule
+from agentlearn.sandbox.inside.confine import PreparedSession
+from agentlearn.sandbox.inside.landlock import READ, Access, LandlockRule
 
 _NULL = Path("/dev/null")
 _PACKAGES = ("site-packages", "dist-packages")
@@ -26,7 +26,7 @@ class Isolation:
     missing: tuple[str, ...]
     refusal: str = ""
     """What is missing that must not be; empty when sessions may be opened."""
-    walls: tuple[Rule, ...] | None = None
+    walls: tuple[LandlockRule, ...] | None = None
     """What sessions may read of the interpreter's own files; None confines nothing."""
 
 
@@ -46,12 +46,16 @@ def isolate(config: Config) -> Isolation:
     if own_namespaces:
         namespaces.enter()
     walls = standard_library()
-    refusal = seccomp.missing() or landlock.missing() or _tried(config, Place(-1, -1, scratch, os.getpid(), 0, walls))
+    refusal = (
+        seccomp.missing()
+        or landlock.missing()
+        or _tried(config, PreparedSession(-1, -1, scratch, os.getpid(), 0, walls))
+    )
     held, not_held = (_NAMESPACES, ()) if own_namespaces else ((), _NAMESPACES)
     return Isolation((*SEALED_LAYERS, *held), not_held, refusal, walls)
 
 
-def standard_library() -> tuple[Rule, ...]:
+def standard_library() -> tuple[LandlockRule, ...]:
     """Rules for what an interpreter needs to read, without the packages installed beside it."""
     named = {Path(folder) for folder in sys.path if Path(folder).is_dir()}
     folders = [folder for folder in sorted(named) if named.isdisjoint(folder.parents)]
@@ -59,7 +63,7 @@ def standard_library() -> tuple[Rule, ...]:
     return (*_rules(folders, Access.READ_DIR), *_rules(inside, READ), *_rules([_NULL], READ | Access.WRITE_FILE))
 
 
-def warmed_packages(config: Config) -> tuple[Rule, ...]:
+def warmed_packages(config: Config) -> tuple[LandlockRule, ...]:
     """Rules for reading the packages that warming up has imported, and the libraries that wheels put beside them.
 
     Other installed packages stay unreadable: a domain's package may hold the answers to its own tasks.
@@ -74,11 +78,11 @@ def warmed_packages(config: Config) -> tuple[Rule, ...]:
     return _rules(sorted(tops), READ)
 
 
-def _rules(paths: Iterable[Path], access: Access) -> tuple[Rule, ...]:
+def _rules(paths: Iterable[Path], access: Access) -> tuple[LandlockRule, ...]:
     return tuple(rule for path in paths if (rule := landlock.rule(path, access)) is not None)
 
 
-def _tried(config: Config, place: Place) -> str:
+def _tried(config: Config, place: PreparedSession) -> str:
     """What came of attacking a session's walls: empty when they hold."""
     secret = Path(config.scratch, "secret")
     secret.write_bytes(b"")

@@ -62,7 +62,7 @@ class _Beneath(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class Rule:
+class LandlockRule:
     """Rights on what lies at and beneath an open path."""
 
     fd: int
@@ -81,16 +81,16 @@ def missing() -> str:
     return "the kernel has no Landlock (Linux 5.13 or later, with `landlock` among its `lsm=` modules), or forbids it"
 
 
-def rule(path: Path, access: Access) -> Rule | None:
+def rule(path: Path, access: Access) -> LandlockRule | None:
     """A rule for a path; None when there is no such path. Its descriptor stays open."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return None
-    return Rule(fd, access if path.is_dir() else access & FILE_RIGHTS)
+    return LandlockRule(fd, access if path.is_dir() else access & FILE_RIGHTS)
 
 
-def restrict(rules: Iterable[Rule]) -> None:
+def restrict(rules: Iterable[LandlockRule]) -> None:
     """Close every file to this process but these, for good; also TCP, and signals and abstract sockets to others where
     the kernel can. It must have no_new_privs set. Raises OSError."""
     version = abi()

@@ -4,7 +4,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from agentlearn.sandbox.inside.config import Limits
+from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.inside.process import check
 
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWNET = 0x20000, 0x8000000, 0x10000000, 0x40000000
@@ -16,7 +16,7 @@ _INODE_BYTES = 16 << 10
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def allowed(scratch: Path, limits: Limits) -> bool:
+def allowed(scratch: Path, limits: SandboxLimits) -> bool:
     """Whether `enter` and `mount_scratch` would work here; tried in a child, for there is no way back."""
     pid = os.fork()
     if pid == 0:
@@ -42,7 +42,7 @@ def enter() -> None:
     check("mount", _libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
 
 
-def mount_scratch(where: Path, limits: Limits) -> None:
+def mount_scratch(where: Path, limits: SandboxLimits) -> None:
     """Put an empty file system of bounded size over a directory. Raises OSError."""
     options = f"size={limits.scratch_bytes},nr_inodes={limits.scratch_bytes // _INODE_BYTES},mode=0700"
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentlearn.sandbox.inside.config import Limits
-from agentlearn.sandbox.inside.confine import Place
-from agentlearn.sandbox.inside.landlock import Rule
+from agentlearn.sandbox.inside.config import SandboxLimits
+from agentlearn.sandbox.inside.confine import PreparedSession
+from agentlearn.sandbox.inside.landlock import LandlockRule
 from agentlearn.sandbox.inside.namespaces import mount_scratch, unmount_scratch
 from agentlearn.sandbox.inside.output import cut, read_ends
 from agentlearn.sandbox.inside.process import address_space_bytes, children
@@ -37,10 +37,10 @@ class Nursery:
     def __init__(
         self,
         home: Path,
-        limits: Limits,
+        limits: SandboxLimits,
         tell: Callable[[dict[str, Any]], None],
         *,
-        walls: tuple[Rule, ...] | None,
+        walls: tuple[LandlockRule, ...] | None,
         quota: bool,
     ) -> None:
         self._home = home
@@ -103,7 +103,7 @@ class Nursery:
         output_fd = os.memfd_create("output")
         fcntl.fcntl(output_fd, fcntl.F_SETFL, os.O_APPEND)
         os.set_blocking(socket_fd, True)
-        place = Place(socket_fd, output_fd, scratch, os.getpid(), self._held_bytes, self._walls)
+        place = PreparedSession(socket_fd, output_fd, scratch, os.getpid(), self._held_bytes, self._walls)
         pid = os.fork()
         if pid == 0:
             live(order, place, self._limits)

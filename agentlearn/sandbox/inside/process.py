@@ -7,7 +7,7 @@ import resource
 import signal
 import struct
 
-from agentlearn.sandbox.inside.config import Limits
+from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.inside.syscalls import CAPSET
 
 _PR_SET_PDEATHSIG = 1
@@ -65,7 +65,7 @@ def address_space_bytes() -> int:
         return int(counted.read().split()[0]) * resource.getpagesize()
 
 
-def limit(limits: Limits, held_bytes: int) -> None:
+def limit(limits: SandboxLimits, held_bytes: int) -> None:
     """Set the resource limits of a session whose warmed interpreter holds `held_bytes`."""
     for what, most in (
         (resource.RLIMIT_CORE, 0),

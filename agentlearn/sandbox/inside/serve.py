@@ -39,12 +39,12 @@ def serve(control_fd: int, config_json: str) -> None:
             die_with(config.parent, signal.SIGTERM)
             adopt_orphans()
             _raise_open_files()
-            Zygote(socket.socket(fileno=control_fd), config).run(cleanup)
+            ZygoteServer(socket.socket(fileno=control_fd), config).run(cleanup)
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it comes when our side is killed; cleaning up goes on
 
 
-class Zygote:
+class ZygoteServer:
     """One control socket, and what is done on its orders."""
 
     def __init__(self, control: socket.socket, config: Config) -> None:

@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from agentlearn.sandbox.inside.cell import run_cell
-from agentlearn.sandbox.inside.config import Limits
-from agentlearn.sandbox.inside.confine import SOCKET_FD, Place, seal, settle
+from agentlearn.sandbox.inside.config import SandboxLimits
+from agentlearn.sandbox.inside.confine import SOCKET_FD, PreparedSession, seal, settle
 from agentlearn.sandbox.inside.frames import read_frame, write_frame
 from agentlearn.sandbox.inside.output import Output, Stream
 
@@ -27,7 +27,7 @@ class Order:
     seed: int
 
 
-def live(order: Order, place: Place, limits: Limits) -> NoReturn:
+def live(order: Order, place: PreparedSession, limits: SandboxLimits) -> NoReturn:
     """Be the session. Never returns into the zygote's loop, whatever happens."""
     code, socket_fd = 1, place.socket_fd
     try:
@@ -55,7 +55,7 @@ def _seed(seed: int) -> None:
         sympy_random.seed(seed)
 
 
-def _answer_calls(limits: Limits) -> None:
+def _answer_calls(limits: SandboxLimits) -> None:
     output = Output(1, kept_bytes=4 * limits.output_chars)
     stdout, stderr = Stream(output, 1), Stream(output, 2)
     sys.__stdout__, sys.__stderr__ = stdout, stderr  # pyright: ignore[reportAttributeAccessIssue, reportConstantRedefinition]

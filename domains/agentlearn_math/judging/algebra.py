@@ -15,9 +15,9 @@ from typing import Literal as OneOf
 
 import mpmath
 
-from agentlearn_math.judging.compare import Algebra
+from agentlearn_math.judging.comparator import Algebra
 from agentlearn_math.judging.exact import exact_value
-from agentlearn_math.judging.finding import Finding, decided, different, equal, unsure
+from agentlearn_math.judging.match import Match, decided, different, equal, unsure
 from agentlearn_math.judging.numeric import Evaluation, NoValue
 from agentlearn_math.judging.syntax import Apply, Node, Symbol, free_symbols, nodes
 
@@ -28,22 +28,22 @@ MIN_POINTS = 3
 """Points at which open formulas must have a value to be equal."""
 
 LogBase = OneOf["10", "e"]
-Kind = OneOf["whole", "positive", "signed"]
-POINTS: tuple[Kind, ...] = (*repeat("whole", 3), *repeat("positive", 4), *repeat("signed", 4))
+PointKind = OneOf["whole", "positive", "signed"]
+POINTS: tuple[PointKind, ...] = (*repeat("whole", 3), *repeat("positive", 4), *repeat("signed", 4))
 
 
 @dataclass(frozen=True, slots=True)
 class _AtPoint:
     """How two formulas compare at one point; `one-sided` where only one of them has a value."""
 
-    kind: Kind
+    kind: PointKind
     status: OneOf["equal", "different", "unsure", "undefined", "one-sided"]
 
 
 class NumericAlgebra(Algebra):
     """By mpmath, and by sympy for calculus."""
 
-    def same_value(self, answer: Node, gold: Node) -> Finding:
+    def same_value(self, answer: Node, gold: Node) -> Match:
         """Whether two formulas are equal for all values of their letters."""
         found = [_same_value(answer, gold, base) for base in _log_bases(answer, gold)]
         if len({finding.status for finding in found}) > 1:
@@ -53,7 +53,7 @@ class NumericAlgebra(Algebra):
             return unsure("they are equal but for the name of a letter")
         return found[0]
 
-    def same_equation(self, answer: tuple[Node, Node], gold: tuple[Node, Node]) -> Finding:
+    def same_equation(self, answer: tuple[Node, Node], gold: tuple[Node, Node]) -> Match:
         """Equal up to a factor, or different by a solution of one that the other does not have."""
         left, right = _difference(*answer), _difference(*gold)
         if len(_log_bases(left, right)) > 1:
@@ -64,7 +64,7 @@ class NumericAlgebra(Algebra):
             return unsure("they are equal but for the name of a letter")
         return found
 
-    def is_finite(self, node: Node) -> Finding:
+    def is_finite(self, node: Node) -> Match:
         """Equal where the formula has a finite value."""
         if free_symbols(node):
             return equal("a formula with letters")
@@ -74,7 +74,7 @@ class NumericAlgebra(Algebra):
             return unsure(f"one side {failed}")
         return equal("finite")
 
-    def ordered(self, values: Sequence[Node]) -> list[int] | Finding:
+    def ordered(self, values: Sequence[Node]) -> list[int] | Match:
         """Ranks of real values; values are equal where `same_value` finds them so."""
         if any(free_symbols(node) for node in values):
             return unsure("an interval's end holds a letter")
@@ -120,12 +120,12 @@ def _with_letter(node: Node, old: str, new: str) -> Node:
     return node
 
 
-def _same_value(answer: Node, gold: Node, base: LogBase) -> Finding:
+def _same_value(answer: Node, gold: Node, base: LogBase) -> Match:
     letters = sorted(free_symbols(answer) | free_symbols(gold))
     return _same_function(answer, gold, letters, base) if letters else _same_number(answer, gold, base)
 
 
-def _same_number(answer: Node, gold: Node, base: LogBase) -> Finding:
+def _same_number(answer: Node, gold: Node, base: LogBase) -> Match:
     one, other = exact_value(answer), exact_value(gold)
     if one is not None and other is not None:
         return decided(one == other, "compared as exact numbers")
@@ -159,7 +159,7 @@ def _differ_at(answer: Node, gold: Node, point: dict[str, Fraction], digits: int
         return bool(apart_by > error * 10**10 and apart_by > max(map(abs, fine)) * mpmath.mpf(10) ** -apart)
 
 
-def _same_function(answer: Node, gold: Node, letters: Sequence[str], base: LogBase) -> Finding:
+def _same_function(answer: Node, gold: Node, letters: Sequence[str], base: LogBase) -> Match:
     rng = Random(" ".join(letters))
     found = [_at_point(answer, gold, _point(kind, letters, rng), kind, base) for kind in POINTS]
     statuses: dict[str, set[str]] = {kind: {one.status for one in found if one.kind == kind} for kind in POINTS}
@@ -173,7 +173,7 @@ def _same_function(answer: Node, gold: Node, letters: Sequence[str], base: LogBa
     return equal("compared at points")
 
 
-def _partly(kind: Kind, statuses: dict[str, set[str]]) -> Finding:
+def _partly(kind: PointKind, statuses: dict[str, set[str]]) -> Match:
     """Different at these points, and not at the ones before."""
     if kind == "positive":
         before, where = statuses["whole"], "whole numbers"
@@ -182,7 +182,7 @@ def _partly(kind: Kind, statuses: dict[str, set[str]]) -> Finding:
     return unsure(f"they are equal for {where} only") if "equal" in before else different("compared at points")
 
 
-def _at_point(answer: Node, gold: Node, point: dict[str, Fraction], kind: Kind, base: LogBase) -> _AtPoint:
+def _at_point(answer: Node, gold: Node, point: dict[str, Fraction], kind: PointKind, base: LogBase) -> _AtPoint:
     one, other = exact_value(answer, point), exact_value(gold, point)
     if one is not None and other is not None:
         return _AtPoint(kind, "equal" if one == other else "different")
@@ -219,7 +219,7 @@ def _is_real(point: dict[str, Fraction], *formulas: Node) -> bool:
     return bool(point) and not any(node == Symbol("i") for one in formulas for node in nodes(one))
 
 
-def _point(kind: Kind, letters: Iterable[str], rng: Random) -> dict[str, Fraction]:
+def _point(kind: PointKind, letters: Iterable[str], rng: Random) -> dict[str, Fraction]:
     match kind:
         case "whole":
             return {letter: Fraction(rng.randint(2, 40)) for letter in letters}
@@ -242,7 +242,7 @@ def _difference(left: Node, right: Node) -> Node:
     return Apply("add", (left, Apply("neg", (right,))))
 
 
-def _same_equation(left: Node, right: Node) -> Finding:
+def _same_equation(left: Node, right: Node) -> Match:
     letters = sorted(free_symbols(left) | free_symbols(right))
     rng = Random(" ".join(letters))
     if not letters:

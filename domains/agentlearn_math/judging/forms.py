@@ -54,7 +54,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChoiceLetter:
     """The letter of a choice, and what stands beside it."""
 
     letter: str
@@ -83,7 +83,7 @@ class Tuple:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class RealInterval:
     """The real numbers between two ends."""
 
     low: "Form"
@@ -150,11 +150,11 @@ Form: TypeAlias = (
     | Formula
     | Quantity
     | Words
-    | Choice
+    | ChoiceLetter
     | Set
     | Listing
     | Tuple
-    | Interval
+    | RealInterval
     | Union
     | Matrix
     | Equation
@@ -171,7 +171,7 @@ def parts_of(form: Form) -> tuple[Form, ...]:
     match form:
         case Set(items=parts) | Listing(items=parts) | Tuple(items=parts) | Union(parts=parts) | Ratio(parts=parts):
             return parts
-        case Interval(low=low, high=high):
+        case RealInterval(low=low, high=high):
             return (low, high)
         case Matrix(rows=rows):
             return tuple(cell for row in rows for cell in row)

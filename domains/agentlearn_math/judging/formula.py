@@ -8,7 +8,7 @@ digits is a mixed number. `e` and `i` are the constants; a logarithm without bas
 from fractions import Fraction
 
 from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol
-from agentlearn_math.judging.tokens import END, FUNCTIONS, GREEK, Refused, Token, tokens_of
+from agentlearn_math.judging.tokens import END, FUNCTIONS, GREEK, Token, UnreadableFormula, tokens_of
 
 MAX_CHARACTERS = 1_000
 MAX_DEPTH = 25
@@ -28,13 +28,13 @@ _PI = Symbol("pi")
 
 
 def parse(text: str) -> Node:
-    """The syntax tree of the whole undressed text. Raises Refused with what stands in the way."""
+    """The syntax tree of the whole undressed text. Raises UnreadableFormula with what stands in the way."""
     if len(text) > MAX_CHARACTERS:
-        raise Refused(f"is longer than {MAX_CHARACTERS} characters")
+        raise UnreadableFormula(f"is longer than {MAX_CHARACTERS} characters")
     reader = _Reader(tokens_of(text))
     node = reader.sum()
     if reader.here is not END:
-        raise Refused(f"holds {reader.here.text!r} where the formula should end")
+        raise UnreadableFormula(f"holds {reader.here.text!r} where the formula should end")
     return node
 
 
@@ -69,19 +69,21 @@ class _Reader:
 
     def _take(self, text: str) -> None:
         if not self._is(text):
-            raise Refused(f"holds {self.here.text!r} where {text!r} should stand" if self.here.text else "is cut off")
+            raise UnreadableFormula(
+                f"holds {self.here.text!r} where {text!r} should stand" if self.here.text else "is cut off"
+            )
         self._at += 1
 
     def sum(self) -> Node:
         """Terms with plus and minus between them."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise Refused(f"nests more than {MAX_DEPTH} deep")
+            raise UnreadableFormula(f"nests more than {MAX_DEPTH} deep")
         terms = [self._term()]
         while self._is("+", "-"):
             sign = self._next().text
             if self._is("+", "-"):
-                raise Refused("holds two signs in a row")
+                raise UnreadableFormula("holds two signs in a row")
             term = self._term()
             terms.append(Apply("neg", (term,)) if sign == "-" else term)
         self._depth -= 1
@@ -92,7 +94,7 @@ class _Reader:
         if self._is("+", "-"):
             sign = self._next().text
             if self._is("+", "-"):
-                raise Refused("holds two signs in a row")
+                raise UnreadableFormula("holds two signs in a row")
             term = self._term()
             return Apply("neg", (term,)) if sign == "-" else term
         factors = [_product(self._side_by_side())]
@@ -101,7 +103,7 @@ class _Reader:
             negative = self._is("-") and bool(self._next())
             beside = self._side_by_side()
             if divides and len(beside) > 1:
-                raise Refused("holds a division before a product without brackets")
+                raise UnreadableFormula("holds a division before a product without brackets")
             right = Apply("neg", (_product(beside),)) if negative else _product(beside)
             factors = [self._divided(_product(factors), right)] if divides else [*factors, right]
         return _product(factors)
@@ -109,7 +111,7 @@ class _Reader:
     def _divided(self, top: Node, bottom: Node) -> Node:
         self._divisions += 1
         if self._divisions > MAX_DIVISIONS:
-            raise Refused(f"holds more than {MAX_DIVISIONS} divisions")
+            raise UnreadableFormula(f"holds more than {MAX_DIVISIONS} divisions")
         return Apply("div", (top, bottom))
 
     def _side_by_side(self) -> list[Node]:
@@ -117,13 +119,13 @@ class _Reader:
         factors = [self._factor()]
         while self._starts_factor():
             if self.here.kind == "number":
-                raise Refused("holds a number right behind another part")
+                raise UnreadableFormula("holds a number right behind another part")
             factors.append(self._beside(factors[-1]))
         match factors:
             case [Literal(value=whole), _Mixed(value=part)]:
                 return [Literal(whole + part)]
             case _ if any(isinstance(factor, _Mixed) for factor in factors):
-                raise Refused("holds a mixed number inside a product")
+                raise UnreadableFormula("holds a mixed number inside a product")
             case _:
                 return factors
 
@@ -137,7 +139,7 @@ class _Reader:
         if not (isinstance(top, Literal) and isinstance(bottom, Literal)):
             return factor
         if before.value.denominator != 1 or not 0 < top.value < bottom.value:
-            raise Refused("holds a number right before a fraction that makes no mixed number")
+            raise UnreadableFormula("holds a number right before a fraction that makes no mixed number")
         return _Mixed(top.value / bottom.value)
 
     def _starts_factor(self) -> bool:
@@ -158,20 +160,20 @@ class _Reader:
         if self._is("!", "!!"):
             base = Apply("factorial" if self._next().text == "!" else "factorial2", (base,))
         if self._is("!", "!!"):
-            raise Refused("holds a factorial of a factorial without brackets")
+            raise UnreadableFormula("holds a factorial of a factorial without brackets")
         if self._is("'", "prime"):
-            raise Refused("holds a prime")
+            raise UnreadableFormula("holds a prime")
         if self._is("_"):
-            raise Refused("holds an index that is no part of a letter")
+            raise UnreadableFormula("holds an index that is no part of a letter")
         if not self._is("^", "**"):
             return base
         if self._tokens[before] == Token("command", "frac", self._tokens[before].spaced):
-            raise Refused("holds a power that could belong to a part or to the whole")
+            raise UnreadableFormula("holds a power that could belong to a part or to the whole")
         base = self._raised(base)
         if self._is("^", "**"):
-            raise Refused("holds a tower of powers without braces")
+            raise UnreadableFormula("holds a tower of powers without braces")
         if self._is("!", "!!"):
-            raise Refused("holds a factorial of a power without brackets")
+            raise UnreadableFormula("holds a factorial of a power without brackets")
         return base
 
     def _raised(self, base: Node) -> Node:
@@ -205,7 +207,7 @@ class _Reader:
             return Literal(Fraction(int(digit)))
         if token.kind == "letter" or (token.kind == "command" and token.text in GREEK | {"pi"}):
             return self._primary()
-        raise Refused("holds a command without what it applies to")
+        raise UnreadableFormula("holds a command without what it applies to")
 
     def _group(self) -> Node:
         opening = self._next().text
@@ -229,23 +231,23 @@ class _Reader:
             case "command":
                 return self._command()
             case "end":
-                raise Refused("is cut off")
+                raise UnreadableFormula("is cut off")
             case _:
-                raise Refused(f"holds {token.text!r} where a number or letter should stand")
+                raise UnreadableFormula(f"holds {token.text!r} where a number or letter should stand")
 
     def _number(self) -> Node:
         text = self._next().text
         if len(text) > MAX_DIGITS:
-            raise Refused(f"holds a number of more than {MAX_DIGITS} digits")
+            raise UnreadableFormula(f"holds a number of more than {MAX_DIGITS} digits")
         return Literal(Fraction(text))
 
     def _letter(self) -> Node:
         token = self._next()
         if token.text == "d" and not self._integrals and self.here.kind == "letter" and self.here.text in "xytuvz":
-            raise Refused("holds a differential")
+            raise UnreadableFormula("holds a differential")
         name = token.text + self._index()
         if name in _POSSIBLE_FUNCTIONS and self._is("("):
-            raise Refused(f"holds {name!r}, which may be a function")
+            raise UnreadableFormula(f"holds {name!r}, which may be a function")
         return Symbol(name)
 
     def _index(self) -> str:
@@ -256,13 +258,13 @@ class _Reader:
         if not self._is("{"):
             token = self._next()
             if token.kind not in {"number", "letter"} or len(token.text) > 1:
-                raise Refused("holds an index without braces")
+                raise UnreadableFormula("holds an index without braces")
             return f"_{token.text}"
         self._next()
         words: list[str] = []
         while not self._is("}"):
             if self.here is END:
-                raise Refused("is cut off")
+                raise UnreadableFormula("is cut off")
             words.append(self._next().text)
         self._next()
         return f"_{','.join(words)}"
@@ -279,7 +281,7 @@ class _Reader:
         name = self._next().text
         if name in GREEK:
             if name in _GREEK_FUNCTIONS and self._is("("):
-                raise Refused(f"holds {name!r}, which may be a function")
+                raise UnreadableFormula(f"holds {name!r}, which may be a function")
             return Symbol(f"\\{name}{self._index()}")
         if name in FUNCTIONS or name in _ALIASES:
             return self._function(_ALIASES.get(name, name))
@@ -308,7 +310,7 @@ class _Reader:
             case "lim":
                 return self._limit()
             case _:
-                raise Refused(f"holds the command {name!r}")
+                raise UnreadableFormula(f"holds the command {name!r}")
 
     def _root(self) -> Node:
         degree: Node = Literal(Fraction(2))
@@ -328,7 +330,7 @@ class _Reader:
         bracketed = self._is("(", "[", "{")
         argument = self._group() if bracketed else self._bare_argument()
         if bracketed and self._is("!", "!!"):
-            raise Refused("holds a factorial right behind a function")
+            raise UnreadableFormula("holds a factorial right behind a function")
         op, power = self._inverted(name, power)
         call = Apply(op, (argument,) if base is None else (argument, base))
         return call if power is None else Apply("pow", (call, power))
@@ -343,29 +345,29 @@ class _Reader:
         if power != Apply("neg", (Literal(Fraction(1)),)):
             return name, power
         if name not in _INVERSES:
-            raise Refused(f"holds the power -1 of {name!r}, which may mean its inverse")
+            raise UnreadableFormula(f"holds the power -1 of {name!r}, which may mean its inverse")
         return _INVERSES[name], None
 
     def _bare_argument(self) -> Node:
         """What a function applies to without brackets: the factors up to a sign, a bracket or another function."""
         if self._is("-"):
-            raise Refused("holds a function before a sign")
+            raise UnreadableFormula("holds a function before a sign")
         factors: list[Node] = []
         while self._starts_factor() and not self._is(*FUNCTIONS, *_ALIASES, "sum", "prod", "int", "lim"):
             if self._is("(", "["):
-                raise Refused("holds a function before a product with brackets")
+                raise UnreadableFormula("holds a function before a product with brackets")
             if factors and self.here.kind == "number":
-                raise Refused("holds a number right behind another part")
+                raise UnreadableFormula("holds a number right behind another part")
             factors.append(self._beside(factors[-1]) if factors else self._factor())
         if not factors or any(isinstance(factor, _Mixed) for factor in factors):
-            raise Refused("holds a function without what it applies to")
+            raise UnreadableFormula("holds a function without what it applies to")
         if self._is("/"):
-            raise Refused("holds a function before a division without brackets")
+            raise UnreadableFormula("holds a function before a division without brackets")
         return _product(factors)
 
     def _of_many(self, name: str, power: Node | None) -> Node:
         if power is not None or not self._is("("):
-            raise Refused(f"holds {name!r} without its arguments in brackets")
+            raise UnreadableFormula(f"holds {name!r} without its arguments in brackets")
         self._next()
         args = [self.sum()]
         while self._is(","):
@@ -385,7 +387,7 @@ class _Reader:
             body = self.sum()
             self._integrals -= 1
             if not (self.here.kind == "letter" and self._is_differential()):
-                raise Refused("holds an integral without its differential")
+                raise UnreadableFormula("holds an integral without its differential")
             self._next()
             return Apply(op, (self._variable(), low, high, body))
         self._take("{")
@@ -437,7 +439,7 @@ class _Reader:
             return Symbol(token.text)
         if token.kind == "command" and token.text in GREEK:
             return Symbol(f"\\{token.text}")
-        raise Refused("holds a sum, product, integral or limit over something that is no letter")
+        raise UnreadableFormula("holds a sum, product, integral or limit over something that is no letter")
 
 
 def _product(factors: list[Node]) -> Node:

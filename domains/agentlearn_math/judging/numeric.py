@@ -16,7 +16,7 @@ from agentlearn_math.judging.calculus import Unevaluated, calculus_value
 from agentlearn_math.judging.exact import exact_value
 from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol
 
-Value = Any
+NumericValue = Any
 """mpmath's mpf or mpc."""
 
 MAX_TERMS = 20_000
@@ -52,14 +52,14 @@ class Evaluation:
     """Whether a square root or logarithm of a negative number has no value."""
     extreme: bool = False
 
-    def value(self, node: Node) -> Value:
+    def value(self, node: Node) -> NumericValue:
         """The formula's value. Raises NoValue."""
         found = self._value(node, dict(self.values))
         if not mpmath.isfinite(found):
             raise NoValue("has no finite value")
         return found
 
-    def _value(self, node: Node, values: dict[str, Fraction]) -> Value:
+    def _value(self, node: Node, values: dict[str, Fraction]) -> NumericValue:
         if isinstance(node, Literal):
             return self._watched(_number(node.value))
         if isinstance(node, Symbol):
@@ -70,7 +70,7 @@ class Evaluation:
             return self._watched(self._power(node, values))
         return self._watched(self._operate(node.op, [self._value(arg, values) for arg in node.args]))
 
-    def _symbol(self, name: str, values: dict[str, Fraction]) -> Value:
+    def _symbol(self, name: str, values: dict[str, Fraction]) -> NumericValue:
         if name in values:
             return _number(values[name])
         match name:
@@ -83,7 +83,7 @@ class Evaluation:
             case _:
                 raise NoValue("holds an infinity inside a formula")
 
-    def _operate(self, op: str, args: list[Value]) -> Value:
+    def _operate(self, op: str, args: list[NumericValue]) -> NumericValue:
         match op, args:
             case "add", _:
                 return self._cleaned(mpmath.fsum(args), max(abs(arg) for arg in args))
@@ -115,7 +115,7 @@ class Evaluation:
             case _:
                 return self._function(op, args)
 
-    def _function(self, op: str, args: list[Value]) -> Value:
+    def _function(self, op: str, args: list[NumericValue]) -> NumericValue:
         if len(args) != 1:
             raise NoValue(f"holds {op!r} of no whole numbers")
         (value,) = args
@@ -137,7 +137,7 @@ class Evaluation:
             raise NoValue("divides by zero")
         return self._cleaned(found, mpmath.mpf(1)) if op != "exp" else found
 
-    def _power(self, node: Apply, values: dict[str, Fraction]) -> Value:
+    def _power(self, node: Apply, values: dict[str, Fraction]) -> NumericValue:
         base_node, exponent_node = node.args
         base, exponent = self._value(base_node, values), self._value(exponent_node, values)
         if not base:
@@ -158,7 +158,7 @@ class Evaluation:
                 raise NoValue("is not real everywhere", outside=True)
         return self._clean_complex(mpmath.power(base, exponent))
 
-    def _root(self, radicand: Value, degree: Value) -> Value:
+    def _root(self, radicand: NumericValue, degree: NumericValue) -> NumericValue:
         if not mpmath.isint(degree) or not 1 <= degree.real <= MAX_TERMS:
             raise NoValue("holds a root of a strange degree")
         if not _is_negative(radicand):
@@ -169,28 +169,28 @@ class Evaluation:
             raise NoValue("is not real everywhere", outside=True)
         return mpmath.root(radicand, int(degree))
 
-    def _logarithm(self, value: Value) -> Value:
+    def _logarithm(self, value: NumericValue) -> NumericValue:
         if not value:
             raise NoValue("takes the logarithm of zero", outside=True)
         if self.is_real and _is_negative(value):
             raise NoValue("is not real everywhere", outside=True)
         return self._cleaned(mpmath.log(value), mpmath.mpf(1))
 
-    def _rounded(self, op: str, value: Value) -> Value:
+    def _rounded(self, op: str, value: NumericValue) -> NumericValue:
         real = self._real(value)
         nearest = mpmath.nint(real)
         if abs(real - nearest) <= self._noise(max(abs(real), mpmath.mpf(1))):
             return nearest
         return mpmath.floor(real) if op == "floor" else mpmath.ceil(real)
 
-    def _counting(self, op: str, args: list[int]) -> Value:
+    def _counting(self, op: str, args: list[int]) -> NumericValue:
         if op == "factorial":
             return mpmath.factorial(args[0])
         if op == "factorial2":
             return mpmath.fac2(args[0])
         return mpmath.binomial(*args) if args[1] <= args[0] else mpmath.mpf(0)
 
-    def _bound(self, node: Apply, values: dict[str, Fraction]) -> Value:
+    def _bound(self, node: Apply, values: dict[str, Fraction]) -> NumericValue:
         """A sum or product term by term where its bounds are plain, else by sympy, as integrals and limits."""
         if node.op in {"sum", "prod"}:
             variable, low_node, high_node, body = node.args
@@ -209,27 +209,27 @@ class Evaluation:
         except Unevaluated as failed:
             raise NoValue(str(failed)) from None
 
-    def _natural(self, value: Value) -> int:
+    def _natural(self, value: NumericValue) -> int:
         if not mpmath.isint(value) or value.real < 0 or value.real > 10**12:
             raise NoValue("counts with what is no whole number")
         return int(value.real)
 
-    def _real(self, value: Value) -> Value:
+    def _real(self, value: NumericValue) -> NumericValue:
         if isinstance(value, mpmath.mpc):
             if value.imag:
                 raise NoValue("orders complex numbers")
             return value.real
         return value
 
-    def _noise(self, scale: Value) -> Value:
+    def _noise(self, scale: NumericValue) -> NumericValue:
         return scale * mpmath.mpf(10) ** int(-self.digits * NOISE)
 
-    def _cleaned(self, value: Value, scale: Value) -> Value:
+    def _cleaned(self, value: NumericValue, scale: NumericValue) -> NumericValue:
         if abs(value) <= self._noise(scale):
             return mpmath.mpf(0)
         return self._clean_complex(value)
 
-    def _clean_complex(self, value: Value) -> Value:
+    def _clean_complex(self, value: NumericValue) -> NumericValue:
         """Without a real or imaginary part that is noise."""
         if not isinstance(value, mpmath.mpc):
             return value
@@ -238,16 +238,16 @@ class Evaluation:
             return value.real
         return mpmath.mpc(0, value.imag) if abs(value.real) <= noise else value
 
-    def _watched(self, value: Value) -> Value:
+    def _watched(self, value: NumericValue) -> NumericValue:
         value = self._clean_complex(value)
         if value and mpmath.isfinite(value) and abs(mpmath.mag(value)) > EXTREME:
             self.extreme = True
         return value
 
 
-def _number(value: Fraction) -> Value:
+def _number(value: Fraction) -> NumericValue:
     return mpmath.mpf(value.numerator) / value.denominator
 
 
-def _is_negative(value: Value) -> bool:
+def _is_negative(value: NumericValue) -> bool:
     return not (isinstance(value, mpmath.mpc) and value.imag) and value.real < 0

@@ -3,7 +3,7 @@ r"""Amounts with a unit: percent, degrees, money, `12\text{ cm}^2`, `5 million`.
 import re
 from fractions import Fraction
 
-from agentlearn_math.judging.dressing import without_brackets
+from agentlearn_math.judging.normalise import without_brackets
 
 PERCENT, DEGREES, DOLLARS = "%", "°", "dollar"
 

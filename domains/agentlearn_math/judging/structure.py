@@ -12,10 +12,10 @@ from agentlearn_math.judging.forms import (
     Form,
     Formula,
     Infinity,
-    Interval,
     Listing,
     Matrix,
     Number,
+    RealInterval,
     Set,
     Tuple,
     Union,
@@ -24,7 +24,7 @@ from agentlearn_math.judging.forms import (
 )
 from agentlearn_math.judging.splitting import bracketed, cut, cut_with_signs, with_commas
 
-Read = Callable[[str], Form]
+ReadForm = Callable[[str], Form]
 
 _LETTER = r"(?:[a-zA-Z]|\\(?!in|cup|cap|leq|geq|neq|frac|sqrt|pi|infty)[a-zA-Z]+)(?: ?_ ?(?:\w|\{[\w, ]+\}))?'?"
 _VARIABLE = re.compile(_LETTER)
@@ -38,10 +38,10 @@ _MATRIX = re.compile(
 _REVERSED = re.compile(r"([\[\]]) ?([^\[\](),;{}]+)[,;]([^\[\](),;{}]+) ?([\[\]])")
 _RELATIONS = ("<", ">", r"\leq", r"\geq", r"\neq", "=", r"\in", r"\approx", r"\equiv")
 _FLIPPED = {"<": ">", ">": "<", r"\leq": r"\geq", r"\geq": r"\leq"}
-_EVERYTHING = Interval(Infinity(-1), Infinity(1), (False, False))
+_EVERYTHING = RealInterval(Infinity(-1), Infinity(1), (False, False))
 
 
-def matrix_in(text: str, read: Read) -> Form | None:
+def matrix_in(text: str, read: ReadForm) -> Form | None:
     """A matrix in round or square brackets. A determinant is no matrix."""
     if not (found := _MATRIX.fullmatch(text)):
         return None
@@ -56,7 +56,7 @@ def matrix_in(text: str, read: Read) -> Form | None:
     return Matrix(rows)
 
 
-def union_in(text: str, read: Read) -> Form | None:
+def union_in(text: str, read: ReadForm) -> Form | None:
     r"""Intervals and sets with `\cup` between them, the real numbers with or without some, the empty set."""
     if _EMPTY.fullmatch(text):
         return Set(())
@@ -77,12 +77,12 @@ def as_interval(form: Form) -> Form:
     """Two values in round brackets as an open interval; any other form as it is."""
     match form:
         case Tuple(items=(low, high)):
-            return Interval(low, high, (False, False))
+            return RealInterval(low, high, (False, False))
         case _:
             return form
 
 
-def relation_in(text: str, read: Read) -> Form | None:
+def relation_in(text: str, read: ReadForm) -> Form | None:
     """An inequality as an interval, an equation, or what a letter is in."""
     joined, word = with_commas(text)
     if (
@@ -91,7 +91,7 @@ def relation_in(text: str, read: Read) -> Form | None:
         and all(any(sign in part for sign in _RELATIONS[:5]) for part in parts)
     ):
         forms = tuple(read(part) for part in parts)
-        if all(isinstance(form, Interval | Union) for form in forms):
+        if all(isinstance(form, RealInterval | Union) for form in forms):
             return Union(forms) if word == "or" else Unreadable("holds inequalities that are to hold together")
     if len(cut(joined, ",")) > 1:
         return None
@@ -112,20 +112,20 @@ def relation_in(text: str, read: Read) -> Form | None:
             return _half_line(sides[0], sides[1], sign, read)
         case [("<" | r"\leq") as below, ("<" | r"\leq") as above] if _VARIABLE.fullmatch(sides[1]):
             closed = (below == r"\leq", above == r"\leq")
-            return Interval(read(sides[0]), read(sides[2]), closed, _plain(sides[1]))
+            return RealInterval(read(sides[0]), read(sides[2]), closed, _plain(sides[1]))
         case [(">" | r"\geq") as above, (">" | r"\geq") as below] if _VARIABLE.fullmatch(sides[1]):
             closed = (below == r"\geq", above == r"\geq")
-            return Interval(read(sides[2]), read(sides[0]), closed, _plain(sides[1]))
+            return RealInterval(read(sides[2]), read(sides[0]), closed, _plain(sides[1]))
         case _:
             return Unreadable("holds a relation that is no plain equation or inequality")
 
 
-def collection_in(text: str, read: Read) -> Form | None:
+def collection_in(text: str, read: ReadForm) -> Form | None:
     """A set, tuple, interval or list."""
     if found := _REVERSED.fullmatch(text):
         opening, low, high, closing = found.groups()
         if (opening, closing) != ("[", "]"):
-            return Interval(read(low), read(high), (opening == "[", closing == "]"))
+            return RealInterval(read(low), read(high), (opening == "[", closing == "]"))
     if (found := bracketed(text)) is not None:
         return _in_brackets(*found, read)
     parts = cut(with_commas(text)[0], ",", ";")
@@ -154,7 +154,7 @@ def listing(items: tuple[Form, ...]) -> Form:
     return Listing(items)
 
 
-def _in_brackets(opening: str, content: str, closing: str, read: Read) -> Form | None:
+def _in_brackets(opening: str, content: str, closing: str, read: ReadForm) -> Form | None:
     if opening == r"\{":
         return _set(content, read) if closing == r"\}" else None
     parts = cut(content, ",", ";")
@@ -172,22 +172,22 @@ def _in_brackets(opening: str, content: str, closing: str, read: Read) -> Form |
     if (opening, closing) == ("(", ")"):
         return Tuple(items)
     if len(items) == 2:
-        return Interval(items[0], items[1], (opening == "[", closing == "]"))
+        return RealInterval(items[0], items[1], (opening == "[", closing == "]"))
     return Tuple(items) if (opening, closing) == ("[", "]") else None
 
 
-def _group(content: str, read: Read) -> Form | None:
+def _group(content: str, read: ReadForm) -> Form | None:
     """What stands in brackets alone, where that is more than a formula."""
     inner = read(content)
     return None if isinstance(inner, Formula | Unreadable | Words) else inner
 
 
-def _set(content: str, read: Read) -> Form:
+def _set(content: str, read: ReadForm) -> Form:
     for separator in ("|", ":", r"\colon"):
         parts = cut(content, separator)
         if len(parts) == 2 and _VARIABLE.fullmatch(re.split(r" ?\\in", parts[0])[0].strip()):
             form = read(parts[1])
-            return form if isinstance(form, Interval | Union) else Unreadable("holds a set by a condition")
+            return form if isinstance(form, RealInterval | Union) else Unreadable("holds a set by a condition")
     parts = cut(content, ",", ";")
     if not content:
         return Set(())
@@ -199,7 +199,7 @@ def _set(content: str, read: Read) -> Form:
     return Set(tuple(read(part) for part in parts))
 
 
-def _equation(left: str, right: str, read: Read) -> Form:
+def _equation(left: str, right: str, read: ReadForm) -> Form:
     if r"\text" in left and not _LABEL.fullmatch(left):
         return Unreadable("holds an equation for something in words")
     label = _plain(left) if _LABEL.fullmatch(left) else ""
@@ -212,15 +212,15 @@ def _equation(left: str, right: str, read: Read) -> Form:
     return Unreadable("holds an equation whose left side cannot be read")
 
 
-def _half_line(left: str, right: str, sign: str, read: Read) -> Form:
+def _half_line(left: str, right: str, sign: str, read: ReadForm) -> Form:
     if not _VARIABLE.fullmatch(left):
         if not _VARIABLE.fullmatch(right):
             return Unreadable("holds an inequality that is not solved for a letter")
         left, right, sign = right, left, _FLIPPED[sign]
     end, closed = read(right), sign in {r"\leq", r"\geq"}
     if sign in {">", r"\geq"}:
-        return Interval(end, Infinity(1), (closed, False), _plain(left))
-    return Interval(Infinity(-1), end, (False, closed), _plain(left))
+        return RealInterval(end, Infinity(1), (closed, False), _plain(left))
+    return RealInterval(Infinity(-1), end, (False, closed), _plain(left))
 
 
 def _without(form: Form) -> Form:
@@ -229,14 +229,14 @@ def _without(form: Form) -> Form:
     if len(points) == 1 or all(isinstance(point, Number) for point in points):
         ordered = sorted(points, key=lambda point: point.value if isinstance(point, Number) else 0)
         ends = [Infinity(-1), *ordered, Infinity(1)]
-        return Union(tuple(Interval(low, high, (False, False)) for low, high in pairwise(ends)))
+        return Union(tuple(RealInterval(low, high, (False, False)) for low, high in pairwise(ends)))
     return Unreadable("leaves out numbers that are not plain")
 
 
 def _named(form: Form, variable: str) -> Form:
     if not _VARIABLE.fullmatch(variable):
         return Unreadable("says what something other than a letter is in")
-    return Interval(form.low, form.high, form.closed, _plain(variable)) if isinstance(form, Interval) else form
+    return RealInterval(form.low, form.high, form.closed, _plain(variable)) if isinstance(form, RealInterval) else form
 
 
 def _plain(text: str) -> str:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["number", "letter", "command", "sign", "end"]
+TokenKind = Literal["number", "letter", "command", "sign", "end"]
 
 FUNCTIONS = frozenset(
     (
@@ -36,7 +36,7 @@ _TOKEN = re.compile(
 )
 
 
-class Refused(Exception):
+class UnreadableFormula(Exception):
     """Raised with what the text holds that a formula may not; to follow "the answer"."""
 
 
@@ -44,7 +44,7 @@ class Refused(Exception):
 class Token:
     """One token; `text` is a command's name without its backslash."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     spaced: bool = False
     """Whether white space stands before it."""
@@ -54,13 +54,13 @@ END = Token("end", "")
 
 
 def tokens_of(text: str) -> list[Token]:
-    """All tokens of the text. Raises Refused."""
+    """All tokens of the text. Raises UnreadableFormula."""
     found: list[Token] = []
     at, text = 0, text.rstrip()
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise Refused(f"holds {text[at : at + 10].strip()!r}, which is no part of a formula")
+            raise UnreadableFormula(f"holds {text[at : at + 10].strip()!r}, which is no part of a formula")
         spaced = text[at] == " "
         kind, word = match.lastgroup, match[match.lastgroup or 0]
         if kind == "word" and word not in PLAIN_WORDS:
@@ -69,7 +69,7 @@ def tokens_of(text: str) -> list[Token]:
             found.append(Token("letter", word, spaced))
         elif kind in {"named", "word"}:
             if word not in PLAIN_WORDS:
-                raise Refused(f"holds the word {word!r}")
+                raise UnreadableFormula(f"holds the word {word!r}")
             found.append(Token("command", word, spaced))
         elif kind == "number":
             found.append(Token("number", word.replace(",", ""), spaced))
@@ -83,7 +83,7 @@ def _letters(word: str, *, spaced: bool) -> list[Token]:
     """The word as known names and single letters."""
     for name in sorted(PLAIN_WORDS, key=len, reverse=True):
         if len(name) > 2 and name in word:
-            raise Refused(f"holds {word!r}, in which {name!r} runs into other letters")
+            raise UnreadableFormula(f"holds {word!r}, in which {name!r} runs into other letters")
     if len(word) > MAX_WORD:
-        raise Refused(f"holds the word {word!r}")
+        raise UnreadableFormula(f"holds the word {word!r}")
     return [Token("letter", letter, spaced and not at) for at, letter in enumerate(word)]

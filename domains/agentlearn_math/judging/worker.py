@@ -17,7 +17,7 @@ import sys
 from typing import Any, BinaryIO
 
 from agentlearn.sandbox.inside.process import address_space_bytes, die_with
-from agentlearn_math.judging.finding import Finding, unsure
+from agentlearn_math.judging.match import Match, unsure
 
 MEMORY_BYTES = 1_500_000_000
 CPU_S = 10
@@ -62,13 +62,13 @@ def serve(stream: BinaryIO) -> None:
         stream.flush()
 
 
-def compared(answer: str, gold: str, algebra: Any) -> Finding:
+def compared(answer: str, gold: str, algebra: Any) -> Match:
     """The finding about two texts; whatever breaks leaves it undecided."""
-    from agentlearn_math.judging.compare import Comparison
-    from agentlearn_math.judging.gold import form_of, gold_of
+    from agentlearn_math.judging.comparator import FormComparator
+    from agentlearn_math.judging.parse_answer import form_of, parse_answer
 
     try:
-        return Comparison(algebra).compare(form_of(answer), gold_of(gold))
+        return FormComparator(algebra).compare(form_of(answer), parse_answer(gold))
     except MemoryError:
         return unsure("the comparison took too much memory")
     except Exception as broken:  # noqa: BLE001  mpmath and sympy raise whatever they meet, and none of it judges

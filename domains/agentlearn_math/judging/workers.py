@@ -19,8 +19,8 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from agentlearn.value import Value
-from agentlearn_math.judging.finding import Finding, unsure
+from agentlearn.types.value import Value
+from agentlearn_math.judging.match import Match, unsure
 from agentlearn_math.judging.worker import MAX_FRAME_BYTES
 
 LIMIT_S = 3.0
@@ -42,7 +42,7 @@ class _Reply(Value):
     reason: str
 
 
-class Workers:
+class AlgebraWorkers:
     """A template and its two lanes, started when first needed. Belongs to the event loop that opened it."""
 
     def __init__(self, limit_s: float, quick_s: float) -> None:
@@ -58,7 +58,7 @@ class Workers:
         """The process id of the template, once it runs."""
         return () if self._template is None else (self._template.pid,)
 
-    async def compare(self, answer: str, gold: str) -> Finding:
+    async def compare(self, answer: str, gold: str) -> Match:
         """Whether the answer states what the gold states; undecided when it takes too long or the worker breaks."""
         request = json.dumps({"answer": answer, "gold": gold}).encode()
         if len(request) > MAX_FRAME_BYTES:
@@ -73,7 +73,7 @@ class Workers:
         except WorkerEnded as ended:
             return unsure(f"algebra {ended}")
 
-    async def _asked(self, request: bytes) -> Finding:
+    async def _asked(self, request: bytes) -> Match:
         """The quick lane's finding, or else the patient one's. Raises WorkerEnded."""
         found = await self._quick.ask(request, self._quick_s)
         if found is None and self._limit_s > self._quick_s:
@@ -99,9 +99,9 @@ class Workers:
 
 
 @asynccontextmanager
-async def open_workers(*, limit_s: float = LIMIT_S, quick_s: float = QUICK_S) -> AsyncGenerator[Workers]:
+async def open_workers(*, limit_s: float = LIMIT_S, quick_s: float = QUICK_S) -> AsyncGenerator[AlgebraWorkers]:
     """Workers for comparisons that need algebra. Nothing is started before the first; on leaving, all is gone."""
-    workers = Workers(limit_s, quick_s)
+    workers = AlgebraWorkers(limit_s, quick_s)
     try:
         yield workers
     finally:
@@ -111,12 +111,12 @@ async def open_workers(*, limit_s: float = LIMIT_S, quick_s: float = QUICK_S) ->
 class _Lane:
     """One forked process at a time, with one request at a time."""
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers: AlgebraWorkers) -> None:
         self._workers = workers
         self._turn = asyncio.Lock()
         self._open: tuple[_Template, int, asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, request: bytes, limit_s: float) -> Finding | None:
+    async def ask(self, request: bytes, limit_s: float) -> Match | None:
         """The reply; None after `limit_s` of computing. Raises WorkerEnded."""
         async with self._turn:
             reader, writer = await self._streams()
@@ -138,7 +138,7 @@ class _Lane:
             except asyncio.CancelledError:
                 await self.close()  # a reply that nobody waits for must not meet the next request
                 raise
-            return Finding(reply.status, reply.reason)
+            return Match(reply.status, reply.reason)
 
     async def _streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         template = await self._workers.template()

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agentlearn.loopback.labs import Exam, Pieces, Scene
+    from agentlearn.lab.contract import EvaluationTask, Pieces, Scene
 
 __all__ = ["MathLab", "lab"]
 
 
 @dataclass(frozen=True)
 class MathLab:
-    """Implements `agentlearn.loopback.labs.Lab`."""
+    """Implements `agentlearn.lab.contract.Lab`."""
 
     name: str = "novice"
     version: str = "1"
@@ -47,13 +47,13 @@ class MathLab:
 
         return scenes(seed)
 
-    def exams(self, condition: str, number: int, seed: int) -> "Sequence[Exam]":
+    def exams(self, condition: str, number: int, seed: int) -> "Sequence[EvaluationTask]":
         """Problems of the test split, under one of the conditions."""
-        from agentlearn_math.lab.exams import exams
+        from agentlearn_math.lab.evaluation_tasks import exams
 
         return exams(condition, number, seed)
 
-    def is_right(self, exam: "Exam", text: str) -> bool:
+    def is_right(self, exam: "EvaluationTask", text: str) -> bool:
         """Whether a final message has the answer in its box."""
         from agentlearn_math.answers import answer_key, boxed
 

@@ -13,15 +13,15 @@ from math import exp, log
 from random import Random
 from typing import Any
 
-from agentlearn.codetool.rendering import TOOL, rendered
-from agentlearn.experience import library_of
-from agentlearn.loopback.chat import Called, Message
-from agentlearn.loopback.labs import Doubt, Heard, Scene, Talk
-from agentlearn.retrieve import render
+from agentlearn.lab.contract import Doubt, Heard, Scene, Talk
+from agentlearn.library.render import render
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus
-from agentlearn.sim.law import TEMPERATURE, Law
-from agentlearn.sim.lessons import Reader, Shown, experiences_in
-from agentlearn.sim.skills import Conversation, Heeded, Say, ToolUse, Turn
+from agentlearn.sandbox.tool_text import TOOL, rendered
+from agentlearn.serving.chat_request import Called, Message
+from agentlearn.sim.lessons import LessonReader, ShownLesson, experiences_in
+from agentlearn.sim.skills import Conversation, FinalMessage, Heeded, ToolExchange, ToolUse
+from agentlearn.sim.trap_model import TEMPERATURE, TrapModel
+from agentlearn.types.experience import library_of
 from agentlearn_math.agent import solve_prompt
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family, printed
@@ -51,7 +51,7 @@ _LABEL = re.compile(r" \(G\d+\)$")
 _TRAPS = {trap.name: trap for trap in TRAPS}
 SAYINGS = ("narrow", *(f"{stance} {trap}" for trap in _TRAPS for stance in ("addresses", "contradicts")))
 """What a lesson can say; a narrow one says it of some families alone."""
-LAW = Law(Reader(skills), WORLD)
+LAW = TrapModel(LessonReader(skills), WORLD)
 
 
 def scenes(seed: int) -> Iterator[Scene]:
@@ -72,10 +72,12 @@ def system_with(lessons: Sequence[str], *, masked: Sequence[int] = ()) -> str:
 class Teacher:
     """The simulated solver before one system message."""
 
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownLesson, ...]
     tools: tuple[str, ...] = (TOOL,)
 
-    def turn(self, question: str, turns: tuple[Turn, ...], rng: Random) -> tuple[ToolUse | Say, tuple[Doubt, ...]]:
+    def turn(
+        self, question: str, turns: tuple[ToolExchange, ...], rng: Random
+    ) -> tuple[ToolUse | FinalMessage, tuple[Doubt, ...]]:
         """What it does next, and what it might have done in its place."""
         situation = skills.recognise(Conversation("", question, self.tools, turns))
         assert situation is not None
@@ -129,7 +131,7 @@ def _scene(rng: Random, grown: float) -> Scene:
     return Scene(system=system, tools=tools, talks=talks, heard=tuple(_heard(system, teacher.shown)))
 
 
-def _heard(system: str, shown: Sequence[Shown]) -> Iterator[Heard]:
+def _heard(system: str, shown: Sequence[ShownLesson]) -> Iterator[Heard]:
     at = 0
     for one in shown:
         line = f"[{one.label}] {one.text}"
@@ -163,18 +165,18 @@ def _size(rng: Random, grown: float) -> int:
 def _talk(teacher: Teacher, family: Family[Any], rng: Random) -> Talk:
     question = family.ask(schooling(family, rng), rng)
     messages: list[Message] = [Message("user", question)]
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[ToolExchange, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     while True:
         act, might = teacher.turn(question, turns, rng)
-        if isinstance(act, Say):
+        if isinstance(act, FinalMessage):
             return Talk((*messages, Message("assistant", act.text)), doubts)
         doubts = doubts or might
         arguments = json.dumps(act.arguments, ensure_ascii=False, separators=(",", ":"))
         call = Called(f"call_{len(turns)}", act.tool, arguments)
         result = _result(str(act.arguments["code"]), rng)
         messages += [Message("assistant", act.text, (call,)), Message("tool", result, answers=call.id)]
-        turns = (*turns, Turn(act.tool, act.arguments, result))
+        turns = (*turns, ToolExchange(act.tool, act.arguments, result))
 
 
 def schooling(family: Family[Any], rng: Random) -> Any:

@@ -9,9 +9,9 @@ from typing import Any
 
 from agentlearn.sim.controls import placebo
 from agentlearn.sim.habits import Vocabulary
+from agentlearn.sim.lesson_writer import LessonSource, LessonWriter, fits
 from agentlearn.sim.neutral import ADVICE, SITUATIONS, TAILS
 from agentlearn.sim.skills import Trap
-from agentlearn.sim.wording import Source, Writer, fits
 from agentlearn_math.family import Family
 from agentlearn_math.novice import skills
 from agentlearn_math.traps import TRAPS
@@ -48,7 +48,7 @@ TURNED = (
 )  # fmt: skip
 HALVES = ("Mind the {word}.", "Look at the {word} with care.", "Think of the {word} before you write code.")
 
-_WRITER = Writer(Vocabulary(skills))
+_WRITER = LessonWriter(Vocabulary(skills))
 
 
 def drawn_lesson(rng: Random, traps: Sequence[Trap] = TRAPS) -> str:
@@ -63,7 +63,7 @@ def lesson(kind: str, trap: Trap, rng: Random) -> str:
         case "reflector":
             return _WRITER.lesson(trap, rng)
         case "inverted":
-            return _WRITER.defective("harmful", trap, Source(), rng) or lesson("freely_inverted", trap, rng)
+            return _WRITER.defective("harmful", trap, LessonSource(), rng) or lesson("freely_inverted", trap, rng)
         case "free":
             return _free(trap, rng) if rng.random() < 0.5 else _cued(CUED, trap, rng)
         case "freely_inverted":

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
-from agentlearn.codetool.rendering import TOOL, rendered
-from agentlearn.loopback.chatml import CALL, CALL_END, TOOLS
-from agentlearn.loopback.labs import Pieces
+from agentlearn.lab.contract import Pieces
 from agentlearn.sandbox.protocol import CodeResult
+from agentlearn.sandbox.tool_text import TOOL, rendered
+from agentlearn.serving.chatml import CALL, CALL_END, TOOLS
 from agentlearn.sim.neutral import ADVICE, SITUATIONS, TAILS, WORDS
 from agentlearn_math import novice
 from agentlearn_math.agent import solve_prompt

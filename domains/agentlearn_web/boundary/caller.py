@@ -6,8 +6,8 @@ from http import HTTPStatus
 
 import h11
 
-from agentlearn_web.boundary.lane import Refused
-from agentlearn_web.boundary.places import RefusalCode
+from agentlearn_web.boundary.access_policy import RefusalCode
+from agentlearn_web.boundary.proxy_session import RequestBlocked
 from agentlearn_web.boundary.resolve import READ_BYTES
 
 MAX_HEAD_BYTES = 65_536
@@ -88,7 +88,7 @@ class Caller:
         self.writer.write(data)
         await self.writer.drain()
 
-    async def refuse(self, refused: Refused) -> None:
+    async def refuse(self, refused: RequestBlocked) -> None:
         """Answer with one line of plain text. An answer that has begun already is cut; one that has ended stays."""
         if self._wire.our_state in {h11.DONE, h11.MUST_CLOSE}:
             return

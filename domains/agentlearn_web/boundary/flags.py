@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-from agentlearn_web.boundary.lane import Lane
+from agentlearn_web.boundary.proxy_session import ProxySession
 
 FLAGS = (
     "--disable-background-networking",
@@ -25,7 +25,7 @@ SCHEMES = ("http", "https")
 BLANK = "about:blank"
 
 
-def context_options(lane: Lane) -> dict[str, Any]:
+def context_options(lane: ProxySession) -> dict[str, Any]:
     """Arguments of `browser.new_context` for a walk: all traffic through its lane, loopback included."""
     return {
         "accept_downloads": False,

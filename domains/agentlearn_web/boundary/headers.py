@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import h11
 
-from agentlearn_web.boundary.lane import Refused
+from agentlearn_web.boundary.proxy_session import RequestBlocked
 
 Fields = list[tuple[bytes, bytes]]
 _ONE_HOP = {
@@ -53,7 +53,7 @@ def has_body(request: h11.Request) -> bool:
     """Whether a body follows. Raises Refused (bad_request) where two headers tell its length."""
     lengths = _values(request, b"content-length")
     if lengths and _is_chunked(request):
-        raise Refused("bad_request", "two headers tell the length of this request")
+        raise RequestBlocked("bad_request", "two headers tell the length of this request")
     return _is_chunked(request) or any(length != b"0" for length in lengths)
 
 

@@ -14,9 +14,9 @@ from agentlearn_web.boundary.headers import (
     told_length,
     wanted_upgrade,
 )
-from agentlearn_web.boundary.lane import Lane, Refused
+from agentlearn_web.boundary.proxy_session import ProxySession, RequestBlocked
 from agentlearn_web.boundary.resolve import READ_BYTES, Streams
-from agentlearn_web.boundary.target import Target
+from agentlearn_web.boundary.target import ProxyTarget
 
 _FLUSH_BYTES = 65_536
 _BODYLESS = {204, 304}
@@ -27,7 +27,7 @@ Tick = Callable[[], None]
 class Relay:
     """One browser's connection joined to one server's."""
 
-    def __init__(self, caller: Caller, server: Streams, lane: Lane, tick: Tick) -> None:
+    def __init__(self, caller: Caller, server: Streams, lane: ProxySession, tick: Tick) -> None:
         self._caller = caller
         self._reader, self._writer = server
         self._lane = lane
@@ -35,7 +35,7 @@ class Relay:
         self._received = 0
         self._is_page = False
 
-    async def exchange(self, request: h11.Request, target: Target, *, with_body: bool) -> None:
+    async def exchange(self, request: h11.Request, target: ProxyTarget, *, with_body: bool) -> None:
         """Send the request on and its response back. A page that grows too large ends where its limit was met.
 
         Raises Refused (too_large, unreachable), and OSError or h11.ProtocolError when a side breaks off.
@@ -79,7 +79,7 @@ class Relay:
                 await self._writer.drain()
             self._writer.write(wire.send(h11.EndOfMessage()) or b"")
             await self._writer.drain()
-        except (Refused, OSError, h11.ProtocolError):
+        except (RequestBlocked, OSError, h11.ProtocolError):
             self._writer.transport.abort()
             raise
 
@@ -87,7 +87,7 @@ class Relay:
         held = bytearray()
         try:
             await self._pass_on(wire, request, held)
-        except Refused as refused:
+        except RequestBlocked as refused:
             if self._is_page and refused.code == "too_large":
                 # A browser shows a page that has ended; for the rest of one that was cut it would wait.
                 await self._caller.send(bytes(held) + self._caller.ended())
@@ -108,7 +108,7 @@ class Relay:
             elif isinstance(event, h11.Data):
                 self._count_response(len(event.data))
             elif not isinstance(event, h11.EndOfMessage):
-                raise Refused("unreachable", "the server broke off")
+                raise RequestBlocked("unreachable", "the server broke off")
             else:
                 event = h11.EndOfMessage()
             held += self._caller.encoded(event)
@@ -149,7 +149,7 @@ class Relay:
                 data = await reader.read(READ_BYTES)
             if writer.can_write_eof() and not writer.is_closing():
                 writer.write_eof()
-        except (Refused, OSError):
+        except (RequestBlocked, OSError):
             self._caller.writer.transport.abort()
             self._writer.transport.abort()
             raise
@@ -157,18 +157,20 @@ class Relay:
     def _check_announced(self, request: h11.Request, response: h11.Response) -> None:
         bodyless = request.method == b"HEAD" or response.status_code in _BODYLESS
         if not bodyless and told_length(response) > self._lane.limits.response_bytes:
-            raise Refused("too_large", f"the response has more than {self._lane.limits.response_bytes} bytes")
+            raise RequestBlocked("too_large", f"the response has more than {self._lane.limits.response_bytes} bytes")
 
     def _count_response(self, size_bytes: int) -> None:
         self._received += size_bytes
         if self._received > self._lane.limits.response_bytes:
-            raise Refused("too_large", f"the response has more than {self._lane.limits.response_bytes} bytes")
+            raise RequestBlocked("too_large", f"the response has more than {self._lane.limits.response_bytes} bytes")
 
     def _count_received(self, size_bytes: int) -> None:
         self._received += size_bytes
         self._lane.carry(size_bytes)
         if self._received > self._lane.limits.tunnel_bytes:
-            raise Refused("too_large", f"the connection brought more than {self._lane.limits.tunnel_bytes} bytes")
+            raise RequestBlocked(
+                "too_large", f"the connection brought more than {self._lane.limits.tunnel_bytes} bytes"
+            )
 
 
 async def _together(main: Awaitable[None], beside: Awaitable[None], *, both: bool = False) -> None:
@@ -183,7 +185,7 @@ async def _together(main: Awaitable[None], beside: Awaitable[None], *, both: boo
             aside.cancel()
     if not aside.cancelled():
         failed.append(aside.result())
-    failed = sorted(filter(None, failed), key=lambda error: not isinstance(error, Refused))
+    failed = sorted(filter(None, failed), key=lambda error: not isinstance(error, RequestBlocked))
     for error in failed:
         raise error
 
@@ -192,6 +194,6 @@ async def _caught(running: Awaitable[None]) -> Exception | None:
     """What was raised; a task group would wrap it."""
     try:
         await running
-    except (Refused, OSError, h11.ProtocolError) as error:
+    except (RequestBlocked, OSError, h11.ProtocolError) as error:
         return error
     return None

@@ -4,7 +4,7 @@ import re
 from urllib.parse import urljoin, urlsplit
 
 from agentlearn.errors import ConfigError
-from agentlearn_web.boundary.places import SCHEMES, host_port
+from agentlearn_web.boundary.access_policy import SCHEMES, host_port
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?!\d+(?:[/?#]|$))", re.IGNORECASE)
 _RELATIVE = ("/", "./", "../", "?", "#")

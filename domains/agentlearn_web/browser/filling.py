@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING, Any
 
-from agentlearn_web.browser.done import Done
+from agentlearn_web.browser.act_result import ActResult
 from agentlearn_web.browser.faults import browser_error, is_timeout, why_not
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _SUBMIT = """(named) => {
 }"""
 
 
-async def fill(element: "Locator", text: str, *, submit: bool, limit_s: float) -> Done:
+async def fill(element: "Locator", text: str, *, submit: bool, limit_s: float) -> ActResult:
     """Put a text into a field in place of what is there, or choose the option of that name; then submit, if asked.
 
     Raises Playwright's errors of an element that is gone.
@@ -38,12 +38,12 @@ async def fill(element: "Locator", text: str, *, submit: bool, limit_s: float) -
     kind: dict[str, Any] = await element.evaluate(_KIND, timeout=limit_s * 1000)
     limit_ms = limit_s * 1000
     if not _typable(kind):
-        return Done("not_typable", "no text can be typed into this element; click it, or choose a field")
+        return ActResult("not_typable", "no text can be typed into this element; click it, or choose a field")
     try:
         if kind["tag"] == "select":
             chosen = _option(kind["options"], text)
             if chosen is None:
-                return Done("no_option", "the list has no option of that name; give one as the page shows it")
+                return ActResult("no_option", "the list has no option of that name; give one as the page shows it")
             await element.select_option(index=chosen, timeout=limit_ms)
         else:
             await element.fill(_as_value(kind, text), timeout=limit_ms)
@@ -53,22 +53,22 @@ async def fill(element: "Locator", text: str, *, submit: bool, limit_s: float) -
         if any(words in str(error) for words in _MALFORMED):
             return _malformed(kind["type"])
         if is_timeout(error):
-            return Done("not_actionable", f"the field could not be filled: {why_not(error)}")
+            return ActResult("not_actionable", f"the field could not be filled: {why_not(error)}")
         raise
-    return await _submitted(element, kind, limit_ms) if submit else Done()
+    return await _submitted(element, kind, limit_ms) if submit else ActResult()
 
 
-async def _submitted(element: "Locator", kind: dict[str, Any], limit_ms: float) -> Done:
+async def _submitted(element: "Locator", kind: dict[str, Any], limit_ms: float) -> ActResult:
     if kind["tag"] == "input" or kind["editable"]:
         try:
             await element.press("Enter", timeout=limit_ms)
         except browser_error() as error:
             if not is_timeout(error):
                 raise
-        return Done()
+        return ActResult()
     if await element.evaluate(_SUBMIT, timeout=limit_ms):
-        return Done(certain=False)
-    return Done("not_submitted", "the text stands in the field, but there is no form to submit")
+        return ActResult(certain=False)
+    return ActResult("not_submitted", "the text stands in the field, but there is no form to submit")
 
 
 def _typable(kind: dict[str, Any]) -> bool:
@@ -97,7 +97,7 @@ def _as_value(kind: dict[str, Any], text: str) -> str:
     return text.strip() if kind["type"] in _CHECKED else text
 
 
-def _malformed(kind: str) -> Done:
+def _malformed(kind: str) -> ActResult:
     forms = {
         "color": "#ff8800",
         "date": "2026-01-31",
@@ -107,4 +107,4 @@ def _malformed(kind: str) -> Done:
         "week": "2026-W05",
     }
     form = f"write it like {forms[kind]}" if kind in forms else "write a number"
-    return Done("not_typable", f"a field of the type {kind} does not take that text; {form}")
+    return ActResult("not_typable", f"a field of the type {kind} does not take that text; {form}")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agentlearn_web.observation import Line, line_text
+from agentlearn_web.observation import ElementLine, line_text
 
 _SHARE = 4
 """A page's context takes at most this part of it."""
@@ -14,47 +14,47 @@ _LEAST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SnapshotPage:
     """One page of a snapshot."""
 
-    context: tuple[Line, ...]
+    context: tuple[ElementLine, ...]
     """Where the page begins: the elements around its first line, shortened, without refs, marked `continued`."""
-    lines: tuple[Line, ...]
+    lines: tuple[ElementLine, ...]
     """Its own lines; each line of a snapshot is on exactly one page."""
 
     @property
-    def shown(self) -> tuple[Line, ...]:
+    def shown(self) -> tuple[ElementLine, ...]:
         """What is shown of it."""
         return self.context + self.lines
 
 
-def paged(lines: Sequence[Line], budget: int) -> tuple[Page, ...]:
+def paged(lines: Sequence[ElementLine], budget: int) -> tuple[SnapshotPage, ...]:
     """Pages of at most `budget` characters as `line_text` writes them, one at least. At least 200 are taken.
 
     A line that is longer than a page is cut, and says how many characters were left out.
     """
     room = max(budget, _LEAST)
-    pages: list[Page] = []
-    context: tuple[Line, ...] = ()
-    own: list[Line] = []
-    around: list[Line] = []
+    pages: list[SnapshotPage] = []
+    context: tuple[ElementLine, ...] = ()
+    own: list[ElementLine] = []
+    around: list[ElementLine] = []
     used = 0
     for line in lines:
         while around and around[-1].depth >= line.depth:
             around.pop()
         size = _size(line)
         if own and used + size > room:
-            pages.append(Page(context, tuple(own)))
+            pages.append(SnapshotPage(context, tuple(own)))
             context, own = _context(around, room // _SHARE), []
             used = sum(map(_size, context))
         fitting = line if used + size <= room else cut(line, room - used - 1)
         own.append(fitting)
         used += _size(fitting)
         around.append(line)
-    return (*pages, Page(context, tuple(own)))
+    return (*pages, SnapshotPage(context, tuple(own)))
 
 
-def cut(line: Line, room: int) -> Line:
+def cut(line: ElementLine, room: int) -> ElementLine:
     """The line in at most `room` characters where it has that many to spare in its name, text and address."""
     excess = len(line_text(line)) - room
     if excess <= 0:
@@ -72,23 +72,23 @@ def cut(line: Line, room: int) -> Line:
     return line
 
 
-def _with(line: Line, name: str, value: str, kept: int) -> Line:
+def _with(line: ElementLine, name: str, value: str, kept: int) -> ElementLine:
     gone = len(value) - kept
     told = f"{value[:kept]}… ({gone} characters left out)" if name != "url" else f"{value[:kept]}…"
     return line.model_copy(update={name: told if gone else value})
 
 
-def _size(line: Line) -> int:
+def _size(line: ElementLine) -> int:
     return len(line_text(line)) + 1  # its line break
 
 
-def _context(around: Iterable[Line], room: int) -> tuple[Line, ...]:
+def _context(around: Iterable[ElementLine], room: int) -> tuple[ElementLine, ...]:
     """The innermost ancestors that say something, as many as fit."""
-    chosen: list[Line] = []
+    chosen: list[ElementLine] = []
     for line in reversed(list(around)):
         if line.role == "generic" and not line.name:
             continue
-        short = Line(depth=line.depth, role=line.role, name=_short(line.name), marks=("continued",))
+        short = ElementLine(depth=line.depth, role=line.role, name=_short(line.name), marks=("continued",))
         if (room := room - _size(short)) < 0:
             break
         chosen.append(short)

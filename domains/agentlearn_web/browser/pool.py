@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.log import get_log
+from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.flags import FLAGS, context_options
-from agentlearn_web.boundary.guard import Limits, guard
-from agentlearn_web.boundary.places import Places
+from agentlearn_web.boundary.proxy import NetworkLimits, open_proxy
 from agentlearn_web.browser.find import Chromium, find_chromium, require_playwright
 from agentlearn_web.browser.lost import BrowserLost
 from agentlearn_web.browser.walk import Walk, WalkSettings
@@ -39,7 +39,7 @@ class BrowserOptions:
     recycle_after: int = 200
     """Walks on one browser."""
     walk: WalkSettings = field(default_factory=WalkSettings)
-    limits: Limits = field(default_factory=Limits)
+    limits: NetworkLimits = field(default_factory=NetworkLimits)
     chromium: Chromium | None = None
     """None: the one that `find_chromium` finds."""
 
@@ -70,12 +70,12 @@ class Browsers:
         """Browsers started so far."""
 
     @asynccontextmanager
-    async def walk(self, places: Places, *, nonce: str, record: Path | None = None) -> AsyncGenerator[Walk]:
+    async def walk(self, places: AccessPolicy, *, nonce: str, record: Path | None = None) -> AsyncGenerator[Walk]:
         """A walk in a fresh context behind a lane of its own. Waits for a free place. Raises BrowserLost, ToolError.
 
         nonce: marks the fence around what sites wrote. record: a folder for screenshots and a trace.
         """
-        async with self._slots, guard(places, self._options.limits) as lane, AsyncExitStack() as stack:
+        async with self._slots, open_proxy(places, self._options.limits) as lane, AsyncExitStack() as stack:
             living = await self._living()
             living.begun += 1
             living.open += 1

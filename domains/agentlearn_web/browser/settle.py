@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agentlearn_web.browser.faults import browser_error
-from agentlearn_web.browser.settings import WalkSettings
+from agentlearn_web.browser.walk_settings import WalkSettings
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Page, Request

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from agentlearn_web.observation import Line
+from agentlearn_web.observation import ElementLine
 
 _ELEMENT = re.compile(r'(?P<role>[A-Za-z][\w-]*)(?P<name> "(?:[^"\\]|\\.)*")?(?P<marks>(?: \[[^\[\]"]*\])*)', re.DOTALL)
 _QUOTED_KEY = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
@@ -46,7 +46,7 @@ class _Node:
     children: list["_Node"] = field(default_factory=list["_Node"])
 
 
-def lines_of(snapshot: str, tab: str, *, scripted: bool = False) -> tuple[Line, ...]:
+def lines_of(snapshot: str, tab: str, *, scripted: bool = False) -> tuple[ElementLine, ...]:
     """The lines of a page. snapshot: as `page.aria_snapshot(mode="ai")` gives it. tab: its id, which qualifies refs.
 
     scripted: whether the page has scripts, which can make anything answer to a click.
@@ -175,9 +175,9 @@ def _lifted(nodes: list[_Node]) -> list[_Node]:
     return nodes[0].children if len(nodes) == 1 and _wraps(nodes[0]) else nodes
 
 
-def _lines(nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool) -> Iterator[Line]:
+def _lines(nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool) -> Iterator[ElementLine]:
     for node in nodes:
-        yield Line(
+        yield ElementLine(
             depth=depth,
             role=node.role,
             name=node.name,

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from agentlearn_web.browser.events import Happened
 from agentlearn_web.browser.faults import browser_error, is_timeout
-from agentlearn_web.browser.happened import Happened
-from agentlearn_web.browser.paging import Page as SnapshotPage
-from agentlearn_web.browser.paging import paged
-from agentlearn_web.browser.settings import WalkSettings
+from agentlearn_web.browser.paging import SnapshotPage, paged
 from agentlearn_web.browser.settle import Hung, Watch, watched
 from agentlearn_web.browser.snapshot import lines_of
-from agentlearn_web.observation import Line, TabLine
+from agentlearn_web.browser.walk_settings import WalkSettings
+from agentlearn_web.observation import ElementLine, TabLine
 
 if TYPE_CHECKING:
     from playwright.async_api import Download, Page
@@ -25,18 +24,18 @@ _CLOSE_S = 2.0
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownSnapshot:
     """The snapshot of a tab that was shown last."""
 
     document: int
     """Which of the tab's documents it is of."""
-    lines: tuple[Line, ...] = ()
+    lines: tuple[ElementLine, ...] = ()
     pages: tuple[SnapshotPage, ...] = (SnapshotPage((), ()),)
     truncated: int = 0
     """Characters of the snapshot that were left out."""
 
     @cached_property
-    def refs(self) -> Mapping[str, Line]:
+    def refs(self) -> Mapping[str, ElementLine]:
         """The lines that can be acted on, by their refs."""
         return {line.ref: line for line in self.lines if line.ref}
 
@@ -57,7 +56,7 @@ class Tab:
     id: str
     page: "Page"
     watch: Watch
-    shown: Shown | None = None
+    shown: ShownSnapshot | None = None
     at: int = 1
     """The page of the snapshot that was shown last."""
 
@@ -71,14 +70,14 @@ class Tab:
         """The tab as it is listed."""
         return TabLine(id=self.id, url=BLANK if self.failed else self.page.url, title=self.watch.title)
 
-    async def snapshot(self, settings: WalkSettings) -> Shown:
+    async def snapshot(self, settings: WalkSettings) -> ShownSnapshot:
         """A fresh snapshot. Raises Hung, and Playwright's errors of a page that is gone."""
         document = self.watch.document
         if self.failed:
-            return Shown(document)
+            return ShownSnapshot(document)
         if self.watch.bodiless is not None:
-            lines = (Line(role="text", text=self.watch.bodiless),) if self.watch.bodiless.strip() else ()
-            return Shown(document, lines, paged(lines, settings.page_chars))
+            lines = (ElementLine(role="text", text=self.watch.bodiless),) if self.watch.bodiless.strip() else ()
+            return ShownSnapshot(document, lines, paged(lines, settings.page_chars))
         try:
             text = await self.page.aria_snapshot(mode="ai", timeout=settings.hung_s * 1000)
         except browser_error() as error:
@@ -87,7 +86,7 @@ class Tab:
             raise
         kept = text if len(text) <= settings.snapshot_chars else text[: settings.snapshot_chars].rpartition("\n")[0]
         lines = lines_of(kept, self.id, scripted=not self.watch.still)
-        return Shown(document, lines, paged(lines, settings.page_chars), len(text) - len(kept))
+        return ShownSnapshot(document, lines, paged(lines, settings.page_chars), len(text) - len(kept))
 
     async def close(self) -> None:
         """Close it, whatever state it is in."""

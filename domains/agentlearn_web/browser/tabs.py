@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agentlearn_web.boundary.flags import scheme_allowed
-from agentlearn_web.browser.done import Done, many
+from agentlearn_web.browser.act_result import ActResult, many
+from agentlearn_web.browser.events import Happened
 from agentlearn_web.browser.faults import browser_error
-from agentlearn_web.browser.happened import Happened
 from agentlearn_web.browser.lost import BrowserLost
-from agentlearn_web.browser.settings import WalkSettings
 from agentlearn_web.browser.tab import BLANK, Tab, attached
+from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import TabLine
 
 if TYPE_CHECKING:
@@ -96,22 +96,22 @@ class Tabs:
         elif self._current == name:
             self._current = next(reversed(self._open))
 
-    async def replaced(self, status: str, why: str) -> Done:
+    async def replaced(self, status: str, why: str) -> ActResult:
         """Close the current tab, which is broken, and put a blank one in its place."""
         self.living()
         broken = self.current
         await broken.close()
         await self.new()
         self._open.pop(broken.id, None)
-        return Done(status, f"{why}; its tab was closed, and a blank one took its place")
+        return ActResult(status, f"{why}; its tab was closed, and a blank one took its place")
 
-    async def hung(self) -> Done:
+    async def hung(self) -> ActResult:
         """What becomes of a current tab that says nothing any more."""
         if self.current.watch.crashed:
             return await self.replaced("crashed", "the page crashed")
         return await self.replaced("hung", "the page hung")
 
-    async def broken(self, error: Exception | None) -> Done:
+    async def broken(self, error: Exception | None) -> ActResult:
         """What an error in the current tab means for the act. Raises BrowserLost."""
         self.living()
         tab = self.current
@@ -120,8 +120,8 @@ class Tabs:
         if tab.page.is_closed():
             self._happened.note("closed", f"the tab {tab.id} was closed by its page")
             await self.forget(tab.id)
-            return Done("closed", f"the tab {tab.id} was closed; the view is of {self._current}")
-        return Done("not_done", f"the browser did not do it ({type(error).__name__}); look at the view below")
+            return ActResult("closed", f"the tab {tab.id} was closed; the view is of {self._current}")
+        return ActResult("not_done", f"the browser did not do it ({type(error).__name__}); look at the view below")
 
     def windows(self) -> int:
         """How many windows the pages have asked for so far."""

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from agentlearn_web.matching.units import MAGNITUDES, Unit, unit_in
+from agentlearn_web.matching.units import MAGNITUDES, MeasureUnit, unit_in
 
 MAX_CHARACTERS = 80
 _DIGITS = r"(?P<digits>\d[\d., '_]*\d|\d|\.\d+)"
@@ -27,7 +27,7 @@ _TWO_WAYS = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class NumberWithUnit:
     """A number and what it counts."""
 
     readings: tuple[Fraction, ...]
@@ -42,7 +42,7 @@ class Quantity:
         return f"{_decimal(self.readings[0])} {self.unit}".strip()
 
 
-def quantity_in(text: str) -> Quantity | None:
+def quantity_in(text: str) -> NumberWithUnit | None:
     """The number that the text is, in the form of `words`; None for any other text."""
     found = _NUMBER.fullmatch(text) if len(text) <= MAX_CHARACTERS else None
     if found is None or (found["sign"] and found["inner"]):
@@ -58,10 +58,10 @@ def quantity_in(text: str) -> Quantity | None:
     if not values:
         return None
     scale = (-1 if "-" in (found["sign"], found["inner"]) else 1) * times * unit.scale
-    return Quantity(tuple(value * scale for value in values), unit.name, unit.known)
+    return NumberWithUnit(tuple(value * scale for value in values), unit.name, unit.known)
 
 
-def _unit(before: str, after: str) -> Unit | None:
+def _unit(before: str, after: str) -> MeasureUnit | None:
     """What stands around the digits; None for anything but one unit, of which money alone may stand before them."""
     unit = unit_in(before or after)
     if unit is None or (before and not unit.money) or (before and after and unit_in(after) != unit):

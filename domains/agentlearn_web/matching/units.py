@@ -83,7 +83,7 @@ _NO_NOUN = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class MeasureUnit:
     """What stands beside a number."""
 
     name: str
@@ -97,22 +97,22 @@ class Unit:
         return bool(self.name) and not self.known
 
 
-NONE = Unit("")
+NONE = MeasureUnit("")
 
 
-def unit_in(text: str) -> Unit | None:
+def unit_in(text: str) -> MeasureUnit | None:
     """The unit that the text is; `NONE` for an empty text, None for what is no unit and no noun of three words."""
     if not text:
         return NONE
     if text in _PERCENT:
-        return Unit("", scale=Fraction(1, 100))
+        return MeasureUnit("", scale=Fraction(1, 100))
     if text in _MONEY_NAMES:
-        return Unit(_MONEY_NAMES[text], known=True, money=True)
+        return MeasureUnit(_MONEY_NAMES[text], known=True, money=True)
     if text in _MEASURE_NAMES:
-        return Unit(_MEASURE_NAMES[text], known=True)
+        return MeasureUnit(_MEASURE_NAMES[text], known=True)
     if not _NOUN.fullmatch(text) or _NO_NOUN & set(re.split(r"[ -]", text)):
         return None
-    return Unit(text)
+    return MeasureUnit(text)
 
 
 def units_named(question: str) -> frozenset[str]:

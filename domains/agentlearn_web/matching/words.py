@@ -2,7 +2,7 @@
 
 import re
 
-from agentlearn.own.answers import folded, undressed
+from agentlearn.domain.custom.final_answer import folded, undressed
 
 _POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _POWER = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹]+")

@@ -6,25 +6,25 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentlearn.domain import Answer, RolloutContext
+from agentlearn.domain.base import Answer, RolloutContext
 from agentlearn.errors import ConfigError, ToolError
-from agentlearn.ids import content_hash
-from agentlearn.task import Split, Task
-from agentlearn.trajectory import PromptRef, ToolResult, Trajectory, Verdict
+from agentlearn.types.ids import content_hash
+from agentlearn.types.task import Split, Task
+from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdict
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
 
-    from agentlearn.doctor.finding import Finding
-    from agentlearn_web.boundary.places import HostPort
+    from agentlearn.doctor.check_result import CheckResult
+    from agentlearn_web.boundary.access_policy import HostPort
     from agentlearn_web.browser.pool import Browsers
-    from agentlearn_web.miniwob.agent import EpisodeDeps
+    from agentlearn_web.miniwob.episode_agent import EpisodeDeps
 
 __all__ = ["MiniwobDomain", "domain"]
 
 
 class MiniwobDomain:
-    """Implements `agentlearn.domain.Domain`. Heavy modules are imported when they are first needed."""
+    """Implements `agentlearn.domain.base.Domain`. Heavy modules are imported when they are first needed."""
 
     name: str = "miniwob"
     description: str = "tasks on MiniWoB++'s small pages, done in a real Chromium and rewarded by the page"
@@ -60,19 +60,19 @@ class MiniwobDomain:
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
         """Episodes of all pages; no two splits share one, whatever their seeds. Default sizes: 40, 20 and 40."""
-        from agentlearn_web.miniwob.tasks import generated
+        from agentlearn_web.miniwob.episode_tasks import generated
 
         return generated(split, seed, _checked(limit))
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Episodes that a file names. Raises DataError with file, line and next step."""
-        from agentlearn_web.miniwob.tasks import read_tasks
+        from agentlearn_web.miniwob.episode_tasks import read_tasks
 
         return read_tasks(path, split=split, limit=_checked(limit))
 
     def agent(self) -> "Agent[EpisodeDeps, Answer]":
         """The agent; its deps are what `open` yields."""
-        from agentlearn_web.miniwob.agent import miniwob_agent
+        from agentlearn_web.miniwob.episode_agent import miniwob_agent
 
         return miniwob_agent()
 
@@ -89,17 +89,17 @@ class MiniwobDomain:
     @asynccontextmanager
     async def open(self, context: RolloutContext) -> AsyncGenerator["EpisodeDeps"]:
         """The task's page in a fresh browser context, its episode begun. Raises ToolError."""
-        from agentlearn_web.boundary.places import Places
-        from agentlearn_web.miniwob.agent import EpisodeDeps
+        from agentlearn_web.boundary.access_policy import AccessPolicy
         from agentlearn_web.miniwob.episode import begin
+        from agentlearn_web.miniwob.episode_agent import EpisodeDeps
+        from agentlearn_web.miniwob.episode_tasks import episode_of
         from agentlearn_web.miniwob.serving import address
-        from agentlearn_web.miniwob.tasks import episode_of
 
         if self.browsers is None:
             raise ToolError("the miniwob domain has no browser; open rollouts inside `domain.running()`")
         page, episode = episode_of(context.task)
         nonce, mark = content_hash("fence", context.seed)[:16], content_hash("episode", context.seed)
-        places = Places(public=False, served=self.served)
+        places = AccessPolicy(public=False, served=self.served)
         async with self.browsers.walk(places, nonce=nonce, record=context.record) as walk:
             seen = await walk.open(address(page))
             if seen.status != "ok":
@@ -129,7 +129,7 @@ class MiniwobDomain:
 
         return (words_of(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
 
-    def examine(self) -> "Iterator[Finding]":
+    def examine(self) -> "Iterator[CheckResult]":
         """Whether the pages are here, for `agentlearn doctor`; what drives the browser, the web domain examines."""
         from agentlearn_web.miniwob.pages import examine
 

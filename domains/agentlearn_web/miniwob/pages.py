@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from agentlearn.doctor.finding import Finding
+from agentlearn.doctor.check_result import CheckResult
 from agentlearn.errors import MissingExtra
 
 PAGES = (
@@ -67,11 +67,11 @@ def pages_folder() -> Path:
     raise MissingExtra(f"the miniwob domain needs the pages of miniwob: {EXTRA}")
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[CheckResult]:
     """Whether the pages are installed."""
     try:
         pages_folder()
     except MissingExtra:
-        yield Finding(what="miniwob", state="missing", words="not installed; the tasks are its pages", mend=EXTRA)
+        yield CheckResult(what="miniwob", state="missing", words="not installed; the tasks are its pages", mend=EXTRA)
     else:
-        yield Finding(what="miniwob", state="ok", words=f"{len(PAGES)} of its pages are tasks")
+        yield CheckResult(what="miniwob", state="ok", words=f"{len(PAGES)} of its pages are tasks")

@@ -7,8 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote
 
-from agentlearn.loopback.http11 import HOST, Request, Response, listening
-from agentlearn_web.boundary.places import HostPort
+from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse, listening
+from agentlearn_web.boundary.access_policy import HostPort
 
 SITE = "miniwob.test"
 CACHED_FILES = 512
@@ -25,16 +25,16 @@ async def pages_served(folder: Path) -> AsyncGenerator[Mapping[str, HostPort]]:
     files = _files(folder)
 
     @lru_cache(maxsize=CACHED_FILES)
-    def answered(path: str) -> Response:
+    def answered(path: str) -> HttpResponse:
         file = files.get(path)
         if file is None:
-            return Response(404, b"no such page\n", content_type="text/plain")
+            return HttpResponse(404, b"no such page\n", content_type="text/plain")
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
         if kind.startswith("text/"):
             kind += "; charset=utf-8"
-        return Response(200, file.read_bytes(), content_type=kind)
+        return HttpResponse(200, file.read_bytes(), content_type=kind)
 
-    async def app(request: Request) -> Response:
+    async def app(request: HttpRequest) -> HttpResponse:
         return answered(unquote(request.path))
 
     async with listening(app) as port:

@@ -11,8 +11,8 @@ from functools import partial
 from agentlearn.sim.skills import Conversation, Situation, Trap
 from agentlearn_web.novice.scripts import WALKS
 from agentlearn_web.novice.traps import TRAPS
-from agentlearn_web.novice.walking import Walker, next_step
-from agentlearn_web.wordings import WORDINGS
+from agentlearn_web.novice.walking import WalkTurn, next_step
+from agentlearn_web.question_templates import WORDINGS
 
 __all__ = ["WebSkills", "skills"]
 
@@ -41,7 +41,7 @@ class WebSkills:
             params = wording.recognise(question)
             if params is not None:
                 script = partial(WALKS[wording.family], params)
-                return Walker(wording.family, next_step(script, start[1], conversation.turns))
+                return WalkTurn(wording.family, next_step(script, start[1], conversation.turns))
         return None
 
 

@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from agentlearn.sim.skills import ToolUse
-from agentlearn_web.novice.reading import View, needed
+from agentlearn_web.novice.page_view import PageView, needed
 from agentlearn_web.novice.traps import ARCHIVE, DUPLICATE, FIRST, SEARCH, SNIPPET
 from agentlearn_web.novice.walking import (
     NOT_FOUND,
-    Step,
     Walking,
+    WalkStep,
     always,
     answer,
     click,
@@ -19,12 +19,12 @@ from agentlearn_web.novice.walking import (
     search,
     whole_list,
 )
-from agentlearn_web.wordings import Params
+from agentlearn_web.question_templates import Params
 
-Walk = Callable[[Params, View], Walking[None]]
+WalkScript = Callable[[Params, PageView], Walking[None]]
 
 
-def office_room(p: Params, view: View) -> Walking[None]:
+def office_room(p: Params, view: PageView) -> Walking[None]:
     """Search for the person, and take the namesake of the right department."""
     view = yield _search_or_menu(view, p["name"], "Staff directory")
     if view.is_result():
@@ -36,13 +36,13 @@ def office_room(p: Params, view: View) -> Walking[None]:
     yield _answered(view, view.field("Room"))
 
 
-def course_lecturer(p: Params, view: View) -> Walking[None]:
+def course_lecturer(p: Params, view: PageView) -> Walking[None]:
     """The list of the year, to the page on which the course stands."""
     view = yield always(click(view.link("Courses")))
     view = yield _of_year(view, "Courses ", p["year"])
     stem = p["course"].rpartition(" ")[0]
 
-    def nearest(seen: View) -> ToolUse:
+    def nearest(seen: PageView) -> ToolUse:
         row = next((row for row in seen.rows() if len(row) > 1 and row[0].startswith(stem)), ("", NOT_FOUND))
         return answer(seen, row[1])
 
@@ -50,7 +50,7 @@ def course_lecturer(p: Params, view: View) -> Walking[None]:
     yield _answered(view, view.field(p["course"]))
 
 
-def exam_hall(p: Params, view: View) -> Walking[None]:
+def exam_hall(p: Params, view: PageView) -> Walking[None]:
     """The halls of the term, by the form."""
     meant, first = view.link("Examinations"), view.link_about("examination")
     view = yield fork(FIRST, careful=click(meant), careless=click(first))
@@ -59,7 +59,7 @@ def exam_hall(p: Params, view: View) -> Walking[None]:
     yield _answered(view, view.field(p["subject"]))
 
 
-def library_hours(p: Params, view: View) -> Walking[None]:
+def library_hours(p: Params, view: PageView) -> Walking[None]:
     """The page of the branch; its overview has several alike, with teasers."""
     view = yield fork(FIRST, careful=click(view.link("Libraries")), careless=click(view.link_about("librar")))
     meant = view.link(p["branch"])
@@ -72,13 +72,13 @@ def library_hours(p: Params, view: View) -> Walking[None]:
             entry = similar if DUPLICATE in flaws else meant
             return answer(overview, _in(on_day, overview.beside(entry))) if SNIPPET in flaws else click(entry)
 
-        view = yield Step(choose, (DUPLICATE, SNIPPET))
+        view = yield WalkStep(choose, (DUPLICATE, SNIPPET))
     else:
         view = yield always(click(meant))
     yield _answered(view, view.field(p["day"].capitalize()))
 
 
-def report_figure(p: Params, view: View) -> Walking[None]:
+def report_figure(p: Params, view: PageView) -> Walking[None]:
     """The annual report of the year, behind its teaser."""
     view = yield always(click(view.link("Investors")))
     view = yield _of_year(view, "Financial year ", p["year"])
@@ -88,7 +88,7 @@ def report_figure(p: Params, view: View) -> Walking[None]:
     yield _answered(view, view.field(p["measure"].capitalize()))
 
 
-def office_phone(p: Params, view: View) -> Walking[None]:
+def office_phone(p: Params, view: PageView) -> Walking[None]:
     """The list of offices, to the town, and the right one of its offices."""
     view = yield always(click(view.link("Offices")))
     central = view.field("All other enquiries")
@@ -99,7 +99,7 @@ def office_phone(p: Params, view: View) -> Walking[None]:
     yield _answered(view, view.field("Telephone"))
 
 
-def dealer_phone(p: Params, view: View) -> Walking[None]:
+def dealer_phone(p: Params, view: PageView) -> Walking[None]:
     """The dealers of the country, by the form, to the page on which the dealer stands."""
     view = yield always(click(view.link("Dealers")))
     view = yield from filling(view, {"Country": p["country"]}, "Show dealers")
@@ -108,7 +108,7 @@ def dealer_phone(p: Params, view: View) -> Walking[None]:
     yield _answered(view, view.field(p["dealer"]))
 
 
-def job_deadline(p: Params, view: View) -> Walking[None]:
+def job_deadline(p: Params, view: PageView) -> Walking[None]:
     """Search for the vacancy, and read its own page."""
     view = yield _search_or_menu(view, f"{p['job']} {p['town']}", "Careers")
     if view.is_result():
@@ -120,25 +120,25 @@ def job_deadline(p: Params, view: View) -> Walking[None]:
     yield _answered(view, view.field("Apply until"))
 
 
-def option_default(p: Params, view: View) -> Walking[None]:
+def option_default(p: Params, view: PageView) -> Walking[None]:
     """The reference of the version, down to the option."""
     meant, newest = view.link(f"Version {p['version']}"), view.first_link("Version ")
     view = yield fork(DUPLICATE, careful=click(meant), careless=click(newest))
     view = yield always(click(view.link("Option reference")))
     option, setting = re.escape(p["option"]), re.escape(p["option"].rpartition("_")[2])
 
-    def default(seen: View, name: str) -> str | None:
+    def default(seen: PageView, name: str) -> str | None:
         described = (re.fullmatch(rf"{name}: .* Default: (\d+)\.", text) for text in seen.texts())
         return next((found[1] for found in described if found), None)
 
-    def nearest(seen: View) -> ToolUse:
+    def nearest(seen: PageView) -> ToolUse:
         return answer(seen, default(seen, rf"\w+_{setting}") or NOT_FOUND)
 
     view = yield from leafing(view, lambda seen: default(seen, option) is not None, nearest)
     yield _answered(view, needed(default(view, option)))
 
 
-def release_of_change(p: Params, view: View) -> Walking[None]:
+def release_of_change(p: Params, view: PageView) -> Walking[None]:
     """The notes of the year, and among them the one on the change itself."""
     view = yield always(click(view.link("Release notes")))
     view = yield _of_year(view, "Releases of ", p["year"])
@@ -147,7 +147,7 @@ def release_of_change(p: Params, view: View) -> Walking[None]:
     yield _answered(view, view.field("Release"))
 
 
-def exit_status(p: Params, view: View) -> Walking[None]:
+def exit_status(p: Params, view: PageView) -> Walking[None]:
     """Search for the fault, and read its own page."""
     view = yield _search_or_menu(view, p["fault"], "Troubleshooting")
     if view.is_result():
@@ -159,7 +159,7 @@ def exit_status(p: Params, view: View) -> Walking[None]:
     yield _answered(view, view.field("Exit status"))
 
 
-def product_weight(p: Params, view: View) -> Walking[None]:
+def product_weight(p: Params, view: PageView) -> Walking[None]:
     """Search for the model, and take no other one of its name."""
     plain = " ".join(p["model"].split()[:2])
     view = yield _search_or_menu(view, f"{p['article']} {p['model']}", f"{p['article'].capitalize()}s")
@@ -171,14 +171,14 @@ def product_weight(p: Params, view: View) -> Walking[None]:
     yield _answered(view, view.field("Weight"))
 
 
-def light_products(p: Params, view: View) -> Walking[None]:
+def light_products(p: Params, view: PageView) -> Walking[None]:
     """The full list of the category, all its pages."""
     view = yield always(click(view.link(p["articles"].capitalize())))
     meant, first = view.link(f"All {p['articles']}"), view.link_about(p["articles"].casefold())
     limit = int(needed(re.fullmatch(r"\d{1,9}", p["limit"]))[0])
     view = yield fork(FIRST, careful=click(meant), careless=click(first))
 
-    def light(seen: Sequence[View]) -> str:
+    def light(seen: Sequence[PageView]) -> str:
         names = (name for one in seen for name in _lighter(one, limit))
         return "; ".join(dict.fromkeys(names)) or NOT_FOUND
 
@@ -186,7 +186,7 @@ def light_products(p: Params, view: View) -> Walking[None]:
     yield _answered(pages[-1], light(pages))
 
 
-def delivery_charge(p: Params, view: View) -> Walking[None]:
+def delivery_charge(p: Params, view: PageView) -> Walking[None]:
     """The list of charges of the year."""
     view = yield always(click(view.link("Help")))
     meant, first = view.link("Delivery charges"), view.link_about("deliver")
@@ -196,7 +196,7 @@ def delivery_charge(p: Params, view: View) -> Walking[None]:
     yield _answered(view, needed(view.row(p["country"]))[-1])
 
 
-def part_price(p: Params, view: View) -> Walking[None]:
+def part_price(p: Params, view: PageView) -> Walking[None]:
     """The parts of the series, by the form, and the right one of two that are named alike."""
     view = yield always(click(view.link("Spare parts")))
     view = yield from filling(view, {"Article": p["article"], "Series": p["series"]}, "Show parts")
@@ -206,7 +206,7 @@ def part_price(p: Params, view: View) -> Walking[None]:
     yield fork(DUPLICATE, careful=answer(view, meant), careless=answer(view, alike))
 
 
-WALKS: Mapping[str, Walk] = {
+WALKS: Mapping[str, WalkScript] = {
     walk.__name__: walk
     for walk in (
         office_room,
@@ -229,15 +229,15 @@ WALKS: Mapping[str, Walk] = {
 """By family."""
 
 
-def _search_or_menu(view: View, words: str, menu: str) -> Step:
+def _search_or_menu(view: PageView, words: str, menu: str) -> WalkStep:
     return fork(SEARCH, careful=search(view, words), careless=click(view.link(menu)))
 
 
-def _of_year(view: View, prefix: str, year: str) -> Step:
+def _of_year(view: PageView, prefix: str, year: str) -> WalkStep:
     return fork(ARCHIVE, careful=click(view.link(f"{prefix}{year}")), careless=click(view.first_link(prefix)))
 
 
-def _answered(view: View, value: str) -> Step:
+def _answered(view: PageView, value: str) -> WalkStep:
     return always(answer(view, value))
 
 
@@ -246,6 +246,6 @@ def _in(pattern: re.Pattern[str], text: str) -> str:
     return found[1] if found else NOT_FOUND
 
 
-def _lighter(view: View, limit: int) -> list[str]:
+def _lighter(view: PageView, limit: int) -> list[str]:
     weighed = ((row[0], re.fullmatch(r"(\d+) g", row[1])) for row in view.rows() if len(row) > 1)
     return [name for name, weight in weighed if weight and int(weight[1]) < limit]

@@ -10,16 +10,16 @@ from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
-from agentlearn.sim.skills import Act, Heeded, ToolUse, Turn
-from agentlearn_web.novice.reading import Lost, View, needed
+from agentlearn.sim.skills import Act, Heeded, ToolExchange, ToolUse
+from agentlearn_web.novice.page_view import Lost, PageView, needed
 from agentlearn_web.novice.traps import FOOTER, FORM, TRAPS
-from agentlearn_web.observation import Line, Seen, read
+from agentlearn_web.observation import ElementLine, ParsedObservation, read
 
 MAX_TURNS = 8
 NOT_FOUND = "not found"
 
 T = TypeVar("T")
-Choice = Callable[[frozenset[str]], ToolUse]
+ToolChoice = Callable[[frozenset[str]], ToolUse]
 """The act, given the traps that were fallen into."""
 
 _read = lru_cache(maxsize=1_024)(read)
@@ -29,24 +29,24 @@ _BY_NAME = {trap.name: trap for trap in TRAPS}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WalkStep:
     """What to do next; with traps, what to do in either case."""
 
-    choose: Choice
+    choose: ToolChoice
     traps: tuple[str, ...] = ()
 
 
-Walking = Generator[Step, View, T]
-Script = Callable[[View], Walking[None]]
+Walking = Generator[WalkStep, PageView, T]
+Script = Callable[[PageView], Walking[None]]
 """From the first page to an answer, its last step."""
 
 
 @dataclass(frozen=True)
-class Walker:
+class WalkTurn:
     """A turn of a walk. Implements `agentlearn.sim.skills.Situation`."""
 
     family: str
-    step: Step
+    step: WalkStep
 
     @property
     def traps(self) -> tuple[str, ...]:
@@ -60,9 +60,9 @@ class Walker:
         return ToolUse(chosen.tool, chosen.arguments, text=" ".join(notes) or rng.choice(_SAID[chosen.tool]))
 
 
-def next_step(script: Script, start: str, turns: tuple[Turn, ...]) -> Step:
+def next_step(script: Script, start: str, turns: tuple[ToolExchange, ...]) -> WalkStep:
     """What to do after these turns. Where the walk is lost it begins once more at the start, and then gives up."""
-    step, walk, view, lost = always(opening(start)), None, View("", ()), 0
+    step, walk, view, lost = always(opening(start)), None, PageView("", ()), 0
     for turn in turns:
         seen = _read(turn.result)
         view = view.seeing(seen)
@@ -75,13 +75,13 @@ def next_step(script: Script, start: str, turns: tuple[Turn, ...]) -> Step:
     return step if ends or (lost < 2 and len(turns) < MAX_TURNS - 1) else always(answer(view, NOT_FOUND))
 
 
-def _check(seen: Seen) -> None:
+def _check(seen: ParsedObservation) -> None:
     """Raises Lost for anything but a page."""
     if seen.status != "ok" or not seen.lines:
         raise Lost
 
 
-def _went_on(script: Script, walk: Walking[None] | None, view: View) -> tuple[Walking[None], Step]:
+def _went_on(script: Script, walk: Walking[None] | None, view: PageView) -> tuple[Walking[None], WalkStep]:
     if walk is None:
         walk = script(view)
         return walk, next(walk)
@@ -93,39 +93,41 @@ def opening(url: str) -> ToolUse:
     return ToolUse("open", {"url": url})
 
 
-def click(line: Line) -> ToolUse:
+def click(line: ElementLine) -> ToolUse:
     """Click on it."""
     return ToolUse("click", {"ref": line.ref})
 
 
-def search(view: View, words: str) -> ToolUse:
+def search(view: PageView, words: str) -> ToolUse:
     """Search the site."""
     return ToolUse("type", {"ref": view.search_box().ref, "text": words, "submit": True})
 
 
-def answer(view: View, value: str) -> ToolUse:
+def answer(view: PageView, value: str) -> ToolUse:
     """End the walk."""
     return ToolUse("answer", {"answer": value, "url": view.url})
 
 
-def always(act: ToolUse) -> Step:
+def always(act: ToolUse) -> WalkStep:
     """A step without a trap."""
-    return Step(lambda _: act)
+    return WalkStep(lambda _: act)
 
 
-def fork(trap: str, *, careful: ToolUse, careless: ToolUse) -> Step:
+def fork(trap: str, *, careful: ToolUse, careless: ToolUse) -> WalkStep:
     """A step with one trap."""
-    return Step(lambda flaws: careless if trap in flaws else careful, (trap,))
+    return WalkStep(lambda flaws: careless if trap in flaws else careful, (trap,))
 
 
-def onward(view: View) -> ToolUse | None:
+def onward(view: PageView) -> ToolUse | None:
     """How to see more of a list; None at its end."""
     if view.is_cut:
         return ToolUse("more", {})
     return click(view.link("Next page")) if view.has_link("Next page") else None
 
 
-def leafing(view: View, found: Callable[[View], bool], settling: Callable[[View], ToolUse]) -> Walking[View]:
+def leafing(
+    view: PageView, found: Callable[[PageView], bool], settling: Callable[[PageView], ToolUse]
+) -> Walking[PageView]:
     """Go through a list until it holds what is looked for. settling: what a careless walker makes of its beginning.
 
     Raises Lost at the end of the list.
@@ -137,7 +139,7 @@ def leafing(view: View, found: Callable[[View], bool], settling: Callable[[View]
     return view
 
 
-def whole_list(view: View, settling: Callable[[View], ToolUse]) -> Walking[list[View]]:
+def whole_list(view: PageView, settling: Callable[[PageView], ToolUse]) -> Walking[list[PageView]]:
     """Go through all of a list; its pages. settling: as in `leafing`."""
     seen, trap = [view], (FOOTER,)
     while (going_on := onward(seen[-1])) is not None:
@@ -146,7 +148,7 @@ def whole_list(view: View, settling: Callable[[View], ToolUse]) -> Walking[list[
     return seen
 
 
-def filling(view: View, choices: Mapping[str, str], button: str) -> Walking[View]:
+def filling(view: PageView, choices: Mapping[str, str], button: str) -> Walking[PageView]:
     """Set the lists of a form and press its button; a careless walker presses it at once. The page that comes of it.
 
     choices: by the lists' labels.
@@ -161,8 +163,8 @@ def filling(view: View, choices: Mapping[str, str], button: str) -> Walking[View
     return (yield always(click(view.control("button", button))))
 
 
-def _leaf(going_on: ToolUse, settled: ToolUse, trap: tuple[str, ...]) -> Step:
-    return Step(lambda flaws: settled if flaws else going_on, trap)
+def _leaf(going_on: ToolUse, settled: ToolUse, trap: tuple[str, ...]) -> WalkStep:
+    return WalkStep(lambda flaws: settled if flaws else going_on, trap)
 
 
 _SAID = {

@@ -7,12 +7,12 @@ from agentlearn_web.questions.documentation import exit_statuses, option_default
 from agentlearn_web.questions.problem import Problem
 from agentlearn_web.questions.shop import delivery_charges, light_products, part_prices, product_weights
 from agentlearn_web.questions.university import course_lecturers, exam_halls, library_hours, office_rooms
-from agentlearn_web.sites.site import Kind
+from agentlearn_web.sites.site import SiteKind
 
 Problems = Callable[[int], Sequence[Problem]]
 """All problems of one family on the site of that number."""
 
-LEARNING: Mapping[str, tuple[Kind, Problems]] = {
+LEARNING: Mapping[str, tuple[SiteKind, Problems]] = {
     "office_room": ("university", office_rooms),
     "course_lecturer": ("university", course_lecturers),
     "exam_hall": ("university", exam_halls),
@@ -27,7 +27,7 @@ LEARNING: Mapping[str, tuple[Kind, Problems]] = {
 }
 """Families of the train and validation splits; most of the test split too."""
 
-UNSEEN: Mapping[str, tuple[Kind, Problems]] = {
+UNSEEN: Mapping[str, tuple[SiteKind, Problems]] = {
     "office_phone": ("company", office_phones),
     "exit_status": ("documentation", exit_statuses),
     "delivery_charge": ("shop", delivery_charges),

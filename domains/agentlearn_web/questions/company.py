@@ -3,7 +3,7 @@
 from agentlearn_web.questions.problem import Problem
 from agentlearn_web.sites.company import DEALERS_PER_PAGE, MEASURES, OFFICES, PER_PAGE, YEARS, company
 from agentlearn_web.sites.site import slug, target
-from agentlearn_web.sites.words import COUNTRIES
+from agentlearn_web.sites.vocabulary import COUNTRIES
 
 
 def report_figures(number: int) -> list[Problem]:

@@ -3,7 +3,7 @@
 from agentlearn_web.questions.problem import Problem
 from agentlearn_web.sites.shop import CATEGORIES, PARTS, PER_PAGE, YEARS, Shop, shop
 from agentlearn_web.sites.site import slug, target
-from agentlearn_web.sites.words import COUNTRIES
+from agentlearn_web.sites.vocabulary import COUNTRIES
 
 LIMITS = range(700, 2600, 50)
 """In grams; above the weight of everything on offer."""

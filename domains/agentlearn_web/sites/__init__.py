@@ -10,13 +10,13 @@ from agentlearn.errors import ConfigError
 from agentlearn_web.sites.company import company_site
 from agentlearn_web.sites.documentation import documentation_site
 from agentlearn_web.sites.shop import shop_site
-from agentlearn_web.sites.site import KINDS, Kind, Site
+from agentlearn_web.sites.site import KINDS, Site, SiteKind
 from agentlearn_web.sites.university import university_site
 
 NUMBERS = range(12)
 """Of each kind there are as many sites as this has numbers."""
 
-_MAKERS: Mapping[Kind, Callable[[int], Site]] = {
+_MAKERS: Mapping[SiteKind, Callable[[int], Site]] = {
     "university": university_site,
     "company": company_site,
     "documentation": documentation_site,
@@ -25,7 +25,7 @@ _MAKERS: Mapping[Kind, Callable[[int], Site]] = {
 
 
 @cache
-def site(kind: Kind, number: int) -> Site:
+def site(kind: SiteKind, number: int) -> Site:
     """The site of that kind and number. Raises ConfigError for a number that there is not."""
     if number not in NUMBERS:
         raise ConfigError(f"there is no {kind} {number!r}; take one of 0 to {NUMBERS[-1]}", code="unknown_site")

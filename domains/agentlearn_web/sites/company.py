@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from agentlearn.ids import derive_seed
+from agentlearn.types.ids import derive_seed
 from agentlearn_web.sites.markup import (
-    Html,
+    SiteHtml,
     bullets,
     choice_form,
     fields,
@@ -18,8 +18,8 @@ from agentlearn_web.sites.markup import (
     table,
     teaser,
 )
-from agentlearn_web.sites.site import Entry, Page, Site, chunks, paged, slug, target
-from agentlearn_web.sites.words import COUNTRIES, FIRST_NAMES, MAKERS, MONTHS, SURNAMES, TOWNS
+from agentlearn_web.sites.site import SearchEntry, Site, SitePage, chunks, paged, slug, target
+from agentlearn_web.sites.vocabulary import COUNTRIES, FIRST_NAMES, MAKERS, MONTHS, SURNAMES, TOWNS
 
 MEASURES = ("revenue", "operating profit", "research spending")
 YEARS = (2025, 2024, 2023, 2022, 2021, 2020)
@@ -143,10 +143,10 @@ def company_site(number: int) -> Site:
         footer=(("Imprint", "/imprint"), ("Privacy", "/privacy"), ("Press", "/press")),
         pages={**_fixed(it), **_divisions(it), **_investors(it), **_offices(it), **_dealer_pages(it), **_careers(it)},
         entries=(
-            *(Entry(one.name, one.target, f"Vacancy. Apply by {one.first_deadline}. Full time, from next month …")
+            *(SearchEntry(one.name, one.target, f"Vacancy. Apply by {one.first_deadline}. Full time, from next month …")
               for one in (*it.hidden, *it.shown)),
-            *(Entry(f"{one} division", f"/divisions/{slug(one)}", "What we make.") for one in DIVISIONS),
-            *(Entry(f"Annual report {year}", f"/investors/{year}/annual", "Final figures.") for year in YEARS),
+            *(SearchEntry(f"{one} division", f"/divisions/{slug(one)}", "What we make.") for one in DIVISIONS),
+            *(SearchEntry(f"Annual report {year}", f"/investors/{year}/annual", "Final figures.") for year in YEARS),
         ),
     )  # fmt: skip
 
@@ -180,13 +180,13 @@ def _jobs(rng: Random, towns: Sequence[str]) -> tuple[tuple[Job, ...], tuple[Job
     return tuple(shown), tuple(hidden)
 
 
-def _fixed(it: Company) -> dict[str, Page]:
+def _fixed(it: Company) -> dict[str, SitePage]:
     about = (
         f"{it.name} builds measuring instruments in four divisions, with offices in {len(it.towns)} towns. Its figures"
         " are published twice a year, and audited once."
     )
     return {
-        "/": Page(
+        "/": SitePage(
             it.name,
             joined(
                 heading("Measured with care"),
@@ -196,36 +196,36 @@ def _fixed(it: Company) -> dict[str, Page]:
                 paragraph("We are looking for people in ten trades, in many towns."),
             ),
         ),
-        "/about": Page("About us", joined(heading("About us"), paragraph(about), _history())),
-        "/imprint": Page("Imprint", joined(heading("Imprint"), paragraph(f"{it.name}, {it.towns[0]}."))),
-        "/privacy": Page("Privacy", joined(heading("Privacy"), paragraph("This site keeps nothing about you."))),
-        "/press": Page("Press", joined(heading("Press"), paragraph(f"For the press: {it.central}."))),
+        "/about": SitePage("About us", joined(heading("About us"), paragraph(about), _history())),
+        "/imprint": SitePage("Imprint", joined(heading("Imprint"), paragraph(f"{it.name}, {it.towns[0]}."))),
+        "/privacy": SitePage("Privacy", joined(heading("Privacy"), paragraph("This site keeps nothing about you."))),
+        "/press": SitePage("Press", joined(heading("Press"), paragraph(f"For the press: {it.central}."))),
     }
 
 
-def _history() -> Html:
+def _history() -> SiteHtml:
     return table(
         ("Year", "Event"), [(str(1950 + 8 * at), f"{one} division founded") for at, one in enumerate(DIVISIONS)]
     )
 
 
-def _divisions(it: Company) -> dict[str, Page]:
+def _divisions(it: Company) -> dict[str, SitePage]:
     trail = (("Divisions", "/divisions"),)
     listed = bullets(link(f"{one} division", f"/divisions/{slug(one)}") for one in DIVISIONS)
-    pages = {"/divisions": Page("Divisions", joined(heading("Divisions"), listed))}
+    pages = {"/divisions": SitePage("Divisions", joined(heading("Divisions"), listed))}
     for one in DIVISIONS:
         main = joined(
             heading(f"{one} division"), fields([("Head", it.heads[one]), ("Products", f"{one} of all sizes")])
         )
-        pages[f"/divisions/{slug(one)}"] = Page(f"{one} division", main, trail)
+        pages[f"/divisions/{slug(one)}"] = SitePage(f"{one} division", main, trail)
     return pages
 
 
-def _investors(it: Company) -> dict[str, Page]:
+def _investors(it: Company) -> dict[str, SitePage]:
     trail = (("Investors", "/investors"),)
     listed = bullets(link(f"Financial year {year}", f"/investors/{year}") for year in YEARS)
     about = paragraph("Publications of each financial year; preliminary figures are corrected in the annual report.")
-    pages = {"/investors": Page("Investors", joined(heading("Investors"), about, listed))}
+    pages = {"/investors": SitePage("Investors", joined(heading("Investors"), about, listed))}
     for year in YEARS:
         of_year = {measure: it.figures[year, measure] for measure in MEASURES}
         early = ", ".join(f"{measure} {millions(one.preliminary)}" for measure, one in of_year.items())
@@ -236,15 +236,15 @@ def _investors(it: Company) -> dict[str, Page]:
             teaser(f"Half-year report {year}", f"/investors/{year}/half", f"First half, estimated: {half} …"),
         )
         here = (*trail, (f"Financial year {year}", f"/investors/{year}"))
-        pages[f"/investors/{year}"] = Page(f"Financial year {year}", main, trail)
+        pages[f"/investors/{year}"] = SitePage(f"Financial year {year}", main, trail)
         final = fields((measure.capitalize(), millions(one.final)) for measure, one in of_year.items())
-        pages[f"/investors/{year}/annual"] = Page(
+        pages[f"/investors/{year}/annual"] = SitePage(
             f"Annual report {year}",
             joined(heading(f"Annual report {year}"), paragraph("Audited figures of the whole year."), final),
             here,
         )
         halves = fields((measure.capitalize(), millions(one.half_year)) for measure, one in of_year.items())
-        pages[f"/investors/{year}/half"] = Page(
+        pages[f"/investors/{year}/half"] = SitePage(
             f"Half-year report {year}",
             joined(heading(f"Half-year report {year}"), paragraph("From January to June, not audited."), halves),
             here,
@@ -252,7 +252,7 @@ def _investors(it: Company) -> dict[str, Page]:
     return pages
 
 
-def _offices(it: Company) -> dict[str, Page]:
+def _offices(it: Company) -> dict[str, SitePage]:
     trail = (("Offices", "/offices"),)
     names = {place: f"{place[0]} {place[1]}" for place in it.phones}
     rows = [
@@ -268,7 +268,7 @@ def _offices(it: Company) -> dict[str, Page]:
     for kind in OFFICES:
         found = bullets(link(name, f"/offices/{slug(name)}") for place, name in names.items() if place[0] == kind)
         at = target("/offices/find", [("kind", kind)])
-        pages[at] = Page(f"{kind}s", joined(heading(f"{kind}s"), found), trail)
+        pages[at] = SitePage(f"{kind}s", joined(heading(f"{kind}s"), found), trail)
     for (kind, town), phone in it.phones.items():
         name = names[kind, town]
         main = joined(
@@ -278,15 +278,15 @@ def _offices(it: Company) -> dict[str, Page]:
             ),
             paragraph(f"The {kind.lower()} for everybody in and around {town}."),
         )
-        pages[f"/offices/{slug(name)}"] = Page(name, main, trail)
+        pages[f"/offices/{slug(name)}"] = SitePage(name, main, trail)
     return pages
 
 
-def _dealer_pages(it: Company) -> dict[str, Page]:
+def _dealer_pages(it: Company) -> dict[str, SitePage]:
     trail = (("Dealers", "/dealers"),)
     form = choice_form("/dealers/find", [("country", "Country", COUNTRIES)], "Show dealers")
     about = paragraph("Our dealers work in eight countries, and have a number of their own in each. Choose one:")
-    pages = {"/dealers": Page("Dealers", joined(heading("Dealers"), about, form))}
+    pages = {"/dealers": SitePage("Dealers", joined(heading("Dealers"), about, form))}
     above = fields([("All other enquiries", it.central)])
     for country in COUNTRIES:
         rows = [(name, phone) for (place, name), phone in it.dealers.items() if place == country]
@@ -295,10 +295,10 @@ def _dealer_pages(it: Company) -> dict[str, Page]:
     return pages
 
 
-def _careers(it: Company) -> dict[str, Page]:
+def _careers(it: Company) -> dict[str, SitePage]:
     trail = (("Careers", "/careers"),)
     pages = {
-        "/careers": Page(
+        "/careers": SitePage(
             "Careers",
             joined(
                 heading("Careers"),
@@ -314,5 +314,5 @@ def _careers(it: Company) -> dict[str, Page]:
             fields([("Place", one.town), ("Apply until", one.deadline), ("Hours a week", str(32 + 4 * (at % 3)))]),
             paragraph(f"You will work as {one.title.lower()} with a team of {4 + at % 7}."),
         )
-        pages[one.target] = Page(one.name, main, trail)
+        pages[one.target] = SitePage(one.name, main, trail)
     return pages

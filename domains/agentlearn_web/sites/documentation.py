@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from agentlearn.ids import derive_seed
+from agentlearn.types.ids import derive_seed
 from agentlearn_web.sites.markup import (
-    Html,
+    SiteHtml,
     bullets,
     choice_form,
     fields,
@@ -17,8 +17,8 @@ from agentlearn_web.sites.markup import (
     table,
     teaser,
 )
-from agentlearn_web.sites.site import Entry, Page, Site, slug, target
-from agentlearn_web.sites.words import MONTHS, PROGRAMS
+from agentlearn_web.sites.site import SearchEntry, Site, SitePage, slug, target
+from agentlearn_web.sites.vocabulary import MONTHS, PROGRAMS
 
 VERSIONS = ("3.1", "2.4", "1.8")
 """The newest first."""
@@ -97,11 +97,11 @@ def documentation_site(number: int) -> Site:
         footer=(("Licence", "/licence"), ("Imprint", "/imprint"), ("Privacy", "/privacy")),
         pages={**_fixed(it), **_versions(it), **_notes(it), **_faults(it)},
         entries=(
-            *(Entry(f"When {fault}", f"/faults/{slug(fault)}",
+            *(SearchEntry(f"When {fault}", f"/faults/{slug(fault)}",
                     f"{it.program} ends with exit status {it.statuses[fault][1]} when {fault} (text of version 2.4) …")
               for fault in FAULTS),
-            *(Entry(f"Option reference {version}", f"/{version}/options", "All options.") for version in VERSIONS),
-            *(Entry(f"Commands {version}", f"/{version}/commands", "All commands.") for version in VERSIONS),
+            *(SearchEntry(f"Option reference {one}", f"/{one}/options", "All options.") for one in VERSIONS),
+            *(SearchEntry(f"Commands {version}", f"/{version}/commands", "All commands.") for version in VERSIONS),
         ),
     )  # fmt: skip
 
@@ -116,14 +116,14 @@ def _releases(rng: Random) -> dict[tuple[int, str], tuple[str, str]]:
     return drawn
 
 
-def _fixed(it: Documentation) -> dict[str, Page]:
+def _fixed(it: Documentation) -> dict[str, SitePage]:
     about = (
         f"{it.program} keeps large collections of records in order. Three versions are maintained; what holds for one"
         " of them need not hold for another."
     )
     community = "Questions are answered in the forum, faults are collected in the tracker, and talks are held in May."
     return {
-        "/": Page(
+        "/": SitePage(
             it.program,
             joined(
                 heading(f"{it.program} documentation"),
@@ -132,27 +132,29 @@ def _fixed(it: Documentation) -> dict[str, Page]:
                 paragraph("Faults are explained under ", link("Troubleshooting", "/troubleshooting"), "."),
             ),
         ),
-        "/community": Page("Community", joined(heading("Community"), paragraph(community))),
-        "/downloads": Page("Downloads", joined(heading("Downloads"), paragraph("For every system, signed."), _sizes())),
-        "/privacy": Page("Privacy", joined(heading("Privacy"), paragraph("These pages count nobody."))),
-        "/licence": Page(
+        "/community": SitePage("Community", joined(heading("Community"), paragraph(community))),
+        "/downloads": SitePage(
+            "Downloads", joined(heading("Downloads"), paragraph("For every system, signed."), _sizes())
+        ),
+        "/privacy": SitePage("Privacy", joined(heading("Privacy"), paragraph("These pages count nobody."))),
+        "/licence": SitePage(
             "Licence", joined(heading("Licence"), paragraph(f"{it.program} is free to use and to change."))
         ),
-        "/imprint": Page("Imprint", joined(heading("Imprint"), paragraph(f"The authors of {it.program}."))),
+        "/imprint": SitePage("Imprint", joined(heading("Imprint"), paragraph(f"The authors of {it.program}."))),
     }
 
 
-def _sizes() -> Html:
+def _sizes() -> SiteHtml:
     systems = ("Linux", "macOS", "Windows")
     rows = [(system, f"{31 + 4 * at} MB") for at, system in enumerate(systems)]
     return table(("System", "Size"), rows)
 
 
-def _versions(it: Documentation) -> dict[str, Page]:
+def _versions(it: Documentation) -> dict[str, SitePage]:
     top = (("Versions", "/versions"),)
     rows = [(link(f"Version {version}", f"/{version}/"), str(YEARS[2 * at])) for at, version in enumerate(VERSIONS)]
     form = choice_form("/versions/find", [("version", "Version", VERSIONS)], "Show version")
-    pages = {"/versions": Page("Versions", joined(heading("Versions"), table(("Version", "Since"), rows), form))}
+    pages = {"/versions": SitePage("Versions", joined(heading("Versions"), table(("Version", "Since"), rows), form))}
     for version in VERSIONS:
         parts = [
             ("Tutorial", "tutorial"), ("Option reference", "options"), ("Commands", "commands"),
@@ -164,19 +166,19 @@ def _versions(it: Documentation) -> dict[str, Page]:
             paragraph(f"This part describes version {version}."),
             bullets(link(title, f"/{version}/{name}") for title, name in parts),
         )
-        pages[f"/{version}/"] = Page(f"Version {version}", home, top)
-        pages[target("/versions/find", [("version", version)])] = Page(f"Version {version}", home, top)
+        pages[f"/{version}/"] = SitePage(f"Version {version}", home, top)
+        pages[target("/versions/find", [("version", version)])] = SitePage(f"Version {version}", home, top)
         for title, name in parts:
             main = joined(heading(f"{title}, version {version}"), _part(it, version, name))
-            pages[f"/{version}/{name}"] = Page(f"{title} {version}", main, trail)
+            pages[f"/{version}/{name}"] = SitePage(f"{title} {version}", main, trail)
         for command in COMMANDS:
-            pages[f"/{version}/commands/{command}"] = Page(
+            pages[f"/{version}/commands/{command}"] = SitePage(
                 f"{command} {version}", _command(it, version, command), (*trail, ("Commands", f"/{version}/commands"))
             )
     return pages
 
 
-def _part(it: Documentation, version: str, name: str) -> Html:
+def _part(it: Documentation, version: str, name: str) -> SiteHtml:
     match name:
         case "options":
             return bullets(
@@ -193,7 +195,7 @@ def _part(it: Documentation, version: str, name: str) -> Html:
             return paragraph("Keep a copy of your collection, install the new version, and start it once by hand.")
 
 
-def _command(it: Documentation, version: str, command: str) -> Html:
+def _command(it: Documentation, version: str, command: str) -> SiteHtml:
     return joined(
         heading(f"{it.program.lower()} {command}"),
         paragraph(f"What the command {command} does in version {version}."),
@@ -202,16 +204,18 @@ def _command(it: Documentation, version: str, command: str) -> Html:
     )
 
 
-def _notes(it: Documentation) -> dict[str, Page]:
+def _notes(it: Documentation) -> dict[str, SitePage]:
     trail = (("Release notes", "/releases"),)
     listed = bullets(link(f"Releases of {year}", f"/releases/{year}") for year in YEARS)
-    pages = {"/releases": Page("Release notes", joined(heading("Release notes"), listed))}
+    pages = {"/releases": SitePage("Release notes", joined(heading("Release notes"), listed))}
     for year in YEARS:
         planned = [(f"Plans for {command}", command, True) for command in COMMANDS]
         made = [(f"Change of {command}", command, False) for command in COMMANDS]
         here = (*trail, (f"Releases of {year}", f"/releases/{year}"))
         shown = [teaser(title, _note(year, title), "What users should know …") for title, _, _ in (*planned, *made)]
-        pages[f"/releases/{year}"] = Page(f"Releases of {year}", joined(heading(f"Releases of {year}"), *shown), trail)
+        pages[f"/releases/{year}"] = SitePage(
+            f"Releases of {year}", joined(heading(f"Releases of {year}"), *shown), trail
+        )
         for at, (title, command, early) in enumerate((*planned, *made)):
             release = it.releases[year, command][1 if early else 0]
             main = joined(
@@ -219,7 +223,7 @@ def _notes(it: Documentation) -> dict[str, Page]:
                 fields([("Release", release), ("Written in", f"{MONTHS[at]} {year}")]),
                 paragraph(f"The command {command} works on several records at once." if not early else "May change."),
             )
-            pages[_note(year, title)] = Page(f"{title}, {year}", main, here)
+            pages[_note(year, title)] = SitePage(f"{title}, {year}", main, here)
     return pages
 
 
@@ -227,11 +231,11 @@ def _note(year: int, title: str) -> str:
     return f"/releases/{year}/{slug(title)}"
 
 
-def _faults(it: Documentation) -> dict[str, Page]:
+def _faults(it: Documentation) -> dict[str, SitePage]:
     trail = (("Troubleshooting", "/troubleshooting"),)
     old = bullets(link(f"If {fault}", f"/troubleshooting/{slug(fault)}") for fault in FAULTS)
     note = paragraph("Written for version 1.8. Newer texts are found with the search.")
-    pages = {"/troubleshooting": Page("Troubleshooting", joined(heading("Troubleshooting"), note, old))}
+    pages = {"/troubleshooting": SitePage("Troubleshooting", joined(heading("Troubleshooting"), note, old))}
     for fault, (now, _, then) in it.statuses.items():
         for title, at, status, about in (
             (f"If {fault}", f"/troubleshooting/{slug(fault)}", then, "Version 1.8."),
@@ -243,5 +247,5 @@ def _faults(it: Documentation) -> dict[str, Page]:
                 fields([("Exit status", str(status)), ("Can be repeated", "yes" if len(fault) % 2 else "no")]),
                 paragraph("Stop the program, look into the log, and start it again."),
             )
-            pages[at] = Page(title, main, trail)
+            pages[at] = SitePage(title, main, trail)
     return pages

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from agentlearn.ids import derive_seed
-from agentlearn_web.sites.markup import Html, bullets, choice_form, fields, heading, joined, link, paragraph, table
-from agentlearn_web.sites.site import Entry, Page, Site, paged, slug, target
-from agentlearn_web.sites.words import COUNTRIES, SHOPS
+from agentlearn.types.ids import derive_seed
+from agentlearn_web.sites.markup import SiteHtml, bullets, choice_form, fields, heading, joined, link, paragraph, table
+from agentlearn_web.sites.site import SearchEntry, Site, SitePage, paged, slug, target
+from agentlearn_web.sites.vocabulary import COUNTRIES, SHOPS
 
 CATEGORIES = {"Kettles": "kettle", "Lamps": "lamp", "Packs": "pack", "Stoves": "stove", "Tents": "tent"}
 SERIES = ("Alder", "Birch", "Cedar", "Elm", "Hazel", "Larch", "Maple")
@@ -117,7 +117,7 @@ def shop_site(number: int) -> Site:
             **{at: page for category in CATEGORIES for at, page in _category(it, category).items()},
         },
         entries=tuple(
-            Entry(one.name, one.target, f"A {CATEGORIES[one.category]} for all weathers. {_related(one)}")
+            SearchEntry(one.name, one.target, f"A {CATEGORIES[one.category]} for all weathers. {_related(one)}")
             for one in it.products
         ),
     )
@@ -153,13 +153,13 @@ def _related(one: Product) -> str:
     return f"Later model: {name} Plus." if not one.plus else f"Earlier model: {name}."
 
 
-def _fixed(it: Shop) -> dict[str, Page]:
+def _fixed(it: Shop) -> dict[str, SitePage]:
     about = (
         f"{it.name} sells what people take outdoors: kettles, lamps, packs, stoves and tents. Everything is weighed."
     )
     new = bullets(link(one.name, one.target) for one in it.products if one.plus and one.series == SERIES[0])
     return {
-        "/": Page(
+        "/": SitePage(
             it.name,
             joined(
                 heading(it.name),
@@ -169,43 +169,45 @@ def _fixed(it: Shop) -> dict[str, Page]:
                 paragraph("What is not on the shelf at the front is found with the search."),
             ),
         ),
-        "/about": Page(
+        "/about": SitePage(
             "Our shop", joined(heading("Our shop"), paragraph(about), paragraph("Open from 10:00 to 18:00."))
         ),
-        "/imprint": Page("Imprint", joined(heading("Imprint"), paragraph(f"{it.name}, owned by those who work here."))),
+        "/imprint": SitePage(
+            "Imprint", joined(heading("Imprint"), paragraph(f"{it.name}, owned by those who work here."))
+        ),
     }
 
 
-def _category(it: Shop, category: str) -> dict[str, Page]:
+def _category(it: Shop, category: str) -> dict[str, SitePage]:
     base, one = f"/{slug(category)}", CATEGORIES[category]
     trail = ((category, base),)
     products, offers = it.of(category), it.offers[category]
     links = [(f"{category} on offer", f"{base}/offers"), (f"All {category.lower()}", f"{base}/all")]
     favourites = bullets(link(product.name, product.target) for product in products if not product.plus)
     form = choice_form(f"{base}/find", [("model", "Model", ("plain", "plus"))], f"Show {category.lower()}")
-    shelf = joined(
+    library_store = joined(
         heading(category), paragraph(f"The {one} of the year, and others that our customers like."), favourites
     )
-    pages = {base: Page(category, joined(shelf, bullets(link(*at) for at in links), form))}
+    pages = {base: SitePage(category, joined(library_store, bullets(link(*at) for at in links), form))}
     blocks = [_table(block) for block in (products[:PER_PAGE], products[PER_PAGE:])]
     pages |= paged(f"{base}/all", f"All {category.lower()}", blocks, trail)
-    pages[f"{base}/offers"] = Page(
+    pages[f"{base}/offers"] = SitePage(
         f"{category} on offer",
         joined(heading(f"{category} on offer"), paragraph("While there are any."), _table(offers)),
         trail,
     )
     for model, plus in (("plain", False), ("plus", True)):
         found = joined(heading(f"{category}: {model}"), _table([each for each in products if each.plus == plus]))
-        pages[target(f"{base}/find", [("model", model)])] = Page(f"{category}: {model}", found, trail)
-    return pages | {each.target: Page(each.name, _product(each), trail) for each in (*products, *offers)}
+        pages[target(f"{base}/find", [("model", model)])] = SitePage(f"{category}: {model}", found, trail)
+    return pages | {each.target: SitePage(each.name, _product(each), trail) for each in (*products, *offers)}
 
 
-def _table(products: Iterable[Product]) -> Html:
+def _table(products: Iterable[Product]) -> SiteHtml:
     rows = [(link(one.name, one.target), grams(one.weight), f"{one.price} euros") for one in products]
     return table(("Name", "Weight", "Price"), rows)
 
 
-def _product(one: Product) -> Html:
+def _product(one: Product) -> SiteHtml:
     return joined(
         heading(one.name),
         paragraph(f"A {CATEGORIES[one.category]} of the series {one.series}. It has been with us to the mountains."),
@@ -220,22 +222,22 @@ def _product(one: Product) -> Html:
     )
 
 
-def _part_pages(it: Shop) -> dict[str, Page]:
+def _part_pages(it: Shop) -> dict[str, SitePage]:
     trail = (("Spare parts", "/parts"),)
     articles = tuple(CATEGORIES.values())
     form = choice_form("/parts/find", [("article", "Article", articles), ("series", "Series", SERIES)], "Show parts")
     about = paragraph("What breaks can be mended. Prices differ from series to series. Choose one:")
-    pages = {"/parts": Page("Spare parts", joined(heading("Spare parts"), about, form))}
+    pages = {"/parts": SitePage("Spare parts", joined(heading("Spare parts"), about, form))}
     for article in articles:
         for series in SERIES:
             title = f"Spare parts: {article}, series {series}"
             rows = [(part, euros(it.parts[article, series, part])) for part in PARTS]
             found = target("/parts/find", [("article", article), ("series", series)])
-            pages[found] = Page(title, joined(heading(title), table(("Part", "Price"), rows)), trail)
+            pages[found] = SitePage(title, joined(heading(title), table(("Part", "Price"), rows)), trail)
     return pages
 
 
-def _help(it: Shop) -> dict[str, Page]:
+def _help(it: Shop) -> dict[str, SitePage]:
     trail = (("Help", "/help"),)
     listed = bullets(
         [
@@ -250,17 +252,17 @@ def _help(it: Shop) -> dict[str, Page]:
     )
     years = bullets(link(f"Charges of {year}", f"/help/delivery-charges/{year}") for year in YEARS)
     pages = {
-        "/help": Page("Help", joined(heading("Help"), paragraph("How things get to you, and back."), listed)),
-        "/help/delivery-times": Page("Delivery times", joined(heading("Delivery times"), times), trail),
-        "/help/delivery-charges": Page("Delivery charges", joined(heading("Delivery charges"), years), trail),
-        "/help/returns": Page(
+        "/help": SitePage("Help", joined(heading("Help"), paragraph("How things get to you, and back."), listed)),
+        "/help/delivery-times": SitePage("Delivery times", joined(heading("Delivery times"), times), trail),
+        "/help/delivery-charges": SitePage("Delivery charges", joined(heading("Delivery charges"), years), trail),
+        "/help/returns": SitePage(
             "Returns", joined(heading("Returns"), paragraph("Thirty days. We pay for the way back.")), trail
         ),
     }
     for year in YEARS:
         rows = [(country, euros(it.charges[year, country])) for country in COUNTRIES]
         main = joined(heading(f"Charges of {year}"), table(("Country", "One parcel"), rows))
-        pages[f"/help/delivery-charges/{year}"] = Page(
+        pages[f"/help/delivery-charges/{year}"] = SitePage(
             f"Charges of {year}", main, (*trail, ("Delivery charges", "/help/delivery-charges"))
         )
     return pages

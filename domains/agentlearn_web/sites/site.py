@@ -6,22 +6,32 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import parse_qsl, urlencode
 
-from agentlearn_web.sites.markup import Html, bullets, element, heading, joined, link, paragraph, search_form, teaser
+from agentlearn_web.sites.markup import (
+    SiteHtml,
+    bullets,
+    element,
+    heading,
+    joined,
+    link,
+    paragraph,
+    search_form,
+    teaser,
+)
 
-Kind = Literal["university", "company", "documentation", "shop"]
-KINDS: tuple[Kind, ...] = ("university", "company", "documentation", "shop")
+SiteKind = Literal["university", "company", "documentation", "shop"]
+KINDS: tuple[SiteKind, ...] = ("university", "company", "documentation", "shop")
 SEARCH = "/search"
 SHOWN = 8
 """Results on one page of the search."""
 
 _STYLE = "body{font:16px sans-serif;max-width:60em;margin:auto}td,th{padding:.2em .6em;text-align:left}"
 _WORD = re.compile(r"\w+")
-_NOTHING = Html("")
+_NOTHING = SiteHtml("")
 _NOTE = "All rights reserved; no promise is made that every page is up to date."
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class SiteResponse:
     """What a site answers."""
 
     status: int
@@ -29,17 +39,17 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SitePage:
     """A page's own part; the frame is added when it is rendered."""
 
     title: str
-    main: Html
+    main: SiteHtml
     trail: tuple[tuple[str, str], ...] = ()
     """Pages above it, each with its title and target, the home page left out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SearchEntry:
     """What the search knows of a page."""
 
     title: str
@@ -51,14 +61,14 @@ class Entry:
 class Site:
     """All of one site. Pages are found by target: a path, and the query where there is one."""
 
-    kind: Kind
+    kind: SiteKind
     number: int
     host: str
     name: str
     menu: tuple[tuple[str, str], ...]
     footer: tuple[tuple[str, str], ...]
-    pages: Mapping[str, Page]
-    entries: tuple[Entry, ...]
+    pages: Mapping[str, SitePage]
+    entries: tuple[SearchEntry, ...]
     """In order of the search's preference where several fit equally well."""
 
     @property
@@ -71,15 +81,17 @@ class Site:
         return f"http://{self.host}{target}"
 
 
-def page(site: Site, path: str, query: str = "") -> Response:
+def page(site: Site, path: str, query: str = "") -> SiteResponse:
     """The page at that path with that query, as it was sent; the same for the same request, always."""
     asked = sorted(parse_qsl(query, keep_blank_values=True))
     if path == SEARCH:
-        return Response(200, _framed(site, _results(site, dict(asked))))
+        return SiteResponse(200, _framed(site, _results(site, dict(asked))))
     found = site.pages.get(target(path, asked)) or (site.pages.get(path) if dict(asked).get("page") == "1" else None)
     if found is None:
-        return Response(404, _framed(site, Page("Page not found", joined(heading("Page not found"), _LOST))))
-    return Response(200, _framed(site, found))
+        return SiteResponse(
+            404, _framed(site, SitePage("SitePage not found", joined(heading("SitePage not found"), _LOST)))
+        )
+    return SiteResponse(200, _framed(site, found))
 
 
 def target(path: str, query: Iterable[tuple[str, str]]) -> str:
@@ -94,12 +106,16 @@ def slug(name: str) -> str:
 
 
 def paged(
-    path: str, title: str, blocks: Sequence[Html], trail: tuple[tuple[str, str], ...] = (), above: Html = _NOTHING
-) -> dict[str, Page]:
+    path: str,
+    title: str,
+    blocks: Sequence[SiteHtml],
+    trail: tuple[tuple[str, str], ...] = (),
+    above: SiteHtml = _NOTHING,
+) -> dict[str, SitePage]:
     """A listing over several pages, each linked to the next and the one before."""
     last = len(blocks)
     return {
-        _numbered(path, number): Page(
+        _numbered(path, number): SitePage(
             title if number == 1 else f"{title}, page {number}",
             joined(heading(title), above, block, _turning(path, number, last)),
             trail,
@@ -120,20 +136,20 @@ def _numbered(path: str, number: int) -> str:
     return path if number == 1 else f"{path}{'&' if '?' in path else '?'}page={number}"
 
 
-def _turning(path: str, number: int, last: int) -> Html:
+def _turning(path: str, number: int, last: int) -> SiteHtml:
     before = [link("Previous page", _numbered(path, number - 1))] if number > 1 else []
     after = [link("Next page", _numbered(path, number + 1))] if number < last else []
-    return paragraph(f"Page {number} of {last} ", *before, Html(" "), *after)
+    return paragraph(f"Page {number} of {last} ", *before, SiteHtml(" "), *after)
 
 
-def _results(site: Site, query: Mapping[str, str]) -> Page:
+def _results(site: Site, query: Mapping[str, str]) -> SitePage:
     words = query.get("q", "")
     found = _found(site.entries, words)
     at = int(number) if re.fullmatch("[1-9][0-9]{0,3}", number := query.get("page", "1")) else 1
     shown = found[(at - 1) * SHOWN : at * SHOWN]
     onward = {"q": words, "page": str(at + 1)}
     more = [paragraph(link("Next page", target(SEARCH, onward.items())))] if len(found) > at * SHOWN else []
-    return Page(
+    return SitePage(
         f"Search: {words}",
         joined(
             heading("Search results"),
@@ -144,7 +160,7 @@ def _results(site: Site, query: Mapping[str, str]) -> Page:
     )
 
 
-def _found(entries: Sequence[Entry], words: str) -> list[Entry]:
+def _found(entries: Sequence[SearchEntry], words: str) -> list[SearchEntry]:
     """Entries that hold at least half of the words, those with most of them first."""
     asked = set(_WORD.findall(words.casefold()))
     hits = [(len(asked & set(_WORD.findall(f"{one.title} {one.teaser}".casefold()))), one) for one in entries]
@@ -152,13 +168,13 @@ def _found(entries: Sequence[Entry], words: str) -> list[Entry]:
     return [one for _, one in sorted(enough, key=lambda hit: -hit[0])]
 
 
-def _framed(site: Site, page: Page) -> str:
+def _framed(site: Site, page: SitePage) -> str:
     trail = [("Home", "/"), *page.trail]
     crumbs = element("ol", *(element("li", link(*one)) for one in trail), element("li", page.title))
     head = joined(
-        Html('<meta charset="utf-8">'),
+        SiteHtml('<meta charset="utf-8">'),
         element("title", f"{page.title} | {site.name}"),
-        element("style", Html(_STYLE)),
+        element("style", SiteHtml(_STYLE)),
     )
     body = joined(
         element(

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from agentlearn.ids import derive_seed
+from agentlearn.types.ids import derive_seed
 from agentlearn_web.sites.markup import (
-    Html,
+    SiteHtml,
     bullets,
     choice_form,
     element,
@@ -18,8 +18,8 @@ from agentlearn_web.sites.markup import (
     table,
     teaser,
 )
-from agentlearn_web.sites.site import Entry, Page, Site, paged, slug, target
-from agentlearn_web.sites.words import FIRST_NAMES, MONTHS, SURNAMES, TOWNS
+from agentlearn_web.sites.site import SearchEntry, Site, SitePage, paged, slug, target
+from agentlearn_web.sites.vocabulary import FIRST_NAMES, MONTHS, SURNAMES, TOWNS
 
 SUBJECTS = (
     "Astronomy", "Botany", "Chemistry", "Economics", "Geology", "History", "Linguistics", "Mathematics", "Philosophy",
@@ -149,11 +149,11 @@ def university_site(number: int) -> Site:
             **_departments(everybody),
         },
         entries=(
-            *(Entry(one.name, one.target, f"Department of {one.subject}, on the staff since {one.since}.")
+            *(SearchEntry(one.name, one.target, f"Department of {one.subject}, on the staff since {one.since}.")
               for one in everybody),
-            *(Entry(one.name, f"/libraries/{slug(one.name)}", f"A library on the {one.campus}.")
+            *(SearchEntry(one.name, f"/libraries/{slug(one.name)}", f"A library on the {one.campus}.")
               for one in it.branches),
-            *(Entry(f"{subject} {level}", f"/courses/{slug(subject)}-{slug(level)}", f"A course in {subject}.")
+            *(SearchEntry(f"{subject} {level}", f"/courses/{slug(subject)}-{slug(level)}", f"A course in {subject}.")
               for level in LEVELS for subject in SUBJECTS),
         ),
     )  # fmt: skip
@@ -197,14 +197,14 @@ def _halls(rng: Random) -> tuple[dict[tuple[str, str, str], str], dict[str, str]
     return held, usual
 
 
-def _fixed(it: University) -> dict[str, Page]:
+def _fixed(it: University) -> dict[str, SitePage]:
     welcome = (
         f"{it.name} teaches and studies ten subjects on three campuses. Its courses are listed by academic year, its"
         " libraries are open to everybody, and its staff answers questions gladly."
     )
     visit = "Guests are welcome. Trams run to every campus; the reception is open on weekdays from 8:00 to 17:00."
     return {
-        "/": Page(
+        "/": SitePage(
             "Welcome",
             joined(
                 heading(f"Welcome to {it.name}"),
@@ -214,7 +214,7 @@ def _fixed(it: University) -> dict[str, Page]:
                 paragraph("New here? Begin with ", link("Study", "/study"), "."),
             ),
         ),
-        "/study": Page(
+        "/study": SitePage(
             "Study",
             joined(
                 heading("Study"),
@@ -223,23 +223,23 @@ def _fixed(it: University) -> dict[str, Page]:
                 bullets([f"{subject}: two courses, eight credits" for subject in SUBJECTS]),
             ),
         ),
-        "/contact": Page("Contact", joined(heading("Contact"), paragraph(visit), paragraph("Telephone 555-0100."))),
-        "/imprint": Page("Imprint", joined(heading("Imprint"), paragraph(f"Published by {it.name}, {it.town}."))),
+        "/contact": SitePage("Contact", joined(heading("Contact"), paragraph(visit), paragraph("Telephone 555-0100."))),
+        "/imprint": SitePage("Imprint", joined(heading("Imprint"), paragraph(f"Published by {it.name}, {it.town}."))),
     }
 
 
-def _people(it: University) -> dict[str, Page]:
+def _people(it: University) -> dict[str, SitePage]:
     blocks = [
         table(("Name", "Department"), [(link(one.name, one.target), one.subject) for one in block])
         for block in (it.veterans,)
     ]
     note = paragraph("Edition of 2022. Who came later is found with the search.")
     trail = (("Staff directory", "/people"),)
-    pages = {one.target: Page(one.name, _person_part(one), trail) for one in (*it.veterans, *it.newcomers)}
+    pages = {one.target: SitePage(one.name, _person_part(one), trail) for one in (*it.veterans, *it.newcomers)}
     return paged("/people", "Staff directory", blocks, above=note) | pages
 
 
-def _person_part(one: Person) -> Html:
+def _person_part(one: Person) -> SiteHtml:
     return joined(
         heading(one.name),
         paragraph(f"{one.name} has been with the Department of {one.subject} since {one.since}."),
@@ -255,31 +255,31 @@ def _person_part(one: Person) -> Html:
     )
 
 
-def _departments(people: list[Person]) -> dict[str, Page]:
+def _departments(people: list[Person]) -> dict[str, SitePage]:
     trail = (("Departments", "/departments"),)
     listed = bullets(link(f"Department of {one}", f"/departments/{slug(one)}") for one in SUBJECTS)
-    pages = {"/departments": Page("Departments", joined(heading("Departments"), listed))}
+    pages = {"/departments": SitePage("Departments", joined(heading("Departments"), listed))}
     for subject in SUBJECTS:
         staff = [one for one in people if one.subject == subject]
         rows = [(link(one.name, one.target), f"since {one.since}") for one in staff]
         main = joined(heading(f"Department of {subject}"), table(("Name", "On the staff"), rows))
-        pages[f"/departments/{slug(subject)}"] = Page(f"Department of {subject}", main, trail)
+        pages[f"/departments/{slug(subject)}"] = SitePage(f"Department of {subject}", main, trail)
     return pages
 
 
-def _courses(it: University) -> dict[str, Page]:
+def _courses(it: University) -> dict[str, SitePage]:
     trail = (("Courses", "/courses"),)
     form = choice_form("/courses/find", [("level", "Level", LEVELS), ("year", "Academic year", YEARS)], "Show courses")
     listed = bullets(link(f"Courses {year}", f"/courses/{slug(year)}") for year in YEARS)
     about = paragraph("What is taught, and by whom, changes every year.")
-    pages = {"/courses": Page("Courses", joined(heading("Courses"), about, listed, form))}
+    pages = {"/courses": SitePage("Courses", joined(heading("Courses"), about, listed, form))}
     for year in YEARS:
         blocks = [_course_table(it, year, level) for level in LEVELS]
         pages |= paged(f"/courses/{slug(year)}", f"Courses {year}", blocks, trail)
         for level, block in zip(LEVELS, blocks, strict=True):
             found = target("/courses/find", [("year", year), ("level", level)])
             title = f"Courses of level {level}, {year}"
-            pages[found] = Page(title, joined(heading(title), block), trail)
+            pages[found] = SitePage(title, joined(heading(title), block), trail)
     for subject in SUBJECTS:
         for level in LEVELS:
             title = f"{subject} {level}"
@@ -289,11 +289,11 @@ def _courses(it: University) -> dict[str, Page]:
                 fields([("Credits", "4"), ("Level", level), ("Examination", "written")]),
                 paragraph("The other level: ", link(f"{subject} {other}", f"/courses/{slug(subject)}-{slug(other)}")),
             )
-            pages[f"/courses/{slug(title)}"] = Page(title, main, trail)
+            pages[f"/courses/{slug(title)}"] = SitePage(title, main, trail)
     return pages
 
 
-def _course_table(it: University, year: str, level: str) -> Html:
+def _course_table(it: University, year: str, level: str) -> SiteHtml:
     rows = [
         (link(f"{subject} {level}", f"/courses/{slug(subject)}-{slug(level)}"), it.lecturers[year, subject, level])
         for subject in SUBJECTS
@@ -301,13 +301,13 @@ def _course_table(it: University, year: str, level: str) -> Html:
     return table(("Course", "Lecturer"), rows)
 
 
-def _libraries(it: University) -> dict[str, Page]:
+def _libraries(it: University) -> dict[str, SitePage]:
     trail = (("Libraries", "/libraries"),)
     overview = [teaser(one.name, f"/libraries/{slug(one.name)}", _hours(one.teased)) for one in it.branches]
     old = [(one, f"/library-news/{slug(one.name)}") for one in it.branches]
     pages = {
-        "/libraries": Page("Libraries", joined(heading("Libraries"), *overview)),
-        "/library-news": Page(
+        "/libraries": SitePage("Libraries", joined(heading("Libraries"), *overview)),
+        "/library-news": SitePage(
             "Library news",
             joined(
                 heading("Library news"),
@@ -319,29 +319,29 @@ def _libraries(it: University) -> dict[str, Page]:
     for one, at in old:
         words = f"As told in 2021, the {one.name} is changing its hours."
         news = joined(heading(f"{one.name}: new hours"), paragraph(words), _closing(one.reported))
-        pages[at] = Page(f"{one.name}: new hours", news, (("Library news", "/library-news"),))
+        pages[at] = SitePage(f"{one.name}: new hours", news, (("Library news", "/library-news"),))
         main = joined(
             heading(one.name),
             paragraph(f"You find us on the {one.campus}, next to the tram stop. Closing times:"),
             _closing(one.closes),
             paragraph("Books may be kept for four weeks."),
         )
-        pages[f"/libraries/{slug(one.name)}"] = Page(one.name, main, trail)
+        pages[f"/libraries/{slug(one.name)}"] = SitePage(one.name, main, trail)
     return pages
 
 
-def _examinations(it: University) -> dict[str, Page]:
+def _examinations(it: University) -> dict[str, SitePage]:
     trail = (("Examinations", "/examinations"),)
     form = choice_form(
         "/examinations/find", [("term", "Term", TERMS), ("year", "Year", EXAM_YEARS)], "Show examinations"
     )
     rules = table(("Subject", "Usual hall"), it.usual_halls.items())
     pages = {
-        "/examinations": Page(
+        "/examinations": SitePage(
             "Examinations",
             joined(heading("Examinations"), paragraph("Halls are given out anew for every term. Choose one:"), form),
         ),
-        "/examination-rules": Page(
+        "/examination-rules": SitePage(
             "Examination rules",
             joined(heading("Examination rules"), paragraph("Bring a pen. The usual halls, as agreed in 2010:"), rules),
         ),
@@ -350,7 +350,7 @@ def _examinations(it: University) -> dict[str, Page]:
         title = f"Examinations of the {term} term of {year}"
         rows = [(subject, it.halls[year, term, subject]) for subject in SUBJECTS]
         found = target("/examinations/find", [("year", year), ("term", term)])
-        pages[found] = Page(title, joined(heading(title), table(("Subject", "Hall"), rows)), trail)
+        pages[found] = SitePage(title, joined(heading(title), table(("Subject", "Hall"), rows)), trail)
     return pages
 
 
@@ -358,19 +358,19 @@ def _hours(closes: tuple[str, str, str]) -> str:
     return "Open until " + ", ".join(f"{time} on {day}" for day, time in zip(DAYS, closes, strict=True)) + " …"
 
 
-def _closing(closes: tuple[str, str, str]) -> Html:
+def _closing(closes: tuple[str, str, str]) -> SiteHtml:
     return fields((day.capitalize(), time) for day, time in zip(DAYS, closes, strict=True))
 
 
-def _news(it: University) -> dict[str, Page]:
+def _news(it: University) -> dict[str, SitePage]:
     trail = (("News", "/news"),)
     listed = bullets(link(f"News of {year}", f"/news/{year}") for year in it.news)
-    pages = {"/news": Page("News", joined(heading("News"), listed))}
+    pages = {"/news": SitePage("News", joined(heading("News"), listed))}
     for year, titles in it.news.items():
         shown = [teaser(title, f"/news/{year}/{slug(title)}", "Read what happened …") for title in titles]
-        pages[f"/news/{year}"] = Page(f"News of {year}", joined(heading(f"News of {year}"), *shown), trail)
+        pages[f"/news/{year}"] = SitePage(f"News of {year}", joined(heading(f"News of {year}"), *shown), trail)
         for at, title in enumerate(titles):
             day = f"{3 + 6 * at} {MONTHS[(year + 4 * at) % 12]} {year}"
             main = joined(heading(title), paragraph(element("b", day)), paragraph(f"{title} at {it.name}."))
-            pages[f"/news/{year}/{slug(title)}"] = Page(title, main, (*trail, (f"News of {year}", f"/news/{year}")))
+            pages[f"/news/{year}/{slug(title)}"] = SitePage(title, main, (*trail, (f"News of {year}", f"/news/{year}")))
     return pages

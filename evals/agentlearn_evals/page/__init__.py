@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from agentlearn.report import Page, render_page
-from agentlearn.report.html import clipped
+from agentlearn.html import HtmlPage, render_page
+from agentlearn.html.markup import clipped
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.page.arms import arms_section, cost_section, passes_section
 from agentlearn_evals.page.breakdown import breakdown_section, curve_section, domains_section
@@ -38,7 +38,7 @@ def comparison_page(comparison: Comparison, *, trace_of: Callable[[str], str] | 
         checks_section(comparison),
         reproducing_section(comparison),
     )
-    page = Page(
+    page = HtmlPage(
         title=clipped(comparison.title, TITLE),
         kicker="Comparison of agents over the same tasks",
         mark="simulated" if comparison.simulated else "lab model" if comparison.of_lab_models else "",

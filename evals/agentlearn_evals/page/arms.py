@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agentlearn.report import Cell, Column, Part, Scatter, ScatterPoint, Section, Table, Tone
-from agentlearn.report.numbers import count, decimal, duration, interval, large, money
+from agentlearn.html import Column, PagePart, Scatter, ScatterPoint, Section, Table, TableCell, Tone
+from agentlearn.html.number_format import count, decimal, duration, interval, large, money
 from agentlearn_evals.comparison import ArmLine, Comparison
 from agentlearn_evals.page.findings import TONES, level_words
 
@@ -17,7 +17,7 @@ class _Measure:
     """One column of the table of arms."""
 
     name: str
-    cell: Callable[[ArmLine], Cell]
+    cell: Callable[[ArmLine], TableCell]
     said: Callable[[ArmLine], object] = lambda _: True
     """Whether an arm has something to say here; a column of which no arm has is left out."""
     note: str = ""
@@ -70,7 +70,7 @@ def arms_section(comparison: Comparison) -> Section | None:
             (f"Intervals are {level_words(comparison)} over tasks.", *(one.note for one in measures if one.note))
         ),
     )
-    parts: list[Part] = [table]
+    parts: list[PagePart] = [table]
     errors = _errors(comparison.arms)
     return Section(title="Arms", parts=(*parts, *([errors] if errors else [])))
 
@@ -81,12 +81,12 @@ def passes_section(comparison: Comparison) -> Section | None:
     if not sizes:
         return None
     columns = [f"pass@{k}" for k in sizes] + [f"pass^{k}" for k in sizes if k > 1]
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[TableCell, ...]] = []
     for arm in comparison.arms:
         by_size = {one.k: one for one in arm.passes}
         some = [by_size[k].at_least_one if k in by_size else None for k in sizes]
         every = [by_size[k].all_of_them if k in by_size else None for k in sizes if k > 1]
-        rows.append((Cell(text=arm.arm), *(_number(value, decimal) for value in (*some, *every))))
+        rows.append((TableCell(text=arm.arm), *(_number(value, decimal) for value in (*some, *every))))
     table = Table(
         caption="pass@k and pass^k",
         columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in columns)),
@@ -152,14 +152,14 @@ def _of_library(arm: ArmLine) -> str:
     return f"{large(arm.tokens_library)} library" if arm.tokens_library else ""
 
 
-def _arm(arm: ArmLine, all_simulated: bool) -> Cell:
+def _arm(arm: ArmLine, all_simulated: bool) -> TableCell:
     said = (
         arm.label,
         f"library {arm.library[:12]}" if arm.library else "",
         f"{arm.lessons} lessons" if arm.lessons is not None else "",
         "simulated model" if arm.simulated and not all_simulated else "",
     )
-    return Cell(text=arm.arm, sub=" · ".join(word for word in said if word))
+    return TableCell(text=arm.arm, sub=" · ".join(word for word in said if word))
 
 
 def _errors(arms: Sequence[ArmLine]) -> Table | None:
@@ -169,9 +169,11 @@ def _errors(arms: Sequence[ArmLine]) -> Table | None:
     return Table(
         caption="Failures and timeouts by code",
         columns=(Column(name="Arm"), *(Column(name=code, kind="number") for code in codes)),
-        rows=tuple((Cell(text=arm.arm), *(_number(arm.errors.get(code, 0), count) for code in codes)) for arm in arms),
+        rows=tuple(
+            (TableCell(text=arm.arm), *(_number(arm.errors.get(code, 0), count) for code in codes)) for arm in arms
+        ),
     )
 
 
-def _number(value: _N | None, words: Callable[[_N | None], str], sub: str = "") -> Cell:
-    return Cell(text=words(value), sub=sub, value=value)
+def _number(value: _N | None, words: Callable[[_N | None], str], sub: str = "") -> TableCell:
+    return TableCell(text=words(value), sub=sub, value=value)

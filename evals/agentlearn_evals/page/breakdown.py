@@ -3,22 +3,22 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from agentlearn.report import (
-    Cell,
+from agentlearn.html import (
     Column,
     Details,
     Forest,
     ForestRow,
     LineChart,
+    PagePart,
     Paragraph,
-    Part,
     Point,
     Section,
     Series,
     Table,
+    TableCell,
 )
-from agentlearn.report.numbers import DASH, count, decimal, finite, interval, signed
-from agentlearn_evals.comparison import Comparison, CurvePoint, Slice
+from agentlearn.html.number_format import DASH, count, decimal, finite, interval, signed
+from agentlearn_evals.comparison import Comparison, Slice, VersionPoint
 from agentlearn_evals.page.findings import level_words, limits_of
 
 EXPLORATORY = (
@@ -40,7 +40,7 @@ def domains_section(comparison: Comparison) -> Section | None:
         return None
     found = {(one.arm, one.name): one for one in slices}
     rows = tuple(
-        (Cell(text=arm), *(_in_domain(found.get((arm, domain))) for domain in domains)) for arm in comparison.names
+        (TableCell(text=arm), *(_in_domain(found.get((arm, domain))) for domain in domains)) for arm in comparison.names
     )
     table = Table(
         caption="Score by arm and domain",
@@ -53,7 +53,7 @@ def domains_section(comparison: Comparison) -> Section | None:
 
 def breakdown_section(comparison: Comparison) -> Section | None:
     """Differences within parts of the tasks."""
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     for by, word in _NAMES.items():
         for arm in comparison.names:
             slices = [one for one in comparison.slices if (one.by, one.arm) == (by, arm) and one.mean is not None]
@@ -82,14 +82,16 @@ def curve_section(comparison: Comparison) -> Section | None:
     return Section(title="Learning curve", parts=(chart,))
 
 
-def _in_domain(found: Slice | None) -> Cell:
+def _in_domain(found: Slice | None) -> TableCell:
     if found is None:
-        return Cell(text=DASH)
+        return TableCell(text=DASH)
     difference = " ".join(filter(None, (signed(found.mean), interval(found.low, found.high, sign=True))))
-    return Cell(text=decimal(found.score), sub=difference if finite(found.mean) is not None else "", value=found.score)
+    return TableCell(
+        text=decimal(found.score), sub=difference if finite(found.mean) is not None else "", value=found.score
+    )
 
 
-def _forest(comparison: Comparison, arm: str, word: str, slices: Sequence[Slice]) -> Part:
+def _forest(comparison: Comparison, arm: str, word: str, slices: Sequence[Slice]) -> PagePart:
     ordered = sorted(slices, key=lambda one: (-(finite(one.mean) or 0.0), one.name))
     kept = ordered if len(ordered) <= 2 * ENDS else ordered[:ENDS] + ordered[-ENDS:]
     left_out = len(ordered) - len(kept)
@@ -116,6 +118,6 @@ def _forest(comparison: Comparison, arm: str, word: str, slices: Sequence[Slice]
     return Details(summary=f"{arm}, by {word}", aside=f"{len(ordered)} parts", parts=(forest,))
 
 
-def _point(one: CurvePoint) -> Point:
+def _point(one: VersionPoint) -> Point:
     label = f"{one.version[:12]}, {one.lessons} lessons"
     return Point(x=one.step, y=one.score, low=one.low, high=one.high, label=label)

@@ -1,7 +1,7 @@
 """What speaks for and against the figures: flags, missing pairs, sentinels, earlier looks, notes."""
 
-from agentlearn.report import Cell, Column, Note, Part, Section, Table
-from agentlearn.report.numbers import count, decimal, p_value
+from agentlearn.html import Column, Note, PagePart, Section, Table, TableCell
+from agentlearn.html.number_format import count, decimal, p_value
 from agentlearn_evals.comparison import Comparison
 
 MISSING_SHOWN = 200
@@ -10,7 +10,7 @@ MISSING_SHOWN = 200
 def checks_section(comparison: Comparison) -> Section | None:
     """Left out where there is nothing to say."""
     tables = (_flags(comparison), _sentinels(comparison), _missing(comparison), _looks(comparison))
-    parts: list[Part] = [Note(text=text) for text in comparison.notes]
+    parts: list[PagePart] = [Note(text=text) for text in comparison.notes]
     if comparison.sequential:
         parts.append(Note(title="Sequential", text=comparison.sequential))
     parts += [table for table in tables if table is not None]
@@ -23,7 +23,9 @@ def _flags(comparison: Comparison) -> Table | None:
     return Table(
         caption="Flags: what makes a score suspect",
         columns=(Column(name="Arm"), Column(name="Code"), Column(name="Why")),
-        rows=tuple((Cell(text=one.arm), Cell(text=one.code), Cell(text=one.words)) for one in comparison.flags),
+        rows=tuple(
+            (TableCell(text=one.arm), TableCell(text=one.code), TableCell(text=one.words)) for one in comparison.flags
+        ),
     )
 
 
@@ -36,12 +38,12 @@ def _sentinels(comparison: Comparison) -> Table | None:
         columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in numbers), Column(name="Finding")),
         rows=tuple(
             (
-                Cell(text=one.arm),
-                Cell(text=count(one.rollouts), value=one.rollouts),
-                Cell(text=decimal(one.then), value=one.then),
-                Cell(text=decimal(one.now), value=one.now),
-                Cell(text=p_value(one.p), value=one.p),
-                Cell(
+                TableCell(text=one.arm),
+                TableCell(text=count(one.rollouts), value=one.rollouts),
+                TableCell(text=decimal(one.then), value=one.then),
+                TableCell(text=decimal(one.now), value=one.now),
+                TableCell(text=p_value(one.p), value=one.p),
+                TableCell(
                     text=one.words or ("drifted" if one.drifted else "no drift seen"),
                     tone="bad" if one.drifted else "plain",
                 ),
@@ -60,7 +62,7 @@ def _missing(comparison: Comparison) -> Table | None:
         caption=f"Missing pairs: {len(comparison.missing):,}",
         columns=(Column(name="Task"), Column(name="Arm"), Column(name="Reason")),
         rows=tuple(
-            (Cell(text=one.task), Cell(text=one.arm), Cell(text=one.reason))
+            (TableCell(text=one.task), TableCell(text=one.arm), TableCell(text=one.reason))
             for one in comparison.missing[:MISSING_SHOWN]
         ),
         note=f"{more:,} more are in the comparison as JSON." if more > 0 else "",
@@ -80,10 +82,10 @@ def _looks(comparison: Comparison) -> Table | None:
         ),
         rows=tuple(
             (
-                Cell(text=one.run),
-                Cell(text=one.at),
-                Cell(text=count(one.pairs), value=one.pairs),
-                Cell(text=p_value(one.p), value=one.p),
+                TableCell(text=one.run),
+                TableCell(text=one.at),
+                TableCell(text=count(one.pairs), value=one.pairs),
+                TableCell(text=p_value(one.p), value=one.p),
             )
             for one in comparison.looks
         ),

@@ -1,7 +1,7 @@
 """The contrasts in numbers: intervals, p-values, corrections, what could have been seen, worst cases, methods."""
 
-from agentlearn.report import Cell, Column, Forest, ForestRow, Note, Part, Section, Table
-from agentlearn.report.numbers import DASH, count, decimal, interval, p_value, signed
+from agentlearn.html import Column, Forest, ForestRow, Note, PagePart, Section, Table, TableCell
+from agentlearn.html.number_format import DASH, count, decimal, interval, p_value, signed
 from agentlearn_evals.comparison import Comparison, Contrast
 from agentlearn_evals.page.findings import TONES, WORDS, limits_of
 
@@ -28,7 +28,7 @@ def differences_section(comparison: Comparison) -> Section | None:
     if not comparison.contrasts:
         return None
     tables = (_estimates(comparison), _evidence(comparison), _worst(comparison), _margins(comparison))
-    parts: list[Part] = [table for table in tables if table is not None]
+    parts: list[PagePart] = [table for table in tables if table is not None]
     return Section(title="Differences", parts=(*parts, *_methods(comparison)))
 
 
@@ -38,14 +38,14 @@ def _estimates(comparison: Comparison) -> Table:
     rows = tuple(
         (
             _arm(one),
-            Cell(text=signed(one.mean), sub=interval(one.low, one.high, sign=True), value=one.mean),
-            Cell(text=decimal(one.standard_error, 3), value=one.standard_error),
-            Cell(text=p_value(one.p_adjusted), value=one.p_adjusted),
-            Cell(text=p_value(one.p), value=one.p),
-            *([Cell(text=p_value(one.mcnemar_p), value=one.mcnemar_p)] if mcnemar else []),
-            Cell(text=count(one.tasks), value=one.tasks),
-            Cell(text=count(one.pairs), value=one.pairs),
-            Cell(text=count(one.clusters), value=one.clusters),
+            TableCell(text=signed(one.mean), sub=interval(one.low, one.high, sign=True), value=one.mean),
+            TableCell(text=decimal(one.standard_error, 3), value=one.standard_error),
+            TableCell(text=p_value(one.p_adjusted), value=one.p_adjusted),
+            TableCell(text=p_value(one.p), value=one.p),
+            *([TableCell(text=p_value(one.mcnemar_p), value=one.mcnemar_p)] if mcnemar else []),
+            TableCell(text=count(one.tasks), value=one.tasks),
+            TableCell(text=count(one.pairs), value=one.pairs),
+            TableCell(text=count(one.clusters), value=one.clusters),
         )
         for one in comparison.contrasts
     )
@@ -66,15 +66,15 @@ def _evidence(comparison: Comparison) -> Table | None:
     rows = tuple(
         (
             _arm(one),
-            Cell(text=count(one.wins), value=one.wins),
-            Cell(text=count(one.losses), value=one.losses),
-            Cell(text=count(one.ties), value=one.ties),
-            Cell(text=decimal(one.detectable), value=one.detectable),
-            Cell(text=count(one.rollouts_needed), value=one.rollouts_needed),
-            Cell(text=count(one.tasks_needed), value=one.tasks_needed),
-            Cell(text=decimal(one.degrees, 1), value=one.degrees),
-            Cell(text=one.method or DASH),
-            Cell(text=one.unsafe or one.caution or "safe", tone="bad" if one.unsafe else "plain"),
+            TableCell(text=count(one.wins), value=one.wins),
+            TableCell(text=count(one.losses), value=one.losses),
+            TableCell(text=count(one.ties), value=one.ties),
+            TableCell(text=decimal(one.detectable), value=one.detectable),
+            TableCell(text=count(one.rollouts_needed), value=one.rollouts_needed),
+            TableCell(text=count(one.tasks_needed), value=one.tasks_needed),
+            TableCell(text=decimal(one.degrees, 1), value=one.degrees),
+            TableCell(text=one.method or DASH),
+            TableCell(text=one.unsafe or one.caution or "safe", tone="bad" if one.unsafe else "plain"),
         )
         for one in comparison.contrasts
     )
@@ -96,9 +96,9 @@ def _worst(comparison: Comparison) -> Table | None:
     rows = tuple(
         (
             _arm(one),
-            Cell(text=signed(one.mean), value=one.mean),
-            Cell(text=signed(one.worst.low), value=one.worst.low),
-            Cell(text=signed(one.worst.high), value=one.worst.high),
+            TableCell(text=signed(one.mean), value=one.mean),
+            TableCell(text=signed(one.worst.low), value=one.worst.low),
+            TableCell(text=signed(one.worst.high), value=one.worst.high),
         )
         for one in comparison.contrasts
         if one.worst is not None
@@ -119,10 +119,10 @@ def _margins(comparison: Comparison) -> Table | None:
     rows = tuple(
         (
             _arm(one),
-            Cell(text=signed(-one.margin.margin), value=-one.margin.margin),
-            Cell(text=signed(one.margin.bound), value=one.margin.bound),
-            Cell(text=p_value(one.margin.p), value=one.margin.p),
-            Cell(text="kept" if one.margin.holds else "not shown", tone="held" if one.margin.holds else "open"),
+            TableCell(text=signed(-one.margin.margin), value=-one.margin.margin),
+            TableCell(text=signed(one.margin.bound), value=one.margin.bound),
+            TableCell(text=p_value(one.margin.p), value=one.margin.p),
+            TableCell(text="kept" if one.margin.holds else "not shown", tone="held" if one.margin.holds else "open"),
         )
         for one in comparison.contrasts
         if one.margin is not None
@@ -138,7 +138,7 @@ def _margins(comparison: Comparison) -> Table | None:
     )
 
 
-def _methods(comparison: Comparison) -> list[Part]:
+def _methods(comparison: Comparison) -> list[PagePart]:
     if not comparison.methods:
         return []
     rows = tuple(
@@ -165,5 +165,5 @@ def _methods(comparison: Comparison) -> list[Part]:
     return [figure, *notes]
 
 
-def _arm(contrast: Contrast) -> Cell:
-    return Cell(text=contrast.arm, sub=WORDS[contrast.verdict], tone=TONES[contrast.verdict])
+def _arm(contrast: Contrast) -> TableCell:
+    return TableCell(text=contrast.arm, sub=WORDS[contrast.verdict], tone=TONES[contrast.verdict])

@@ -1,12 +1,12 @@
 """What the comparison page says first: a sentence for each contrast, the forest plot, and what to be wary of."""
 
-from agentlearn.report import Forest, ForestRow, KeyFigure, KeyFigures, Note, Paragraph, Part, Statement, Tone
-from agentlearn.report.html import clipped
-from agentlearn.report.numbers import count, duration, money, signed
-from agentlearn_evals.comparison import Comparison, Contrast, Verdict
+from agentlearn.html import Forest, ForestRow, KeyFigure, KeyFigures, Note, PagePart, Paragraph, Statement, Tone
+from agentlearn.html.markup import clipped
+from agentlearn.html.number_format import count, duration, money, signed
+from agentlearn_evals.comparison import Comparison, Contrast, ContrastVerdict
 
-TONES: dict[Verdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
-WORDS: dict[Verdict, str] = {
+TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
+WORDS: dict[ContrastVerdict, str] = {
     "better": "better",
     "worse": "worse",
     "no_worse": "no worse",
@@ -17,10 +17,10 @@ SENTENCE = 500
 """Characters of a finding that are shown."""
 
 
-def front(comparison: Comparison) -> tuple[Part, ...]:
+def front(comparison: Comparison) -> tuple[PagePart, ...]:
     """Everything above the first section."""
     statements = [Statement(text=_sentence(one), tone=TONES[one.verdict]) for one in comparison.contrasts]
-    parts: list[Part] = [*statements]
+    parts: list[PagePart] = [*statements]
     if comparison.simulated:
         parts.append(Paragraph(text=SIMULATED, quiet=True))
     parts += _forest(comparison)
@@ -48,7 +48,7 @@ def _sentence(contrast: Contrast) -> str:
     return clipped(contrast.sentence or plain, SENTENCE)
 
 
-def _forest(comparison: Comparison) -> list[Part]:
+def _forest(comparison: Comparison) -> list[PagePart]:
     if not comparison.contrasts:
         return []
     rows = tuple(
@@ -76,7 +76,7 @@ def _forest(comparison: Comparison) -> list[Part]:
     return [figure]
 
 
-def _warnings(comparison: Comparison) -> list[Part]:
+def _warnings(comparison: Comparison) -> list[PagePart]:
     """What a reader must know before believing the sentences."""
     unsafe = [
         Note(kind="warning", title=f"{one.arm}: figures not to be trusted", text=one.unsafe)

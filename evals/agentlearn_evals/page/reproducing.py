@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agentlearn.report import Cell, Code, Column, Part, Section, Table
+from agentlearn.html import CodeBlock, Column, PagePart, Section, Table, TableCell
 from agentlearn_evals.comparison import Comparison
 
 
@@ -21,10 +21,12 @@ def reproducing_section(comparison: Comparison) -> Section | None:
         *(("Version", name, value) for name, value in block.versions.items()),
         *(("Log", name, value) for name, value in block.sources.items()),
     )
-    rows = tuple((Cell(text=kind), Cell(text=name), Cell(text=value)) for kind, name, value in named if value)
-    parts: list[Part] = []
+    rows = tuple(
+        (TableCell(text=kind), TableCell(text=name), TableCell(text=value)) for kind, name, value in named if value
+    )
+    parts: list[PagePart] = []
     if block.command:
-        parts.append(Code(text=block.command))
+        parts.append(CodeBlock(text=block.command))
     if rows:
         columns = (Column(name="What"), Column(name="Of"), Column(name="Value"))
         parts.append(Table(caption="What went in", columns=columns, rows=rows))

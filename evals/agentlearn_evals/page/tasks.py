@@ -3,20 +3,20 @@
 import shlex
 from collections.abc import Callable, Iterator
 
-from agentlearn.report import (
-    Cell,
-    Code,
+from agentlearn.html import (
+    CodeBlock,
     Column,
     Details,
     Dumbbell,
     DumbbellRow,
+    PagePart,
     Paragraph,
-    Part,
     Section,
     Table,
+    TableCell,
 )
-from agentlearn.report.html import clipped
-from agentlearn.report.numbers import decimal, finite, signed
+from agentlearn.html.markup import clipped
+from agentlearn.html.number_format import decimal, finite, signed
 from agentlearn_evals.comparison import Comparison, Flip, TaskLine
 
 FLIPS_SHOWN = 20
@@ -32,7 +32,7 @@ def tasks_section(comparison: Comparison) -> Section | None:
     if not comparison.tasks:
         return None
     charts = [chart for arm in comparison.names[1:] if (chart := _dumbbell(comparison, arm)) is not None]
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     if len(charts) == 1:
         parts += charts
     else:
@@ -45,7 +45,7 @@ def flips_section(comparison: Comparison, trace_of: Callable[[str], str] | None)
     if not comparison.flips:
         return None
     transcripts = _Transcripts(trace_of)
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     for contrast in comparison.contrasts:
         for won in (True, False):
             flips = [one for one in comparison.flips if one.arm == contrast.arm and one.won is won]
@@ -77,7 +77,7 @@ def _score(task: TaskLine, position: int) -> float | None:
 
 def _every_task(comparison: Comparison) -> Details:
     wheres = any(task.domain or task.cluster for task in comparison.tasks)
-    where = [Column(name="Part")] if wheres else []
+    where = [Column(name="PagePart")] if wheres else []
     columns = (Column(name="Task"), *where, *(Column(name=arm, kind="number") for arm in comparison.names))
     table = Table(
         caption="Every task in every arm",
@@ -88,11 +88,11 @@ def _every_task(comparison: Comparison) -> Details:
     return Details(summary="Every task in every arm", aside=f"{len(comparison.tasks)} tasks", parts=(table,))
 
 
-def _task_row(task: TaskLine, arms: int, wheres: bool) -> tuple[Cell, ...]:
+def _task_row(task: TaskLine, arms: int, wheres: bool) -> tuple[TableCell, ...]:
     scores = [_score(task, position) for position in range(arms)]
-    part = [Cell(text=" · ".join(filter(None, (task.domain, task.cluster))))] if wheres else []
-    name = Cell(text=task.task, sub=clipped(task.problem, EXCERPT))
-    return (name, *part, *(Cell(text=decimal(score)) for score in scores))
+    part = [TableCell(text=" · ".join(filter(None, (task.domain, task.cluster))))] if wheres else []
+    name = TableCell(text=task.task, sub=clipped(task.problem, EXCERPT))
+    return (name, *part, *(TableCell(text=decimal(score)) for score in scores))
 
 
 class _Transcripts:
@@ -102,7 +102,7 @@ class _Transcripts:
         self._trace_of = trace_of
         self._room = TRACES
 
-    def of(self, rollout: str) -> Iterator[Part]:
+    def of(self, rollout: str) -> Iterator[PagePart]:
         if self._trace_of is None or self._room <= 0:
             return
         text = self._trace_of(rollout)
@@ -110,15 +110,15 @@ class _Transcripts:
             kept = text[: min(TRACE, self._room)]
             self._room -= len(kept)
             cut = f"\n… {len(text) - len(kept):,} more characters" if len(kept) < len(text) else ""
-            yield Details(summary=f"Transcript of {rollout}", parts=(Code(text=kept + cut),))
+            yield Details(summary=f"Transcript of {rollout}", parts=(CodeBlock(text=kept + cut),))
 
 
-def _flips(arm: str, baseline: str, won: bool, flips: list[Flip], transcripts: _Transcripts) -> list[Part]:
+def _flips(arm: str, baseline: str, won: bool, flips: list[Flip], transcripts: _Transcripts) -> list[PagePart]:
     if not flips:
         return []
     ordered = sorted(flips, key=lambda one: (-abs(one.score - one.baseline_score), one.task))
     word = "better" if won else "worse"
-    parts: list[Part] = [_flip(one, transcripts) for one in ordered[:FLIPS_SHOWN]]
+    parts: list[PagePart] = [_flip(one, transcripts) for one in ordered[:FLIPS_SHOWN]]
     if len(ordered) > FLIPS_SHOWN:
         rest = f"{len(ordered) - FLIPS_SHOWN} more are in the comparison as JSON."
         parts.append(Paragraph(text=rest, quiet=True))
@@ -126,7 +126,7 @@ def _flips(arm: str, baseline: str, won: bool, flips: list[Flip], transcripts: _
 
 
 def _flip(flip: Flip, transcripts: _Transcripts) -> Details:
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     if len(flip.problem) > EXCERPT:  # else the line above holds all of it
         parts.append(Paragraph(text=clipped(flip.problem, PROBLEM)))
     for name, score, rollout in (
@@ -135,7 +135,7 @@ def _flip(flip: Flip, transcripts: _Transcripts) -> Details:
     ):
         label = f"{name}, mean score {decimal(score)}"
         if rollout:
-            parts.append(Code(label=label, text=f"agentlearn trace {shlex.quote(rollout)}"))
+            parts.append(CodeBlock(label=label, text=f"agentlearn trace {shlex.quote(rollout)}"))
             parts += transcripts.of(rollout)
         else:
             parts.append(Paragraph(text=f"{label}; there is no record of its rollouts.", quiet=True))

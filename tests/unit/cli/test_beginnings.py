@@ -45,7 +45,7 @@ def test_a_new_domain_keeps_its_promises_at_once(
 def test_a_broken_domain_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     Path("crooked_domain.py").write_text(
         "from agentlearn_math import MathDomain\n"
-        "from agentlearn.trajectory import Verdict\n"
+        "from agentlearn.types.trajectory import Verdict\n"
         "class Bent(MathDomain):\n"
         "    def using(self, sandbox):\n"
         "        return Bent(sandbox)\n"

@@ -124,8 +124,8 @@ def test_a_run_that_died_reads_as_interrupted(
     shutil.copytree(finished, copy)
     import asyncio
 
-    from agentlearn.run import RunEvent
     from agentlearn.store import open_store, read_store
+    from agentlearn.types.run import RunEvent
 
     with read_store(copy) as reader:
         row = reader.runs()[1]

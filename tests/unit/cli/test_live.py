@@ -8,21 +8,21 @@ import pytest
 from pydantic_ai.models.test import TestModel
 from rich.console import Console
 
-from agentlearn.calls.account import Account
-from agentlearn.calls.budget import Budget, Limits
-from agentlearn.calls.door import Gate
-from agentlearn.calls.endpoint import Endpoint
-from agentlearn.calls.limiter import Limiter
-from agentlearn.cli.live import View
-from agentlearn.cli.progress import Progress
+from agentlearn.cli.live import LiveView
+from agentlearn.cli.progress import LearnProgress
 from agentlearn.config import LearnSettings
 from agentlearn.errors import BudgetExceeded
-from agentlearn.experience import library_of
-from agentlearn.ids import ProposalId, RunId
 from agentlearn.learn.learner import Evidence, Held, Update
-from agentlearn.operation import Add, Dropped, Ended, Proposal
-from agentlearn.task import Task
-from agentlearn.trajectory import Usage
+from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.client import EndpointState
+from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.limiter import Limiter
+from agentlearn.types.experience import library_of
+from agentlearn.types.ids import ProposalId, RunId
+from agentlearn.types.operation import Add, Dropped, Ended, Proposal
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Usage
 from tests.support.stages import ListJournal, trajectory
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
@@ -31,11 +31,17 @@ PAID = LearnSettings(domain="math", model="openai:gpt-5-mini", epochs=2)
 
 
 def endpoint(name: str = "openai:gpt-5-mini", *, most: int = 32) -> Endpoint:
-    return Endpoint(name=name, model=TestModel(), gate=Gate(Limiter(most)), simulated=name[:4] == "sim:", url="none")
+    return Endpoint(
+        name=name,
+        model=TestModel(),
+        endpoint_state=EndpointState(Limiter(most)),
+        simulated=name[:4] == "sim:",
+        url="none",
+    )
 
 
-def account() -> Account:
-    return Account(RunId("01run"), ListJournal(), Budget(Limits()))
+def call_context() -> CallContext:
+    return CallContext(RunId("01run"), ListJournal(), Budget(BudgetLimits()))
 
 
 def terminal(width: int = 100) -> Console:
@@ -47,16 +53,16 @@ def written(out: Console) -> str:
     return out.file.getvalue()
 
 
-def lines(view: View, width: int = 100) -> list[str]:
+def lines(view: LiveView, width: int = 100) -> list[str]:
     out = Console(file=io.StringIO(), record=True, force_terminal=True, width=width)
     out.print(view)
     return [line.rstrip() for line in out.export_text().splitlines()]
 
 
-def scripted(progress: Progress, rewards: Sequence[tuple[int, float | None]]) -> None:
+def scripted(progress: LearnProgress, rewards: Sequence[tuple[int, float | None]]) -> None:
     """A run in its second epoch: rewards by task, three groups, one batch learned from, some requests unanswered."""
     model, reflector = endpoint(), endpoint("openai:gpt-5", most=8)
-    told = account()
+    told = call_context()
     progress.opened(told, model, reflector, TASKS, ())
     progress.phase_started("epoch-2", 50)
     progress.view.clock = lambda: (progress.view.phase.started if progress.view.phase else 0.0) + 75.0
@@ -73,13 +79,13 @@ def scripted(progress: Progress, rewards: Sequence[tuple[int, float | None]]) ->
     progress.updated("epoch-2/1", Update(Held(reason="x"), library, Evidence(ended=ended)))
     told.in_flight = 7
     told.budget.spend(Usage(requests=1, tokens_in=1_200_000, tokens_out=34_000), 0.5)
-    model.gate.answered.update({"rollout": 1_200, "judge": 34})
-    model.gate.failures.update(Counter({"status_429": 3}))
-    reflector.gate.failures.update(Counter({"timeout": 1}))
+    model.endpoint_state.answered.update({"rollout": 1_200, "judge": 34})
+    model.endpoint_state.failures.update(Counter({"status_429": 3}))
+    reflector.endpoint_state.failures.update(Counter({"timeout": 1}))
 
 
 def test_the_view_tells_where_the_run_is() -> None:
-    progress = Progress(PAID, terminal())
+    progress = LearnProgress(PAID, terminal())
     scripted(progress, [(0, 1.0), (0, 0.0), (1, 1.0), (1, 1.0), (2, 0.0), (2, None)])
     phase, reward, groups, lessons, calls, spent = lines(progress.view)
     assert phase.startswith("  epoch 2/2  ")
@@ -95,7 +101,7 @@ def test_the_view_tells_where_the_run_is() -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 100, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    progress = Progress(PAID, terminal(width))
+    progress = LearnProgress(PAID, terminal(width))
     scripted(progress, [(number, 1.0) for number in range(10)])
     shown = lines(progress.view, width)
     assert len(shown) == 6, "and none is broken in two"
@@ -104,8 +110,8 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 def test_an_unknown_price_is_said_and_a_simulated_run_costs_nothing() -> None:
     for name, words in (("http://127.0.0.1:1/v1#m", "an unknown price for 3 tokens"), ("sim:novice", "nothing for 3")):
-        progress = Progress(LearnSettings(domain="math", model=name), terminal())
-        told, model = account(), endpoint(name)
+        progress = LearnProgress(LearnSettings(domain="math", model=name), terminal())
+        told, model = call_context(), endpoint(name)
         progress.opened(told, model, model, TASKS, ())
         progress.phase_started("before", 8)
         told.budget.spend(Usage(requests=1, tokens_in=3), None if "http" in name else 0.0)
@@ -115,7 +121,7 @@ def test_an_unknown_price_is_said_and_a_simulated_run_costs_nothing() -> None:
 
 
 def test_rollouts_of_a_phase_that_is_over_move_no_bar() -> None:
-    view = View(clock=lambda: 0.0)
+    view = LiveView(clock=lambda: 0.0)
     view.begin("epoch-2", "epoch 2/2", 5)
     view.add_rollout("epoch-1", trajectory(TASKS[0], 0, 1.0))
     assert "0/5 rollouts" in lines(view)[0]
@@ -123,13 +129,13 @@ def test_rollouts_of_a_phase_that_is_over_move_no_bar() -> None:
 
 
 def test_before_anything_is_known_nothing_is_shown() -> None:
-    assert [line for line in lines(View()) if line] == []
+    assert [line for line in lines(LiveView()) if line] == []
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), BudgetExceeded("enough"), ValueError("a bug")])
 def test_the_terminal_is_given_back_whatever_ends_the_run(error: BaseException) -> None:
     out = terminal()
-    progress = Progress(PAID, out)
+    progress = LearnProgress(PAID, out)
 
     def ends() -> None:
         with progress:
@@ -156,11 +162,11 @@ def test_the_terminal_is_given_back_whatever_ends_the_run(error: BaseException) 
 def test_a_run_stopped_by_its_budget_says_which_limit_to_raise(limits: dict[str, float], more: str) -> None:
     out = Console(file=io.StringIO(), force_terminal=False, width=200, soft_wrap=True)
     settings = LearnSettings.model_validate({"domain": "math", "store": "kept", **limits})
-    told = Account(RunId("01run"), ListJournal(), Budget(Limits.model_validate(limits)))
+    told = CallContext(RunId("01run"), ListJournal(), Budget(BudgetLimits.model_validate(limits)))
     told.budget.spend(Usage(requests=1, tokens_in=2000), 0.5)
 
     def ends() -> None:
-        with Progress(settings, out) as progress:
+        with LearnProgress(settings, out) as progress:
             progress.opened(told, endpoint(), endpoint(), TASKS, ())
             told.budget.check()
 
@@ -172,7 +178,7 @@ def test_a_run_stopped_by_its_budget_says_which_limit_to_raise(limits: dict[str,
 
 def test_without_a_terminal_there_are_plain_lines_only() -> None:
     out = Console(file=io.StringIO(), force_terminal=False, width=100, soft_wrap=True)
-    progress = Progress(PAID, out)
+    progress = LearnProgress(PAID, out)
     with progress:
         scripted(progress, [(0, 1.0)])
     assert progress.live is None

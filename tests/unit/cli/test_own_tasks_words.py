@@ -6,22 +6,22 @@ from pathlib import Path
 import pytest
 from pydantic_ai.models.test import TestModel
 
-from agentlearn.calls.account import Account
-from agentlearn.calls.budget import Budget, Limits
-from agentlearn.calls.discover import Found
-from agentlearn.calls.door import Gate
-from agentlearn.calls.endpoint import Endpoint
-from agentlearn.calls.limiter import Limiter
-from agentlearn.calls.retry import RetryPolicy
 from agentlearn.cli.app import run
 from agentlearn.cli.learn import _fields
 from agentlearn.cli.output import console
-from agentlearn.cli.progress import Progress, command
+from agentlearn.cli.progress import LearnProgress, command
 from agentlearn.config import LearnSettings
+from agentlearn.domain.custom import default_reward
 from agentlearn.errors import UnknownDomain
-from agentlearn.ids import RunId
-from agentlearn.own import default_reward
-from agentlearn.solve import SolveSettings, solve
+from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.client import EndpointState
+from agentlearn.models.discover import FoundModel
+from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.limiter import Limiter
+from agentlearn.models.retry import RetryPolicy
+from agentlearn.rollout.solve import SolveSettings, solve
+from agentlearn.types.ids import RunId
 from tests.support.stages import ListJournal
 
 OWN = LearnSettings(domain="prices", data="my prices.csv", reward="my_reward:score")
@@ -46,18 +46,18 @@ def test_the_command_names_what_was_given(settings: LearnSettings, words: str) -
 
 def opened(settings: LearnSettings, capsys: pytest.CaptureFixture[str], *, simulated: bool = True) -> str:
     """What is printed when a run is open."""
-    gate = Gate(Limiter(1), deadline_s=5, retry=RetryPolicy(attempts=1, base_s=0))
+    endpoint_state = EndpointState(Limiter(1), deadline_s=5, retry=RetryPolicy(attempts=1, base_s=0))
     name = "sim:novice" if simulated else "openai:gpt-5-mini"
-    endpoint = Endpoint(name=name, model=TestModel(), gate=gate, simulated=simulated, url="none")
-    account = Account(RunId("01run"), ListJournal(), Budget(Limits()))
-    Progress(settings, console()).opened(account, endpoint, endpoint, (), ())
+    endpoint = Endpoint(name=name, model=TestModel(), endpoint_state=endpoint_state, simulated=simulated, url="none")
+    call_context = CallContext(RunId("01run"), ListJournal(), Budget(BudgetLimits()))
+    LearnProgress(settings, console()).opened(call_context, endpoint, endpoint, (), ())
     return capsys.readouterr().out
 
 
 def test_a_hint_is_a_command_that_can_be_typed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentlearn.cli.progress.found_models", lambda: (Found("KEY", "openai:gpt-5-mini", True),))
+    monkeypatch.setattr("agentlearn.cli.progress.found_models", lambda: (FoundModel("KEY", "openai:gpt-5-mini", True),))
     said = opened(OWN, capsys)
     own = "agentlearn learn 'my prices.csv' --reward my_reward:score"
     assert said.splitlines()[0] == own

@@ -9,7 +9,7 @@ import pytest
 from agentlearn.data import Judged, check, detectable
 from agentlearn.data.check import answer_kind
 from agentlearn.errors import DataError
-from agentlearn.task import Task
+from agentlearn.types.task import Task
 
 
 def judged(task: Task) -> str:

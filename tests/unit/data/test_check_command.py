@@ -9,8 +9,8 @@ import pytest
 
 from agentlearn.cli.data import _checked, check
 from agentlearn.errors import AgentlearnError, ConfigError, DataError, UnknownDomain
-from agentlearn.task import Task
-from agentlearn.trajectory import Trajectory, Verdict
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn_math import MathDomain
 from tests.support.gym_stand_in import stand_in_gym
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.data import Columns, Row, read_tasks, rows
+from agentlearn.data import Columns, SourceRow, read_tasks, rows
 from agentlearn.errors import DataError, MissingExtra
 from tests.unit.data.online import absent, arrow
 
@@ -25,8 +25,8 @@ def refusal(path: Path, **options: object) -> str:
 def test_rows_say_where_they_stand(tmp_path: Path) -> None:
     path = write(tmp_path, "a.jsonl", '{"problem": "P", "n": 1.50}\n\n{"problem": "Q", "n": NaN}\n')
     assert list(rows(path)) == [
-        Row("a.jsonl:1", {"problem": "P", "n": "1.50"}),
-        Row("a.jsonl:3", {"problem": "Q", "n": "NaN"}),
+        SourceRow("a.jsonl:1", {"problem": "P", "n": "1.50"}),
+        SourceRow("a.jsonl:3", {"problem": "Q", "n": "NaN"}),
     ]
     assert [row.where for row in rows(str(path), limit=1)] == ["a.jsonl:1"]
 

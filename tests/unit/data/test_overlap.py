@@ -4,7 +4,7 @@ import pytest
 
 from agentlearn.data.overlap import near_copies, overlaps
 from agentlearn.data.split import hold_out
-from agentlearn.task import Task
+from agentlearn.types.task import Task
 from agentlearn_math import domain
 
 LONG = (

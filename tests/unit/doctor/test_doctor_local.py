@@ -4,10 +4,11 @@ import sys
 
 import pytest
 
-from agentlearn.doctor import Finding, here
+from agentlearn.doctor import CheckResult
+from agentlearn.doctor import machine as here
 
 
-def found(monkeypatch: pytest.MonkeyPatch, *missing: str, gpu: bool = False) -> dict[str, Finding]:
+def found(monkeypatch: pytest.MonkeyPatch, *missing: str, gpu: bool = False) -> dict[str, CheckResult]:
     monkeypatch.setattr(here, "find_spec", lambda name: None if name in missing else sys)
     monkeypatch.setattr(here, "without_gpu", lambda: not gpu)
     monkeypatch.setattr(here, "_installed", lambda name: "" if name == "vllm" and not gpu else "1.2.3")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from agentlearn.calls.endpoint import EndpointOptions
-from agentlearn.calls.retry import RetryPolicy
 from agentlearn.cli.app import run
-from agentlearn.doctor import Finding
-from agentlearn.doctor.probe import CALLS, probe, probe_words
+from agentlearn.doctor import CheckResult
+from agentlearn.doctor.model_probe import CALLS, probe, probe_words
+from agentlearn.models.endpoint import EndpointOptions
+from agentlearn.models.retry import RetryPolicy
 from tests.support.openai_script import (
     CODE_TOOL,
     Malformed,
@@ -30,7 +30,7 @@ OPTIONS = EndpointOptions(concurrency=1, retry=RetryPolicy(attempts=1, base_s=0)
 SOLVER = Solver()
 
 
-def probed(script: Script) -> tuple[dict[str, Finding], OpenAIStub]:
+def probed(script: Script) -> tuple[dict[str, CheckResult], OpenAIStub]:
     """The findings by what they are about, and the stub that was asked."""
     with OpenAIStub(script) as stub:
         found = asyncio.run(probe(f"{stub.base_url}#stub", OPTIONS))

@@ -12,8 +12,8 @@ import pytest
 import zstandard
 
 from agentlearn.errors import DataError, MissingExtra
-from agentlearn_evals.foreign import read_logs
-from agentlearn_evals.foreign.archive import Limits, open_archive
+from agentlearn_evals.formats import read_logs
+from agentlearn_evals.formats.archive import ArchiveLimits, open_archive
 from tests.unit.evals import forms
 
 ZERO = b"\0"
@@ -37,7 +37,7 @@ def zstd_eval(file: Path, **changes: object) -> Path:
     return zip_with(file, "header.json", packed, size=len(body), crc=zlib.crc32(body), method=93)
 
 
-def read(file: Path, limits: Limits = Limits()) -> bytes:  # noqa: B008
+def read(file: Path, limits: ArchiveLimits = ArchiveLimits()) -> bytes:  # noqa: B008
     with open_archive(file, limits) as archive:
         return b"".join(archive.read(name) for name in archive.names)
 
@@ -58,7 +58,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, method: int, cl
     packed = zstandard.ZstdCompressor().compress(body) if method == 93 else deflate.compress(body) + deflate.flush()
     file = zip_with(tmp_path / "log", "a", packed, size=claimed, crc=zlib.crc32(body), method=method)
     with pytest.raises(DataError) as refused:
-        read(file, Limits(member_bytes=1000))
+        read(file, ArchiveLimits(member_bytes=1000))
     if claimed > 1000:
         assert str(refused.value) == (
             "log unpacks 'a' to more than 1,000 bytes; give the log as JSON, or its scores as CSV"
@@ -72,9 +72,9 @@ def test_all_members_together_are_limited(tmp_path: Path) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         for name in "abc":
             archive.writestr(name, ZERO * 400)
-    assert len(read(file, Limits(total_bytes=1200))) == 1200
+    assert len(read(file, ArchiveLimits(total_bytes=1200))) == 1200
     with pytest.raises(DataError) as refused:
-        read(file, Limits(total_bytes=1100))
+        read(file, ArchiveLimits(total_bytes=1100))
     assert refused.value.code == "log_too_large"
 
 

@@ -5,28 +5,30 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import ConfigError
-from agentlearn.experience import library_of
-from agentlearn.library import Shelf
+from agentlearn.library import LibraryStore
+from agentlearn.types.experience import library_of
 from agentlearn_evals.arms import Arm, resolve_arms
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
+def library_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LibraryStore:
     monkeypatch.chdir(tmp_path)
-    shelf = Shelf(tmp_path / "libraries")
+    library_store = LibraryStore(tmp_path / "libraries")
     first = library_of(["Count both ends of a range."])
-    shelf.publish("math", first)
-    shelf.publish("math", library_of(["Count both ends of a range.", "Start the loops at zero."]))
+    library_store.publish("math", first)
+    library_store.publish("math", library_of(["Count both ends of a range.", "Start the loops at zero."]))
     Path("prompt.md").write_text("Answer at once.")
-    return shelf
+    return library_store
 
 
-def arms(shelf: Shelf, *texts: str, models: tuple[str, ...] = ("sim:novice",)) -> tuple[Arm, ...]:
-    return resolve_arms(texts, models=models, temperature=0.3, shelf=shelf)
+def arms(library_store: LibraryStore, *texts: str, models: tuple[str, ...] = ("sim:novice",)) -> tuple[Arm, ...]:
+    return resolve_arms(texts, models=models, temperature=0.3, library_store=library_store)
 
 
-def test_libraries_models_temperatures_and_instructions_are_arms(shelf: Shelf) -> None:
-    found = arms(shelf, "none", "mine=math,model=openai:gpt-5-mini,temperature=1", "none,instructions=prompt.md")
+def test_libraries_models_temperatures_and_instructions_are_arms(library_store: LibraryStore) -> None:
+    found = arms(
+        library_store, "none", "mine=math,model=openai:gpt-5-mini,temperature=1", "none,instructions=prompt.md"
+    )
     assert [arm.name for arm in found] == ["none", "mine", "prompt"]
     assert [arm.model for arm in found] == ["sim:novice", "openai:gpt-5-mini", "sim:novice"]
     assert [arm.temperature for arm in found] == [0.3, 1.0, 0.3]
@@ -34,24 +36,24 @@ def test_libraries_models_temperatures_and_instructions_are_arms(shelf: Shelf) -
     assert "own instructions" in found[2].label()
 
 
-def test_an_arm_may_be_a_model_alone(shelf: Shelf) -> None:
-    assert [arm.name for arm in arms(shelf, "none", "model=openai:gpt-5")] == ["none", "openai:gpt-5"]
+def test_an_arm_may_be_a_model_alone(library_store: LibraryStore) -> None:
+    assert [arm.name for arm in arms(library_store, "none", "model=openai:gpt-5")] == ["none", "openai:gpt-5"]
 
 
-def test_several_models_cross_with_the_arms(shelf: Shelf) -> None:
-    found = arms(shelf, "none", "math", models=("sim:novice", "openai:x"))
+def test_several_models_cross_with_the_arms(library_store: LibraryStore) -> None:
+    found = arms(library_store, "none", "math", models=("sim:novice", "openai:x"))
     assert [arm.name for arm in found] == ["none:sim:novice", "none:openai:x", "math:sim:novice", "math:openai:x"]
 
 
-def test_all_versions_of_a_library_oldest_first(shelf: Shelf) -> None:
-    found = arms(shelf, "none", "math@all")
+def test_all_versions_of_a_library_oldest_first(library_store: LibraryStore) -> None:
+    found = arms(library_store, "none", "math@all")
     assert [len(arm.library) for arm in found] == [0, 1, 2]
     assert len({arm.name for arm in found}) == 3
 
 
-def test_lessons_are_left_out_by_the_beginning_of_their_id(shelf: Shelf) -> None:
-    lesson = shelf.load("math").experiences[1]
-    found = arms(shelf, "math", f"less=math,without={lesson.id[:10]}")
+def test_lessons_are_left_out_by_the_beginning_of_their_id(library_store: LibraryStore) -> None:
+    lesson = library_store.load("math").experiences[1]
+    found = arms(library_store, "math", f"less=math,without={lesson.id[:10]}")
     assert found[1].without == (lesson.id,)
     assert "without 1 of them" in found[1].label()
 
@@ -72,9 +74,9 @@ def test_lessons_are_left_out_by_the_beginning_of_their_id(shelf: Shelf) -> None
         (("none", "a b=math"), "bad_arm", "'a b'"),
     ],
 )
-def test_what_is_no_arm_is_refused(shelf: Shelf, texts: tuple[str, ...], code: str, words: str) -> None:
+def test_what_is_no_arm_is_refused(library_store: LibraryStore, texts: tuple[str, ...], code: str, words: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        arms(shelf, *texts)
+        arms(library_store, *texts)
     assert refused.value.code == code
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)

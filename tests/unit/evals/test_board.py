@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import DataError
-from agentlearn_evals.board import board, comparable
 from agentlearn_evals.breakdown import flips
 from agentlearn_evals.observation import Observation
+from agentlearn_evals.score_table import board, comparable
 
 
 def seen(arm: str, task: str, g: int = 0, score: float | None = 1.0, **more: object) -> Observation:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.experience import EMPTY_LIBRARY, library_of
-from agentlearn.task import Task
+from agentlearn.types.experience import EMPTY_LIBRARY, library_of
+from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.cells import schedule
 from agentlearn_evals.plan import planned
+from agentlearn_evals.rollout_specs import schedule
 from agentlearn_evals.settings import CompareSettings
 
 TASKS = [Task.of("math", f"What is {n} + 1?", str(n + 1), split="test") for n in range(6)]
@@ -61,9 +61,9 @@ def test_what_determines_a_rollout_names_it(change: dict[str, object], tmp_path:
     given: dict[str, object] = {"arms": ("none", str(lessons)), "domains": ("math",), "limit": 2, "store": tmp_path}
     before, after = (planned(CompareSettings.model_validate(given | more)) for more in ({}, change))
     for place in (0, 1):
-        names = {plan.conditions(plan.arms[place], plan.grounds[0]).phase for plan in (before, after)}
+        names = {plan.conditions(plan.arms[place], plan.task_sets[0]).phase for plan in (before, after)}
         assert len(names) == 2
-    own = {before.conditions(one, before.grounds[0]).phase for one in before.arms}
+    own = {before.conditions(one, before.task_sets[0]).phase for one in before.arms}
     assert len(own) == 2, "a library is another condition"
 
 
@@ -73,4 +73,4 @@ def test_what_does_not_determine_a_rollout_does_not(change: dict[str, object], t
     given: dict[str, object] = {"arms": ("none", "x=none,temperature=1"), "domains": ("math",), "limit": 2}
     given["store"] = tmp_path
     before, after = (planned(CompareSettings.model_validate(given | more)) for more in ({}, change))
-    assert before.conditions(before.arms[1], before.grounds[0]) == after.conditions(after.arms[1], after.grounds[0])
+    assert before.conditions(before.arms[1], before.task_sets[0]) == after.conditions(after.arms[1], after.task_sets[0])

@@ -8,8 +8,8 @@ import pytest
 from agentlearn.cli.app import run as command
 from agentlearn.errors import AgentlearnError
 from agentlearn_evals import CompareSettings, compare_logs
-from agentlearn_evals.output import write_all
 from agentlearn_evals.plan import forecast, planned
+from agentlearn_evals.write_results import write_all
 
 ARMS = ("none", "hot=none,temperature=1")
 
@@ -71,7 +71,7 @@ def test_one_judge_judges_all_arms_and_is_asked_about_before_it_is_paid() -> Non
     arms = ("a=none,model=openai:gpt-5-mini", "b=none,model=sim:novice")
     own = {"arms": arms, "data": "own.jsonl", "reward": "judge"}
     plan = planned(CompareSettings.model_validate(own))
-    assert {plan.conditions(arm, plan.grounds[0]).judge for arm in plan.arms} == {"openai:gpt-5-mini"}
+    assert {plan.conditions(arm, plan.task_sets[0]).judge for arm in plan.arms} == {"openai:gpt-5-mini"}
     assert plan.models == ("openai:gpt-5-mini", "sim:novice")
     free = ("none", "hot=none,temperature=1")
     paid = forecast(planned(CompareSettings.model_validate(own | {"arms": free, "judge": "openai:gpt-5"})))

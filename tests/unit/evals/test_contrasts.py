@@ -4,14 +4,14 @@ from random import Random
 
 import pytest
 
-from agentlearn_evals.board import Board, board
 from agentlearn_evals.breakdown import score
 from agentlearn_evals.comparison import Contrast
 from agentlearn_evals.contrasts import Rules, drafts_of, judged
 from agentlearn_evals.observation import Observation
+from agentlearn_evals.score_table import ScoreTable, board
 
 
-def rolled(chances: dict[str, float], *, tasks: int = 60, k: int = 4, seed: int = 0) -> Board:
+def rolled(chances: dict[str, float], *, tasks: int = 60, k: int = 4, seed: int = 0) -> ScoreTable:
     """Right and wrong rollouts, each arm with its chance."""
     rng = Random(seed)
     rows = [
@@ -23,7 +23,7 @@ def rolled(chances: dict[str, float], *, tasks: int = 60, k: int = 4, seed: int 
     return board(rows, list(chances))
 
 
-def verdicts(found: Board, rules: Rules | None = None, looks: int = 1) -> dict[str, Contrast]:
+def verdicts(found: ScoreTable, rules: Rules | None = None, looks: int = 1) -> dict[str, Contrast]:
     rules = rules or Rules()
     drafts = [one.model_copy(update={"look": looks}) for one in drafts_of(found, rules)]
     return {one.arm: one for one in judged(drafts, found, rules)}

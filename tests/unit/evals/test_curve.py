@@ -1,10 +1,10 @@
 """The learning curve: versions of one library along their parents, whatever the order of the arms."""
 
-from agentlearn.experience import Library, library_of
+from agentlearn.types.experience import Library, library_of
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.board import board
 from agentlearn_evals.comparing import curve
 from agentlearn_evals.observation import Observation
+from agentlearn_evals.score_table import board
 
 FIRST = library_of(["Count both ends."])
 SECOND = Library(parent=FIRST.version, experiences=(*FIRST.experiences, *library_of(["Start at zero."]).experiences))

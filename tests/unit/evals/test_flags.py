@@ -1,7 +1,7 @@
 """Scores that cannot be believed: lessons that hold answers or problems, and tasks that were learned from."""
 
-from agentlearn.experience import library_of
-from agentlearn.task import Task
+from agentlearn.types.experience import library_of
+from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.flags import lesson_flags, spoiled
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError, DataError
-from agentlearn_evals.foreign import LogFile, content, read_logs
+from agentlearn_evals.formats import LogFile, content, read_logs
 from tests.unit.evals import forms
 
 

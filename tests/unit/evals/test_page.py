@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given, settings
 
 from agentlearn_evals.comparison import (
+    ArmFlag,
     ArmLine,
     Comparison,
     Contrast,
-    CurvePoint,
-    Flag,
+    DriftCheck,
     Flip,
-    Look,
+    InterimLook,
     MethodLine,
     Missing,
     Reproducibility,
-    Sentinel,
     Slice,
     TaskLine,
+    VersionPoint,
 )
 from agentlearn_evals.page import comparison_page
 from agentlearn_evals.page.tasks import FLIPS_SHOWN, TRACE, TRACES
@@ -253,7 +253,7 @@ def hostile(text: str) -> Comparison:
         contrasts=(
             Contrast(arm=other, baseline=one, mean=0.1, low=0.0, high=0.2, method=text, unsafe=text, sentence=text),
         ),
-        looks=(Look(run=text, at=text, pairs=1, p=None),),
+        looks=(InterimLook(run=text, at=text, pairs=1, p=None),),
         sequential=text,
         methods=(MethodLine(method=text, arms=(text,), mean=0.1, note=text),),
         slices=tuple(
@@ -272,9 +272,9 @@ def hostile(text: str) -> Comparison:
                 baseline_rollout=text,
             ),
         ),
-        curve=(CurvePoint(arm=other, version=text, step=0, lessons=1, score=0.5),),
-        sentinels=(Sentinel(arm=text, rollouts=1, then=0.1, now=0.2, p=None, drifted=True, words=text),),
-        flags=(Flag(arm=text, code=text, words=text),),
+        curve=(VersionPoint(arm=other, version=text, step=0, lessons=1, score=0.5),),
+        sentinels=(DriftCheck(arm=text, rollouts=1, then=0.1, now=0.2, p=None, drifted=True, words=text),),
+        flags=(ArmFlag(arm=text, code=text, words=text),),
         missing=(Missing(arm=text, task=text, reason=text),),
         notes=(text,),
         reproducibility=Reproducibility(

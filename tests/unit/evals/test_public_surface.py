@@ -6,6 +6,7 @@ import sys
 import agentlearn_evals
 
 PUBLIC = [
+    "CompareCallbacks",
     "CompareSettings",
     "Compared",
     "Comparison",
@@ -13,7 +14,6 @@ PUBLIC = [
     "Observation",
     "PowerReport",
     "PowerSettings",
-    "Watcher",
     "compare",
     "compare_logs",
     "compare_sync",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import ConfigError, DataError
-from agentlearn_evals.foreign import LogFile, read_logs
+from agentlearn_evals.formats import LogFile, read_logs
 from agentlearn_evals.observation import Observation
 
 HERE = Path(__file__).parent

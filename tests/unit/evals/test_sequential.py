@@ -6,20 +6,20 @@ from random import Random
 import pytest
 
 from agentlearn.errors import ConfigError
-from agentlearn_evals.board import Board, board
 from agentlearn_evals.contrasts import Rules, drafts_of, judged
 from agentlearn_evals.observation import Observation
-from agentlearn_evals.plan import Plan, planned
+from agentlearn_evals.plan import ComparePlan, planned
+from agentlearn_evals.score_table import ScoreTable, board
 from agentlearn_evals.sequential import Sequel
 from agentlearn_evals.settings import CompareSettings
 
 
-def plan(folder: Path, **more: object) -> Plan:
+def plan(folder: Path, **more: object) -> ComparePlan:
     given = {"arms": ("none", "hot=none,temperature=1"), "domains": ("math",), "store": folder, "sequential": True}
     return planned(CompareSettings.model_validate(given | more))
 
 
-def rolled(chances: dict[str, float], tasks: int, seed: int) -> Board:
+def rolled(chances: dict[str, float], tasks: int, seed: int) -> ScoreTable:
     rng = Random(seed)
     rows = [
         Observation(arm=arm, task=f"t{task}", g=g, score=float(rng.random() < chance))
@@ -40,7 +40,7 @@ def test_clusters_come_whole_and_each_task_once(tmp_path: Path) -> None:
     found = plan(tmp_path)
     blocks = [tasks for _, tasks in Sequel(found, Rules()).blocks()]
     tried = [task for tasks in blocks for task in tasks]
-    assert sorted(task.id for task in tried) == sorted(task.id for task in found.grounds[0].tasks)
+    assert sorted(task.id for task in tried) == sorted(task.id for task in found.task_sets[0].tasks)
     homes = {}
     for place, tasks in enumerate(blocks):
         for task in tasks:

@@ -14,7 +14,7 @@ from pydantic_evals.reporting import EvaluationReportAdapter
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.text import storable
 from agentlearn_evals.comparison import ArmLine, Comparison, Contrast, Reproducibility
-from agentlearn_evals.foreign import read_logs, to_pydantic_evals, write_observations
+from agentlearn_evals.formats import read_logs, to_pydantic_evals, write_observations
 from agentlearn_evals.observation import Observation
 
 LIMIT = 2**63 - 1

@@ -6,16 +6,16 @@ from itertools import islice
 
 import pytest
 
-from agentlearn.codetool.rendering import FAILED, rendered, value_in
-from agentlearn.loopback.labs import Lab, Scene, announced_lab
+from agentlearn.lab.contract import Lab, Scene, announced_lab
 from agentlearn.sandbox.protocol import CodeResult
+from agentlearn.sandbox.tool_text import FAILED, rendered, value_in
 from agentlearn.sim.lessons import experiences_in
 from agentlearn_math.answers import boxed
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import printed
 from agentlearn_math.lab import lab
 from agentlearn_math.lab.corpus import GROWN, LAW, TALKS, at_one
-from agentlearn_math.lab.exams import exams, lessons_for
+from agentlearn_math.lab.evaluation_tasks import exams, lessons_for
 from agentlearn_math.tasks import generated, home
 from agentlearn_math.traps import TRAPS
 
@@ -114,8 +114,8 @@ def test_doubts_sum_to_one_and_stand_in_the_programs_order(scenes: list[Scene]) 
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.name)
 @pytest.mark.parametrize("chance", [0.04, 0.35, 0.8])
 def test_sampling_at_the_laws_temperature_gives_back_its_chance(trap: object, chance: float) -> None:
-    from agentlearn.sim.law import TEMPERATURE
     from agentlearn.sim.skills import Trap
+    from agentlearn.sim.trap_model import TEMPERATURE
 
     assert isinstance(trap, Trap)
     fall = at_one(trap.name, chance)

@@ -9,10 +9,10 @@ import pytest
 
 from agentlearn.errors import ConfigError
 from agentlearn.lab.checkpoint import CARD, TOKENIZER, WEIGHTS, check_present, read_checkpoint
-from agentlearn.lab.endpoint import lab_endpoint
-from agentlearn.lab.format import LabFormat
-from agentlearn.loopback.chat import Message, Tool
-from agentlearn.loopback.labs import announced_lab
+from agentlearn.lab.contract import announced_lab
+from agentlearn.lab.lab_endpoint import lab_endpoint
+from agentlearn.lab.lab_format import LabFormat
+from agentlearn.serving.chat_request import Message, Tool
 from agentlearn_math.lab import lab
 
 TOOL = Tool("run_python", {}, "{}")
@@ -61,8 +61,8 @@ def test_the_shipped_files_are_small_and_come_from_the_stated_command() -> None:
 
 def test_the_shipped_model_writes_a_program_for_a_problem_and_reads_its_result() -> None:
     from agentlearn.lab.engine import open_engine
-    from agentlearn.loopback.engine import Sampling
-    from agentlearn_math.lab.exams import exams
+    from agentlearn.serving.engine import Sampling
+    from agentlearn_math.lab.evaluation_tasks import exams
 
     model, tokenizer = read_checkpoint(lab.folder, "novice")
     chat = LabFormat(tokenizer)
@@ -86,7 +86,7 @@ def test_the_shipped_model_writes_a_program_for_a_problem_and_reads_its_result()
 def test_a_served_answer_has_text_a_tool_call_and_its_tokens() -> None:
     import httpx2
 
-    from agentlearn_math.lab.exams import exams
+    from agentlearn_math.lab.evaluation_tasks import exams
 
     exam = exams("none", 1, 0)[0]
 

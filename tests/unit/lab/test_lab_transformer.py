@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentlearn.lab.drawing import drawn
 from agentlearn.lab.engine import LabEngine, open_engine
+from agentlearn.lab.sampling import drawn
 from agentlearn.lab.transformer import Layout, Seats, Transformer
-from agentlearn.loopback.engine import Sampled, Sampling
+from agentlearn.serving.engine import Sampled, Sampling
 
 END = 2
 LAYOUT = Layout(

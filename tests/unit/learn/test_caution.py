@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.calls.limiter import Limiter
 from agentlearn.config import LearnSettings
-from agentlearn.learn.caution import Caution, Seen, cautions
-from agentlearn.learn.loop import run_learning
-from agentlearn.learn.observer import Observer
+from agentlearn.learn.callbacks import Callbacks
+from agentlearn.learn.lessons.run import run_learning
 from agentlearn.learn.report import LearnReport
+from agentlearn.learn.warnings import RunSnapshot, RunWarning, run_warnings
+from agentlearn.models.limiter import Limiter
 from tests.support.openai_script import Malformed, Script, Solver
 from tests.support.openai_stub import OpenAIStub
 
@@ -41,74 +41,74 @@ def lowered(*, refusals: int) -> Limiter:
     ("seen", "words"),
     [
         (
-            Seen(groups={"all_right": 41, "mixed": 9}),
+            RunSnapshot(groups={"all_right": 41, "mixed": 9}),
             "41 of 50 groups were all right: harder tasks or a weaker model would teach",
         ),
         (
-            Seen(groups={"all_wrong": 10}),
+            RunSnapshot(groups={"all_wrong": 10}),
             "10 of 10 groups were all wrong: easier tasks or a stronger model would teach",
         ),
         (
-            Seen(groups={"undecided": 9, "mixed": 1}),
+            RunSnapshot(groups={"undecided": 9, "mixed": 1}),
             "9 of 10 groups were undecided: agentlearn trace ROLLOUT tells why",
         ),
         (
-            Seen(rollouts=30, undecided=12),
+            RunSnapshot(rollouts=30, undecided=12),
             "12 of 30 rollouts are undecided and teach nothing: agentlearn trace ROLLOUT tells why",
         ),
         (
-            Seen(rollouts=40, failures={"too_many_turns": 8, "tool": 1}),
+            RunSnapshot(rollouts=40, failures={"too_many_turns": 8, "tool": 1}),
             "8 of 40 rollouts failed with too_many_turns: a larger max_turns in a recipe lets them end",
         ),
         (
-            Seen(rollouts=20, failures={"own_code": 20}),
+            RunSnapshot(rollouts=20, failures={"own_code": 20}),
             "20 of 20 rollouts failed with own_code: agentlearn trace ROLLOUT tells why",
         ),
         (
-            Seen(limiters=(Limiter(64), lowered(refusals=32))),
+            RunSnapshot(limiters=(Limiter(64), lowered(refusals=32))),
             (
                 "the service took no more than 16 of 32 calls at once: it refused more (429);"
                 " --concurrency 16 would press it less"
             ),
         ),
         (
-            Seen(max_cost_usd=5, unpriced_calls=12),
+            RunSnapshot(max_cost_usd=5, unpriced_calls=12),
             "12 calls have no known price and do not count against --max-cost-usd 5: --max-tokens would count them",
         ),
         (
-            Seen(replies={"compare": 20, "summarise": 50}, misshapen={"compare": 7, "summarise": 15}),
+            RunSnapshot(replies={"compare": 20, "summarise": 50}, misshapen={"compare": 7, "summarise": 15}),
             "7 of 20 replies of the stage compare were misshapen: a stronger --reflector would keep to the form",
         ),
     ],
 )
-def test_a_caution_names_cause_and_way_out(seen: Seen, words: str) -> None:
-    assert [one.words for one in cautions(seen)] == [words]
+def test_a_caution_names_cause_and_way_out(seen: RunSnapshot, words: str) -> None:
+    assert [one.words for one in run_warnings(seen)] == [words]
 
 
 @pytest.mark.parametrize(
     "seen",
     [
-        Seen(),
-        Seen(groups={"all_right": 9}),
-        Seen(groups={"all_right": 39, "mixed": 11}),
-        Seen(rollouts=19, undecided=19, failures={"tool": 19}),
-        Seen(rollouts=100, undecided=29, failures={"tool": 19}),
-        Seen(limiters=(Limiter(32), lowered(refusals=8))),
-        Seen(unpriced_calls=12),
-        Seen(max_cost_usd=5),
-        Seen(replies={"compare": 9}, misshapen={"compare": 9}),
-        Seen(replies={"compare": 10}, misshapen={"compare": 3}),
+        RunSnapshot(),
+        RunSnapshot(groups={"all_right": 9}),
+        RunSnapshot(groups={"all_right": 39, "mixed": 11}),
+        RunSnapshot(rollouts=19, undecided=19, failures={"tool": 19}),
+        RunSnapshot(rollouts=100, undecided=29, failures={"tool": 19}),
+        RunSnapshot(limiters=(Limiter(32), lowered(refusals=8))),
+        RunSnapshot(unpriced_calls=12),
+        RunSnapshot(max_cost_usd=5),
+        RunSnapshot(replies={"compare": 9}, misshapen={"compare": 9}),
+        RunSnapshot(replies={"compare": 10}, misshapen={"compare": 3}),
     ],
 )
-def test_nothing_is_said_of_what_is_usual_or_not_yet_known(seen: Seen) -> None:
-    assert cautions(seen) == ()
+def test_nothing_is_said_of_what_is_usual_or_not_yet_known(seen: RunSnapshot) -> None:
+    assert run_warnings(seen) == ()
 
 
 def test_at_the_end_few_groups_count_if_none_was_mixed() -> None:
-    few = Seen(groups={"all_right": 2, "all_wrong": 1})
-    assert cautions(few) == ()
-    assert [one.subject for one in cautions(few, ended=True)] == ["all_right"]
-    assert cautions(Seen(groups={"all_right": 2, "mixed": 1}), ended=True) == ()
+    few = RunSnapshot(groups={"all_right": 2, "all_wrong": 1})
+    assert run_warnings(few) == ()
+    assert [one.subject for one in run_warnings(few, ended=True)] == ["all_right"]
+    assert run_warnings(RunSnapshot(groups={"all_right": 2, "mixed": 1}), ended=True) == ()
 
 
 counts = st.integers(min_value=0, max_value=60)
@@ -118,21 +118,21 @@ counts = st.integers(min_value=0, max_value=60)
 def test_groups_are_cautioned_by_share_alone(groups: dict[str, int]) -> None:
     """What is said of n groups is said of twice as many in the same shares."""
     twice = {kind: 2 * count for kind, count in groups.items()}
-    subjects = [one.subject for one in cautions(Seen(groups=groups))]
+    subjects = [one.subject for one in run_warnings(RunSnapshot(groups=groups))]
     assert len(subjects) <= 1
     if subjects:
-        assert [one.subject for one in cautions(Seen(groups=twice))] == subjects
+        assert [one.subject for one in run_warnings(RunSnapshot(groups=twice))] == subjects
         assert groups[subjects[0]] >= 0.8 * sum(groups.values())
 
 
-class Onlooker(Observer):
+class Onlooker(Callbacks):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
-        self.cautions: list[Caution] = []
+        self.cautions: list[RunWarning] = []
         self.kinds: list[str] = []
 
-    def warned(self, caution: Caution) -> None:
+    def warned(self, caution: RunWarning) -> None:
         self.cautions.append(caution)
 
     def group_done(self, kind: str) -> None:

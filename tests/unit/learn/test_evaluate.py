@@ -3,8 +3,8 @@
 import pytest
 
 from agentlearn.learn.evaluate import Scores, held_out
-from agentlearn.task import Task
-from agentlearn.trajectory import Failure
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Failure
 from tests.support.stages import trajectory
 
 TASKS = [Task.of("math", f"Problem {n}?", str(n), family=f"f{n % 2}") for n in range(4)]

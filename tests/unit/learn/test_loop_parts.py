@@ -5,17 +5,17 @@ import asyncio
 from agentlearn.config import LearnSettings
 from agentlearn.errors import BudgetExceeded, ConfigError
 from agentlearn.learn.batch import GroupStream
-from agentlearn.learn.course import first_cause
 from agentlearn.learn.estimate import estimate
+from agentlearn.learn.loop import root_cause
 from tests.support.stages import group
 
 
 def test_our_own_error_is_found_in_a_tree_of_groups() -> None:
     inner = BaseExceptionGroup("inner", [ValueError("a bug"), BudgetExceeded("enough")])
     tree = BaseExceptionGroup("outer", [asyncio.CancelledError(), inner])
-    assert isinstance(first_cause(tree), BudgetExceeded)
-    assert isinstance(first_cause(ConfigError("x")), ConfigError)
-    assert isinstance(first_cause(BaseExceptionGroup("g", [KeyError("k")])), KeyError)
+    assert isinstance(root_cause(tree), BudgetExceeded)
+    assert isinstance(root_cause(ConfigError("x")), ConfigError)
+    assert isinstance(root_cause(BaseExceptionGroup("g", [KeyError("k")])), KeyError)
 
 
 def test_groups_come_in_the_order_of_completion_and_end() -> None:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentlearn.group import Group
 from agentlearn.learn.majority import by_majority
-from agentlearn.trajectory import Failure
+from agentlearn.types.group import Group
+from agentlearn.types.trajectory import Failure
 from tests.support.stages import group
 
 

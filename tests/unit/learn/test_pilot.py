@@ -11,9 +11,9 @@ from agentlearn.cli.app import run
 from agentlearn.config import LearnSettings
 from agentlearn.learn.estimate import StageEstimate, estimate, library_tokens
 from agentlearn.learn.pilot import PilotReport, pilot_report, pilot_sets
-from agentlearn.learn.tasks import TaskSets
+from agentlearn.learn.task_sets import TaskSets
 from agentlearn.store import StageTotals
-from agentlearn.task import Task
+from agentlearn.types.task import Task
 
 SETTINGS = LearnSettings(domain="math", pilot=4, model="openai:gpt-5-mini", group_size=5, batch_size=2, epochs=1)
 

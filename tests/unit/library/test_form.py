@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import LibraryError
-from agentlearn.experience import EMPTY_LIBRARY, Experience, Library, Origin, library_of
-from agentlearn.ids import ExperienceId, LibraryVersion
 from agentlearn.library.form import read, write
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, library_of
+from agentlearn.types.ids import ExperienceId, LibraryVersion
 
 LIBRARY = library_of(["When adding, carry.", "Wenn zwei Züge sich treffen, zeichne."], tags=("sums",))
 SAME = '"version": "hand-written"'

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import LibraryError
-from agentlearn.experience import EMPTY_LIBRARY, Library, library_of
-from agentlearn.library import Publication, Shelf
+from agentlearn.library import LibraryStore, Publication
+from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 
 FIRST = library_of(["When adding, carry.", "When counting, check the ends."], tags=("sums",))
 SECOND = Library(
@@ -17,71 +17,71 @@ SECOND = Library(
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    made = Shelf(tmp_path / "libraries")
+def library_store(tmp_path: Path) -> LibraryStore:
+    made = LibraryStore(tmp_path / "libraries")
     made.publish("math", FIRST)
     made.publish("math", SECOND)
     made.publish("web.v2", EMPTY_LIBRARY)
     return made
 
 
-def test_a_name_means_its_current_version(shelf: Shelf) -> None:
-    assert shelf.load("math") == SECOND
-    assert shelf.load("web.v2") == EMPTY_LIBRARY
+def test_a_name_means_its_current_version(library_store: LibraryStore) -> None:
+    assert library_store.load("math") == SECOND
+    assert library_store.load("web.v2") == EMPTY_LIBRARY
 
 
-def test_older_versions_stay_and_are_found_by_a_prefix(shelf: Shelf) -> None:
-    assert shelf.load(f"math@{FIRST.version[:6]}") == FIRST
-    assert shelf.load(f"math@{SECOND.version}") == SECOND
+def test_older_versions_stay_and_are_found_by_a_prefix(library_store: LibraryStore) -> None:
+    assert library_store.load(f"math@{FIRST.version[:6]}") == FIRST
+    assert library_store.load(f"math@{SECOND.version}") == SECOND
 
 
 def test_none_is_the_empty_library(tmp_path: Path) -> None:
-    assert Shelf(tmp_path / "nowhere").load("none") == EMPTY_LIBRARY
+    assert LibraryStore(tmp_path / "nowhere").load("none") == EMPTY_LIBRARY
 
 
-def test_a_file_is_a_library_too(shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = shelf.publish("math", FIRST)
-    assert file == shelf.directory / "math" / f"{FIRST.version}.json"
-    assert shelf.load(str(file)) == FIRST
+def test_a_file_is_a_library_too(library_store: LibraryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = library_store.publish("math", FIRST)
+    assert file == library_store.directory / "math" / f"{FIRST.version}.json"
+    assert library_store.load(str(file)) == FIRST
     monkeypatch.chdir(file.parent)
-    assert shelf.load(file.name) == FIRST
+    assert library_store.load(file.name) == FIRST
 
 
-def test_the_shelf_is_listed_by_name(shelf: Shelf) -> None:
-    found = shelf.list()
+def test_the_shelf_is_listed_by_name(library_store: LibraryStore) -> None:
+    found = library_store.list()
     assert [(one.name, one.version, one.lessons, one.tokens) for one in found] == [
         ("math", SECOND.version, 2, SECOND.tokens),
         ("web.v2", EMPTY_LIBRARY.version, 0, 0),
     ]
-    assert Shelf(shelf.directory / "nowhere").list() == []
+    assert LibraryStore(library_store.directory / "nowhere").list() == []
 
 
-def test_the_log_tells_what_changed_newest_first(shelf: Shelf) -> None:
-    newest, oldest = shelf.log("math")
+def test_the_log_tells_what_changed_newest_first(library_store: LibraryStore) -> None:
+    newest, oldest = library_store.log("math")
     assert newest == Publication(SECOND.version, FIRST.version, 2, SECOND.tokens, added=1, removed=1, at=newest.at)
     assert oldest == Publication(FIRST.version, None, 2, FIRST.tokens, added=2, removed=0, at=oldest.at)
-    assert oldest.at <= newest.at == shelf.list()[0].at
+    assert oldest.at <= newest.at == library_store.list()[0].at
 
 
-def test_publishing_the_current_version_again_changes_nothing(shelf: Shelf) -> None:
-    before = shelf.log("math")
-    shelf.publish("math", SECOND)
-    assert shelf.log("math") == before
+def test_publishing_the_current_version_again_changes_nothing(library_store: LibraryStore) -> None:
+    before = library_store.log("math")
+    library_store.publish("math", SECOND)
+    assert library_store.log("math") == before
 
 
-def test_an_older_version_can_be_made_current_again(shelf: Shelf) -> None:
-    shelf.publish("math", FIRST)
-    assert shelf.load("math") == FIRST
-    assert [one.version for one in shelf.log("math")] == [FIRST.version, SECOND.version, FIRST.version]
+def test_an_older_version_can_be_made_current_again(library_store: LibraryStore) -> None:
+    library_store.publish("math", FIRST)
+    assert library_store.load("math") == FIRST
+    assert [one.version for one in library_store.log("math")] == [FIRST.version, SECOND.version, FIRST.version]
 
 
-def test_nothing_but_versions_and_head_is_left_in_the_folder(shelf: Shelf) -> None:
-    names = {file.name for file in (shelf.directory / "math").iterdir()}
+def test_nothing_but_versions_and_head_is_left_in_the_folder(library_store: LibraryStore) -> None:
+    names = {file.name for file in (library_store.directory / "math").iterdir()}
     assert names == {"HEAD", f"{FIRST.version}.json", f"{SECOND.version}.json"}
 
 
 def test_a_publication_that_fails_half_way_leaves_the_current_version(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    library_store: LibraryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
@@ -89,97 +89,97 @@ def test_a_publication_that_fails_half_way_leaves_the_current_version(
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
         with pytest.raises(LibraryError, match=r"library 'math' could not be published: .*No space left"):
-            shelf.publish("math", FIRST.model_copy(update={"parent": SECOND.version}))
-    assert shelf.load("math") == SECOND
-    assert len(list((shelf.directory / "math").iterdir())) == 3
+            library_store.publish("math", FIRST.model_copy(update={"parent": SECOND.version}))
+    assert library_store.load("math") == SECOND
+    assert len(list((library_store.directory / "math").iterdir())) == 3
 
 
 @pytest.mark.parametrize("form", ["agentlearn", "training-free-grpo"])
-def test_an_export_is_read_again(shelf: Shelf, tmp_path: Path, form: str) -> None:
+def test_an_export_is_read_again(library_store: LibraryStore, tmp_path: Path, form: str) -> None:
     out = tmp_path / "out.json"
-    shelf.export("math", out, format=form)  # pyright: ignore[reportArgumentType]
-    read = shelf.load(str(out))
+    library_store.export("math", out, format=form)  # pyright: ignore[reportArgumentType]
+    read = library_store.load(str(out))
     assert [one.lesson for one in read.experiences] == [one.lesson for one in SECOND.experiences]
     assert (read == SECOND) == (form == "agentlearn")
 
 
-def test_an_export_in_the_original_form_is_what_the_original_reads(shelf: Shelf, tmp_path: Path) -> None:
+def test_an_export_in_the_original_form_is_what_the_original_reads(library_store: LibraryStore, tmp_path: Path) -> None:
     many = library_of([f"When case {number} comes, think." for number in range(12)])
-    shelf.publish("many", many)
-    shelf.export("many", tmp_path / "out.json", format="training-free-grpo")
+    library_store.publish("many", many)
+    library_store.export("many", tmp_path / "out.json", format="training-free-grpo")
     written = json.loads((tmp_path / "out.json").read_text())
     assert list(written["experiences"]) == [f"G{number}" for number in range(12)]
     assert written["experiences"]["G11"] == "When case 11 comes, think."
     assert written["next_id"] == 12
 
 
-def test_an_unknown_form_or_place_is_refused(shelf: Shelf, tmp_path: Path) -> None:
+def test_an_unknown_form_or_place_is_refused(library_store: LibraryStore, tmp_path: Path) -> None:
     with pytest.raises(LibraryError) as unknown:
-        shelf.export("math", tmp_path / "out", format="yaml")  # pyright: ignore[reportArgumentType]
+        library_store.export("math", tmp_path / "out", format="yaml")  # pyright: ignore[reportArgumentType]
     assert str(unknown.value) == "there is no library format 'yaml' (known: 'agentlearn', 'training-free-grpo')"
     with pytest.raises(LibraryError, match="could not be written to"):
-        shelf.export("math", tmp_path / "no" / "such" / "folder.json")
+        library_store.export("math", tmp_path / "no" / "such" / "folder.json")
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones(shelf: Shelf) -> None:
-    for ask in (shelf.load, shelf.log):
+def test_an_unknown_name_is_answered_with_the_known_ones(library_store: LibraryStore) -> None:
+    for ask in (library_store.load, library_store.log):
         with pytest.raises(LibraryError) as unknown:
             ask("mth")
         assert str(unknown.value) == (
-            f"library 'mth' is not on the shelf {str(shelf.directory)!r} (found: 'math', 'web.v2'); learn one, or"
-            " pass a file"
+            f"library 'mth' is not in the library store {str(library_store.directory)!r} (found: 'math', 'web.v2');"
+            " learn one, or pass a file"
         )
         assert unknown.value.code == "unknown_library"
 
 
 @pytest.mark.parametrize("prefix", ["", "zz", "*", "0123456789"])
-def test_an_unknown_version_is_answered_with_the_known_ones(shelf: Shelf, prefix: str) -> None:
+def test_an_unknown_version_is_answered_with_the_known_ones(library_store: LibraryStore, prefix: str) -> None:
     with pytest.raises(LibraryError) as unknown:
-        shelf.load(f"math@{prefix}")
+        library_store.load(f"math@{prefix}")
     assert f"library 'math' has no version starting with {prefix!r} (found: " in str(unknown.value)
     assert repr(FIRST.version[:8]) in str(unknown.value)
 
 
-def test_a_prefix_of_several_versions_is_refused(shelf: Shelf) -> None:
+def test_a_prefix_of_several_versions_is_refused(library_store: LibraryStore) -> None:
     versions = [FIRST.version, SECOND.version]
     library = SECOND
     while len({version[0] for version in versions}) == len(versions):
         library = Library(parent=library.version, experiences=library.experiences)
-        shelf.publish("math", library)
+        library_store.publish("math", library)
         versions.append(library.version)
     with pytest.raises(LibraryError, match="has 2 versions starting with"):
-        shelf.load(f"math@{library.version[0]}")
+        library_store.load(f"math@{library.version[0]}")
 
 
 @pytest.mark.parametrize(
     "name",
     ["", "..", ".", "../math", "a/b", "Math", "-x", "x" * 65, "none", "lib.json", "a b", "a\n", "ａ", "a@b"],
 )
-def test_a_name_cannot_lead_out_of_the_shelf(shelf: Shelf, name: str) -> None:
-    before = sorted(shelf.directory.parent.rglob("*"))
+def test_a_name_cannot_lead_out_of_the_shelf(library_store: LibraryStore, name: str) -> None:
+    before = sorted(library_store.directory.parent.rglob("*"))
     with pytest.raises(LibraryError) as refused:
-        shelf.publish(name, FIRST)
+        library_store.publish(name, FIRST)
     assert refused.value.code == "bad_library_name"
-    assert sorted(shelf.directory.parent.rglob("*")) == before
+    assert sorted(library_store.directory.parent.rglob("*")) == before
 
 
-def test_a_file_in_another_version_s_place_is_noticed(shelf: Shelf) -> None:
-    folder = shelf.directory / "math"
+def test_a_file_in_another_version_s_place_is_noticed(library_store: LibraryStore) -> None:
+    folder = library_store.directory / "math"
     (folder / f"{SECOND.version}.json").write_bytes((folder / f"{FIRST.version}.json").read_bytes())
     with pytest.raises(LibraryError, match=f"holds version '{FIRST.version[:8]}'; publish the library again"):
-        shelf.load("math")
+        library_store.load("math")
 
 
 @pytest.mark.parametrize("head", ["", "nonsense\n", "abc not-a-time\n", "a b c\n", b"\xff\n"])
-def test_a_damaged_head_is_a_sentence(shelf: Shelf, head: str | bytes) -> None:
-    (shelf.directory / "math" / "HEAD").write_bytes(head if isinstance(head, bytes) else head.encode())
+def test_a_damaged_head_is_a_sentence(library_store: LibraryStore, head: str | bytes) -> None:
+    (library_store.directory / "math" / "HEAD").write_bytes(head if isinstance(head, bytes) else head.encode())
     with pytest.raises(LibraryError, match="publish the library again"):
-        shelf.load("math")
+        library_store.load("math")
 
 
 def test_a_file_that_is_missing_or_no_text_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match=r"library file .*none.json' cannot be read: .*No such file"):
-        Shelf(tmp_path).load(str(tmp_path / "none.json"))
+        LibraryStore(tmp_path).load(str(tmp_path / "none.json"))
     (tmp_path / "bytes.json").write_bytes(b"\xff")
     with pytest.raises(LibraryError, match="cannot be read"):
-        Shelf(tmp_path).load(str(tmp_path / "bytes.json"))
+        LibraryStore(tmp_path).load(str(tmp_path / "bytes.json"))

@@ -11,11 +11,11 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn.codetool.rendering import FAILED, rendered, value_in
-from agentlearn.domain import Answer, Domain, RolloutContext, UsesSandbox, load_domain
+from agentlearn.domain.base import Answer, Domain, RolloutContext, UsesSandbox, load_domain
 from agentlearn.errors import ToolError
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport, Session
-from agentlearn.task import Task
+from agentlearn.sandbox.tool_text import FAILED, rendered, value_in
+from agentlearn.types.task import Task
 from agentlearn_math import MathDomain, domain
 from agentlearn_math.agent import MathDeps, answer_of, math_agent, solve_prompt
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from agentlearn.codetool.rendering import rendered
-from agentlearn.domain import load_domain
+from agentlearn.domain.base import load_domain
 from agentlearn.sandbox.protocol import CodeResult
-from agentlearn.sim.skills import Conversation, Heeded, Say, Situation, ToolUse, Turn
+from agentlearn.sandbox.tool_text import rendered
+from agentlearn.sim.skills import Conversation, FinalMessage, Heeded, Situation, ToolExchange, ToolUse
 from agentlearn_math.answers import answer_key, boxed
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family, combinations_of, printed
@@ -22,7 +22,7 @@ ERROR = rendered(CodeResult(status="error", error="ZeroDivisionError: division b
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 
 
-def conversation(family: Family[Any], *turns: Turn, tools: tuple[str, ...] = ("run_python",)) -> Conversation:
+def conversation(family: Family[Any], *turns: ToolExchange, tools: tuple[str, ...] = ("run_python",)) -> Conversation:
     question = family.ask(family.generate(Random(7)), Random(7))
     return Conversation(instructions="", question=question, tools=tools, turns=turns)
 
@@ -41,7 +41,7 @@ def program(use: object) -> str:
 
 
 def said(act: object) -> str:
-    assert isinstance(act, Say)
+    assert isinstance(act, FinalMessage)
     return act.text
 
 
@@ -54,7 +54,7 @@ def test_rightness_depends_on_the_flaws_alone(family: Family[Any]) -> None:
     for seed, flaws in enumerate([frozenset[str](), *combinations_of(family.traps)]):
         code = program(first.act(flaws, Heeded(), Random(seed)))
         result = rendered(CodeResult(status="ok", stdout=printed(code) + "\n"))
-        last = situation(conversation(family, Turn("run_python", {"code": code}, result)))
+        last = situation(conversation(family, ToolExchange("run_python", {"code": code}, result)))
         assert last.traps == ()
         answer = boxed(said(last.act(frozenset(), Heeded(), Random(seed))))
         verdict = judge_exactly(answer, gold)
@@ -91,28 +91,28 @@ def test_chance_varies_the_words_and_never_the_result() -> None:
 
 
 def test_the_answer_is_what_the_tool_printed() -> None:
-    use = Turn("run_python", {"code": "print(1)"}, "checking\n  41 \n")
+    use = ToolExchange("run_python", {"code": "print(1)"}, "checking\n  41 \n")
     answers = {said(situation(conversation(FAMILIES[0], use)).act(frozenset(), Heeded(), Random(s))) for s in range(20)}
     assert len(answers) > 2
     assert {boxed(answer) for answer in answers} == {"41"}
 
 
 def test_a_failed_run_is_tried_once_more_with_the_same_program() -> None:
-    use = Turn("run_python", {"code": "print(1 / 0)"}, ERROR)
+    use = ToolExchange("run_python", {"code": "print(1 / 0)"}, ERROR)
     again = situation(conversation(FAMILIES[0], use))
     assert again.traps == ()
     assert program(again.act(frozenset(), Heeded(), Random(0))) == "print(1 / 0)"
 
 
 def test_after_two_failures_it_says_so_and_leaves_the_box_out() -> None:
-    use = Turn("run_python", {"code": "print(1 / 0)"}, ERROR)
+    use = ToolExchange("run_python", {"code": "print(1 / 0)"}, ERROR)
     text = said(situation(conversation(FAMILIES[0], use, use)).act(frozenset(), Heeded(), Random(0)))
     assert "could not compute" in text
     assert boxed(text) is None
 
 
 def test_a_second_run_that_works_gives_the_answer() -> None:
-    turns = (Turn("run_python", {"code": "x"}, ERROR), Turn("run_python", {"code": "x"}, "12"))
+    turns = (ToolExchange("run_python", {"code": "x"}, ERROR), ToolExchange("run_python", {"code": "x"}, "12"))
     text = said(situation(conversation(FAMILIES[0], *turns)).act(frozenset(), Heeded(), Random(0)))
     assert boxed(text) == "12"
 

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from agentlearn.errors import ConfigError
-from agentlearn.task import Split, Task
+from agentlearn.types.task import Split, Task
 from agentlearn_math import domain
 from agentlearn_math.families import FAMILIES, LEARNING, UNSEEN
 

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from agentlearn.sim.lessons import Reader
+from agentlearn.sim.lessons import LessonReader
 from agentlearn.sim.skills import Trap
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.novice import skills
@@ -90,7 +90,7 @@ def test_each_lesson_is_general(trap: Trap) -> None:
 
 @every_trap
 def test_the_simulated_world_reads_each_lesson_as_it_is_meant(trap: Trap) -> None:
-    reader = Reader(skills)
+    reader = LessonReader(skills)
     for lesson in lessons(trap):
         read = reader.read(lesson)
         assert (dict(read.stances), read.families) == ({trap.name: "addresses"}, frozenset()), lesson
@@ -98,19 +98,19 @@ def test_the_simulated_world_reads_each_lesson_as_it_is_meant(trap: Trap) -> Non
 
 @every_trap
 def test_the_opposite_advice_contradicts(trap: Trap) -> None:
-    reader = Reader(skills)
+    reader = LessonReader(skills)
     for situation, advice in product(trap.situations, trap.advice):
         read = reader.read(f"When {situation}, do not {advice}.")
         assert read.stances.get(trap.name) == "contradicts", (situation, advice)
 
 
 def test_lessons_in_other_words_count_too() -> None:
-    reader = Reader(skills)
+    reader = LessonReader(skills)
     assert PEOPLE_SAY.keys() == {trap.name for trap in TRAPS}
     for name, lesson in PEOPLE_SAY.items():
         assert dict(reader.read(lesson).stances) == {name: "addresses"}, lesson
 
 
 def test_a_lesson_that_names_a_topic_is_narrow() -> None:
-    read = Reader(skills).read("When dice are rolled, include both endpoints of the range.")
+    read = LessonReader(skills).read("When dice are rolled, include both endpoints of the range.")
     assert read.families == {"dice_total"}

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agentlearn.ids import LibraryVersion, RolloutId, RunId
-from agentlearn.task import Task
-from agentlearn.trajectory import Trajectory, Verdict
-from agentlearn.treatment import Treatment
+from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory, Verdict
+from agentlearn.types.treatment import Treatment
 from agentlearn_math import domain
 from agentlearn_math.answers import answer_key, boxed, rational
 from agentlearn_math.verify import judge_exactly

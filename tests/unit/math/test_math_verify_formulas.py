@@ -4,11 +4,11 @@ from fractions import Fraction
 
 import pytest
 
-from agentlearn_math.judging.dressing import undress
 from agentlearn_math.judging.exact import exact_value
 from agentlearn_math.judging.formula import MAX_CHARACTERS, MAX_DEPTH, parse
+from agentlearn_math.judging.normalise import undress
 from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol, free_symbols
-from agentlearn_math.judging.tokens import Refused
+from agentlearn_math.judging.tokens import UnreadableFormula
 
 
 def shown(node: Node) -> str:
@@ -120,7 +120,7 @@ def test_formulas_are_read_as_they_are_meant(text: str, tree: str) -> None:
     ],
 )
 def test_what_cannot_be_read_whole_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UnreadableFormula) as refused:
         parse(undress(text))
     assert str(refused.value) == reason
 

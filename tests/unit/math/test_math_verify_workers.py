@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.ids import LibraryVersion, RolloutId, RunId
-from agentlearn.task import Task
-from agentlearn.trajectory import Trajectory, Verdict
-from agentlearn.treatment import Treatment
+from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory, Verdict
+from agentlearn.types.treatment import Treatment
 from agentlearn_math import MathDomain, domain
 from agentlearn_math.judging import worker, workers
-from agentlearn_math.judging.finding import Finding
-from agentlearn_math.judging.workers import Workers, open_workers
+from agentlearn_math.judging.match import Match
+from agentlearn_math.judging.workers import AlgebraWorkers, open_workers
 from agentlearn_math.verify import judge
 
 ENDLESS = r"\sum_{k=1}^{20000}\sum_{j=1}^{20000}\sum_{m=1}^{20000}\sin(jkm)"
@@ -68,7 +68,7 @@ def test_a_hundred_verdicts_beside_five_endless_ones() -> None:
             plain = [group.create_task(one(n, opened)) for n in range(100)]
         return [task.result() for task in endless], [task.result() for task in plain]
 
-    async def one(n: int, opened: Workers) -> Verdict:
+    async def one(n: int, opened: AlgebraWorkers) -> Verdict:
         verdict = Verdict(status="undecided")
         while verdict.status == "undecided":  # on a machine so slow that the small limits of this test meet it too
             verdict = await judge(f"\\sqrt{{{2 * n * n + 2}}}", f"\\sqrt{{{n * n + 1 + n % 2}}}\\sqrt{{2}}", opened)
@@ -175,11 +175,11 @@ def test_all_processes_die_with_their_user_even_by_kill_9() -> None:
 
 def test_memory_is_limited_in_the_lane() -> None:
     class Greedy:
-        def same_value(self, *_: object) -> Finding:
+        def same_value(self, *_: object) -> Match:
             raise MemoryError
 
     finding = worker.compared(r"\sqrt{8}", r"\sqrt{2}", Greedy())
-    assert finding == Finding("unsure", "the comparison took too much memory")
+    assert finding == Match("unsure", "the comparison took too much memory")
 
     async def limit() -> str:
         async with open_workers(limit_s=PATIENCE_S, quick_s=PATIENCE_S) as opened:
@@ -193,8 +193,8 @@ def test_memory_is_limited_in_the_lane() -> None:
 
 def test_whatever_breaks_in_the_lane_is_undecided() -> None:
     class Broken:
-        def same_value(self, *_: object) -> Finding:
+        def same_value(self, *_: object) -> Match:
             raise ArithmeticError
 
     finding = worker.compared(r"\sqrt{8}", r"\sqrt{2}", Broken())
-    assert finding == Finding("unsure", "the comparison broke with ArithmeticError")
+    assert finding == Match("unsure", "the comparison broke with ArithmeticError")

@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from agentlearn.errors import ToolError
-from agentlearn.sandbox import CodeResult, Limits, open_sandbox, sandbox_names
+from agentlearn.sandbox import CodeResult, SandboxLimits, open_sandbox, sandbox_names
 from tests.unit.sandbox.conftest import Box, needs
 
 LOST = "the variables are lost and the next call starts in a fresh interpreter"
@@ -216,7 +216,7 @@ def test_the_sandboxs_own_limits_hold_where_a_call_names_none(name: str) -> None
     needs(name)
 
     async def scenario() -> list[CodeResult]:
-        limits = Limits(timeout_s=1, output_chars=100)
+        limits = SandboxLimits(timeout_s=1, output_chars=100)
         async with open_sandbox(name, limits=limits) as sandbox, sandbox.open(1) as session:
             return [await session.run(cell) for cell in ("print('a' * 1000)", "while True: pass")]
 

@@ -103,9 +103,9 @@ def test_when_our_process_is_killed_nothing_is_left(name: str) -> None:
 MONTY_PARENT = """
 import asyncio
 from pathlib import Path
-from agentlearn.sandbox import Limits, open_sandbox
+from agentlearn.sandbox import SandboxLimits, open_sandbox
 async def main():
-    limits = Limits(timeout_s=5)
+    limits = SandboxLimits(timeout_s=5)
     async with open_sandbox("monty", limits=limits) as sandbox, sandbox.open(1) as idle, sandbox.open(2) as busy:
         await idle.run("1")
         computing = asyncio.create_task(busy.run("while True: pass"))

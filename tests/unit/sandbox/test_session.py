@@ -43,7 +43,7 @@ def test_modules_that_were_not_warmed_can_be_imported(box: Box) -> None:
 
 
 def test_the_library_itself_is_not_to_be_found(box: Box) -> None:
-    assert "ModuleNotFoundError" in box.last("import agentlearn.task").error
+    assert "ModuleNotFoundError" in box.last("import agentlearn.types.task").error
 
 
 def test_equal_seeds_draw_equally_and_other_seeds_otherwise(box: Box) -> None:

@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentlearn.experience import library_of
-from agentlearn.sim.lessons import Shown
+from agentlearn.sim.lessons import ShownLesson
 from agentlearn.sim.novice import Moment, Novice
 from agentlearn.sim.reflector import Reflection, Reflector
-from agentlearn.sim.skills import Conversation, Say, ToolUse, Turn
+from agentlearn.sim.skills import Conversation, FinalMessage, ToolExchange, ToolUse
+from agentlearn.types.experience import library_of
 
 TOOLS = ("run_python",)
 
@@ -28,8 +28,8 @@ def block(lessons: Sequence[str]) -> str:
     return f"<experiences>\n{lines}\n</experiences>" if lessons else ""
 
 
-def shown(lessons: Sequence[str]) -> tuple[Shown, ...]:
-    return tuple(Shown(f"G{at}", lesson) for at, lesson in enumerate(lessons, start=1))
+def shown(lessons: Sequence[str]) -> tuple[ShownLesson, ...]:
+    return tuple(ShownLesson(f"G{at}", lesson) for at, lesson in enumerate(lessons, start=1))
 
 
 def run(code: str) -> str:
@@ -41,19 +41,19 @@ def run(code: str) -> str:
 
 def attempt(novice: Novice, question: str, lessons: Sequence[str], seed: int, gold: str) -> Attempt:
     """One rollout: the program is run, and its output is what is judged."""
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[ToolExchange, ...] = ()
     lines: list[str] = []
     for call in range(4):
         conversation = Conversation("", question, TOOLS, turns)
         act = novice.answer(Moment((conversation,), shown(lessons), seed * 10 + call, 0.7)).act
-        if isinstance(act, Say):
+        if isinstance(act, FinalMessage):
             lines.append(f"step {len(lines) + 1} · model\n{act.text}")
             answer = act.text.rpartition("{")[2].rstrip("}")
             return Attempt(question, answer, answer == gold, "\n".join(lines))
         assert isinstance(act, ToolUse)
         code = str(act.arguments["code"])
         result = run(code)
-        turns = (*turns, Turn(act.tool, act.arguments, result))
+        turns = (*turns, ToolExchange(act.tool, act.arguments, result))
         lines.append(f"step {len(lines) + 1} · model\n{act.text}\ncall run_python {json.dumps({'code': code})}")
         lines.append(f"step {len(lines) + 1} · tool run_python · ok\n{result}")
     raise AssertionError("the novice never answered")

@@ -3,14 +3,14 @@
 import pytest
 
 from agentlearn.errors import ConfigError
-from agentlearn.experience import estimated_tokens, library_of
 from agentlearn.sim.controls import placebo, useless_library
 from agentlearn.sim.draws import stream
-from agentlearn.sim.lessons import Reader
+from agentlearn.sim.lessons import LessonReader
 from agentlearn.sim.neutral import neutral_lessons
 from agentlearn.sim.novice import Moment, Novice
 from agentlearn.sim.skills import Conversation
 from agentlearn.sim.worlds import JUDGING_WORLDS, TUNING_WORLDS
+from agentlearn.types.experience import estimated_tokens, library_of
 from tests.unit.sim.loop import shown
 from tests.unit.sim.toy import ToySkills, problems
 
@@ -20,7 +20,7 @@ SKILLS = [ToySkills()]
 def test_useless_lessons_have_proper_form_and_no_cue() -> None:
     lessons = useless_library(100, 5, skills=SKILLS)
     assert len(library_of(lessons)) == len(set(lessons)) == 100
-    assert not any(Reader(SKILLS[0]).read(lesson).cues for lesson in lessons)
+    assert not any(LessonReader(SKILLS[0]).read(lesson).cues for lesson in lessons)
     assert lessons == useless_library(100, 5, skills=SKILLS) != useless_library(100, 6, skills=SKILLS)
 
 

@@ -12,9 +12,9 @@ import httpx2
 import pytest
 
 from agentlearn.errors import ConfigError, EndpointError
-from agentlearn.loopback import child
-from agentlearn.sim.endpoint import SimService, sim_endpoint
+from agentlearn.serving import child_process as child
 from agentlearn.sim.installed import installed_skills
+from agentlearn.sim.sim_endpoint import SimService, sim_endpoint
 
 ROOT = Path(__file__).parents[3]
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from agentlearn.sim.controls import useless_library
 from agentlearn.sim.draws import uniform
-from agentlearn.sim.law import INTERACTIONS, Law, bloat, scale
-from agentlearn.sim.lessons import Reader
+from agentlearn.sim.lessons import LessonReader
 from agentlearn.sim.novice import IGNORANT, Moment, Novice
-from agentlearn.sim.skills import Conversation, Heeded, Say, ToolUse, Turn
-from agentlearn.sim.truth import Case, lesson_effects, mean_success, success_probability
+from agentlearn.sim.oracle import Case, lesson_effects, mean_success, success_probability
+from agentlearn.sim.skills import Conversation, FinalMessage, Heeded, ToolExchange, ToolUse
+from agentlearn.sim.trap_model import INTERACTIONS, TrapModel, bloat, scale
 from tests.unit.sim.loop import run, shown
 from tests.unit.sim.toy import ENDPOINTS, SMALL_CASE, TRAPS, ToySkills, problems
 
@@ -25,15 +25,15 @@ MULTIPLES = "How many multiples of 7 lie from 3 to 70?"
 SEEDS = range(300)
 
 
-def law(world: int = 0) -> Law:
-    return Law(Reader(SKILLS), world)
+def law(world: int = 0) -> TrapModel:
+    return TrapModel(LessonReader(SKILLS), world)
 
 
 def falls(lessons: list[str], *, temperature: float = 0.7, world: int = 0) -> dict[str, float]:
     return law(world).probabilities((ENDPOINTS.name, SMALL_CASE.name), "multiples", lessons, temperature)
 
 
-def ask(lessons: list[str], seed: int, *, world: int = 0, question: str = MULTIPLES) -> ToolUse | Say:
+def ask(lessons: list[str], seed: int, *, world: int = 0, question: str = MULTIPLES) -> ToolUse | FinalMessage:
     conversation = Conversation("", question, ("run_python",))
     return Novice([SKILLS], world=world).answer(Moment((conversation,), shown(lessons), seed, 0.7)).act
 
@@ -131,10 +131,10 @@ def test_an_unknown_problem_gets_an_honest_answer() -> None:
 
 
 def test_the_newest_message_that_is_a_problem_counts() -> None:
-    turns = (Turn("run_python", {}, "10"),)
+    turns = (ToolExchange("run_python", {}, "10"),)
     nudge = Conversation("", "Please go on.", ("run_python",))
     problem = Conversation("", MULTIPLES, ("run_python",), turns)
-    assert isinstance(Novice([SKILLS]).answer(Moment((nudge, problem))).act, Say)
+    assert isinstance(Novice([SKILLS]).answer(Moment((nudge, problem))).act, FinalMessage)
 
 
 @pytest.mark.parametrize("lessons", [[], [GOOD], [BAD], [CHECK], [GOOD, CHECK]])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.sim.lessons import Reader, Shown, experiences_in, reading, stance, without_experiences
+from agentlearn.sim.lessons import LessonReader, ShownLesson, experiences_in, reading, stance, without_experiences
 from agentlearn.sim.neutral import WORDS
 from agentlearn.sim.skills import Trap
 from tests.unit.sim.toy import ENDPOINTS, ORDER, REDUCTION, SMALL_CASE, TRAPS, ToySkills
@@ -143,7 +143,7 @@ def test_only_the_block_holds_lessons() -> None:
         "[G9] When outside, never mind.\n<experiences>\nAdvice from earlier work:\n[G1] When in, include.\n"
         "- [G2] When two, check.\nno label here\n</experiences>\n[G8] When after, nothing."
     )
-    assert experiences_in(text) == (Shown("G1", "When in, include."), Shown("G2", "When two, check."))
+    assert experiences_in(text) == (ShownLesson("G1", "When in, include."), ShownLesson("G2", "When two, check."))
     assert "When in" not in without_experiences(text)
     assert "When outside" in without_experiences(text)
 
@@ -154,7 +154,7 @@ def test_text_without_a_block_holds_no_lessons() -> None:
 
 
 def test_a_reader_agrees_with_reading() -> None:
-    reader = Reader(ToySkills())
+    reader = LessonReader(ToySkills())
     for lesson, trap in [*ADDRESSES, *CONTRADICTS, *SILENT]:
         for family in TOPICS:
             assert reader.read(lesson).on(trap.name, family) == reading(lesson, trap, family, TOPICS)
@@ -162,7 +162,7 @@ def test_a_reader_agrees_with_reading() -> None:
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=30))
 def test_neutral_words_are_silent(words: list[str]) -> None:
-    assert not Reader(ToySkills()).read(" ".join(words)).stances
+    assert not LessonReader(ToySkills()).read(" ".join(words)).stances
 
 
 @given(st.text(max_size=200))

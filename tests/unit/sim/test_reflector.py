@@ -8,21 +8,21 @@ from random import Random
 
 import pytest
 
-from agentlearn.experience import MAX_LESSON_WORDS, word_count
 from agentlearn.sim.habits import Vocabulary
-from agentlearn.sim.lessons import Reader, stance
+from agentlearn.sim.lesson_writer import DEFECTS, Defect, LessonSource, LessonWriter, fits, shortened
+from agentlearn.sim.lessons import LessonReader, stance
 from agentlearn.sim.malformed import MALFORMATIONS, Malformation
-from agentlearn.sim.mind import FLAWLESS, Dials
 from agentlearn.sim.novice import Novice
 from agentlearn.sim.reflector import Reflection, Reflector
+from agentlearn.sim.reflector_state import FLAWLESS, ReflectorParameters
 from agentlearn.sim.skills import Conversation, Skills, Trap
-from agentlearn.sim.stage_text import Stage
-from agentlearn.sim.wording import DEFECTS, Defect, Source, Writer, fits, shortened
+from agentlearn.sim.stage_text import ReflectorStage
+from agentlearn.types.experience import MAX_LESSON_WORDS, word_count
 from tests.unit.sim.loop import epoch, gold_of
 from tests.unit.sim.toy import ENDPOINTS, REDUCTION, SMALL_CASE, TRAPS, ToySkills, problems
 
 SKILLS = ToySkills()
-READER = Reader(SKILLS)
+READER = LessonReader(SKILLS)
 PROBLEM = "How many multiples of 7 lie from 3 to 70?"
 HELD = f"When a loop runs over an interval, {ENDPOINTS.advice[0]}."
 AGAINST = f"When a loop runs over an interval, there is no need to {ENDPOINTS.advice[0]}."
@@ -30,10 +30,16 @@ NARROW = f"When facing a problem on multiples, {ENDPOINTS.advice[0]}."
 
 
 def items(
-    stage: Stage, prompt: str, *, seed: int = 0, dials: Dials = FLAWLESS, refusal: str = "", previous: str = ""
+    stage: ReflectorStage,
+    prompt: str,
+    *,
+    seed: int = 0,
+    parameters: ReflectorParameters = FLAWLESS,
+    refusal: str = "",
+    previous: str = "",
 ) -> list[dict[str, object]]:
     reflection = Reflection(stage, prompt, seed=seed, refusal=refusal, previous=previous, earlier=int(bool(refusal)))
-    reply = json.loads(Reflector([SKILLS], dials=dials).answer(reflection).text)
+    reply = json.loads(Reflector([SKILLS], parameters=parameters).answer(reflection).text)
     assert list(reply) == ["steps" if stage == "summarise" else "proposals"]
     return next(iter(reply.values()))
 
@@ -169,15 +175,15 @@ def test_a_narrow_lesson_is_widened_or_joined() -> None:
 
 def test_never_more_than_three_proposals() -> None:
     many = "”; “".join(trap.careless[0] for trap in TRAPS)
-    dials = replace(FLAWLESS, duplicate=1.0)
-    assert len(items("compare", compare_prompt(("right", "fine"), ("wrong", many)), dials=dials)) == 3
+    parameters = replace(FLAWLESS, duplicate=1.0)
+    assert len(items("compare", compare_prompt(("right", "fine"), ("wrong", many)), parameters=parameters)) == 3
 
 
 # --- dials ---
 
 
 def write(defect: Defect, *, gold: str | None = "8128", seed: int = 0) -> str:
-    lesson = Writer(Vocabulary(SKILLS)).defective(defect, ENDPOINTS, Source(PROBLEM, gold), Random(seed))
+    lesson = LessonWriter(Vocabulary(SKILLS)).defective(defect, ENDPOINTS, LessonSource(PROBLEM, gold), Random(seed))
     assert lesson is not None
     return lesson
 
@@ -195,13 +201,13 @@ def test_each_defect_is_what_it_says(seed: int) -> None:
 
 
 def test_nothing_leaks_where_no_answer_is_shown() -> None:
-    assert Writer(Vocabulary(SKILLS)).defective("leaking", ENDPOINTS, Source(PROBLEM), Random(0)) is None
+    assert LessonWriter(Vocabulary(SKILLS)).defective("leaking", ENDPOINTS, LessonSource(PROBLEM), Random(0)) is None
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_dial_at_one_spoils_every_lesson(defect: Defect) -> None:
-    dials = replace(FLAWLESS, **{defect: 1.0})
-    made = items("compare", compare_prompt(*ENDS_APART, gold="8128"), dials=dials)
+    parameters = replace(FLAWLESS, **{defect: 1.0})
+    made = items("compare", compare_prompt(*ENDS_APART, gold="8128"), parameters=parameters)
     told = [lesson_of(item) for item in made]
     match defect:
         case "useless":
@@ -227,9 +233,9 @@ def test_the_answer_never_leaves_the_prompt_but_by_its_dial() -> None:
 # --- malformed ---
 
 
-def spoilt(kind: Malformation, stage: Stage, prompt: str) -> tuple[str, bool]:
-    dials = replace(FLAWLESS, malformed=1.0, malformations=(kind,))
-    reply = Reflector([SKILLS], dials=dials).answer(Reflection(stage, prompt))
+def spoilt(kind: Malformation, stage: ReflectorStage, prompt: str) -> tuple[str, bool]:
+    parameters = replace(FLAWLESS, malformed=1.0, malformations=(kind,))
+    reply = Reflector([SKILLS], parameters=parameters).answer(Reflection(stage, prompt))
     assert reply.malformation == kind
     return reply.text, reply.structured
 
@@ -257,7 +263,7 @@ def test_summaries_can_be_malformed_too(kind: Malformation) -> None:
 
 def test_all_malformations_come_up_and_a_rate_of_zero_stops_them() -> None:
     prompt = compare_prompt(*ENDS_APART)
-    reflector = Reflector([SKILLS], dials=FLAWLESS)
+    reflector = Reflector([SKILLS], parameters=FLAWLESS)
     rated = [reflector.answer(Reflection("compare", prompt, seed=seed, malformed=0.5)) for seed in range(300)]
     seen = Counter(reply.malformation for reply in rated)
     assert set(seen) == {None, *MALFORMATIONS}
@@ -268,7 +274,7 @@ def test_all_malformations_come_up_and_a_rate_of_zero_stops_them() -> None:
 
 def test_asking_again_in_the_same_conversation_is_another_draw() -> None:
     prompt = compare_prompt(*ENDS_APART)
-    reflector = Reflector([SKILLS], dials=FLAWLESS)
+    reflector = Reflector([SKILLS], parameters=FLAWLESS)
     replies = [
         reflector.answer(Reflection("compare", prompt, earlier=at, malformed=0.5)).malformation for at in range(20)
     ]
@@ -333,9 +339,9 @@ def test_vague_and_inverted_lessons_are_passed_on_now_and_then() -> None:
 
 def test_the_dials_reach_the_plan() -> None:
     prompt = consolidate_prompt(SAME[0])
-    doubled = items("consolidate", prompt, dials=replace(FLAWLESS, duplicate=1.0))
+    doubled = items("consolidate", prompt, parameters=replace(FLAWLESS, duplicate=1.0))
     assert [item["rests_on"] for item in doubled] == [["P1"], ["P1"]]
-    assert not fits(lesson_of(items("consolidate", prompt, dials=replace(FLAWLESS, over_long=1.0))[0]))
+    assert not fits(lesson_of(items("consolidate", prompt, parameters=replace(FLAWLESS, over_long=1.0))[0]))
 
 
 def test_an_empty_batch_gets_an_empty_plan() -> None:
@@ -444,9 +450,9 @@ class Other:
 
 @pytest.mark.parametrize("skills", [(SKILLS, Other()), (Other(), SKILLS)])
 def test_with_several_domains_the_one_that_knows_the_words_speaks(skills: tuple[Skills, ...]) -> None:
-    reflector = Reflector(skills, dials=FLAWLESS)
+    reflector = Reflector(skills, parameters=FLAWLESS)
 
-    def said(stage: Stage, prompt: str) -> str:
+    def said(stage: ReflectorStage, prompt: str) -> str:
         return str(json.loads(reflector.answer(Reflection(stage, prompt)).text)["proposals"][0]["lesson"])
 
     links = compare_prompt(("right", Other.traps[0].careful[0]), ("wrong", Other.traps[0].careless[0]))
@@ -459,7 +465,7 @@ def test_with_several_domains_the_one_that_knows_the_words_speaks(skills: tuple[
 
 
 def test_without_any_skills_it_still_answers() -> None:
-    reply = Reflector([], dials=FLAWLESS).answer(Reflection("compare", compare_prompt(*ENDS_APART)))
+    reply = Reflector([], parameters=FLAWLESS).answer(Reflection("compare", compare_prompt(*ENDS_APART)))
     assert json.loads(reply.text) == {"proposals": []}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from agentlearn.errors import ConfigError
 from agentlearn.sim.faults import Faults, Fixed, Lognormal, faults_of, injected
-from agentlearn.sim.mind import FLAWLESS, Dials
+from agentlearn.sim.reflector_state import FLAWLESS, ReflectorParameters
 from agentlearn.sim.server import World
 from tests.unit.sim.loop import run
 from tests.unit.sim.test_reflector import ENDS_APART, SUMMARISE, compare_prompt, consolidate_prompt
@@ -39,8 +39,8 @@ def chat(*texts: str, model: str = "novice", **more: Any) -> Json:
 
 
 @asynccontextmanager
-async def serving(faults: Faults | None = None, dials: Dials = FLAWLESS) -> AsyncGenerator[Client]:
-    world = World([ToySkills()], seed=1, faults=faults, dials=dials)
+async def serving(faults: Faults | None = None, parameters: ReflectorParameters = FLAWLESS) -> AsyncGenerator[Client]:
+    world = World([ToySkills()], seed=1, faults=faults, parameters=parameters)
     async with world.serve() as url, Client(base_url=url.removesuffix("/v1"), timeout=60) as client:
         yield client
 
@@ -180,8 +180,8 @@ def test_both_models_answer_the_stages_in_the_form_asked_for(model: str, prompt:
 
 
 def test_prose_is_no_tool_call() -> None:
-    dials = Dials(malformed=1.0, malformations=("prose",))
-    said = message(chat("Go.", compare_prompt(*ENDS_APART), tools=[tool("submit")]), dials=dials)
+    parameters = ReflectorParameters(malformed=1.0, malformations=("prose",))
+    said = message(chat("Go.", compare_prompt(*ENDS_APART), tools=[tool("submit")]), parameters=parameters)
     assert said["content"].startswith("Here is what I make of it.")
     assert "tool_calls" not in said
 
@@ -334,9 +334,9 @@ def test_latency_spreads_about_its_median() -> None:
         ({"rate_limited": 0.6, "stall": 0.6}, "the shares of failures add up to 1.2; keep them to 1 in all"),
     ],
 )
-def test_dials_out_of_range_are_refused(dials: dict[str, float | None], sentence: str) -> None:
+def test_dials_out_of_range_are_refused(parameters: dict[str, float | None], sentence: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(sentence)):
-        faults_of(dials)
+        faults_of(parameters)
 
 
 def test_a_header_sets_a_dial_for_its_request_alone() -> None:
@@ -514,7 +514,7 @@ def test_agents_of_pydantic_ai_work_with_it() -> None:
     settings = ModelSettings(seed=3, temperature=0.7)
 
     async def all_of_it() -> None:
-        async with World([ToySkills()], dials=FLAWLESS).serve() as url, Client() as http:
+        async with World([ToySkills()], parameters=FLAWLESS).serve() as url, Client() as http:
             provider = OpenAIProvider(openai_client=AsyncOpenAI(base_url=url, api_key="none", http_client=http))
             model = OpenAIChatModel("novice", provider=provider)
             solver = Agent(model, instructions="Solve it.")

@@ -8,9 +8,9 @@ import pytest
 from agentlearn.sim.controls import useless_library
 from agentlearn.sim.habits import Vocabulary
 from agentlearn.sim.installed import installed_skills
-from agentlearn.sim.lessons import Reader, stance
+from agentlearn.sim.lesson_writer import LessonSource, LessonWriter, fits
+from agentlearn.sim.lessons import LessonReader, stance
 from agentlearn.sim.skills import Skills
-from agentlearn.sim.wording import Source, Writer, fits
 from tests.unit.sim.toy import ToySkills
 
 ALL = pytest.mark.parametrize("skills", [ToySkills(), *installed_skills()], ids=lambda skills: skills.domain)
@@ -52,12 +52,12 @@ def test_each_advice_addresses_its_trap_and_no_advice_contradicts_another(skills
 
 @ALL
 def test_a_reflector_can_write_general_and_harmful_lessons_on_each_trap(skills: Skills) -> None:
-    writer, reader = Writer(Vocabulary(skills)), Reader(skills)
+    writer, reader = LessonWriter(Vocabulary(skills)), LessonReader(skills)
     for trap, seed in product(skills.traps, range(10)):
         read = reader.read(lesson := writer.lesson(trap, Random(seed)))
         assert fits(lesson)
         assert (read.stances[trap.name], read.families) == ("addresses", frozenset())
-        harmful = writer.defective("harmful", trap, Source(), Random(seed))
+        harmful = writer.defective("harmful", trap, LessonSource(), Random(seed))
         assert harmful is not None
         assert stance(harmful, trap) == "contradicts"
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from agentlearn.sim.skills import Act, Conversation, Heeded, Say, ToolUse, Trap
+from agentlearn.sim.skills import Act, Conversation, FinalMessage, Heeded, ToolUse, Trap
 
 ENDPOINTS = Trap(
     name="endpoints_left_out",
@@ -76,7 +76,7 @@ class ToySituation:
 
     def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
         if self.output is not None:
-            return Say(f"The program says so.\n\\boxed{{{self.output.strip()}}}")
+            return FinalMessage(f"The program says so.\n\\boxed{{{self.output.strip()}}}")
         comments: list[str] = []
         for trap in (one for one in TRAPS if one.name in self.traps):
             words = rng.choice(trap.careless if trap.name in flaws else trap.careful)

@@ -148,7 +148,7 @@ def test_a_damaged_database_file_is_found_and_not_repaired_away(store: Path) -> 
 
 
 def test_rows_that_do_not_belong_together_are_found(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agentlearn.store import store as module
+    from agentlearn.store import trajectory_store as module
 
     whole = module.trajectory_rows
     monkeypatch.setattr(module, "trajectory_rows", lambda *of: whole(*of)[:1])  # as a defect would have it

@@ -20,9 +20,11 @@ import pytest
 
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import ConfigError, StoreDamaged, StoreError, StoreLocked
-from agentlearn.experience import EMPTY_LIBRARY
-from agentlearn.store import Selection, Store, StoreReader, open_store, read_store, remote, server, wire
+from agentlearn.store import Selection, Store, StoreReader, open_store, read_store, remote
+from agentlearn.store import control_protocol as wire
+from agentlearn.store import control_server as server
 from agentlearn.store.queries import Query
+from agentlearn.types.experience import EMPTY_LIBRARY
 from tests.support.command import agentlearn
 from tests.unit.store import nouns
 from tests.unit.store.damage import ROOT
@@ -59,7 +61,7 @@ def everything(reader: StoreReader) -> list[Any]:
         reader.messages(one),
         reader.task(nouns.TASK.id),
         reader.library(EMPTY_LIBRARY.version),
-        reader.ground(run),
+        reader.run_inputs(run),
         reader.calls(run, "u"),
         reader.unfinished_calls(run),
         reader.stage_totals(run),
@@ -190,9 +192,9 @@ def test_what_is_no_question_gets_a_typed_refusal_and_the_next_one_an_answer(
 ) -> None:
     async def act(_: Store) -> None:
         refusal = wire.reply_of(raw(tmp_path, sent))
-        assert isinstance(refusal, wire.Refusal)
+        assert isinstance(refusal, wire.QueryRefused)
         assert refusal.code == code
-        assert isinstance(wire.reply_of(raw(tmp_path, asked())), wire.Answer)
+        assert isinstance(wire.reply_of(raw(tmp_path, asked())), wire.QueryResult)
 
     while_held(tmp_path, act)
 
@@ -201,7 +203,7 @@ def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     async def act(_: Store) -> None:
         monkeypatch.setattr(server, "peer_uid", lambda _: os.geteuid() + 1)
         refusal = wire.reply_of(raw(tmp_path, asked()))
-        assert isinstance(refusal, wire.Refusal)
+        assert isinstance(refusal, wire.QueryRefused)
         assert refusal.code == "other_user"
         with pytest.raises(StoreLocked), read_store(tmp_path):
             pass

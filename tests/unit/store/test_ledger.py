@@ -9,12 +9,13 @@ import duckdb
 import pytest
 
 from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.store import ledger, open_store, read_store, writer
+from agentlearn.store import group_commit as group_commit
+from agentlearn.store import open_store, read_store, writer
 from agentlearn.store.codec import FiledRollout, call_rows, filed, filed_rows, task_rows, trajectory_rows
 from agentlearn.store.database import Database
-from agentlearn.store.ledger import Entry, Ledger
-from agentlearn.store.row import Unit, row
-from agentlearn.task import Task
+from agentlearn.store.group_commit import GroupCommit, JournalEntry
+from agentlearn.store.table_row import RowGroup, row
+from agentlearn.types.task import Task
 from tests.unit.store import nouns
 
 
@@ -27,10 +28,10 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "PAUSES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(group_commit, "PAUSES_S", (0.0, 0.0, 0.0))
 
 
-def units(count: int) -> list[Unit]:
+def units(count: int) -> list[RowGroup]:
     return [trajectory_rows(nouns.trajectory(g), b"[]") for g in range(count)]
 
 
@@ -44,7 +45,7 @@ def stored(database: Database) -> list[object]:
 
 
 def test_a_group_is_one_commit_and_every_row_names_it(database: Database) -> None:
-    book = Ledger(database, filed_rows)
+    book = GroupCommit(database, filed_rows)
     assert book.commit(units(5)) == [None] * 5
     assert asked(database, "SELECT seq, n_rows FROM commit_log") == [(1, 5 * 5)]
     assert asked(database, "SELECT count(*), max(seq) FROM step") == [(15, 1)]
@@ -81,7 +82,7 @@ def test_writers_wait_where_the_queue_is_full(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_refused_unit_fails_alone(database: Database) -> None:
-    book = Ledger(database, filed_rows)
+    book = GroupCommit(database, filed_rows)
     group = [*units(4), *units(1), (row("trajectory_body", rollout="x", format=2**70, steps="", messages=""),)]
     group.insert(2, (row("run_event", **nouns.run_event(seed=2**70).model_dump(exclude={"at"}), happened_at=nouns.AT),))
     outcomes = book.commit(group)
@@ -94,18 +95,18 @@ def test_a_refused_unit_fails_alone(database: Database) -> None:
     book.close()
 
 
-def rollout(g: int) -> Entry:
+def rollout(g: int) -> JournalEntry:
     content = filed(FiledRollout(trajectory=nouns.trajectory(g), messages="[]"))
-    return Entry(trajectory_rows(nouns.trajectory(g), b"[]"), content)
+    return JournalEntry(trajectory_rows(nouns.trajectory(g), b"[]"), content)
 
 
-def call(ordinal: int, **changes: object) -> Entry:
+def call(ordinal: int, **changes: object) -> JournalEntry:
     record = nouns.call(ordinal, **changes)
-    return Entry(call_rows(record), filed(record))
+    return JournalEntry(call_rows(record), filed(record))
 
 
 def test_rollouts_wait_in_the_file_and_share_one_commit(database: Database) -> None:
-    book = Ledger(database, filed_rows)
+    book = GroupCommit(database, filed_rows)
     for g in range(5):
         assert book.write([rollout(g)]) == [None]
     assert (book.spooled, stored(database)) == (5, [])
@@ -116,7 +117,7 @@ def test_rollouts_wait_in_the_file_and_share_one_commit(database: Database) -> N
 
 
 def test_a_rollout_that_is_stored_already_is_refused_before_it_is_acknowledged(database: Database) -> None:
-    book = Ledger(database, filed_rows)
+    book = GroupCommit(database, filed_rows)
     assert book.write([rollout(0)]) == [None]
     book.fold()
     assert book.write([rollout(1)]) == [None]
@@ -137,7 +138,7 @@ def test_a_rollout_that_is_stored_already_is_refused_before_it_is_acknowledged(d
 
 
 def test_a_number_that_no_column_holds_is_refused_before_it_is_acknowledged(database: Database) -> None:
-    book = Ledger(database, filed_rows)
+    book = GroupCommit(database, filed_rows)
     outcomes = book.write([call(0), call(1, tokens_in=2**63), call(2)])
     assert [outcome and outcome.code for outcome in outcomes] == [None, "row_refused", None]
     assert str(outcomes[1]) == (
@@ -149,8 +150,8 @@ def test_a_number_that_no_column_holds_is_refused_before_it_is_acknowledged(data
 
 
 def test_what_waits_is_taken_in_where_it_grows_large(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    book = Ledger(database, filed_rows)
-    monkeypatch.setattr(ledger, "MAX_SPOOLED_BYTES", 2 * len(rollout(0).content))
+    book = GroupCommit(database, filed_rows)
+    monkeypatch.setattr(group_commit, "MAX_SPOOLED_BYTES", 2 * len(rollout(0).content))
     for g in range(2):
         book.write([rollout(g)])
     assert stored(database) == [0, 1]
@@ -163,14 +164,14 @@ def test_where_the_database_cannot_be_asked_a_rollout_is_committed(
     def invalid(*_: object) -> set[str]:
         raise duckdb.FatalException("invalidated")
 
-    book = Ledger(database, filed_rows)
-    monkeypatch.setattr(Ledger, "_stored", invalid)
+    book = GroupCommit(database, filed_rows)
+    monkeypatch.setattr(GroupCommit, "_stored", invalid)
     assert book.write([rollout(0), call(0)]) == [None, None]
     assert (book.spooled, stored(database)) == (0, [0])
     book.close()
 
 
-class FailingLedger(Ledger):
+class FailingLedger(GroupCommit):
     """A ledger whose first transactions fail, before they began or after they were committed."""
 
     def __init__(self, database: Database, failures: Sequence[Exception], *, after: bool) -> None:
@@ -179,7 +180,7 @@ class FailingLedger(Ledger):
         self._after = after
         self.tried = 0
 
-    def _transaction(self, connection: duckdb.DuckDBPyConnection, units: Sequence[Unit]) -> None:
+    def _transaction(self, connection: duckdb.DuckDBPyConnection, units: Sequence[RowGroup]) -> None:
         self.tried += 1
         failure = self._failures.pop(0) if self._failures else None
         if failure is None or self._after:
@@ -230,7 +231,7 @@ def test_a_defect_is_raised_where_the_rows_came_from(tmp_path: Path, monkeypatch
     async def main() -> None:
         async with open_store(tmp_path) as store:
             with monkeypatch.context() as patch:
-                patch.setattr(Ledger, "_transaction", broken)
+                patch.setattr(GroupCommit, "_transaction", broken)
                 with pytest.raises(ZeroDivisionError):
                     await store.save_tasks([nouns.TASK])
             await store.save_tasks([nouns.TASK])
@@ -283,7 +284,7 @@ def test_a_checkpoint_empties_the_log_and_a_failed_one_loses_nothing(
 
 
 def test_the_log_is_kept_where_the_disk_may_be_too_full(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    book = Ledger(database, filed_rows)
+    book = GroupCommit(database, filed_rows)
     book.commit(units(1))
     log = database.directory / "store.duckdb.wal"
     with monkeypatch.context() as patch:
@@ -313,7 +314,7 @@ def test_sql_reaches_nothing_outside_the_store(database: Database, sql: str) -> 
 
 
 def test_row_groups_stay_small_and_bodies_are_compressed(database: Database) -> None:
-    book = Ledger(database, filed_rows)
+    book = GroupCommit(database, filed_rows)
     for start in range(0, 6_000, 2_000):
         book.commit(
             [(row("embedding", experience=f"{n}", embedder="e", vector=(0.5,)),) for n in range(start, start + 2_000)]

@@ -15,12 +15,12 @@ import duckdb
 import pytest
 
 from agentlearn.errors import SchemaTooNew, StoreDamaged, StoreError
-from agentlearn.experience import Library, library_of
-from agentlearn.ids import RolloutId
 from agentlearn.store import Store, database, open_store, read_store
 from agentlearn.store.database import Database
 from agentlearn.store.migrate import Migration, known_migrations
-from agentlearn.trajectory import PromptRef
+from agentlearn.types.experience import Library, library_of
+from agentlearn.types.ids import RolloutId
+from agentlearn.types.trajectory import PromptRef
 from agentlearn.version import version
 from tests.unit.store import nouns
 

@@ -7,9 +7,9 @@ import duckdb
 import pytest
 
 from agentlearn.errors import DataError
-from agentlearn.experience import EMPTY_LIBRARY
-from agentlearn.ids import RunId, rollout_id
 from agentlearn.store import Selection, TableFile, open_store, read_store
+from agentlearn.types.experience import EMPTY_LIBRARY
+from agentlearn.types.ids import RunId, rollout_id
 from tests.unit.store import nouns
 
 OTHER = RunId("01jd" + "1" * 22)

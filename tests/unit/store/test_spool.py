@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.store import check_store, ledger, open_store, read_store
-from agentlearn.store.spool import Spool, whole_frames
+from agentlearn.store import check_store, open_store, read_store
+from agentlearn.store import group_commit as group_commit
+from agentlearn.store.write_ahead_log import WriteAheadLog, whole_frames
 from tests.unit.store import nouns
 
 ROOT = Path(__file__).parents[3]
@@ -23,18 +24,18 @@ entries = st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=8)
 
 
 def written(path: Path, batches: list[list[bytes]]) -> None:
-    spool = Spool(path)
+    write_ahead_log = WriteAheadLog(path)
     for batch in batches:
-        spool.append(batch)
-    spool.close()
+        write_ahead_log.append(batch)
+    write_ahead_log.close()
 
 
 def recovered(path: Path) -> list[bytes]:
-    spool = Spool(path)
+    write_ahead_log = WriteAheadLog(path)
     try:
-        return spool.recover()
+        return write_ahead_log.recover()
     finally:
-        spool.close()
+        write_ahead_log.close()
 
 
 @given(batches=st.lists(entries, max_size=4))
@@ -52,10 +53,10 @@ def test_a_torn_end_that_was_never_acknowledged_is_left_out_and_written_over(
     written(path, [batch])
     whole = path.read_bytes()
     path.write_bytes(whole + (struct.pack("<II", len(torn), 7) + torn)[:cut])  # 7 is not its checksum
-    spool = Spool(path)
-    assert spool.recover() == batch
-    spool.append([b"next"])
-    spool.close()
+    write_ahead_log = WriteAheadLog(path)
+    assert write_ahead_log.recover() == batch
+    write_ahead_log.append([b"next"])
+    write_ahead_log.close()
     assert recovered(path) == [*batch, b"next"]
 
 
@@ -81,8 +82,8 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_a_failed_append_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "journal"
-    spool = Spool(path)
-    spool.append([b"first"])
+    write_ahead_log = WriteAheadLog(path)
+    write_ahead_log.append([b"first"])
 
     def full(fd: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -90,17 +91,17 @@ def test_a_failed_append_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyte
     with monkeypatch.context() as patched:
         patched.setattr(os, "fdatasync", full)
         with pytest.raises(OSError, match="No space"):
-            spool.append([b"second"])
+            write_ahead_log.append([b"second"])
     assert whole_frames(path.read_bytes())[0] == [b"first"]
-    spool.append([b"third"])
-    spool.close()
+    write_ahead_log.append([b"third"])
+    write_ahead_log.close()
     assert recovered(path) == [b"first", b"third"]
 
 
 def test_a_full_disk_is_told_to_whoever_asked_and_the_next_record_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(group_commit, "PAUSES_S", (0.0, 0.0))
 
     def full(fd: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.ids import RunId
 from agentlearn.store import open_store, read_store
+from agentlearn.types.ids import RunId
 from tests.unit.store import nouns
 
 ROOT = Path(__file__).parents[3]
@@ -169,10 +169,10 @@ def test_a_full_disk_refuses_rows_until_there_is_room_and_loses_none(tmp_path: P
 import asyncio, resource, sys
 from pathlib import Path
 from agentlearn.errors import StoreError
-from agentlearn.store import ledger, open_store
+from agentlearn.store import group_commit, open_store
 from tests.unit.store import nouns
 
-ledger.PAUSES_S = (0.0, 0.01)
+group_commit.PAUSES_S = (0.0, 0.01)
 unlimited = resource.RLIM_INFINITY
 
 async def main():

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import pytest
 
 from agentlearn.errors import ConfigError, StoreError
-from agentlearn.experience import EMPTY_LIBRARY, Library, library_of
-from agentlearn.ids import ExperienceId, ProposalId, RolloutId, RunId
-from agentlearn.operation import Dropped, Ended, Folded, Rejected
 from agentlearn.store import Exposure, ProposalRow, RunCounts, StageTotals, Store, open_store, read_store
-from agentlearn.trajectory import Failure, PromptRef, Verdict
-from agentlearn.treatment import Treatment
+from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
+from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, RunId
+from agentlearn.types.operation import Dropped, Ended, Folded, Rejected
+from agentlearn.types.trajectory import Failure, PromptRef, Verdict
+from agentlearn.types.treatment import Treatment
 from tests.unit.store import nouns
 
 T = TypeVar("T")

@@ -3,11 +3,11 @@
 import pytest
 
 from agentlearn_web.boundary.flags import FLAGS, context_options, scheme_allowed
-from agentlearn_web.boundary.guard import Lane, Limits
+from agentlearn_web.boundary.proxy import NetworkLimits, ProxySession
 
 
 def test_a_context_sends_everything_through_its_lane_and_keeps_nothing() -> None:
-    assert context_options(Lane(4711, Limits())) == {
+    assert context_options(ProxySession(4711, NetworkLimits())) == {
         "accept_downloads": False,
         "bypass_csp": False,
         "ignore_https_errors": False,

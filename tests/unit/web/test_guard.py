@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
-from agentlearn_web.boundary.guard import Lane, Limits, guard
-from agentlearn_web.boundary.lane import MAX_REFUSALS
-from agentlearn_web.boundary.places import HostPort, Places, Refusal
+from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort, RefusedConnection
+from agentlearn_web.boundary.proxy import NetworkLimits, ProxySession, open_proxy
+from agentlearn_web.boundary.proxy_session import MAX_REFUSALS
 from agentlearn_web.boundary.resolve import Streams, system_resolve
 from tests.support.raw_http import connected, one_answer, said, scripted
 
@@ -123,17 +123,17 @@ async def _body_size(head: bytes, reader: asyncio.StreamReader) -> int:
 
 @asynccontextmanager
 async def walk(
-    limits: Limits = Limits(),  # noqa: B008  frozen
+    limits: NetworkLimits = NetworkLimits(),  # noqa: B008  frozen
     *,
     public: bool = False,
     named: Callable[[int], frozenset[HostPort]] = lambda port: frozenset(),
     **names: Sequence[Sequence[str]],
-) -> AsyncGenerator[tuple[Lane, Outside]]:
+) -> AsyncGenerator[tuple[ProxySession, Outside]]:
     """A lane to the site `site.test`, and to `*_example.org`, one such name for each keyword."""
     async with scripted(echo) as port:
         outside = Outside(port, {f"{name}.example.org": answers for name, answers in names.items()})
-        places = Places(public=public, named=named(port), served={"site.test": ("127.0.0.1", port)})
-        async with guard(places, limits, resolve=outside.resolve, dial=outside.dial) as lane:
+        places = AccessPolicy(public=public, named=named(port), served={"site.test": ("127.0.0.1", port)})
+        async with open_proxy(places, limits, resolve=outside.resolve, dial=outside.dial) as lane:
             yield lane, outside
 
 
@@ -157,7 +157,7 @@ def connect(authority: str) -> bytes:
     return f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode()
 
 
-def codes(lane: Lane) -> list[str]:
+def codes(lane: ProxySession) -> list[str]:
     return [refusal.code for refusal in lane.drain()]
 
 
@@ -205,7 +205,7 @@ def test_a_kept_connection_has_each_of_its_requests_judged() -> None:
             assert (status, headers["content-type"]) == (403, "text/plain; charset=utf-8")
             assert body == b"agentlearn: 127.0.0.1 is no site of this walk\n"
             assert await reader.read() == b""
-            assert lane.drain() == (Refusal("not_served", "GET", "127.0.0.1", 80),)
+            assert lane.drain() == (RefusedConnection("not_served", "GET", "127.0.0.1", 80),)
             assert lane.drain() == ()
             assert lane.requests == 4
 
@@ -480,7 +480,7 @@ def test_a_name_server_that_changes_its_mind_is_not_listened_to() -> None:
 
 def test_an_address_that_does_not_answer_is_not_the_end_where_there_is_another() -> None:
     async def main() -> None:
-        limits = Limits(connect_s=0.4)
+        limits = NetworkLimits(connect_s=0.4)
         async with walk(limits, public=True, www=[[PUBLIC, OTHER_PUBLIC]], gone=[["1.2.3.4"]]) as (lane, outside):
             outside.silent = (PUBLIC, "1.2.3.4")
             assert b" 200 " in await said(lane.port, get("http://www.example.org/"))
@@ -488,8 +488,8 @@ def test_an_address_that_does_not_answer_is_not_the_end_where_there_is_another()
             assert b" 502 " in await said(lane.port, get("http://gone.example.org/"))
             assert b" 502 " in await said(lane.port, get("http://nowhere.example.org/"))
             assert lane.drain() == (
-                Refusal("unreachable", "GET", "gone.example.org", 80),
-                Refusal("unresolvable", "GET", "nowhere.example.org", 80),
+                RefusedConnection("unreachable", "GET", "gone.example.org", 80),
+                RefusedConnection("unresolvable", "GET", "nowhere.example.org", 80),
             )
 
     run(main())
@@ -502,8 +502,11 @@ def test_a_name_server_that_hangs_costs_only_who_asked() -> None:
             return ()
 
         async with scripted(echo) as port:
-            places = Places(served={"site.test": ("127.0.0.1", port)})
-            async with guard(places, Limits(connect_s=0.3), resolve=hang) as lane, asyncio.TaskGroup() as tasks:
+            places = AccessPolicy(served={"site.test": ("127.0.0.1", port)})
+            async with (
+                open_proxy(places, NetworkLimits(connect_s=0.3), resolve=hang) as lane,
+                asyncio.TaskGroup() as tasks,
+            ):
                 slow = tasks.create_task(said(lane.port, get("http://slow.example.org/")))
                 assert b" 200 " in await said(lane.port, get("http://site.test/"))
                 assert not slow.done()
@@ -534,7 +537,7 @@ def test_an_address_of_this_machine_is_private_also_when_it_looks_public() -> No
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 return reader, Own(writer)  # pyright: ignore[reportReturnType]
 
-            async with guard(Places(), resolve=resolve, dial=dial) as lane:
+            async with open_proxy(AccessPolicy(), resolve=resolve, dial=dial) as lane:
                 assert b" 403 " in await said(lane.port, get("http://me.example.org/"))
                 assert codes(lane) == ["private_address"]
 
@@ -622,12 +625,12 @@ def test_an_upgrade_is_passed_on_when_the_server_agrees() -> None:
 @pytest.mark.parametrize(
     ("path", "limits", "status"),
     [
-        ("/announced", Limits(), b"403 Forbidden"),
-        ("/endless", Limits(response_bytes=300_000), b"200 OK"),
-        ("/endless", Limits(lane_bytes=300_000), b"200 OK"),
+        ("/announced", NetworkLimits(), b"403 Forbidden"),
+        ("/endless", NetworkLimits(response_bytes=300_000), b"200 OK"),
+        ("/endless", NetworkLimits(lane_bytes=300_000), b"200 OK"),
     ],
 )
-def test_a_response_that_is_too_large_is_cut(path: str, limits: Limits, status: bytes) -> None:
+def test_a_response_that_is_too_large_is_cut(path: str, limits: NetworkLimits, status: bytes) -> None:
     async def main() -> None:
         async with walk(limits) as (lane, _):
             answer = await said(lane.port, get(f"http://site.test{path}"))
@@ -635,7 +638,7 @@ def test_a_response_that_is_too_large_is_cut(path: str, limits: Limits, status: 
             assert not answer.endswith(b"0\r\n\r\n")  # cut, not ended
             assert len(answer) < 600_000
             assert lane.bytes < 600_000
-            assert lane.drain() == (Refusal("too_large", "GET", "site.test", 80),)
+            assert lane.drain() == (RefusedConnection("too_large", "GET", "site.test", 80),)
             spent = limits.lane_bytes < 1_000_000
             again = await said(lane.port, get("http://site.test/"))
             assert again.startswith(b"HTTP/1.1 403" if spent else b"HTTP/1.1 200")
@@ -646,7 +649,7 @@ def test_a_response_that_is_too_large_is_cut(path: str, limits: Limits, status: 
 
 def test_a_page_that_is_too_large_ends_where_its_limit_was_met() -> None:
     async def main() -> None:
-        async with walk(Limits(response_bytes=300_000)) as (lane, _), connected(lane.port) as (reader, writer):
+        async with walk(NetworkLimits(response_bytes=300_000)) as (lane, _), connected(lane.port) as (reader, writer):
             for _ in range(2):
                 writer.write(b"GET http://site.test/endless.html HTTP/1.1\r\nHost: a\r\n\r\n")
                 status, _, body = await one_answer(reader)
@@ -661,7 +664,7 @@ def test_a_page_that_is_too_large_ends_where_its_limit_was_met() -> None:
 
 def test_a_page_whose_length_was_told_is_cut_when_the_walk_has_had_its_bytes() -> None:
     async def main() -> None:
-        async with walk(Limits(lane_bytes=300_000)) as (lane, _), connected(lane.port) as (reader, writer):
+        async with walk(NetworkLimits(lane_bytes=300_000)) as (lane, _), connected(lane.port) as (reader, writer):
             writer.write(get("http://site.test/told.html"))
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await one_answer(reader)
@@ -681,17 +684,17 @@ def test_a_head_answer_may_announce_what_it_does_not_send() -> None:
 
 def test_a_tunnel_that_brings_too_much_is_cut() -> None:
     async def main() -> None:
-        async with walk(Limits(tunnel_bytes=300_000, response_bytes=10)) as (lane, _):
+        async with walk(NetworkLimits(tunnel_bytes=300_000, response_bytes=10)) as (lane, _):
             answer = await said(lane.port, connect("site.test:80") + b"GET /endless HTTP/1.1\r\n\r\n")
             assert len(answer) < 600_000
-            assert lane.drain() == (Refusal("too_large", "CONNECT", "site.test", 80),)
+            assert lane.drain() == (RefusedConnection("too_large", "CONNECT", "site.test", 80),)
 
     run(main())
 
 
 def test_an_upload_counts_as_well() -> None:
     async def main() -> None:
-        async with walk(Limits(lane_bytes=100_000)) as (lane, _):
+        async with walk(NetworkLimits(lane_bytes=100_000)) as (lane, _):
             raw = get("http://site.test/size", "Content-Length: 3000000", method="POST")
             answer = await said(lane.port, raw + bytes(3_000_000))
             assert answer == b"" or answer.startswith(b"HTTP/1.1 403")
@@ -702,13 +705,13 @@ def test_an_upload_counts_as_well() -> None:
 
 def test_connections_beyond_the_limit_are_refused_and_earlier_ones_live_on() -> None:
     async def main() -> None:
-        async with walk(Limits(connections=2)) as (lane, _):
+        async with walk(NetworkLimits(connections=2)) as (lane, _):
             async with connected(lane.port) as (reader, writer), connected(lane.port) as (other, other_writer):
                 for stream in (writer, other_writer):
                     stream.write(b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\n\r\n")
                 assert (await one_answer(reader))[0] == (await one_answer(other))[0] == 200
                 assert b" 403 " in await said(lane.port, get("http://site.test/"))
-                assert lane.drain() == (Refusal("too_many", "GET", "site.test", 80),)
+                assert lane.drain() == (RefusedConnection("too_many", "GET", "site.test", 80),)
                 writer.write(b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\n\r\n")
                 assert (await one_answer(reader))[0] == 200
             while b" 403 " in await said(lane.port, get("http://site.test/")):
@@ -719,10 +722,10 @@ def test_connections_beyond_the_limit_are_refused_and_earlier_ones_live_on() -> 
 
 def test_silence_ends_a_request_as_too_slow_and_an_unused_connection_without_a_word() -> None:
     async def main() -> None:
-        async with walk(Limits(idle_s=0.2)) as (lane, _):
+        async with walk(NetworkLimits(idle_s=0.2)) as (lane, _):
             assert b" 504 " in await said(lane.port, get("http://site.test/hang"))
             assert (await said(lane.port, get("http://site.test/half"))).endswith(b"\r\n\r\nhalf")
-            slow = (Refusal("too_slow", "GET", "site.test", 80),) * 2
+            slow = (RefusedConnection("too_slow", "GET", "site.test", 80),) * 2
             assert lane.drain() == slow
             assert await said(lane.port, b"GET http://site") == b""
             assert await said(lane.port, connect("site.test:80")) == b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -740,7 +743,7 @@ def test_a_browser_that_goes_away_takes_its_connections_with_it(reset: bool) -> 
             await reader.read()
             left.set()
 
-        async with scripted(hang) as port, guard(Places(served={"site.test": ("127.0.0.1", port)})) as lane:
+        async with scripted(hang) as port, open_proxy(AccessPolicy(served={"site.test": ("127.0.0.1", port)})) as lane:
             for raw in (get("http://site.test/"), connect("site.test:80") + b"GET / HTTP/1.1\r\n\r\n"):
                 left.clear()
                 async with connected(lane.port) as (_, writer):
@@ -760,7 +763,7 @@ def test_nothing_is_left_when_the_block_ends() -> None:
     async def main() -> None:
         async with scripted(echo) as port:
             alone, descriptors = asyncio.all_tasks(), psutil.Process().num_fds()
-            async with guard(Places(served={"site.test": ("127.0.0.1", port)})) as lane:
+            async with open_proxy(AccessPolicy(served={"site.test": ("127.0.0.1", port)})) as lane:
                 streams = [await asyncio.open_connection("127.0.0.1", lane.port) for _ in range(5)]
                 for (_, writer), raw in zip(
                     streams,
@@ -800,7 +803,7 @@ def test_an_error_inside_the_block_comes_out_of_it() -> None:
 
 
 def test_refusals_are_kept_up_to_a_number() -> None:
-    lane = Lane(1, Limits())
+    lane = ProxySession(1, NetworkLimits())
     for port in range(MAX_REFUSALS + 5):
         lane.refuse("bad_request", "GET", "a", port)
     kept = lane.drain()
@@ -811,19 +814,19 @@ def test_refusals_are_kept_up_to_a_number() -> None:
     ("places", "message"),
     [
         (
-            Places(served={"site.test": ("10.0.0.1", 80)}),
+            AccessPolicy(served={"site.test": ("10.0.0.1", 80)}),
             "the site 'site.test' is served at '10.0.0.1', which is no loopback address; serve it at 127.0.0.1",
         ),
         (
-            Places(named=frozenset({("a b", 80)})),
+            AccessPolicy(named=frozenset({("a b", 80)})),
             "'a b' is no host; give a name such as example.org or an address",
         ),
     ],
 )
-def test_places_that_cannot_be_are_told(places: Places, message: str) -> None:
+def test_places_that_cannot_be_are_told(places: AccessPolicy, message: str) -> None:
     async def main() -> None:
         with pytest.raises(ConfigError) as told:
-            async with guard(places):
+            async with open_proxy(places):
                 pass
         assert (str(told.value), told.value.exit_status) == (message, 2)
 

@@ -1,19 +1,19 @@
 """Events beside the acts: told once, limited, refused hosts once each, and the site's words never in ours."""
 
-from agentlearn_web.boundary.places import Refusal, RefusalCode
-from agentlearn_web.browser.happened import Happened
+from agentlearn_web.boundary.access_policy import RefusalCode, RefusedConnection
+from agentlearn_web.browser.events import Happened
 
 
 class Lane:
     """Refusals to be drained."""
 
     def __init__(self) -> None:
-        self.waiting: list[Refusal] = []
+        self.waiting: list[RefusedConnection] = []
 
     def refuse(self, host: str, code: RefusalCode = "private_address") -> None:
-        self.waiting.append(Refusal(code, "GET", host, 80))
+        self.waiting.append(RefusedConnection(code, "GET", host, 80))
 
-    def drain(self) -> tuple[Refusal, ...]:
+    def drain(self) -> tuple[RefusedConnection, ...]:
         drained, self.waiting = tuple(self.waiting), []
         return drained
 

@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.data.overlap import overlaps
-from agentlearn.domain import Domain, RolloutContext, Runs
+from agentlearn.domain.base import Domain, RolloutContext, Runs
 from agentlearn.errors import ConfigError, DataError, MissingExtra, ToolError
-from agentlearn.experience import EMPTY_LIBRARY
-from agentlearn.ids import RunId, rollout_id
-from agentlearn.task import Task
-from agentlearn.trajectory import Trajectory, Verdict
-from agentlearn.treatment import Treatment
+from agentlearn.types.experience import EMPTY_LIBRARY
+from agentlearn.types.ids import RunId, rollout_id
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory, Verdict
+from agentlearn.types.treatment import Treatment
 from agentlearn_web.miniwob import domain
 from agentlearn_web.miniwob import pages as pages_module
 from agentlearn_web.miniwob.episode import reward_in, reward_text
+from agentlearn_web.miniwob.episode_tasks import episode_of
 from agentlearn_web.miniwob.pages import LEFT_OUT, PAGES, examine, pages_folder
 from agentlearn_web.miniwob.serving import SITE, pages_served
-from agentlearn_web.miniwob.tasks import episode_of
 
 
 def test_it_is_a_domain() -> None:

@@ -5,7 +5,17 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_web.observation import Event, Line, Observation, TabLine, cleaned, line_of, line_text, read, rendered
+from agentlearn_web.observation import (
+    ElementLine,
+    Event,
+    PageObservation,
+    TabLine,
+    cleaned,
+    line_of,
+    line_text,
+    read,
+    rendered,
+)
 
 NONCE = "k3n8q"
 HOSTILE = st.sampled_from(
@@ -37,7 +47,7 @@ WORDS = st.text(max_size=40) | HOSTILE
 ADDRESSES = WORDS | st.just("") | st.text(st.characters(codec="utf-8"), max_size=500)
 REFS = st.sampled_from(["", "t1:e5", "t2:f3e17"])
 LINES = st.builds(
-    Line,
+    ElementLine,
     depth=st.integers(0, 9),
     role=st.sampled_from(["link", "text", "button", "/placeholder", "row"]),
     name=WORDS,
@@ -47,7 +57,7 @@ LINES = st.builds(
     text=WORDS,
 )
 OBSERVATIONS = st.builds(
-    Observation,
+    PageObservation,
     status=st.sampled_from(["ok", "stale_ref", "http_404"]),
     note=st.just("what can be done"),
     tab=st.just("t1"),
@@ -65,7 +75,7 @@ OBSERVATIONS = st.builds(
 
 
 @given(LINES)
-def test_a_line_reads_back_as_it_was_written(line: Line) -> None:
+def test_a_line_reads_back_as_it_was_written(line: ElementLine) -> None:
     text = line_text(line)
     again = line_of(text)
     assert again is not None
@@ -75,7 +85,7 @@ def test_a_line_reads_back_as_it_was_written(line: Line) -> None:
 
 
 @given(OBSERVATIONS)
-def test_an_observation_reads_back_as_it_was_written(seen: Observation) -> None:
+def test_an_observation_reads_back_as_it_was_written(seen: PageObservation) -> None:
     again = read(rendered(seen, NONCE))
     assert (again.status, again.tab, again.page, again.pages) == (seen.status, "t1", 2, 3)
     assert again.title == cleaned(seen.title)
@@ -84,7 +94,7 @@ def test_an_observation_reads_back_as_it_was_written(seen: Observation) -> None:
 
 
 @given(OBSERVATIONS)
-def test_nothing_that_a_site_writes_ends_the_fence_or_makes_a_ref(seen: Observation) -> None:
+def test_nothing_that_a_site_writes_ends_the_fence_or_makes_a_ref(seen: PageObservation) -> None:
     text = rendered(seen, NONCE)
     lines = text.splitlines()
     assert [n for n, line in enumerate(lines) if line == f"<page {NONCE}>"] == [lines.index(f"<page {NONCE}>")]

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn_web.browser.paging import cut, paged
-from agentlearn_web.observation import Line, line_text
+from agentlearn_web.observation import ElementLine, line_text
 
 LINES = st.lists(
     st.builds(
-        Line,
+        ElementLine,
         depth=st.integers(0, 6),
         role=st.sampled_from(["list", "listitem", "link", "generic", "row"]),
         name=st.text(max_size=40),
@@ -20,12 +20,12 @@ LINES = st.lists(
 )
 
 
-def size(lines: tuple[Line, ...]) -> int:
+def size(lines: tuple[ElementLine, ...]) -> int:
     return sum(len(line_text(line)) + 1 for line in lines)
 
 
 @given(LINES, st.integers(400, 2_000))
-def test_each_line_is_on_exactly_one_page_and_pages_keep_to_their_size(lines: list[Line], budget: int) -> None:
+def test_each_line_is_on_exactly_one_page_and_pages_keep_to_their_size(lines: list[ElementLine], budget: int) -> None:
     pages = paged(lines, budget)
     assert [line for page in pages for line in page.lines] == lines
     assert all(size(page.shown) <= budget for page in pages)
@@ -33,8 +33,11 @@ def test_each_line_is_on_exactly_one_page_and_pages_keep_to_their_size(lines: li
     assert pages[0].context == ()
 
 
-@given(st.lists(st.builds(Line, role=st.just("text"), text=st.text(max_size=3_000)), max_size=8), st.integers(200, 800))
-def test_overlong_lines_are_cut_and_all_others_left(lines: list[Line], budget: int) -> None:
+@given(
+    st.lists(st.builds(ElementLine, role=st.just("text"), text=st.text(max_size=3_000)), max_size=8),
+    st.integers(200, 800),
+)
+def test_overlong_lines_are_cut_and_all_others_left(lines: list[ElementLine], budget: int) -> None:
     pages = paged(lines, budget)
     own = [line for page in pages for line in page.lines]
     assert len(own) == len(lines)
@@ -44,8 +47,12 @@ def test_overlong_lines_are_cut_and_all_others_left(lines: list[Line], budget: i
 
 
 def test_a_page_begins_with_where_it_is() -> None:
-    items = [Line(depth=2, role="link", name=f"Item {n}", ref=f"t1:e{n}") for n in range(60)]
-    lines = [Line(role="generic"), Line(depth=1, role="list", name="Archive of " + "many " * 30, ref="t1:e0"), *items]
+    items = [ElementLine(depth=2, role="link", name=f"Item {n}", ref=f"t1:e{n}") for n in range(60)]
+    lines = [
+        ElementLine(role="generic"),
+        ElementLine(depth=1, role="list", name="Archive of " + "many " * 30, ref="t1:e0"),
+        *items,
+    ]
     first, second, *_ = paged(lines, 600)
     assert first.context == ()
     assert [line_text(line) for line in second.context] == [
@@ -56,14 +63,14 @@ def test_a_page_begins_with_where_it_is() -> None:
 
 
 def test_a_cut_says_how_much_is_missing() -> None:
-    line = Line(role="paragraph", text="a" * 1_000)
+    line = ElementLine(role="paragraph", text="a" * 1_000)
     shown = cut(line, 200)
     assert len(line_text(shown)) <= 200
     kept = shown.text.partition("…")[0]
     assert shown.text == f"{kept}… ({1_000 - len(kept)} characters left out)"
     assert len(kept) > 150
     assert cut(line, 2_000) == line
-    named = cut(Line(role="link", name='"' * 500, ref="t1:e1", url="/x"), 200)
+    named = cut(ElementLine(role="link", name='"' * 500, ref="t1:e1", url="/x"), 200)
     assert (named.ref, named.url) == ("t1:e1", "/x")
     assert len(line_text(named)) <= 200
 

@@ -14,10 +14,10 @@ from agentlearn_web.observation import line_text
 from agentlearn_web.sites import NUMBERS, all_sites, site
 from agentlearn_web.sites.company import company, company_site
 from agentlearn_web.sites.documentation import documentation, documentation_site
-from agentlearn_web.sites.markup import Html, element, html, link, teaser
-from agentlearn_web.sites.server import sites_served
+from agentlearn_web.sites.markup import SiteHtml, element, html, link, teaser
 from agentlearn_web.sites.shop import shop, shop_site
-from agentlearn_web.sites.site import KINDS, SEARCH, Kind, Site, page, target
+from agentlearn_web.sites.site import KINDS, SEARCH, Site, SiteKind, page, target
+from agentlearn_web.sites.site_server import sites_served
 from agentlearn_web.sites.university import university, university_site
 from tests.support.paper_walk import BUDGET, leads, lines_of, nodes, tree
 
@@ -54,7 +54,7 @@ def crawled(one: Site, first: str = "/") -> dict[str, str]:
 
 
 @every_kind
-def test_every_link_leads_to_a_page_and_every_page_can_be_reached(kind: Kind) -> None:
+def test_every_link_leads_to_a_page_and_every_page_can_be_reached(kind: SiteKind) -> None:
     for number in (NUMBERS[0], NUMBERS[-1]):
         one = site(kind, number)
         reached = crawled(one)
@@ -74,7 +74,7 @@ def _query(at: str) -> list[tuple[str, str]]:
 
 
 @every_kind
-def test_a_site_has_sixty_pages_and_more_and_all_are_different(kind: Kind) -> None:
+def test_a_site_has_sixty_pages_and_more_and_all_are_different(kind: SiteKind) -> None:
     for number in NUMBERS:
         one = site(kind, number)
         assert len(one.pages) >= 60
@@ -83,7 +83,7 @@ def test_a_site_has_sixty_pages_and_more_and_all_are_different(kind: Kind) -> No
 
 
 @every_kind
-def test_a_site_depends_on_its_kind_and_number_alone(kind: Kind) -> None:
+def test_a_site_depends_on_its_kind_and_number_alone(kind: SiteKind) -> None:
     before = site(kind, 3)
     for world in WORLDS:
         world.cache_clear()
@@ -116,7 +116,7 @@ def test_an_unknown_number_is_refused() -> None:
 
 
 @every_kind
-def test_pages_are_whole_and_need_nothing_from_elsewhere(kind: Kind) -> None:
+def test_pages_are_whole_and_need_nothing_from_elsewhere(kind: SiteKind) -> None:
     one = site(kind, 2)
     for at in one.pages:
         text = html_at(one, at)
@@ -130,7 +130,7 @@ def test_pages_are_whole_and_need_nothing_from_elsewhere(kind: Kind) -> None:
 
 
 @every_kind
-def test_a_page_is_no_more_than_a_walker_sees_at_once_but_for_the_long_reference(kind: Kind) -> None:
+def test_a_page_is_no_more_than_a_walker_sees_at_once_but_for_the_long_reference(kind: SiteKind) -> None:
     one = site(kind, 5)
     sizes = {at: sum(len(line_text(line)) + 1 for line in lines_of(html_at(one, at))) for at in one.pages}
     long = {at for at, size in sizes.items() if size > BUDGET}
@@ -192,7 +192,7 @@ def test_what_is_no_html_is_escaped_wherever_it_goes(text: str) -> None:
     assert "<" not in html(text)
     assert html(html(text)) == html(text)
     built = teaser(text, text, text)
-    assert built.count("<") == element("article", link("", ""), Html("<h3></h3><p></p>")).count("<")
+    assert built.count("<") == element("article", link("", ""), SiteHtml("<h3></h3><p></p>")).count("<")
     assert element("a", href=text).count('"') == 2
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn_web.browser.snapshot import bare_ref, lines_of, refs_in
-from agentlearn_web.observation import Line, line_text
+from agentlearn_web.observation import ElementLine, line_text
 
 WORDS = st.text(max_size=30) | st.sampled_from(
     [
@@ -158,7 +158,7 @@ def test_no_words_of_a_page_make_a_ref(tree: Element) -> None:
 @given(st.text())
 def test_any_text_at_all_is_read(text: str) -> None:
     for line in lines_of(text, "t1"):
-        assert isinstance(line, Line)
+        assert isinstance(line, ElementLine)
         line.model_dump_json()  # no halves of characters
 
 

@@ -6,20 +6,20 @@ import pytest
 
 from agentlearn.config import LearnSettings, default_recipe, learn_settings, read_recipe
 from agentlearn.errors import ConfigError
-from agentlearn.ids import LibraryVersion, RunId, rollout_id
 from agentlearn.learn.estimate import estimate
-from agentlearn.learn.opening import domain_of
-from agentlearn.task import Task
-from agentlearn.trajectory import ToolResult, Trajectory, Verdict
-from agentlearn.treatment import Treatment
+from agentlearn.learn.open_run import domain_of
+from agentlearn.types.ids import LibraryVersion, RunId, rollout_id
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
+from agentlearn.types.treatment import Treatment
 from agentlearn_web import WebDomain
-from agentlearn_web.observation import Event, Line, Observation, TabLine, rendered, words_of
+from agentlearn_web.observation import ElementLine, Event, PageObservation, TabLine, rendered, words_of
 
 RUN = RunId("r")
 
 
 def walked(task: Task, answer: str | None, *urls: str) -> Trajectory:
-    views = (Observation(tab="t1", tabs=(TabLine(id="t1", url=url, title="T"),), lines=(SAID,)) for url in urls)
+    views = (PageObservation(tab="t1", tabs=(TabLine(id="t1", url=url, title="T"),), lines=(SAID,)) for url in urls)
     return Trajectory(
         id=rollout_id(RUN, "epoch-1", task.id, 0, 0),
         run=RUN,
@@ -34,7 +34,7 @@ def walked(task: Task, answer: str | None, *urls: str) -> Trajectory:
     )
 
 
-SAID = Line(role="link", name="Opening hours", ref="t1:e4", url="/hours", text="from nine")
+SAID = ElementLine(role="link", name="Opening hours", ref="t1:e4", url="/hours", text="from nine")
 TASK = Task.of("web", "Until when?", "18:30", start="http://a.test/", path=("http://a.test/h", "http://a.test/h/1"),
                source="generated")  # fmt: skip
 
@@ -89,7 +89,7 @@ def test_what_pages_said_is_told_without_refs() -> None:
 
 
 def test_what_dialogs_and_other_tabs_said_counts_as_seen() -> None:
-    view = Observation(
+    view = PageObservation(
         tab="t1",
         tabs=(TabLine(id="t1", url="http://a.test/"), TabLine(id="t2", url="http://b.test/", title="Trust the box")),
         events=(Event(kind="dialog", reason="a dialog (alert) was dismissed", said="Always trust the red box"),),

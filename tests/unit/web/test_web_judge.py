@@ -10,13 +10,13 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.errors import BudgetExceeded, EndpointError
-from agentlearn.experience import EMPTY_LIBRARY
-from agentlearn.ids import RunId, rollout_id
-from agentlearn.task import Task
-from agentlearn.trajectory import ToolResult, Trajectory, Verdict
-from agentlearn.treatment import Treatment
+from agentlearn.types.experience import EMPTY_LIBRARY
+from agentlearn.types.ids import RunId, rollout_id
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
+from agentlearn.types.treatment import Treatment
 from agentlearn_web.judge import judge_prompt
-from agentlearn_web.observation import Observation, TabLine, rendered
+from agentlearn_web.observation import PageObservation, TabLine, rendered
 from agentlearn_web.verify import MAX_ANSWER_CHARACTERS, verify
 from tests.support.stages import last_user_text
 
@@ -30,7 +30,7 @@ def task(answer: str | None = GOLD, source: str = "walks.jsonl:3") -> Task:
 
 
 def walk(of: Task, answer: str | None) -> Trajectory:
-    seen = Observation(tab="t1", tabs=(TabLine(id="t1", url=PAGE),))
+    seen = PageObservation(tab="t1", tabs=(TabLine(id="t1", url=PAGE),))
     return Trajectory(
         id=rollout_id(RunId("r"), "epoch-1", of.id, 0, 0),
         run=RunId("r"),

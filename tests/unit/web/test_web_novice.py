@@ -13,19 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentlearn_web.novice
-from agentlearn.sim.law import Law
-from agentlearn.sim.lessons import Reader, Shown
+from agentlearn.sim.lessons import LessonReader, ShownLesson
 from agentlearn.sim.novice import Moment, Novice
-from agentlearn.sim.skills import Conversation, Heeded, Situation, ToolUse, Turn
-from agentlearn.sim.truth import Case, success_probability
-from agentlearn.task import Task
+from agentlearn.sim.oracle import Case, success_probability
+from agentlearn.sim.skills import Conversation, Heeded, Situation, ToolExchange, ToolUse
+from agentlearn.sim.trap_model import TrapModel
+from agentlearn.types.task import Task
 from agentlearn_math.novice import skills as math_skills
 from agentlearn_web.novice import skills
 from agentlearn_web.novice.traps import TRAPS
-from agentlearn_web.observation import Observation, TabLine, rendered
+from agentlearn_web.observation import PageObservation, TabLine, rendered
+from agentlearn_web.question_templates import WORDINGS
 from agentlearn_web.questions import LEARNING, UNSEEN
 from agentlearn_web.tasks import generated
-from agentlearn_web.wordings import WORDINGS
 from tests.support.paper_walk import NONCE, TOOLS, PaperWalk, Walked, question, walked
 
 FAMILIES = (*LEARNING, *UNSEEN)
@@ -52,7 +52,7 @@ def subsets(traps: tuple[str, ...]) -> Iterator[frozenset[str]]:
     return (frozenset(some) for size in range(len(traps) + 1) for some in combinations(traps, size))
 
 
-def situation(task: Task, *turns: Turn) -> Situation:
+def situation(task: Task, *turns: ToolExchange) -> Situation:
     found = skills.recognise(Conversation("", question(task), TOOLS, turns))
     assert found is not None
     return found
@@ -66,7 +66,7 @@ def use(of: Situation, flaws: frozenset[str] = frozenset(), heeded: Heeded | Non
 
 def shown(status: str = "ok", url: str = "http://norwell-university.test/") -> str:
     """An observation without a page."""
-    return rendered(Observation(status=status, note="n", tab="t1", tabs=(TabLine(id="t1", url=url),)), NONCE)
+    return rendered(PageObservation(status=status, note="n", tab="t1", tabs=(TabLine(id="t1", url=url),)), NONCE)
 
 
 @every_family
@@ -87,7 +87,7 @@ def test_the_oracle_states_the_exact_share_of_right_walks(family: str) -> None:
     task = tasks_of(family)[0]
     turns = [Met(family, traps) for traps in walked(skills, task).traps]
     traps = tuple(trap for turn in turns for trap in turn.traps)
-    law = Law(Reader(skills), 3)
+    law = TrapModel(LessonReader(skills), 3)
     right = [flaws for flaws in subsets(traps) if walked(skills, task, flaws).answer == task.answer]
     for lessons in ((), tuple(trap.advice[0] for trap in TRAPS), (BY_NAME[traps[0]].advice[1],)):
         falls = law.probabilities(traps, family, lessons, 0.7)
@@ -104,7 +104,7 @@ class Met:
 
 def test_a_drawn_solver_is_right_as_often_as_the_oracle_says() -> None:
     task, walks = tasks_of("library_hours")[0], 100
-    novice, law = Novice([skills], world=1), Law(Reader(skills), 1)
+    novice, law = Novice([skills], world=1), TrapModel(LessonReader(skills), 1)
     turns = [Met(task.family, traps) for traps in walked(skills, task).traps]
     for lessons in ((), ("Compare all links before you click one.", "Tell similar entries apart by their details.")):
         right = sum(drawn(novice, task, lessons, seed) == task.answer for seed in range(walks))
@@ -116,14 +116,14 @@ def test_a_drawn_solver_is_right_as_often_as_the_oracle_says() -> None:
 def drawn(novice: Novice, task: Task, lessons: tuple[str, ...], seed: int) -> str:
     """The answer of a rollout, each request with a seed of its own."""
     walk, turns = PaperWalk(), ()
-    known = tuple(Shown(f"G{at}", lesson) for at, lesson in enumerate(lessons, start=1))
+    known = tuple(ShownLesson(f"G{at}", lesson) for at, lesson in enumerate(lessons, start=1))
     for call in range(8):
         talk = Conversation("", question(task), TOOLS, turns)
         act = novice.answer(Moment((talk,), known, seed * 100 + call, 0.7)).act
         assert isinstance(act, ToolUse)
         if act.tool == "answer":
             return str(act.arguments["answer"])
-        turns = (*turns, Turn(act.tool, act.arguments, walk.act(act)))
+        turns = (*turns, ToolExchange(act.tool, act.arguments, walk.act(act)))
     raise AssertionError(turns)
 
 
@@ -157,7 +157,7 @@ def test_success_without_lessons_leaves_room_and_all_lessons_nearly_close_it() -
     for family in FAMILIES:
         case = Case(tuple(Met(family, traps) for traps in walked(skills, tasks_of(family)[0]).traps))
         for world in range(5):
-            law = Law(Reader(skills), world)
+            law = TrapModel(LessonReader(skills), world)
             without.append(success_probability(case, (), law))
             with_all.append(success_probability(case, lessons, law))
     assert 0.35 <= sum(without) / len(without) <= 0.5
@@ -191,7 +191,7 @@ def test_a_heeded_lesson_is_named_where_it_was_heeded(family: str) -> None:
             assert f"(G{at})" not in fallen.text
         if act.tool == "answer":
             return
-        turns = (*turns, Turn(act.tool, act.arguments, walk.act(act)))
+        turns = (*turns, ToolExchange(act.tool, act.arguments, walk.act(act)))
 
 
 def test_chance_varies_the_words_and_never_the_act() -> None:
@@ -218,7 +218,7 @@ def test_a_failed_start_is_tried_once_more_and_then_given_up() -> None:
     task = tasks_of("office_room")[0]
     first = use(situation(task))
     assert (first.tool, dict(first.arguments)) == ("open", {"url": task.start})
-    failed = Turn("open", first.arguments, shown("load_failed"))
+    failed = ToolExchange("open", first.arguments, shown("load_failed"))
     again = situation(task, failed)
     assert again.traps == ()
     assert (use(again).tool, dict(use(again).arguments)) == ("open", {"url": task.start})
@@ -231,7 +231,7 @@ def test_a_failed_start_is_tried_once_more_and_then_given_up() -> None:
 def test_a_walk_that_is_disturbed_begins_again_and_still_ends_right(family: str, status: str) -> None:
     task = tasks_of(family)[0]
     plain = walked(skills, task)
-    turns = (*plain.turns[:1], Turn("click", {"ref": "t1:e1"}, shown(status)))
+    turns = (*plain.turns[:1], ToolExchange("click", {"ref": "t1:e1"}, shown(status)))
     walk = PaperWalk()
     while len(turns) < 9:
         act = use(situation(task, *turns))
@@ -240,7 +240,7 @@ def test_a_walk_that_is_disturbed_begins_again_and_still_ends_right(family: str,
             # Only where the way is too long to be gone again within the turns there are, nothing is found.
             assert act.arguments["answer"] == (task.answer if len(plain.turns) + 2 <= 7 else "not found")
             return
-        turns = (*turns, Turn(act.tool, act.arguments, walk.act(act)))
+        turns = (*turns, ToolExchange(act.tool, act.arguments, walk.act(act)))
     raise AssertionError(turns)
 
 
@@ -297,4 +297,4 @@ def test_the_solver_knows_no_site_no_answer_and_no_way() -> None:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("agentlearn"):
                 known = ("agentlearn.sim.skills", "agentlearn_web.novice", "agentlearn_web.observation")
                 assert node.module is not None
-                assert node.module.startswith((*known, "agentlearn_web.wordings")), (file.name, node.module)
+                assert node.module.startswith((*known, "agentlearn_web.question_templates")), (file.name, node.module)

@@ -8,11 +8,11 @@ from urllib.parse import parse_qsl
 import pytest
 
 from agentlearn_web.matching import compare
+from agentlearn_web.question_templates import WORDINGS, QuestionTemplate
 from agentlearn_web.questions import LEARNING, UNSEEN
 from agentlearn_web.questions.problem import Problem
 from agentlearn_web.sites import NUMBERS, site
 from agentlearn_web.sites.site import KINDS, Site, page, target
-from agentlearn_web.wordings import WORDINGS, Wording
 from tests.support.paper_walk import leads, nodes
 
 FAMILIES = {**LEARNING, **UNSEEN}
@@ -42,7 +42,7 @@ def test_fifteen_families_over_four_kinds_four_of_them_held_out() -> None:
 
 
 @every_wording
-def test_each_site_has_several_problems_of_its_families_and_none_twice(wording: Wording) -> None:
+def test_each_site_has_several_problems_of_its_families_and_none_twice(wording: QuestionTemplate) -> None:
     kind, asked = FAMILIES[wording.family]
     for number in NUMBERS:
         found = asked(number)
@@ -52,7 +52,7 @@ def test_each_site_has_several_problems_of_its_families_and_none_twice(wording: 
 
 
 @every_wording
-def test_the_last_page_of_the_way_holds_the_answer(wording: Wording) -> None:
+def test_the_last_page_of_the_way_holds_the_answer(wording: QuestionTemplate) -> None:
     for one, problem in problems(wording.family, range(3)):
         texts = [_main(one, at) for at in problem.targets]
         for part in problem.answer.split("; "):
@@ -61,7 +61,7 @@ def test_the_last_page_of_the_way_holds_the_answer(wording: Wording) -> None:
 
 
 @every_wording
-def test_each_page_of_the_way_is_linked_from_the_one_before_or_found_by_the_search(wording: Wording) -> None:
+def test_each_page_of_the_way_is_linked_from_the_one_before_or_found_by_the_search(wording: QuestionTemplate) -> None:
     for one, problem in problems(wording.family, range(2)):
         searchable = {entry.target for entry in one.entries}
         for before, after in zip(("/", *problem.targets), problem.targets, strict=False):
@@ -72,7 +72,7 @@ def test_each_page_of_the_way_is_linked_from_the_one_before_or_found_by_the_sear
 
 
 @every_wording
-def test_wordings_are_read_back_by_their_own_family_alone(wording: Wording) -> None:
+def test_wordings_are_read_back_by_their_own_family_alone(wording: QuestionTemplate) -> None:
     assert 2 <= len(wording.templates) <= 3
     for number, (_, problem) in enumerate(problems(wording.family, range(4))):
         for template in wording.templates:
@@ -84,7 +84,7 @@ def test_wordings_are_read_back_by_their_own_family_alone(wording: Wording) -> N
 
 
 @every_wording
-def test_wordings_hold_every_parameter(wording: Wording) -> None:
+def test_wordings_hold_every_parameter(wording: QuestionTemplate) -> None:
     _, problem = next(problems(wording.family))
     for template in wording.templates:
         assert {name for _, name, _, _ in Formatter().parse(template) if name} == set(problem.params)
@@ -97,7 +97,7 @@ def test_other_questions_are_not_ours(text: str) -> None:
 
 
 @every_wording
-def test_answers_of_one_site_can_be_told_apart_by_the_verifier(wording: Wording) -> None:
+def test_answers_of_one_site_can_be_told_apart_by_the_verifier(wording: QuestionTemplate) -> None:
     *before, one = [problem for _, problem in problems(wording.family, range(1))]
     others = [problem for problem in before if problem.answer != one.answer]
     question = wording.templates[0].format_map(one.params)

@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from agentlearn.errors import ConfigError
-from agentlearn.task import Split
+from agentlearn.types.task import Split
 from agentlearn_web import domain
 from agentlearn_web.matching import answer_key
+from agentlearn_web.question_templates import WORDINGS
 from agentlearn_web.questions import LEARNING, UNSEEN
 from agentlearn_web.sites import NUMBERS
 from agentlearn_web.tasks import SITES
-from agentlearn_web.wordings import WORDINGS
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 

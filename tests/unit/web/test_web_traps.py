@@ -7,13 +7,13 @@ from random import Random
 import pytest
 
 from agentlearn.sim.habits import Vocabulary
-from agentlearn.sim.lessons import Reader
+from agentlearn.sim.lesson_writer import LessonWriter
+from agentlearn.sim.lessons import LessonReader
 from agentlearn.sim.skills import Trap
-from agentlearn.sim.wording import Writer
 from agentlearn_math.novice import skills as math_skills
 from agentlearn_web.novice import skills
 from agentlearn_web.novice.traps import TRAPS
-from agentlearn_web.wordings import WORDINGS
+from agentlearn_web.question_templates import WORDINGS
 
 NEGATIONS = re.compile(
     r"\b(not|no|never|without|avoid|skip|ignore|omit|forget|cannot|neither|nor|drop|exclude|unless|\w+n't)\b"
@@ -79,7 +79,7 @@ def test_each_lesson_is_general(trap: Trap) -> None:
 
 @every_trap
 def test_the_simulated_world_reads_each_lesson_as_it_is_meant(trap: Trap) -> None:
-    reader = Reader(skills)
+    reader = LessonReader(skills)
     for lesson in lessons(trap):
         read = reader.read(lesson)
         assert (dict(read.stances), read.families) == ({trap.name: "addresses"}, frozenset()), lesson
@@ -87,7 +87,7 @@ def test_the_simulated_world_reads_each_lesson_as_it_is_meant(trap: Trap) -> Non
 
 @every_trap
 def test_the_opposite_advice_contradicts(trap: Trap) -> None:
-    reader = Reader(skills)
+    reader = LessonReader(skills)
     for situation, advice in product(trap.situations, trap.advice):
         read = reader.read(f"When {situation}, do not {advice}.")
         assert read.stances.get(trap.name) == "contradicts", (situation, advice)
@@ -95,7 +95,7 @@ def test_the_opposite_advice_contradicts(trap: Trap) -> None:
 
 @every_trap
 def test_a_reflector_can_write_about_it(trap: Trap) -> None:
-    writer, reader = Writer(Vocabulary(skills)), Reader(skills)
+    writer, reader = LessonWriter(Vocabulary(skills)), LessonReader(skills)
     written = {writer.lesson(trap, Random(seed)) for seed in range(40)}
     assert len(written) > 20
     for lesson in written:
@@ -103,7 +103,7 @@ def test_a_reflector_can_write_about_it(trap: Trap) -> None:
 
 
 def test_lessons_in_other_words_count_too() -> None:
-    reader = Reader(skills)
+    reader = LessonReader(skills)
     assert PEOPLE_SAY.keys() == {trap.name for trap in TRAPS}
     for name, lesson in PEOPLE_SAY.items():
         assert dict(reader.read(lesson).stances) == {name: "addresses"}, lesson
@@ -111,11 +111,13 @@ def test_lessons_in_other_words_count_too() -> None:
 
 def test_lessons_of_one_domain_say_nothing_to_the_solver_of_the_other() -> None:
     for mine, theirs in ((skills, math_skills), (math_skills, skills)):
-        reader = Reader(theirs)
+        reader = LessonReader(theirs)
         for lesson in (lesson for trap in mine.traps for lesson in lessons(trap)):
             assert dict(reader.read(lesson).stances) == {}, lesson
 
 
 def test_a_lesson_that_names_a_topic_is_narrow() -> None:
-    read = Reader(skills).read("When a library is asked about, open the page behind a teaser and read the value there.")
+    read = LessonReader(skills).read(
+        "When a library is asked about, open the page behind a teaser and read the value there."
+    )
     assert read.families == {"library_hours"}

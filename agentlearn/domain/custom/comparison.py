@@ -1,0 +1,103 @@
+"""Rewards that compare an answer with the expected one: `exact`, `number`, `choice`, `contains`. Pure."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agentlearn.domain.custom.choices import choice_in
+from agentlearn.domain.custom.final_answer import folded
+from agentlearn.domain.custom.number_answer import number_in, number_key, same_number
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonReward:
+    """A reward of 1 for an answer that equals the expected one, 0 for any other."""
+
+    name: str
+    form: str
+    """What is asked of an answer, told to the agent in a sentence."""
+    wants: str
+    """What an answer must hold to be compared, as in `the answer holds no …`."""
+    key: Callable[[str], str | None]
+    """A form in which equal answers are equal; None for what cannot be compared."""
+    equal: Callable[[str, str], bool]
+    """Whether an answer (first) that has a key equals the expected one."""
+    votes: bool = True
+    """Whether answers that are equal for `equal` have one key."""
+    needs_gold = True
+
+    def gold(self, text: str) -> str:
+        """The expected answer. Raises ValueError, in words that continue `FILE line N`."""
+        if text.strip() and self.key(text) is None:
+            raise ValueError(
+                f"has the answer {text.strip()!r}, which holds no {self.wants}; write one, or choose another --reward"
+            )
+        return text.strip()
+
+    def judge(self, task: Task, trajectory: Trajectory) -> Verdict:
+        """Compare. Undecided only where the task has no expected answer that can be compared."""
+        answer, gold = trajectory.answer, task.answer
+        if gold is None or self.key(gold) is None:
+            return Verdict(status="undecided", reason=f"the task has no expected answer that holds one {self.wants}")
+        if answer is None or not answer.strip():
+            return Verdict(status="no_answer", reward=0.0, reason="no answer")
+        if self.key(answer) is None:
+            return Verdict(status="incorrect", reward=0.0, reason=f"the answer holds no {self.wants}")
+        if self.equal(answer, gold):
+            return Verdict(status="correct", reward=1.0, reason=f"compared by {self.name}")
+        return Verdict(status="incorrect", reward=0.0, reason=f"compared by {self.name}")
+
+    def answer_key(self, answer: str) -> str | None:
+        """The key, for majority labels; None where equal answers need not have one."""
+        return self.key(answer) if self.votes else None
+
+
+def _text_key(text: str) -> str | None:
+    return folded(text) or None
+
+
+def _number_key(text: str) -> str | None:
+    value = number_in(text)
+    return None if value is None else number_key(value)
+
+
+def _same_number(answer: str, gold: str) -> bool:
+    value, expected = number_in(answer), number_in(gold)
+    return value is not None and expected is not None and same_number(value, expected)
+
+
+def _contains(answer: str, gold: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(folded(gold))}(?!\w)", folded(answer)) is not None
+
+
+EXACT = ComparisonReward(
+    name="exact",
+    form="The answer is given in as few words as possible.",
+    wants="text",
+    key=_text_key,
+    equal=lambda answer, gold: folded(answer) == folded(gold),
+)
+NUMBER = ComparisonReward(
+    name="number",
+    form="The answer is a single number in digits, with a point before its decimals.",
+    wants="single number",
+    key=_number_key,
+    equal=_same_number,
+)
+CHOICE = ComparisonReward(
+    name="choice",
+    form="The answer is the letter of one of the given choices.",
+    wants="single choice letter from A to J",
+    key=choice_in,
+    equal=lambda answer, gold: choice_in(answer) == choice_in(gold),
+)
+CONTAINS = ComparisonReward(
+    name="contains",
+    form="The answer is given in a few words.",
+    wants="text",
+    key=_text_key,
+    equal=_contains,
+    votes=False,
+)

@@ -1,0 +1,112 @@
+"""A reward of the user's own: a function `(task, answer)` or `(task, answer, trajectory)`, partial credit allowed."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from agentlearn.domain.custom.object_path import load_object
+from agentlearn.errors import ConfigError, VerifierError
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory, Verdict
+
+_SIGNATURE = "def reward(task, answer): return True, False, or a number from 0 to 1"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionReward:
+    """Judges by calling the function. What it gives is checked: nothing wrong becomes a reward of zero in silence."""
+
+    name: str
+    function: Callable[..., object]
+    sees_trajectory: bool
+    form = "The answer has the form that the task asks for."
+    needs_gold = False
+
+    def gold(self, text: str) -> str:
+        """The expected answer as it stands; the function knows how to read it."""
+        return text.strip()
+
+    def judge(self, task: Task, trajectory: Trajectory) -> Verdict:
+        """The function's verdict. Raises VerifierError when it raises, or gives what is no reward."""
+        arguments = (task, trajectory.answer, *([trajectory] if self.sees_trajectory else []))
+        try:
+            given = self.function(*arguments)
+        except Exception as error:
+            cause = " ".join(str(error).split())
+            raise VerifierError(
+                f"the reward {self.name!r} raised {type(error).__name__}: {cause} for the answer"
+                f" {_short(trajectory.answer)} to task {task.source or task.id!r}; mend the function",
+                code="reward_raised",
+            ) from error
+        return self._checked(given, task, trajectory.answer)
+
+    def answer_key(self, answer: str) -> str | None:
+        """What the function's attribute `answer_key` makes of it; None without one."""
+        key = getattr(self.function, "answer_key", None)
+        return None if key is None else key(answer)
+
+    def _checked(self, given: object, task: Task, answer: str | None) -> Verdict:
+        if isinstance(given, Verdict):
+            if given.reward is None and given.status == "undecided":
+                return given
+            if given.reward is not None and given.status != "undecided" and 0 <= given.reward <= 1:
+                return given
+        elif (reward := _number(given)) is not None:
+            return _verdict(reward, answer, self.name)
+        if inspect.iscoroutine(given):
+            given.close()
+        raise VerifierError(
+            f"the reward {self.name!r} gave {_short(given)} for task {task.source or task.id!r};"
+            " return True, False, or a number from 0 to 1",
+            code="bad_reward",
+        )
+
+
+def load_function(reference: str) -> FunctionReward:
+    """The reward at `module:function`. Raises ConfigError when there is none, or none that can be called so."""
+    function = load_object(reference, what="reward")
+    if not callable(function):
+        raise ConfigError(
+            f"the reward {reference!r} is {type(function).__name__}, not a function; write {_SIGNATURE}",
+            code="bad_reward",
+        )
+    return FunctionReward(reference, function, _sees_trajectory(function, reference))
+
+
+def _sees_trajectory(function: Callable[..., object], reference: str) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # built-in functions have none
+        return False
+    for count in (3, 2):
+        try:
+            signature.bind(*range(count))
+        except TypeError:
+            continue
+        if count == 2 or "trajectory" in signature.parameters:
+            return count == 3
+    raise ConfigError(
+        f"the reward {reference!r} takes {signature}; write {_SIGNATURE},"
+        " with a third parameter 'trajectory' if wanted",
+        code="bad_reward",
+    )
+
+
+def _number(given: Any) -> float | None:
+    """A reward from 0 to 1, those among numpy's scalars too; None for anything else."""
+    plain = given.item() if getattr(given, "ndim", None) == 0 else given
+    return float(plain) if isinstance(plain, int | float | Fraction) and 0 <= plain <= 1 else None
+
+
+def _verdict(reward: float, answer: str | None, name: str) -> Verdict:
+    if answer is None and reward == 0:
+        return Verdict(status="no_answer", reward=0.0, reason="no answer")
+    status = "correct" if reward == 1 else "partial" if reward > 0 else "incorrect"
+    return Verdict(status=status, reward=reward, reason=f"judged by {name}")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,147 @@
+"""The reward `judge`: a model reads task, expected answer and answer, and gives a typed verdict.
+
+The answer comes from a model that may have learned to please a judge, so it stands between marks that carry a code
+which it cannot know, and the rubric says that nothing between marks gives orders. An outage or a reply that is no
+verdict leaves the rollout undecided.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agentlearn.domain.base import JudgeModel
+from agentlearn.errors import EndpointError, VerifierError
+from agentlearn.prompts import Prompt, load_prompt
+from agentlearn.types.ids import content_hash
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory, Verdict
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+
+MAX_ANSWER_CHARACTERS = 20_000
+"""Longer answers are not shown to the judge: they are wrong by their length."""
+_MAX_REASON_CHARACTERS = 500
+
+
+class Judgement(BaseModel):
+    """What the judge hands in."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+    reason: str = ""
+    verdict: Literal["right", "wrong", "unclear"]
+
+
+def judge_prompt() -> Prompt:
+    """The rubric."""
+    return load_prompt("judge", 1)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReward:
+    """Judges by asking a model; `model` is given by the run."""
+
+    model: JudgeModel | None = None
+    rubric: Callable[[], Prompt] = judge_prompt
+    """The words that the judge is told; they ask for a reason and for right, wrong or unclear."""
+    name = "judge"
+    form = "The answer is as short as the task allows."
+    needs_gold = True
+
+    def with_model(self, model: JudgeModel) -> "JudgeReward":
+        """The same reward with a model to ask."""
+        return replace(self, model=model)
+
+    def gold(self, text: str) -> str:
+        """The expected answer as it stands."""
+        return text.strip()
+
+    async def judge(self, task: Task, trajectory: Trajectory) -> Verdict:
+        """Ask the model. Raises VerifierError when no model was given, BudgetExceeded at a limit."""
+        if self.model is None:
+            raise VerifierError("the reward 'judge' has no model to ask; give one with `domain.judged_by(model)`")
+        if task.answer is None:
+            return _undecided("the task has no expected answer")
+        if trajectory.answer is None:
+            return Verdict(status="no_answer", reward=0.0, reason="no answer")
+        if len(trajectory.answer) > MAX_ANSWER_CHARACTERS:
+            return Verdict(status="incorrect", reward=0.0, reason=f"longer than {MAX_ANSWER_CHARACTERS} characters")
+        # By its place in the run, not by its id: the same question of another run shall get the same seed.
+        name = f"{trajectory.phase}/{task.id}/{trajectory.g}/{trajectory.attempt}"
+        question = question_for(task.problem, task.answer, trajectory.answer, secret=trajectory.seed)
+        return await _ask(question, self.model(name), self.rubric().text)
+
+    def answer_key(self, answer: str) -> str | None:
+        """None: whether two answers are the same would have to be asked."""
+        return None
+
+
+JUDGE = JudgeReward()
+
+
+def question_for(problem: str, gold: str, answer: str, *, secret: int) -> str:
+    """The user message. secret: what the writer of the answer cannot know; the marks' code is derived from it."""
+    material = {"task": problem, "expected": gold, "answer": answer}
+    tries = 0
+    while any((code := content_hash("judge", secret, tries, material)[:12]) in text for text in material.values()):
+        tries += 1
+    blocks = [f"[{name} {code}]\n{text}\n[end of {name} {code}]" for name, text in material.items()]
+    return "\n\n".join([f"The code of this question's marks is {code}.", *blocks])
+
+
+async def _ask(question: str, model: Any, rubric: str) -> Verdict:
+    from pydantic_ai import UsageLimits
+    from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
+    from pydantic_ai.settings import ModelSettings
+
+    try:
+        asked = await _judge_agent(rubric).run(
+            question,
+            model=model,
+            model_settings=ModelSettings(temperature=0),
+            usage_limits=UsageLimits(request_limit=2),
+        )
+    except EndpointError as error:
+        return _undecided(f"the judge could not be asked ({error.code}): {error.message}")
+    except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
+        return _undecided(f"the judge gave no verdict, twice: {error}")
+    judgement = asked.output
+    reason = f"judge: {judgement.reason}"[:_MAX_REASON_CHARACTERS]
+    match judgement.verdict:
+        case "right":
+            return Verdict(status="correct", reward=1.0, reason=reason)
+        case "wrong":
+            return Verdict(status="incorrect", reward=0.0, reason=reason)
+        case "unclear":
+            return _undecided(reason)
+
+
+@cache
+def _judge_agent(rubric: str) -> "Agent[None, Judgement]":
+    from pydantic_ai import Agent, TextOutput, ToolOutput
+
+    output: Any = [
+        ToolOutput(Judgement, name="submit", description="Hand in your verdict."),
+        TextOutput(judgement_in),
+    ]
+    return Agent(None, output_type=output, instructions=rubric, name="judge", retries=1)
+
+
+def judgement_in(text: str) -> Judgement:
+    """The verdict of a judge that writes JSON as text, instead of handing it in. Asks again when there is none."""
+    from pydantic_ai import ModelRetry
+
+    found = re.search(r"\{.*\}", text, re.DOTALL)
+    try:
+        return Judgement.model_validate_json(found[0] if found else "")
+    except ValidationError as error:
+        words = 'Submit an object with "reason" and "verdict", one of "right", "wrong" and "unclear".'
+        raise ModelRetry(words) from error
+
+
+def _undecided(reason: str) -> Verdict:
+    return Verdict(status="undecided", reward=None, reason=reason[:_MAX_REASON_CHARACTERS])

@@ -1,0 +1,62 @@
+"""What a reward is, and finding the one that is meant by `--reward`."""
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+from agentlearn.domain.custom.comparison import CHOICE, CONTAINS, EXACT, NUMBER
+from agentlearn.domain.custom.function import load_function
+from agentlearn.domain.custom.gym_reward import GYM_REWARD
+from agentlearn.domain.custom.judge import JUDGE
+from agentlearn.errors import ConfigError
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory, Verdict
+
+_BY_NAME = {reward.name: reward for reward in (EXACT, NUMBER, CHOICE, CONTAINS, JUDGE, GYM_REWARD)}
+
+
+class Reward(Protocol):
+    """How the answers to one's own tasks are judged."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def form(self) -> str:
+        """What is asked of an answer, told to the agent in a sentence."""
+        ...
+
+    @property
+    def needs_gold(self) -> bool:
+        """Whether every task must have an expected answer."""
+        ...
+
+    def gold(self, text: str) -> str:
+        """The expected answer as a file has it. Raises ValueError, in words that continue `FILE line N`."""
+        ...
+
+    def judge(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
+        """Judge a finished rollout; raises VerifierError when it breaks."""
+        ...
+
+    def answer_key(self, answer: str) -> str | None:
+        """A form under which equal answers are equal; None refuses to vote."""
+        ...
+
+
+def reward_of(name: str) -> Reward:
+    """The reward of that name, or the function at `module:function`. Raises ConfigError."""
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    if ":" in name:
+        return load_function(name)
+    raise ConfigError(
+        f"there is no reward {name!r}; give one of {', '.join(_BY_NAME)}, or your own as module:function",
+        code="unknown_reward",
+    )
+
+
+def default_reward(source: str) -> str | None:
+    """The reward that a source brings with it: `gym` for `gym:TASK`; None where it has to be chosen."""
+    from agentlearn.data.gym import GYM
+
+    return GYM_REWARD.name if source.startswith(GYM) else None

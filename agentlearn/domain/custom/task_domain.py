@@ -1,0 +1,190 @@
+"""The domain of one's own tasks. Heavy modules are imported when they are first needed."""
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from agentlearn.domain.base import Answer, JudgeModel, RolloutContext, installed_domains
+from agentlearn.domain.custom.gym_reward import GymReward
+from agentlearn.domain.custom.judge import JudgeReward, judge_prompt
+from agentlearn.domain.custom.reward import Reward, reward_of
+from agentlearn.domain.custom.scoring import ScoringProcess
+from agentlearn.errors import ConfigError, DataError, ToolError
+from agentlearn.sandbox.protocol import CodeSandbox
+from agentlearn.types.task import Split, Task
+from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+
+Tools = Literal["none", "python"]
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_TAKEN = frozenset({"none"})
+
+
+def custom_tasks(name: str, reward: str, *, tools: Tools = "none", instructions: str | None = None) -> "CustomTasks":
+    """A domain whose tasks come from the user's files.
+
+    reward: `exact`, `number`, `choice`, `contains`, `judge`, `gym` for tasks of reasoning-gym, or `module:function`,
+    which is imported here, from the working directory too. instructions: told to the agent beside its own. Raises
+    ConfigError.
+    """
+    if not _NAME.fullmatch(name) or name in _TAKEN:
+        raise ConfigError(
+            f"{name!r} cannot name tasks and the library learned from them; write it in lower-case letters, digits,"
+            " '.', '_' and '-', such as 'prices'",
+            code="bad_name",
+        )
+    chosen = reward_of(reward)
+    return _kind(chosen)(name=name, reward=chosen, runs_code=tools == "python", instructions=instructions)
+
+
+def _kind(reward: Reward) -> "type[CustomTasks]":
+    match reward:
+        case JudgeReward():
+            return JudgedTasks
+        case GymReward():
+            return GymTasks
+        case _:
+            return CustomTasks
+
+
+def name_for(source: Path | str) -> str:
+    """A name for the tasks of a file and the library learned from them: its stem, made valid and not yet taken."""
+    from agentlearn.data import name_of
+
+    name = re.sub(r"[^a-z0-9_-]+", "-", name_of(source).lower()).strip("-_")[:50].strip("-_") or "tasks"
+    return f"{name}-tasks" if name in _TAKEN or name in installed_domains() else name
+
+
+@dataclass(frozen=True)
+class CustomTasks:
+    """Implements `agentlearn.domain.base.Domain`."""
+
+    name: str
+    reward: Reward
+    runs_code: bool = False
+    instructions: str | None = None
+    sandbox: CodeSandbox | None = None
+    """A running sandbox, which `open` takes its sessions from."""
+    threshold: float = 1.0
+
+    @property
+    def description(self) -> str:
+        """Which reward judges."""
+        return f"own tasks, judged by {self.reward.name}"
+
+    def using(self, sandbox: CodeSandbox) -> "CustomTasks":
+        """The same domain, bound to a running sandbox."""
+        return replace(self, sandbox=sandbox)
+
+    def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Sequence[Task]:
+        """Raises ConfigError: all tasks are the user's."""
+        raise ConfigError(f"{self.name!r} has no tasks of its own; give them with --data FILE", code="no_tasks")
+
+    def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
+        """Tasks from a file, with expected answers that the reward can judge. Raises DataError."""
+        from agentlearn.data import read_tasks
+
+        return read_tasks(
+            path,
+            domain=self.name,
+            split=split,
+            limit=limit,
+            gold=self.reward.gold,
+            answer_required=self.reward.needs_gold,
+            key=lambda answer: self.reward.answer_key(answer) or answer,
+        )
+
+    def gold_of(self, source: str | Path) -> Callable[[str], str]:
+        """The expected answer as the reward reads it, for `agentlearn data check`."""
+        return self.reward.gold
+
+    def agent(self) -> "Agent[Any, Answer]":
+        """The agent; its deps are what `open` yields."""
+        return self._agent
+
+    def prompts(self) -> tuple[PromptRef, ...]:
+        """What the agent is told, the user's own instructions included."""
+        return tuple(ref for ref, _ in self._words)
+
+    def question(self, task: Task) -> str:
+        """The problem as it stands."""
+        return task.problem
+
+    @asynccontextmanager
+    async def open(self, context: RolloutContext) -> AsyncGenerator[object]:
+        """A fresh interpreter, seeded by the rollout, or nothing. Raises ToolError when no sandbox is bound."""
+        if not self.runs_code:
+            yield None
+            return
+        if self.sandbox is None:
+            raise ToolError(f"{self.name!r} has no sandbox to run code in; bind one with `domain.using(sandbox)`")
+        from agentlearn.sandbox.python_tool import CodeDeps
+
+        async with self.sandbox.open(context.seed) as session:
+            yield CodeDeps(session)
+
+    def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
+        """Judge by the reward."""
+        return self.reward.judge(task, trajectory)
+
+    def answer_key(self, answer: str) -> str | None:
+        """The reward's own form for equal answers; None where it has none."""
+        return self.reward.answer_key(answer)
+
+    @cached_property
+    def _words(self) -> list[tuple[PromptRef, str]]:
+        from agentlearn.domain.custom.answer_agent import custom_instructions
+
+        return custom_instructions(self.instructions, self.reward.form, runs_code=self.runs_code)
+
+    @cached_property
+    def _agent(self) -> "Agent[Any, Answer]":
+        from agentlearn.domain.custom.answer_agent import custom_agent
+
+        return custom_agent(self.name, [text for _, text in self._words], runs_code=self.runs_code)
+
+
+@dataclass(frozen=True)
+class JudgedTasks(CustomTasks):
+    """Own tasks whose reward asks a model."""
+
+    def judged_by(self, judge: JudgeModel) -> "JudgedTasks":
+        """The same domain, with a model to ask."""
+        assert isinstance(self.reward, JudgeReward)
+        return replace(self, reward=self.reward.with_model(judge))
+
+    def prompts(self) -> tuple[PromptRef, ...]:
+        """The agent's words and the judge's rubric."""
+        return (*super().prompts(), judge_prompt().ref)
+
+
+@dataclass(frozen=True)
+class GymTasks(CustomTasks):
+    """Tasks of reasoning-gym, whose reward asks a process of its own."""
+
+    def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
+        """Tasks of `gym:TASK`. Raises DataError, also for tasks that have no scorer."""
+        from agentlearn.data.gym import GYM
+
+        tasks = super().read(path, split=split, limit=limit)
+        if any(not task.source.startswith(GYM) for task in tasks):
+            raise DataError(
+                f"the reward 'gym' scores tasks of reasoning-gym, and {path.name!r} has none; give 'gym:TASK', or"
+                " choose another --reward",
+                code="no_scorer",
+            )
+        return tasks
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator["GymTasks"]:
+        """The same domain with a scoring process; it ends on exit."""
+        assert isinstance(self.reward, GymReward)
+        async with ScoringProcess.running() as scorer:
+            yield replace(self, reward=self.reward.with_scorer(scorer))

@@ -1,0 +1,62 @@
+"""A domain package to begin with: small, installable, and keeping every promise of a domain from the start."""
+
+import re
+from importlib.resources import files
+from keyword import iskeyword
+from pathlib import Path
+
+from agentlearn.domain.base import installed_domains
+from agentlearn.errors import ConfigError
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_HOLE = re.compile(r"\{\{ (name|package) \}\}")
+_FILES = {
+    "pyproject.toml": "pyproject.toml",
+    "README.md": "README.md",
+    "{package}/__init__.py": "domain.py",
+    "{package}/prompts/__init__.py": "prompts.py",
+    "{package}/prompts/solve/v1.md": "solve.md",
+    "{package}/py.typed": "py.typed",
+    "tests/test_contract.py": "test_contract.py",
+}
+"""Where each template goes."""
+
+
+def new_domain(name: str, directory: Path | None = None) -> tuple[Path, ...]:
+    """Write the package and give its files. directory: a new or empty folder; None takes `NAME` in the working one.
+
+    Raises ConfigError for a name that cannot be used, and rather than overwrite anything.
+    """
+    folder = directory if directory is not None else Path(name)
+    _demand_name(name)
+    package = f"{name}_domain"
+    texts = {folder / path.format(package=package): _filled(form, name, package) for path, form in _FILES.items()}
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ConfigError(
+                f"{str(folder)!r} is there already and nothing is overwritten; choose another --dir", code="exists"
+            )
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"{str(folder)!r} cannot be written ({error.strerror}); choose another --dir", code="cannot_write"
+        ) from error
+    return tuple(texts)
+
+
+def _demand_name(name: str) -> None:
+    if not _NAME.fullmatch(name) or iskeyword(name):
+        raise ConfigError(
+            f"{name!r} cannot name a domain and its package; write it in lower-case letters, digits and '_',"
+            " a letter first, such as 'prices'",
+            code="bad_name",
+        )
+    if name in installed_domains():
+        raise ConfigError(f"a domain {name!r} is installed already; choose another name", code="name_taken")
+
+
+def _filled(form: str, name: str, package: str) -> str:
+    text = files("agentlearn.domain.templates").joinpath("files", f"{form}.txt").read_text(encoding="utf-8")
+    return _HOLE.sub(lambda hole: name if hole[1] == "name" else package, text)

@@ -1,0 +1,6 @@
+"""Trajectories in the formats of others: out, as lines of chat for trainers, and in, from other programs' logs."""
+
+from agentlearn.formats.export import LineFormat, export_lines
+from agentlearn.formats.import_logs import Imported, import_file
+
+__all__ = ["Imported", "LineFormat", "export_lines", "import_file"]

@@ -1,0 +1,202 @@
+"""Pydantic-ai's messages as those of the OpenAI chat format, and back. Pure; both directions stand together."""
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from pydantic import ConfigDict
+from pydantic_ai.messages import (
+    BinaryContent,
+    ImageUrl,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    RetryFeedbackPart,
+    SystemPromptPart,
+    TextContent,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+
+from agentlearn.errors import DataError
+from agentlearn.text import storable
+from agentlearn.types.value import Value
+
+Chat = list[dict[str, Any]]
+"""Messages in the OpenAI chat format, as JSON values."""
+
+
+class _Foreign(Value):
+    """What others write may hold more than we read."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class ChatImage(_Foreign):
+    """Where an image stands."""
+
+    url: str
+
+
+class ChatPart(_Foreign):
+    """A piece of a message."""
+
+    type: Literal["text", "image_url"]
+    text: str = ""
+    image_url: ChatImage | None = None
+
+
+class ChatFunction(_Foreign):
+    """What is called, and with what."""
+
+    name: str
+    arguments: str | dict[str, Any] = ""
+
+
+class ChatCall(_Foreign):
+    """A tool call."""
+
+    id: str
+    function: ChatFunction
+
+
+class ChatMessage(_Foreign):
+    """One message of the chat format, as others write it."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | tuple[ChatPart, ...] | None = None
+    tool_calls: tuple[ChatCall, ...] | None = None
+    tool_call_id: str = ""
+
+    @property
+    def text(self) -> str:
+        """The message's words."""
+        if isinstance(self.content, tuple):
+            return storable("\n".join(part.text for part in self.content if part.type == "text"))
+        return storable(self.content or "")
+
+
+def to_chat(messages: bytes) -> Chat:
+    """Stored messages as chat: instructions first, thinking left out. Raises DataError where chat has no form."""
+    found = ModelMessagesTypeAdapter.validate_json(messages)
+    chat: Chat = []
+    instructions = next((one.instructions for one in found if isinstance(one, ModelRequest) and one.instructions), None)
+    if instructions is not None:
+        chat.append({"role": "system", "content": instructions})
+    for message in found:
+        if isinstance(message, ModelResponse):
+            chat.append(_assistant(message))
+        else:
+            chat.extend(_asked(part) for part in message.parts)
+    return chat
+
+
+def _asked(part: ModelRequestPart) -> dict[str, Any]:
+    match part:
+        case SystemPromptPart():
+            return {"role": "system", "content": part.content}
+        case UserPromptPart():
+            content = part.content if isinstance(part.content, str) else [_piece(one) for one in part.content]
+            return {"role": "user", "content": content}
+        case ToolReturnPart():
+            return {"role": "tool", "tool_call_id": part.tool_call_id, "content": part.model_response_str()}
+        case RetryFeedbackPart():
+            return {"role": "user", "content": part.model_response()}
+        case _:
+            raise _no_form(part.part_kind)
+
+
+def _piece(content: UserContent) -> dict[str, Any]:
+    match content:
+        case str():
+            return {"type": "text", "text": content}
+        case TextContent():
+            return {"type": "text", "text": content.content}
+        case ImageUrl():
+            return {"type": "image_url", "image_url": {"url": content.url}}
+        case BinaryContent() if content.is_image:
+            data = base64.b64encode(content.data).decode()
+            return {"type": "image_url", "image_url": {"url": f"data:{content.media_type};base64,{data}"}}
+        case _:
+            raise _no_form(type(content).__name__)
+
+
+def _assistant(response: ModelResponse) -> dict[str, Any]:
+    texts: list[str] = []
+    calls: list[dict[str, Any]] = []
+    for part in response.parts:
+        match part:
+            case TextPart():
+                texts.append(part.content)
+            case ThinkingPart():
+                pass
+            case ToolCallPart():
+                arguments = part.args if isinstance(part.args, str) else part.args_as_json_str()
+                function = {"name": part.tool_name, "arguments": arguments}
+                calls.append({"id": part.tool_call_id, "type": "function", "function": function})
+            case _:
+                raise _no_form(part.part_kind)
+    message: dict[str, Any] = {"role": "assistant", "content": "\n".join(texts) if texts else None}
+    return message | {"tool_calls": calls} if calls else message
+
+
+def _no_form(kind: str) -> DataError:
+    return DataError(
+        f"a message holds a part {kind!r}, for which the chat format has no form; export with --format parquet",
+        code="not_chat",
+    )
+
+
+def from_chat(chat: Sequence[ChatMessage]) -> list[ModelMessage]:
+    """Chat as pydantic-ai's messages. Raises ValueError where a tool's result answers no call."""
+    messages: list[ModelMessage] = []
+    tools: dict[str, str] = {}
+    for message in chat:
+        if message.role == "assistant":
+            response = ModelResponse(parts=list(_said(message)))
+            tools |= {one.tool_call_id: one.tool_name for one in response.parts if isinstance(one, ToolCallPart)}
+            messages.append(response)
+            continue
+        part = _heard(message, tools)
+        last = messages[-1] if messages else None
+        if isinstance(last, ModelRequest):
+            messages[-1] = ModelRequest(parts=[*last.parts, part])
+        else:
+            messages.append(ModelRequest(parts=[part]))
+    return messages
+
+
+def _said(message: ChatMessage) -> Iterator[TextPart | ToolCallPart]:
+    if message.text:
+        yield TextPart(content=message.text)
+    for call in message.tool_calls or ():
+        arguments = call.function.arguments
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        yield ToolCallPart(tool_name=call.function.name, args=storable(text), tool_call_id=call.id)
+
+
+def _heard(message: ChatMessage, tools: dict[str, str]) -> ModelRequestPart:
+    match message.role:
+        case "system" | "developer":
+            return SystemPromptPart(content=message.text)
+        case "tool":
+            if message.tool_call_id not in tools:
+                raise ValueError(f"a tool message answers the call {message.tool_call_id!r}, which nobody made")
+            return ToolReturnPart(
+                tool_name=tools[message.tool_call_id], content=message.text, tool_call_id=message.tool_call_id
+            )
+        case _:
+            if not isinstance(message.content, tuple):
+                return UserPromptPart(content=message.text)
+            pieces = [
+                ImageUrl(url=one.image_url.url) if one.image_url is not None else storable(one.text)
+                for one in message.content
+            ]
+            return UserPromptPart(content=pieces)

@@ -1,0 +1,124 @@
+"""Dumbbells: each task's score before and after, sorted by what changed, the middle of a long list folded away."""
+
+from pydantic import Field
+
+from agentlearn.html.axis import axis, grid, level, row_plot
+from agentlearn.html.figure import figure, fold, named
+from agentlearn.html.markup import Html, clipped, element, joined
+from agentlearn.html.number_format import decimal, signed
+from agentlearn.html.scale import Scale, percent, scale_of
+from agentlearn.types.value import Value
+
+
+class DumbbellRow(Value):
+    """One thing, measured twice."""
+
+    label: str
+    sub: str = ""
+    """Shown where the row is not folded away."""
+    before: float = Field(allow_inf_nan=False)
+    after: float = Field(allow_inf_nan=False)
+
+    @property
+    def difference(self) -> float:
+        """After minus before; exactly 0 where only rounding lies between."""
+        change = self.after - self.before
+        return change if abs(change) > 1e-9 else 0.0
+
+
+class Dumbbell(Value):
+    """Rows measured twice; the renderer sorts them."""
+
+    caption: str
+    before: str
+    """What the hollow dot is."""
+    after: str
+    """What the full dot is."""
+    rows: tuple[DumbbellRow, ...]
+    row_name: str = "task"
+    shown: int = Field(default=10, ge=1)
+    """How many of the largest gains, and how many of the largest losses, are shown unfolded."""
+
+
+def dumbbell(part: Dumbbell, mark: str) -> Html:
+    """A `Dumbbell` as HTML: a table of what changed, largest gain first, and the names of what did not."""
+    scale = scale_of([end for row in part.rows for end in (row.before, row.after)] or [0.0, 1.0], start=3.0, end=97.0)
+    changed = sorted((row for row in part.rows if row.difference), key=lambda row: (-row.difference, row.label))
+    same = [row for row in part.rows if not row.difference]
+    head, middle, tail = _parted(changed, part.shown)
+    name = named(part.caption, mark)
+    content = joined(
+        element("p", _summary(part, changed, same), class_="prose"),
+        _key(part) if changed else None,
+        _table(part, head, scale, name, subs=True) if head else None,
+        fold(f"{len(middle)} more that changed less", _table(part, middle, scale, f"{name}, continued", subs=False))
+        if middle
+        else None,
+        _table(part, tail, scale, f"{name}, largest losses", subs=True) if tail else None,
+        fold(f"{len(same)} with no difference", _names(same)) if same else None,
+    )
+    return figure("chart dumbbell", part.caption, content, mark=mark)
+
+
+def _parted(changed: list[DumbbellRow], shown: int) -> tuple[list[DumbbellRow], list[DumbbellRow], list[DumbbellRow]]:
+    """What is shown first, folded, and shown last. Few rows are all shown; nearly all are not worth a fold."""
+    gains = sum(row.difference > 0 for row in changed)
+    losses = len(changed) - gains
+    first, last = min(gains, shown), min(losses, shown)
+    if len(changed) - first - last <= 3:
+        return changed, [], []
+    return changed[:first], changed[first : len(changed) - last], changed[len(changed) - last :]
+
+
+def _summary(part: Dumbbell, changed: list[DumbbellRow], same: list[DumbbellRow]) -> str:
+    gains = sum(row.difference > 0 for row in changed)
+    plural = part.row_name if len(part.rows) == 1 else f"{part.row_name}s"
+    return (
+        f"Of {len(part.rows)} {plural}, {part.after} scores higher than {part.before} on {gains}, "
+        f"lower on {len(changed) - gains}, the same on {len(same)}."
+    )
+
+
+def _key(part: Dumbbell) -> Html:
+    def dot(kind: str) -> Html:
+        mark = element("circle", class_=kind, cx=8, cy=8, r=5)
+        return element("svg", mark, class_="glyph", viewBox="0 0 16 16", aria_hidden="true")
+
+    before = element("li", dot("from"), element("bdi", part.before))
+    after = element("li", dot("to"), element("bdi", part.after))
+    return element("ul", before, after, class_="legend")
+
+
+def _table(part: Dumbbell, rows: list[DumbbellRow], scale: Scale, name: str, *, subs: bool) -> Html:
+    head = element(
+        "tr",
+        element("th", part.row_name, scope="col"),
+        element("th", axis(scale, sign=False), scope="col", class_="plot", aria_label="scores"),
+        element("th", "scores", scope="col"),
+        element("th", "difference", scope="col"),
+    )
+    body = [_row(row, scale, subs) for row in rows]
+    return element("table", element("thead", head), element("tbody", *body), aria_label=name)
+
+
+def _row(row: DumbbellRow, scale: Scale, subs: bool) -> Html:
+    start, end = scale.at(row.before), scale.at(row.after)
+    plot = row_plot(
+        grid(scale, zero=False) if subs else None,  # left out of long lists: four lines a row add up
+        level(start, end, "up" if row.difference > 0 else "down"),
+        element("circle", class_="from", cx=percent(start), cy="50%", r=5),
+        element("circle", class_="to", cx=percent(end), cy="50%", r=5),
+    )
+    sub = element("span", element("bdi", row.sub), class_="sub") if subs and row.sub else None
+    return element(
+        "tr",
+        element("th", element("bdi", row.label), sub, scope="row"),
+        element("td", plot, class_="plot"),
+        element("td", f"{decimal(row.before)} → {decimal(row.after)}"),
+        element("td", signed(row.difference)),
+    )
+
+
+def _names(rows: list[DumbbellRow]) -> Html:
+    names = [joined(element("bdi", clipped(row.label, 60)), f" {decimal(row.before)}") for row in rows]
+    return element("ul", *(element("li", name) for name in names), class_="names")

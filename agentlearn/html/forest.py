@@ -1,0 +1,144 @@
+"""Forest plots: estimates with their intervals on one scale, the zero line and a margin among them."""
+
+import math
+
+from pydantic import Field
+
+from agentlearn.html.axis import axis, grid, level, placed, row_plot, upright
+from agentlearn.html.figure import figure, named
+from agentlearn.html.markup import Html, element
+from agentlearn.html.number_format import finite, interval, signed
+from agentlearn.html.scale import Scale, scale_of
+from agentlearn.html.tone import Tone, glyph, shape
+from agentlearn.types.value import Value
+
+
+class ForestRow(Value):
+    """One estimate."""
+
+    label: str
+    sub: str = ""
+    mean: float | None
+    low: float | None = None
+    high: float | None = None
+    margin: float | None = Field(default=None, ge=0)
+    """Drawn at minus the margin: what the interval must stay above to be no worse."""
+    tone: Tone = "plain"
+    words: str = ""
+    """The verdict, or why there is none."""
+
+
+class Forest(Value):
+    """Estimates of one kind, drawn above each other on one scale."""
+
+    caption: str
+    rows: tuple[ForestRow, ...]
+    row_name: str = "arm"
+    """What the rows are."""
+    words_name: str = "verdict"
+    """What the rows' words are."""
+    left: str = ""
+    """What it means to lie left of zero, such as `none is better`."""
+    right: str = ""
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    """Beyond these the scale does not go; an interval that does ends in an arrow."""
+    note: str = ""
+
+
+def forest(part: Forest, mark: str) -> Html:
+    """A `Forest` as HTML: a table whose second column is drawn."""
+    scale = _scale(part)
+    verdicts = any(row.words for row in part.rows)
+    head = element(
+        "tr",
+        element("th", part.row_name, scope="col"),
+        element("th", _sides(part), scope="col", class_="plot"),
+        element("th", "difference", scope="col", class_="num"),
+        element("th", part.words_name, scope="col") if verdicts else None,
+    )
+    rows = [_row(row, scale, verdicts) for row in part.rows]
+    foot = element(
+        "tr",
+        element("td"),
+        element("td", axis(scale, sign=True), class_="plot"),
+        element("td"),
+        element("td") if verdicts else None,
+        aria_hidden="true",
+    )
+    content = element(
+        "table",
+        element("thead", head),
+        element("tbody", *rows),
+        element("tfoot", foot),
+        aria_label=named(part.caption, mark),
+    )
+    return figure("chart forest", part.caption, content, mark=mark, note=_note(part))
+
+
+def _scale(part: Forest) -> Scale:
+    ends = [0.0]
+    for row in part.rows:
+        ends += [value for value in (row.mean, row.low, row.high) if value is not None]
+        ends += [-row.margin] if row.margin is not None else []
+    return scale_of(ends, limits=part.limits, start=4.0, end=96.0)
+
+
+def _sides(part: Forest) -> Html | None:
+    if not (part.left or part.right):
+        return None
+    return element(
+        "div",
+        element("span", f"← {part.left}" if part.left else ""),
+        element("span", f"{part.right} →" if part.right else ""),
+        class_="sides",
+    )
+
+
+def _row(row: ForestRow, scale: Scale, verdicts: bool) -> Html:
+    ends = interval(row.low, row.high, sign=True)
+    label = element("th", element("bdi", row.label), _sub(row.sub), scope="row")
+    plot = element("td", row_plot(*_marks(row, scale), name=_in_words(row)), class_="plot")
+    number = element("td", element("b", signed(row.mean)), _sub(ends), class_="num")
+    verdict = element("td", glyph(row.tone), element("bdi", row.words), class_="verdict") if verdicts else None
+    return element("tr", label, plot, number, verdict, class_=row.tone)
+
+
+def _sub(text: str) -> Html | None:
+    return element("span", element("bdi", text), class_="sub") if text else None
+
+
+def _marks(row: ForestRow, scale: Scale) -> tuple[Html | None, ...]:
+    mean = finite(row.mean)
+    margin = None if row.margin is None else upright(scale.at(-row.margin), "margin")
+    return (
+        grid(scale, zero=True),
+        margin,
+        *_whiskers(row, scale),
+        None if mean is None else placed(shape(row.tone), scale.at(mean), kind="marker"),
+    )
+
+
+def _whiskers(row: ForestRow, scale: Scale) -> tuple[Html, ...]:
+    """The interval: a line, with a cap at each end that is on the scale and an arrow at each that is not."""
+    if row.low is None or row.high is None or math.isnan(row.low) or math.isnan(row.high):
+        return ()
+    start, end = scale.at(row.low), scale.at(row.high)
+    cap = element("path", class_="cap", d="M0-5V5")
+    left = cap if scale.holds(row.low) else element("path", class_="cap", d="M5-5L0 0L5 5")
+    right = cap if scale.holds(row.high) else element("path", class_="cap", d="M-5-5L0 0L-5 5")
+    return level(start, end, "whisker"), placed(left, start), placed(right, end)
+
+
+def _in_words(row: ForestRow) -> str:
+    if finite(row.mean) is None:
+        return f"{row.label}: no estimate"
+    ends = f", interval {signed(row.low)} to {signed(row.high)}" if row.low is not None and row.high is not None else ""
+    margin = f", margin {signed(-row.margin)}" if row.margin is not None else ""
+    return f"{row.label}: {signed(row.mean)}{ends}{margin}{f', {row.words}' if row.words else ''}"
+
+
+def _note(part: Forest) -> str:
+    margins = sorted({row.margin for row in part.rows if row.margin is not None})
+    drawn = ", ".join(signed(-margin, 3).rstrip("0") for margin in margins)
+    words = f"The dashed line is the margin, {drawn}." if margins else ""
+    return " ".join(filter(None, (part.note, words)))

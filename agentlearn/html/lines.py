@@ -1,0 +1,128 @@
+"""Line charts: values from step to step with their intervals; series differ by shape and dash, not colour alone."""
+
+from itertools import pairwise
+
+from pydantic import Field
+
+from agentlearn.html.axis import placed
+from agentlearn.html.figure import figure, named
+from agentlearn.html.markup import Html, element, joined
+from agentlearn.html.number_format import DASH, decimal, finite, interval
+from agentlearn.html.plane import across_of, folded, plane, up_of, whisker
+from agentlearn.html.scale import Scale, percent
+from agentlearn.html.table import Column, Table, TableCell, table
+from agentlearn.types.value import Value
+
+
+class Point(Value):
+    """One measurement."""
+
+    x: float = Field(allow_inf_nan=False)
+    y: float | None
+    low: float | None = None
+    high: float | None = None
+    label: str = ""
+    """What the point is, such as a version; for the table beneath."""
+
+
+class Series(Value):
+    """Measurements that belong together."""
+
+    label: str
+    points: tuple[Point, ...]
+
+
+class LineChart(Value):
+    """Series over one pair of axes."""
+
+    caption: str
+    x_name: str
+    y_name: str
+    series: tuple[Series, ...]
+    note: str = ""
+
+
+_SHAPES = ("M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", "M-4-4h8v8h-8z", "M0-5.5L5.5 4.5H-5.5z", "M0-5.5L5.5 0L0 5.5L-5.5 0z")
+KINDS = 8
+"""Series that can be told apart: four shapes, full or hollow."""
+
+
+def line_chart(part: LineChart, mark: str) -> Html:
+    """A `LineChart` as HTML: the drawing, its key, and the same figures as a folded table."""
+    points = [point for series in part.series for point in series.points]
+    across = across_of([point.x for point in points])
+    up = up_of([end for point in points for end in (point.y, point.low, point.high)])
+    series = [_series(one, n, len(part.series), across, up) for n, one in enumerate(part.series)]
+    name = f"{named(part.caption, mark)}: {part.y_name} by {part.x_name}. The figures follow as a table."
+    content = joined(
+        plane(joined(*series), across, up, name=name, x_name=part.x_name, y_name=part.y_name),
+        _key(part.series) if len(part.series) > 1 else None,
+        folded(table(_as_table(part), mark)),
+    )
+    return figure("chart lines", part.caption, content, mark=mark, note=part.note)
+
+
+def _series(series: Series, number: int, of: int, across: Scale, up: Scale) -> Html:
+    seen = [(point, y) for point in series.points if (y := finite(point.y)) is not None]
+    seen.sort(key=lambda pair: pair[0].x)
+    strokes = [
+        element(
+            "line",
+            class_="stroke",
+            x1=percent(across.at(one.x)),
+            x2=percent(across.at(other.x)),
+            y1=percent(up.at(y_one)),
+            y2=percent(up.at(y_other)),
+        )
+        for (one, y_one), (other, y_other) in pairwise(seen)
+    ]
+    whiskers = [whisker(point.x, point.low, point.high, across, up) for point, _ in seen]
+    markers = [
+        placed(_marker(number, f"{series.label}: {_said(point)}"), across.at(point.x), percent(up.at(y)))
+        for point, y in seen
+    ]
+    aside = round((number - (of - 1) / 2) * 5, 1)  # so that intervals at one step stand beside each other
+    return element("g", *strokes, *whiskers, *markers, class_=_kind(number), transform=f"translate({aside} 0)")
+
+
+def _kind(number: int) -> str:
+    return f"series s{number % KINDS}"
+
+
+def _marker(number: int, words: str = "") -> Html:
+    title = element("title", words) if words else None
+    return element("path", title, class_="shape", d=_SHAPES[number % len(_SHAPES)])
+
+
+def _key(series: tuple[Series, ...]) -> Html:
+    def sample(number: int) -> Html:
+        stroke = element("line", class_="stroke", x1=-12, x2=12, y1=0, y2=0)
+        inside = element("g", stroke, _marker(number), class_=_kind(number))
+        return element("svg", inside, class_="glyph wide", viewBox="-14 -8 28 16", aria_hidden="true")
+
+    items = [element("li", sample(n), element("bdi", one.label)) for n, one in enumerate(series)]
+    return element("ul", *items, class_="legend")
+
+
+def _said(point: Point) -> str:
+    return " ".join(filter(None, (point.label, decimal(point.y), interval(point.low, point.high))))
+
+
+def _as_table(part: LineChart) -> Table:
+    labelled = any(point.label for series in part.series for point in series.points)
+    columns = [Column(name="series"), Column(name=part.x_name, kind="number"), Column(name="point")]
+    columns.append(Column(name=part.y_name, kind="number"))
+    rows = [
+        (
+            TableCell(text=series.label),
+            TableCell(text=f"{point.x:g}", value=point.x),
+            TableCell(text=point.label or DASH),
+            TableCell(text=decimal(point.y), sub=interval(point.low, point.high), value=point.y),
+        )
+        for series in part.series
+        for point in series.points
+    ]
+    if not labelled:
+        columns.pop(2)
+        rows = [(*row[:2], row[3]) for row in rows]
+    return Table(caption=f"{part.caption}, as a table", columns=tuple(columns), rows=tuple(rows))

@@ -1,0 +1,142 @@
+"""Scatter charts with labels, such as cost against score; labels are placed so that none covers another."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from agentlearn.html.axis import placed
+from agentlearn.html.figure import figure, named
+from agentlearn.html.markup import Html, clipped, element, joined
+from agentlearn.html.number_format import decimal, interval
+from agentlearn.html.plane import across_of, folded, plane, up_of, whisker
+from agentlearn.html.scale import percent
+from agentlearn.html.table import Column, Table, TableCell, table
+from agentlearn.html.tone import Tone, shape
+from agentlearn.types.value import Value
+
+
+class ScatterPoint(Value):
+    """One labelled point."""
+
+    label: str
+    x: float = Field(allow_inf_nan=False)
+    x_words: str
+    """The x value as people read it, such as `$0.0042`."""
+    y: float = Field(allow_inf_nan=False)
+    low: float | None = None
+    high: float | None = None
+    tone: Tone = "plain"
+
+
+class Scatter(Value):
+    """Points over one pair of axes, x from 0."""
+
+    caption: str
+    x_name: str
+    y_name: str
+    points: tuple[ScatterPoint, ...]
+    note: str = ""
+
+
+HEIGHT = 300
+"""Of the drawing, in pixels; its width is that of the page."""
+NARROWEST = 300
+"""The width in pixels for which labels are placed. What does not meet there does not meet on a wider page either."""
+NUMBERS = 33
+"""Pixels at the left that the levels' numbers take."""
+LETTER, LINE = 7.4, 15
+"""Width and height that a letter of a label takes at most, in pixels."""
+LONGEST = 20
+"""Letters of a label in the drawing; the table has the whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Where a label stands: beside its point, by so many pixels."""
+
+    words: str
+    dx: float
+    dy: float
+    anchor: Literal["start", "end"]
+
+    def box(self, x: float, y: float) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom in pixels, for a point at (x, y)."""
+        width = len(self.words) * LETTER
+        left = x + self.dx - (width if self.anchor == "end" else 0)
+        return left, y + self.dy - LINE * 0.75, left + width, y + self.dy + LINE * 0.25
+
+
+def scatter(part: Scatter, mark: str) -> Html:
+    """A `Scatter` as HTML: the drawing, and the same figures as a folded table."""
+    across = across_of([0.0, *(point.x for point in part.points)])
+    up = up_of([end for point in part.points for end in (point.y, point.low, point.high)])
+    places = [(across.at(point.x), up.at(point.y)) for point in part.points]
+    labels = labelled([point.label for point in part.points], places)
+    drawing = joined(
+        *(whisker(point.x, point.low, point.high, across, up) for point in part.points),
+        *(_point(point, *place, label) for point, place, label in zip(part.points, places, labels, strict=True)),
+    )
+    name = f"{named(part.caption, mark)}: {part.y_name} by {part.x_name}. The figures follow as a table."
+    content = joined(
+        plane(drawing, across, up, name=name, x_name=part.x_name, y_name=part.y_name),
+        folded(table(_as_table(part), mark)),
+    )
+    return figure("chart scatter", part.caption, content, mark=mark, note=part.note)
+
+
+def labelled(names: list[str], places: list[tuple[float, float]]) -> list[Label | None]:
+    """A label for each point at a place in percent, such that no two overlap, cover a point or leave the drawing.
+
+    None where there is no room. Greedy, in the order given: right of the point first, then left, then further off.
+    """
+    dots = [(x / 100 * NARROWEST, y / 100 * HEIGHT) for x, y in places]
+    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in dots]
+    labels: list[Label | None] = []
+    for (x, y), name, own in zip(dots, names, list(taken), strict=True):
+        others = [box for box in taken if box != own]
+        label = next((one for one in _candidates(clipped(name, LONGEST)) if _free(one.box(x, y), others)), None)
+        labels.append(label)
+        if label is not None:
+            taken.append(label.box(x, y))
+    return labels
+
+
+def _candidates(words: str) -> list[Label]:
+    away = (4, -10, 18, -24, 32, -38)
+    return [
+        Label(words, 10 if anchor == "start" else -10, dy, anchor) for dy in away for anchor in ("start", "end")
+    ] + [Label(words, -6 if anchor == "start" else 6, dy, anchor) for dy in (-12, 22) for anchor in ("start", "end")]
+
+
+def _free(box: tuple[float, float, float, float], others: list[tuple[float, float, float, float]]) -> bool:
+    left, top, right, bottom = box
+    if left < NUMBERS or right > NARROWEST or top < 0 or bottom > HEIGHT * 0.9:
+        return False
+    return all(right <= one[0] or left >= one[2] or bottom <= one[1] or top >= one[3] for one in others)
+
+
+def _point(point: ScatterPoint, x: float, y: float, label: Label | None) -> Html:
+    words = f"{point.label}: {decimal(point.y)} {interval(point.low, point.high)} at {point.x_words}"
+    mark = element("g", element("title", words), shape(point.tone), class_=point.tone)
+    far = label is not None and abs(label.dy) > 20
+    leader = None
+    if label is not None and far:
+        leader = element("line", class_="leader", x1=0, y1=0, x2=label.dx, y2=round(label.dy - 4, 1))
+    text = None
+    if label is not None:
+        text = element("text", label.words, class_="label", dx=label.dx, dy=label.dy, text_anchor=label.anchor)
+    return placed(joined(leader, mark, text), x, percent(y), "marker")
+
+
+def _as_table(part: Scatter) -> Table:
+    columns = (Column(name="point"), Column(name=part.x_name, kind="number"), Column(name=part.y_name, kind="number"))
+    rows = tuple(
+        (
+            TableCell(text=point.label),
+            TableCell(text=point.x_words, value=point.x),
+            TableCell(text=decimal(point.y), sub=interval(point.low, point.high), value=point.y),
+        )
+        for point in part.points
+    )
+    return Table(caption=f"{part.caption}, as a table", columns=columns, rows=rows)

@@ -1,0 +1,84 @@
+"""Tables: numbers aligned, sortable where scripts run, scrolling inside themselves on a narrow screen."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from agentlearn.html.figure import figure, named, scrolling
+from agentlearn.html.markup import Html, element
+from agentlearn.html.number_format import finite
+from agentlearn.html.tone import Tone, glyph
+from agentlearn.types.value import Value
+
+
+class Column(Value):
+    """A column's heading."""
+
+    name: str
+    kind: Literal["text", "number"] = "text"
+
+
+class TableCell(Value):
+    """One cell."""
+
+    text: str
+    sub: str = ""
+    """A second line in smaller type: an interval, a remark."""
+    value: float | None = None
+    """What the cell is sorted by, where that is not its text."""
+    tone: Tone = "plain"
+
+
+class Table(Value):
+    """Rows of cells under columns; the first cell of a row names it."""
+
+    caption: str
+    columns: tuple[Column, ...] = Field(min_length=1)
+    rows: tuple[tuple[TableCell, ...], ...]
+    """Each as long as `columns`."""
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _rows_fit(self) -> Self:
+        for n, row in enumerate(self.rows, 1):
+            if len(row) != len(self.columns):
+                raise ValueError(f"row {n} has {len(row)} cells, the table has {len(self.columns)} columns")
+        return self
+
+
+WORDY = 30
+"""Characters from which a cell is given room for several words a line."""
+
+
+def table(part: Table, mark: str) -> Html:
+    """A `Table` as HTML."""
+    head = element("tr", *(_heading(column) for column in part.columns))
+    body = [
+        element("tr", *(_cell(cell, column, n) for n, (cell, column) in enumerate(zip(row, part.columns, strict=True))))
+        for row in part.rows
+    ]
+    content = element("table", element("thead", head), element("tbody", *body), class_="sortable")
+    return figure("table", part.caption, scrolling(content, named(part.caption, mark)), mark=mark, note=part.note)
+
+
+def _heading(column: Column) -> Html:
+    return element("th", column.name, scope="col", class_="num" if column.kind == "number" else None)
+
+
+def _classes(cell: TableCell, column: Column) -> list[str]:
+    known = (("num", column.kind == "number"), ("long", len(cell.text) > WORDY), (cell.tone, cell.tone != "plain"))
+    return [name for name, holds in known if holds]
+
+
+def _cell(cell: TableCell, column: Column, position: int) -> Html:
+    value = finite(cell.value)
+    inside = (
+        glyph(cell.tone),
+        element("bdi", cell.text) if column.kind == "text" else cell.text,
+        element("span", element("bdi", cell.sub), class_="sub") if cell.sub else None,
+    )
+    classes = " ".join(_classes(cell, column))
+    sort = None if value is None else f"{value:.6g}"
+    if position == 0:
+        return element("th", *inside, scope="row", class_=classes or None, data_value=sort)
+    return element("td", *inside, class_=classes or None, data_value=sort)

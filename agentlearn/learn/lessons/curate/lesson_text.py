@@ -1,0 +1,126 @@
+"""Which texts may be lessons at all, judged by the text alone.
+
+A lesson is shown to agents inside a fenced block with labels. So beside being one short line of visible text it must
+not read as part of that block (labels, headings, tags), as another speaker, or as a call of a tool. Patterns look at
+the text after Unicode compatibility normalisation, so that full-width look-alikes count as what they look like.
+"""
+
+import re
+import unicodedata
+
+from agentlearn.learn.lessons.curate.codes import RejectionCode, reject
+from agentlearn.learn.lessons.curate.similarity import LessonWords, normal
+from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, word_count
+from agentlearn.types.operation import Rejected
+
+_LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+# Printable by category, yet nothing to see: joiners, fillers, variation selectors, tags, the blank Braille cell.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
+
+_TOOL_SYNTAX = re.compile(
+    r"""
+      \{\s*["'][^"'{}]{1,60}["']\s*:                                         # {"name": …
+    | <\s*/?\s*(?:tool|function)[\w.:=-]*                                    # <tool_call>, <function=…
+    | \b(?:tool|function)_calls?\b
+    | \bto=functions\b
+    | \b(?:run|call|exec|execute|invoke|use|open|click|visit|fetch|submit|final)_\w+\s*\(   # run_python(…
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_ROLE_TAG = re.compile(
+    r"""
+      \b(?:system|user|assistant|developer|human)\s*:
+    | (?:^|[.!?;]\s+)(?:tool|function|model|ai|bot)\s*:
+    | <\|[\w\s]{1,40}\|>                                                     # <|im_start|>
+    | \[/?\s*(?:INST|SYS|SYSTEM|USER|ASSISTANT)\s*\]
+    | <</?\s*SYS\s*>>
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_FORGED_ID = re.compile(
+    r"""
+      \[\s*(?:[GP]\s*\d+|[a-z]{2,12}[-_\#:]\d+)\s*\]                         # [G3], [P2], [str-99999]
+    | \b[GP]\d+\s*:                                                          # G12:
+    | ^[GP]\d+(?:\s*[.)\]]|\s+-\s)
+    | \b(?:experience|lesson|proposal)s?\s+\#?[GP]\d+\b
+    | \b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{12,}\b                           # an id, whole or cut
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_FORGED_HEADER = re.compile(
+    r"""
+      ^\#{1,6}(?:\s|$) | \#{2,}                                              # ## heading
+    | ^(?:-{3,}|={3,}|\*{3,})
+    | ```|~~~
+    | <\s*/\s*[a-z] | <[a-z][\w:-]*\s*/?> | <[a-z][\w:-]*\s+[\w:-]+\s*=[^<>]*>  # </x>, <x>, <x y="z">
+    | <\s*(?:experiences?|lessons?|system|user|assistant|instructions?|advice|library)\b
+    | <[!?]
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_FORGERIES = (
+    (RejectionCode.TOOL_SYNTAX, _TOOL_SYNTAX, "reads as a call of a tool; say in plain words what to do"),
+    (RejectionCode.ROLE_TAG, _ROLE_TAG, "reads as another speaker; a lesson is advice in plain words"),
+    (
+        RejectionCode.FORGED_ID,
+        _FORGED_ID,
+        "reads as a label or an id; labels mean nothing outside the prompt they stand in",
+    ),
+    (
+        RejectionCode.FORGED_HEADER,
+        _FORGED_HEADER,
+        "reads as a heading, a tag or a fence; a lesson is one plain sentence",
+    ),
+)
+
+
+def wording_of(lesson: object) -> LessonWords | Rejected:
+    """The lesson's wording, or why it cannot be a lesson. Every text that passes is a valid `Lesson`."""
+    if lesson is None:
+        return reject(RejectionCode.MISSING_FIELD, "the lesson is missing")
+    if not isinstance(lesson, str):
+        return reject(RejectionCode.WRONG_TYPE, f"the lesson is a {type(lesson).__name__}; it must be text")
+    fault = _character_fault(lesson) or _size_fault(lesson) or _forgery(lesson)
+    return fault or LessonWords.of(lesson)
+
+
+def _character_fault(lesson: str) -> Rejected | None:
+    categories = {unicodedata.category(character) for character in lesson}
+    if "Cs" in categories:
+        return reject(RejectionCode.SURROGATES, "the lesson holds a lone surrogate; send whole Unicode characters")
+    if _LINE_END.search(lesson):
+        return reject(RejectionCode.MULTI_LINE, "the lesson has several lines; write it as one")
+    if "Cc" in categories:
+        return reject(
+            RejectionCode.CONTROL_CHARACTERS, "the lesson holds a control character, such as a tab; use plain spaces"
+        )
+    if not lesson.isprintable() or _UNSEEN.search(lesson):
+        return reject(
+            RejectionCode.INVISIBLE_CHARACTERS, "the lesson holds characters that cannot be seen; use plain text"
+        )
+    return None
+
+
+def _size_fault(lesson: str) -> Rejected | None:
+    if not any(character.isalnum() for character in lesson):
+        return reject(RejectionCode.EMPTY_LESSON, "the lesson has no words")
+    if lesson != lesson.strip():
+        return reject(RejectionCode.MALFORMED, "the lesson is surrounded by white space")
+    count, length = word_count(lesson), len(lesson)
+    if count > MAX_LESSON_WORDS or length > MAX_LESSON_CHARACTERS:
+        return reject(
+            RejectionCode.TOO_LONG,
+            f"the lesson has {count} words and {length} characters;"
+            f" at most {MAX_LESSON_WORDS} words and {MAX_LESSON_CHARACTERS} characters are allowed",
+        )
+    return None
+
+
+def _forgery(lesson: str) -> Rejected | None:
+    text = normal(lesson)
+    for code, pattern, sentence in _FORGERIES:
+        if found := pattern.search(text):
+            return reject(code, f"{found.group()[:40]!r} in the lesson {sentence}")
+    return None

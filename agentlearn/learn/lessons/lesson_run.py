@@ -1,0 +1,111 @@
+"""One run that learns lessons, with everything open: its course, and what is kept and reported of it."""
+
+import time
+from dataclasses import dataclass
+
+from agentlearn.config import LearnSettings
+from agentlearn.domain.base import ShowsPages
+from agentlearn.learn.batch import Batch
+from agentlearn.learn.learner import Update
+from agentlearn.learn.lessons.lesson_learner import LessonLearner, LessonOptions, no_pages
+from agentlearn.learn.loop import RunLoop
+from agentlearn.learn.report import CurvePoint, LearnReport
+from agentlearn.learn.task_sets import TaskSets
+from agentlearn.learn.weights_check import frozen, weights_sha256
+from agentlearn.library import LibraryStore
+from agentlearn.models.endpoint import Endpoint
+from agentlearn.prompts import load_prompt
+from agentlearn.types.experience import Library, LibraryLimits
+from agentlearn.types.run import RunKind
+
+STAGE_PROMPTS = (("summarise", 1), ("compare", 1), ("consolidate", 1), ("repair", 1))
+
+
+@dataclass(slots=True, kw_only=True)
+class LessonRun(RunLoop[LearnSettings]):
+    """A run of training-free GRPO."""
+
+    stages: Endpoint
+    """Whom the semantic stages ask."""
+
+    @property
+    def kind(self) -> RunKind:
+        return "learn"
+
+    @property
+    def epochs(self) -> int:
+        return self.settings.as_pilot().epochs
+
+    @property
+    def reflector(self) -> Endpoint:
+        return self.stages
+
+    async def learn(self, sets: TaskSets, whole: TaskSets, start: Library, library_store: LibraryStore) -> LearnReport:
+        """The run from its first event to its last. sets: of a pilot, those drawn from the whole run's; else the same.
+
+        A pilot publishes no library.
+        """
+        report = await self.told(self._learn(sets, whole, start, library_store))
+        self.callbacks.done(report)
+        return report
+
+    async def _learn(self, sets: TaskSets, whole: TaskSets, start: Library, library_store: LibraryStore) -> LearnReport:
+        started = time.perf_counter()
+        await self.save_run_inputs(sets, start)
+        for name, number in STAGE_PROMPTS:
+            prompt = load_prompt(name, number)
+            await self.store.save_prompt(prompt.ref, prompt.text)
+        self.callbacks.opened(self.call_context, self.rollouts.endpoint, self.reflector, sets.train, sets.test)
+        endpoint, learner = self.rollouts.endpoint, self._learner(start)
+        hash_before = await weights_sha256(endpoint)
+        if self.logs is not None:
+            self.run_stats.notes.append(self.logs.note())
+        before = await self.evaluate("before", sets.test, start) if sets.test else None
+        await self.learn_from(sets.train, sets.test, learner)
+        unchanged = learner.library.version == start.version
+        after = before if unchanged else await self.evaluate("after", sets.test, learner.library) if sets.test else None
+        published = self.settings.pilot is None
+        if published and (
+            not unchanged or self.settings.library_name not in {one.name for one in library_store.list()}
+        ):
+            library_store.publish(self.settings.library_name, learner.library)
+        return self.run_stats.report(
+            settings=self.settings,
+            call_context=self.call_context,
+            endpoint=endpoint,
+            reflector=self.reflector,
+            endpoint_states=self.endpoint_states(),
+            sets=sets,
+            whole=whole,
+            start=start,
+            library=learner.library,
+            before=before,
+            after=after,
+            stages=self.store.stage_totals(self.call_context.run),
+            curve=[CurvePoint(updates=at, held_out=score) for at, score in sorted(self.measured.items())],
+            weights=await frozen(endpoint, hash_before),
+            wall_s=time.perf_counter() - started,
+        )
+
+    async def keep_update(self, batch: Batch, update: Update) -> None:
+        run = self.call_context.run
+        await self.store.save_proposals(run, batch.phase, batch.number, update.evidence.ended)
+        await self.store.save_version(update.library, run=run)
+
+    def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
+        self.callbacks.epoch_done(self.run_stats.epoch_line(batch.epoch, len(update.library), seconds))
+
+    def _learner(self, start: Library) -> LessonLearner:
+        settings = self.settings
+        options = LessonOptions(
+            model=settings.model,
+            temperature=settings.temperature,
+            seed=settings.seed,
+            show_gold=settings.labels == "gold",
+            threshold=self.rollouts.domain.threshold,
+            max_proposals=settings.max_proposals,
+            max_deletes=settings.max_deletes,
+            limits=LibraryLimits(max_lessons=settings.max_lessons, max_tokens=settings.max_library_tokens),
+            pages=domain.pages if isinstance(domain := self.rollouts.domain, ShowsPages) else no_pages,
+        )
+        return LessonLearner(start, options, call_context=self.call_context, reflector=self.reflector, store=self.store)

@@ -1,0 +1,108 @@
+"""The learn loop, from settings to a report: everything opened, the run begun or taken up again, everything closed."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import structlog
+
+from agentlearn.config import LearnSettings
+from agentlearn.domain.base import Domain
+from agentlearn.errors import ConfigError
+from agentlearn.learn.callbacks import Callbacks
+from agentlearn.learn.estimate import refuse_unpriced_budget
+from agentlearn.learn.lessons.lesson_run import LessonRun
+from agentlearn.learn.open_run import budget_of, domain_of, options_of
+from agentlearn.learn.pilot import pilot_sets
+from agentlearn.learn.report import LearnReport
+from agentlearn.learn.stored_groups import StoredGroups, log_sets, refuse_contradictions
+from agentlearn.learn.task_sets import task_sets
+from agentlearn.library import LibraryStore
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.endpoint import open_endpoint
+from agentlearn.models.tracing import open_tracing
+from agentlearn.rollout.runner import open_rollouts
+from agentlearn.store import Store, open_store, read_store
+from agentlearn.types.experience import Library
+from agentlearn.types.ids import RunId, new_run_id
+
+
+async def run_learning(
+    settings: LearnSettings, callbacks: Callbacks | None = None, *, resume: RunId | None = None
+) -> LearnReport:
+    """Learn lessons and say what they are worth.
+
+    Everything is committed to the store as it happens. resume: a run that was interrupted, with the settings that
+    `agentlearn.learn.resume.settings_of` gives; it goes on where it stopped, and asks nothing that was answered.
+
+    Raises ConfigError before anything is spent; BudgetExceeded, EndpointGone or Interrupted when the run was stopped
+    and can be resumed; StoreError when results can no longer be kept.
+    """
+    refuse_unpriced_budget(settings)
+    refuse_contradictions(settings)
+    domain = domain_of(settings)
+    logs = None
+    if settings.from_store:
+        with read_store(settings.store) as reader:
+            logs, whole = log_sets(StoredGroups.of(reader, settings), settings, domain, reader)
+    else:
+        whole = task_sets(settings, domain)
+    sets = pilot_sets(whole, settings) if settings.pilot is not None else whole
+    if settings.labels == "none" and all(domain.answer_key(task.answer or "0") is None for task in sets.train):
+        raise ConfigError(f"domain {settings.domain!r} has no answer_key, so --labels none cannot vote", code="no_vote")
+    library_store = LibraryStore(settings.store / "libraries")
+    start = library_store.load(settings.library) if resume is None else None
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_store(settings.store))
+        session = await stack.enter_async_context(
+            _open(settings, domain, store, callbacks or Callbacks(), resume, logs)
+        )
+        return await session.learn(
+            sets, whole, start or _start_of(store, settings, library_store, resume), library_store
+        )
+
+
+def run_learning_sync(settings: LearnSettings, callbacks: Callbacks | None = None) -> LearnReport:
+    """`run_learning` for programs without an event loop."""
+    return asyncio.run(run_learning(settings, callbacks))
+
+
+def _start_of(store: Store, settings: LearnSettings, library_store: LibraryStore, resume: RunId | None) -> Library:
+    """The library that the interrupted run began with, whatever has been published since."""
+    run_inputs = store.run_inputs(resume) if resume is not None else None
+    return library_store.load(settings.library) if run_inputs is None else store.library(run_inputs.library)
+
+
+@asynccontextmanager
+async def _open(
+    settings: LearnSettings,
+    domain: Domain,
+    store: Store,
+    callbacks: Callbacks,
+    resume: RunId | None,
+    logs: StoredGroups | None,
+) -> AsyncGenerator[LessonRun]:
+    run = resume or new_run_id()
+    options = options_of(settings)
+    if resume is not None:
+        store.recall(resume)
+    async with AsyncExitStack() as stack:
+        tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
+        call_context = CallContext(run, store, budget_of(settings, store, resume), tracing=tracing)
+        stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
+        endpoint = await stack.enter_async_context(open_endpoint(settings.model, options))
+        reflector = endpoint
+        if settings.reflector_name != settings.model:
+            reflector = await stack.enter_async_context(open_endpoint(settings.reflector_name, options))
+        rollouts = await stack.enter_async_context(
+            open_rollouts(
+                domain,
+                endpoint,
+                call_context=call_context,
+                sandbox=settings.sandbox,
+                judge=reflector,
+                deadline_s=settings.rollout_deadline_s,
+                max_turns=settings.max_turns,
+            )
+        )
+        yield LessonRun(settings, call_context, store, rollouts, callbacks, resume is not None, logs, stages=reflector)

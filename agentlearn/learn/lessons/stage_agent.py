@@ -1,0 +1,105 @@
+"""One question to a model with a typed reply, as every semantic stage asks it."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_ai import Agent, ModelRetry, RunContext, TextOutput, ToolOutput, UsageLimits
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.output import OutputContext
+from pydantic_ai.settings import ModelSettings
+
+from agentlearn.learn.lessons.reply_schema import ListKey, ProposalsReply, Salvaged, StepsReply, salvage
+from agentlearn.models.client import WorkUnit
+from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.tracing import traced
+from agentlearn.text import storable
+
+MAX_RAW_CHARACTERS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A reply that is no object of the schema: text, or arguments that could not be parsed."""
+
+    text: str
+
+
+@dataclass
+class _KeepRaw(AbstractCapability[Any]):
+    """Hands an invalid structured reply on as it is: making sense of it is `salvage`'s work, not a retry's."""
+
+    async def on_output_validate_error(
+        self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any, error: ValidationError | ModelRetry
+    ) -> Any:
+        return Raw(output if isinstance(output, str) else str(output))
+
+
+@dataclass(frozen=True, slots=True)
+class StageReply:
+    """A stage's reply, salvaged, with the conversation so far for a repair round."""
+
+    salvaged: Salvaged
+    raw: str
+    """What the model wrote, at most 4,000 characters."""
+    messages: tuple[ModelMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StageAgent:
+    """The agent of one stage: instructions, and the key under which items come back."""
+
+    agent: Agent[None, Any]
+    key: ListKey
+
+    async def ask(
+        self,
+        question: str,
+        endpoint: Endpoint,
+        unit: WorkUnit,
+        *,
+        temperature: float | None,
+        history: tuple[ModelMessage, ...] = (),
+    ) -> StageReply:
+        """Ask once. Raises EndpointError when the service cannot be had; misshapen replies are salvaged."""
+        settings = ModelSettings()
+        if temperature is not None:
+            settings["temperature"] = temperature
+        try:
+            with traced(unit) as tracing:
+                result = await self.agent.run(
+                    question,
+                    model=endpoint.client(unit),
+                    message_history=list(history) or None,
+                    model_settings=settings,
+                    usage_limits=UsageLimits(request_limit=2),
+                    capabilities=tracing,
+                )
+        except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
+            return StageReply(Salvaged((), ("no_reply",)), raw=storable(str(error))[:MAX_RAW_CHARACTERS])
+        output: object = result.output
+        content = _content(output)
+        return StageReply(
+            salvage(content, self.key),
+            raw=storable(content if isinstance(content, str) else _json(output))[:MAX_RAW_CHARACTERS],
+            messages=tuple(result.all_messages()),
+        )
+
+
+def stage_agent(instructions: str, key: ListKey) -> StageAgent:
+    """An agent that replies through the tool `submit`, or in text if the model will not call tools."""
+    schema: type[BaseModel] = StepsReply if key == "steps" else ProposalsReply
+    output: Any = [ToolOutput(schema, name="submit", description="Hand in your result."), TextOutput(Raw)]
+    agent = Agent(None, output_type=output, instructions=instructions, capabilities=[_KeepRaw()], retries=0)
+    return StageAgent(agent, key)
+
+
+def _content(output: object) -> object:
+    return output.text if isinstance(output, Raw) else output.model_dump() if isinstance(output, BaseModel) else output
+
+
+def _json(output: object) -> str:
+    return json.dumps(output.model_dump() if isinstance(output, BaseModel) else output, default=str)

@@ -1,0 +1,106 @@
+"""Stage 1: one trajectory becomes numbered steps that say what was decided and which experience was acted on."""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+
+from agentlearn.errors import EndpointError
+from agentlearn.learn.lessons.stage_agent import StageAgent, stage_agent
+from agentlearn.learn.lessons.stage_context import StageContext, verdict_words
+from agentlearn.prompts import load_prompt
+from agentlearn.rollout.transcript import transcript
+from agentlearn.types.ids import ExperienceId, content_hash
+from agentlearn.types.summary import Summary, SummaryStep
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
+
+PROMPT = ("summarise", 1)
+MAX_STEP_CHARACTERS = 800
+MAX_STEPS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Summarised:
+    """A summary, or None when none could be had, and how replies were misshapen."""
+
+    summary: Summary | None
+    faults: Counter[str]
+
+
+@cache
+def _agent() -> StageAgent:
+    return stage_agent(load_prompt(*PROMPT).text, "steps")
+
+
+async def summarise(trajectory: Trajectory, task: Task, stage_context: StageContext) -> Summarised:
+    """Ask for a summary; a misshapen reply is asked for once more, and then taken as it is if it has words."""
+    faults: Counter[str] = Counter()
+    raw = ""
+    unit = stage_context.unit("summarise", f"{task.id}/{trajectory.g}")
+    question = _question(trajectory, task, stage_context)
+    for _ in range(2):
+        try:
+            reply = await _agent().ask(question, stage_context.endpoint, unit, temperature=stage_context.temperature)
+        except EndpointError as error:
+            faults[error.code] += 1
+            return Summarised(None, faults)
+        steps = tuple(step for item in reply.salvaged.items if (step := _step(item, stage_context, faults)) is not None)
+        faults.update(reply.salvaged.faults)
+        if steps:
+            return Summarised(_summary(trajectory, stage_context, steps[:MAX_STEPS], reply.raw), faults)
+        if "prose" in reply.salvaged.faults:
+            raw = reply.raw
+    # Free text still says what happened; it only lacks the marks of which experience was used.
+    if text := _one_line(raw):
+        return Summarised(_summary(trajectory, stage_context, (SummaryStep(text=text),), raw), faults)
+    faults["no_summary"] += 1
+    return Summarised(None, faults)
+
+
+def _question(trajectory: Trajectory, task: Task, stage_context: StageContext) -> str:
+    word, reward = verdict_words(trajectory.reward, stage_context.threshold)
+    gold = f"<gold>\n{task.answer}\n</gold>\n" if stage_context.show_gold and task.answer is not None else ""
+    library = f"{stage_context.shown.text}\n" if stage_context.shown.text else ""
+    return (
+        f"<problem>\n{task.problem}\n</problem>\n<verdict>{word} (reward {reward})</verdict>\n{gold}{library}"
+        f"<trajectory>\n{transcript(trajectory.steps)}\n</trajectory>"
+    )
+
+
+def _step(item: object, stage_context: StageContext, faults: Counter[str]) -> SummaryStep | None:
+    if isinstance(item, str) and _one_line(item):
+        faults["string_item"] += 1
+        return SummaryStep(text=_one_line(item))
+    text = item.get("text") if isinstance(item, dict) else None
+    if not isinstance(text, str) or not _one_line(text):
+        faults["bad_item"] += 1
+        return None
+    assert isinstance(item, dict)
+    used: object = item.get("used")
+    named = tuple(str(label).strip("[] ").upper() for label in used) if isinstance(used, list) else ()
+    known = tuple(stage_context.shown.labels[label] for label in named if label in stage_context.shown.labels)
+    faults["unknown_id"] += len(named) - len(known)
+    return SummaryStep(text=_one_line(text), used=tuple(dict.fromkeys(known)))
+
+
+def _one_line(text: str) -> str:
+    """The text as one line without control characters, lone surrogates or markup that a prompt uses."""
+    words = "".join(c if c.isprintable() else " " for c in text).replace("<", "‹").replace(">", "›").split()
+    return " ".join(words)[:MAX_STEP_CHARACTERS]
+
+
+def _summary(trajectory: Trajectory, stage_context: StageContext, steps: tuple[SummaryStep, ...], raw: str) -> Summary:
+    return Summary(
+        id=content_hash("summary", trajectory.id, stage_context.step),
+        run=stage_context.call_context.run,
+        rollout=trajectory.id,
+        steps=steps,
+        raw=raw,
+        library=stage_context.library.version,
+    )
+
+
+def labels_of(used: tuple[ExperienceId, ...], stage_context: StageContext) -> str:
+    """The labels of experiences that a step used, as ` (used G1, G4)`; empty for none."""
+    by_id = {identity: label for label, identity in stage_context.shown.labels.items()}
+    return f" (used {', '.join(by_id[one] for one in used if one in by_id)})" if used else ""

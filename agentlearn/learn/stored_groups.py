@@ -1,0 +1,106 @@
+"""Learning from logs: groups put together from rollouts that the store already holds, so that none has to be made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentlearn.config import LearnSettings
+from agentlearn.data.overlap import overlaps
+from agentlearn.domain.base import Domain
+from agentlearn.errors import ConfigError
+from agentlearn.learn.task_sets import TaskSets
+from agentlearn.store import Selection, StoreReader
+from agentlearn.types.group import Group
+from agentlearn.types.ids import RolloutId, RunId, TaskId
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import measures
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroups:
+    """What is learned from: for each task the ids of the rollouts of one run and phase, all under one library."""
+
+    rollouts: Mapping[TaskId, tuple[RolloutId, ...]]
+    runs: int
+    left_out: int = 0
+    """Tasks that are held out now, or nearly copies of such."""
+
+    @classmethod
+    def of(cls, reader: StoreReader, settings: LearnSettings) -> "StoredGroups":
+        """The logs that the settings' filters leave. Of several groups of a task the largest counts, then the latest.
+
+        Raises ConfigError where there are none.
+        """
+        run = reader.run(settings.from_run).run if settings.from_run is not None else None
+        rows = reader.selected(Selection(run=run, phase=settings.from_phase, domain=settings.domain))
+        groups: dict[tuple[TaskId, RunId, str], list[RolloutId]] = {}
+        for row in rows:
+            if settings.from_phase is not None or not measures(row.phase):  # those teach only where asked for by name
+                groups.setdefault((row.task, row.run, row.phase), []).append(row.id)
+        best: dict[TaskId, tuple[int, RunId, tuple[RolloutId, ...]]] = {}
+        for (task, run_of, _), members in groups.items():  # ids of runs rise with time
+            found = (len(members), run_of, tuple(members))
+            if len(members) >= settings.min_rollouts and found[:2] >= best.get(task, (0, RunId("")))[:2]:
+                best[task] = found
+        if not best:
+            raise ConfigError(
+                f"the store {str(settings.store)!r} holds no task of domain {settings.domain!r} with"
+                f" {settings.min_rollouts} rollouts to learn from; `agentlearn runs list` shows what it holds, and"
+                " `agentlearn store import` takes in other programs' logs",
+                code="no_logs",
+            )
+        kept = sorted(best)[: settings.limit]
+        return cls({task: best[task][2] for task in kept}, len({best[task][1] for task in kept}))
+
+    def without(self, tasks: Sequence[Task]) -> "StoredGroups":
+        """The same without the rollouts of these tasks."""
+        out = {task.id for task in tasks}
+        kept = {task: members for task, members in self.rollouts.items() if task not in out}
+        return replace(self, rollouts=kept, left_out=len(self.rollouts) - len(kept))
+
+    def group(self, task: Task, reader: StoreReader) -> Group:
+        """The group of a task, as it was stored."""
+        members = tuple(whole.trajectory for whole in reader.whole(self.rollouts[task.id]))
+        return Group(task=task, trajectories=members)
+
+    def note(self) -> str:
+        """Where the groups came from, in words."""
+        rollouts = sum(len(members) for members in self.rollouts.values())
+        left = f"; {self.left_out} more tasks are held out now and were left out" if self.left_out else ""
+        runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        return f"learned from logs: {rollouts} rollouts of {len(self.rollouts)} tasks, made by {runs}{left}"
+
+
+def refuse_contradictions(settings: LearnSettings) -> None:
+    """Raise ConfigError where settings of logs meet settings that have no sense beside them."""
+    if settings.from_store:
+        other = {"data": "--data", "pilot": "--pilot"}
+        given = [option for name, option in other.items() if getattr(settings, name) is not None]
+        if given:
+            raise ConfigError(
+                f"--from-store learns from rollouts that are there, so {given[0]} has no sense; leave one of them out",
+                code="contradiction",
+            )
+    elif settings.from_run is not None or settings.from_phase is not None:
+        raise ConfigError("--from-run and --from-phase choose among logs; add --from-store", code="contradiction")
+
+
+def log_sets(
+    logs: StoredGroups, settings: LearnSettings, domain: Domain, reader: StoreReader
+) -> tuple[StoredGroups, TaskSets]:
+    """The logs and the tasks of a run that learns from them. What is held out never teaches: it is taken out here."""
+    test: Sequence[Task] = ()
+    if settings.evaluate and settings.test_data:
+        test = [task for source in settings.test_data for task in domain.read(Path(source), split="test")]
+    elif settings.evaluate:
+        test = domain.tasks("test", seed=settings.seed)
+    train = [reader.task(task) for task in logs.rollouts]
+    held = {task.id for task in test}
+    copies = [learned for learned, _ in overlaps([one for one in train if one.id not in held], test, domain.answer_key)]
+    kept = logs.without([*(one for one in train if one.id in held), *copies])
+    if not kept.rollouts:
+        raise ConfigError(
+            "every task of the logs is held out now; leave out the measuring with --no-eval, or give --test-data",
+            code="no_logs",
+        )
+    return kept, TaskSets(tuple(one for one in train if one.id in kept.rollouts), tuple(test))

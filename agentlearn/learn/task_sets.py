@@ -1,0 +1,65 @@
+"""Which tasks a run learns from and which it holds out. A held-out task never meets the learner, nor does its copy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentlearn.config import RunSettings
+from agentlearn.data.overlap import overlaps
+from agentlearn.data.split import hold_out
+from agentlearn.domain.base import Domain
+from agentlearn.errors import ConfigError, DataError
+from agentlearn.types.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSets:
+    """Disjoint tasks."""
+
+    train: tuple[Task, ...]
+    test: tuple[Task, ...]
+
+    @property
+    def test_known(self) -> tuple[Task, ...]:
+        """Held-out tasks of families that are learned from."""
+        families = {task.family for task in self.train}
+        return tuple(task for task in self.test if task.family in families)
+
+    @property
+    def test_unseen(self) -> tuple[Task, ...]:
+        """Held-out tasks of other families."""
+        families = {task.family for task in self.train}
+        return tuple(task for task in self.test if task.family not in families)
+
+
+def task_sets(settings: RunSettings, domain: Domain) -> TaskSets:
+    """The tasks of a run. Raises DataError (bad file, overlap) or ConfigError (nothing to learn from)."""
+    test: Sequence[Task] = ()
+    if settings.data is None:
+        train = domain.tasks("train", seed=settings.seed, limit=settings.limit)
+        if not settings.test_data:
+            test = domain.tasks("test", seed=settings.seed)
+    else:
+        train = domain.read(Path(settings.data), split="train", limit=settings.limit)
+    if settings.test_data:
+        test = _joined([domain.read(Path(source), split="test") for source in settings.test_data])
+    elif settings.data is not None and settings.evaluate:
+        train, test = hold_out(train, settings.test_share, domain.answer_key)
+    if not train:
+        raise ConfigError("there is no task to learn from; give more tasks or a smaller --test-share", code="no_tasks")
+    _refuse_overlap(train, test, domain)
+    return TaskSets(tuple(train), tuple(test) if settings.evaluate else ())
+
+
+def _joined(sources: Sequence[Sequence[Task]]) -> Sequence[Task]:
+    """Held-out tasks of several sources, each once."""
+    return tuple({task.id: task for source in reversed(sources) for task in reversed(source)}.values())[::-1]
+
+
+def _refuse_overlap(train: Sequence[Task], test: Sequence[Task], domain: Domain) -> None:
+    for learned, held in overlaps(train, test, domain.answer_key):
+        raise DataError(
+            f"the held-out task {held.source or held.id!r} is also learned from ({learned.source or learned.id!r}),"
+            " word for word or nearly; take it out of one of the two",
+            code="overlap",
+        )

@@ -1,0 +1,118 @@
+"""Pydantic-ai messages as our own steps, and steps as the text that the semantic stages read."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import assert_never
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
+
+from agentlearn.models.journal import CallRecord
+from agentlearn.models.tokens import tokens_of
+from agentlearn.text import storable
+from agentlearn.types.trajectory import STATUS, ModelTurn, Step, ToolCall, ToolResult, Usage
+
+
+def steps_of(
+    messages: Iterable[ModelMessage],
+    calls: Sequence[CallRecord] = (),
+    tool_seconds: Mapping[str, float] | None = None,
+    diverged: AbstractSet[str] = frozenset(),
+) -> tuple[Step, ...]:
+    """The steps of a run. calls: its model calls, in order; tool_seconds, diverged: by tool call id."""
+    steps: list[Step] = []
+    answered = iter(calls)
+    for message in messages:
+        if isinstance(message, ModelResponse):
+            steps.append(_turn(message, next(answered, None)))
+            continue
+        steps.extend(
+            _result(part, (tool_seconds or {}).get(part.tool_call_id, 0.0), part.tool_call_id in diverged)
+            for part in message.parts
+            if isinstance(part, ToolReturnPart)
+        )
+    return tuple(steps)
+
+
+def _turn(response: ModelResponse, record: CallRecord | None) -> ModelTurn:
+    usage = response.usage
+    return ModelTurn(
+        call=record.id if record else None,
+        text=storable("\n".join(part.content for part in response.parts if isinstance(part, TextPart))),
+        thinking=storable("\n".join(part.content for part in response.parts if isinstance(part, ThinkingPart))),
+        tool_calls=tuple(
+            ToolCall(id=part.tool_call_id, tool=part.tool_name, arguments=storable(part.args_as_json_str()))
+            for part in response.parts
+            if isinstance(part, ToolCallPart)
+        ),
+        usage=Usage(
+            requests=1,
+            tokens_in=usage.input_tokens,
+            tokens_cached=usage.cache_read_tokens,
+            tokens_out=usage.output_tokens,
+        ),
+        seconds=record.seconds if record else 0.0,
+        finish=response.finish_reason or "",
+        tokens=tokens_of(response),
+    )
+
+
+def _result(part: ToolReturnPart, seconds: float, diverged: bool) -> ToolResult:
+    metadata: object = part.metadata
+    status = str(metadata.get(STATUS, "ok")) if isinstance(metadata, dict) else "ok"
+    ok = status == "ok" and part.outcome == "success"
+    return ToolResult(
+        call=part.tool_call_id,
+        tool=part.tool_name,
+        content=storable(part.model_response_str()),
+        ok=ok,
+        error="" if ok else status if status != "ok" else part.outcome,
+        seconds=seconds,
+        diverged=diverged,
+    )
+
+
+def transcript(steps: Sequence[Step], *, max_characters: int = 4_000) -> str:
+    """Numbered steps as text. Each piece of text longer than max_characters keeps its head and its tail."""
+    return "\n".join(
+        line for number, step in enumerate(steps, start=1) for line in _step_lines(number, step, max_characters)
+    )
+
+
+def _step_lines(number: int, step: Step, max_characters: int) -> list[str]:
+    match step:
+        case ModelTurn():
+            called = [f"call {call.tool} {_arguments(call, max_characters)}" for call in step.tool_calls]
+            said = [cut(step.text, max_characters)] if step.text else []
+            return [f"step {number} · model", *said, *called]
+        case ToolResult():
+            status = "ok" if step.ok else step.error
+            return [f"step {number} · tool {step.tool} · {status}", cut(step.content, max_characters)]
+        case _:
+            assert_never(step)
+
+
+def _arguments(call: ToolCall, max_characters: int) -> str:
+    """Code is easier to read fenced than as a JSON string."""
+    try:
+        arguments = json.loads(call.arguments)
+    except ValueError:
+        return cut(call.arguments, max_characters)
+    if isinstance(arguments, dict) and set(arguments) == {"code"} and isinstance(arguments["code"], str):
+        return f"\n```python\n{cut(arguments['code'], max_characters)}\n```"
+    return cut(call.arguments, max_characters)
+
+
+def cut(text: str, max_characters: int) -> str:
+    """The text, or its head and tail with what was left out counted in between."""
+    if len(text) <= max_characters:
+        return text
+    head, tail = max_characters * 2 // 3, max_characters // 3
+    return f"{text[:head]}\n[… {len(text) - head - tail} characters left out …]\n{text[-tail:]}"

@@ -1,0 +1,199 @@
+"""HTTP/1.1 on loopback: asyncio for the sockets, h11 for the protocol, nothing else.
+
+Keep-alive, chunked replies, many connections. It knows requests and responses, not what they are about.
+"""
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from socket import SO_LINGER, SOL_SOCKET
+from socket import socket as Socket  # noqa: N812  a class
+
+import h11
+
+HOST = "127.0.0.1"
+MAX_BODY_BYTES = 32 * 1024 * 1024
+GONE_CHECK_S = 0.5
+"""How often a connection whose answer is being made is looked at: whoever hung up gets none."""
+_READ_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request, read to its end."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    """By lower-case name; the last of several wins."""
+    body: bytes
+    query: str = ""
+    """What stands behind the path's question mark, as it was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """A response: sent whole, or in pieces as chunks."""
+
+    status: int
+    body: bytes = b""
+    pieces: Sequence[bytes] = ()
+    """Sent one by one in place of the body, where there are any."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    content_type: str = "application/json"
+
+
+class Cut(ConnectionError):
+    """Raised by the app in place of a response: the connection is reset."""
+
+
+App = Callable[[HttpRequest], Awaitable[HttpResponse]]
+
+
+@asynccontextmanager
+async def listening(app: App, port: int = 0) -> AsyncGenerator[int]:
+    """Serve the app on 127.0.0.1 while the block runs; yields the port (port 0 takes a free one).
+
+    Leaving closes every connection, also those in the middle of a request. Raises OSError when the port is taken.
+    """
+    running: set[asyncio.Task[None]] = set()
+
+    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        running.add(task)
+        try:
+            await _converse(app, reader, writer)
+        except Cut:
+            # With no time to linger the peer is sent a reset, not an orderly end.
+            socket: Socket = writer.get_extra_info("socket")
+            socket.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+        except (ConnectionError, asyncio.CancelledError):
+            # The client went away, or we are closing: either way nobody waits for an answer.
+            pass
+        finally:
+            running.discard(task)
+            writer.close()
+
+    server = await asyncio.start_server(connection, HOST, port, backlog=1_024)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+        with contextlib.suppress(ConnectionError):
+            await server.wait_closed()
+
+
+async def _converse(app: App, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One connection: request, response, and again until a side has had enough."""
+    wire = h11.Connection(h11.SERVER)
+    while True:
+        try:
+            request = await _next_request(wire, reader, writer)
+        except h11.RemoteProtocolError as error:
+            await _refuse(wire, writer, error)
+            return
+        if request is None:
+            return
+        response = await _answered(app, request, reader)
+        if response is None:
+            return
+        await _send(wire, writer, response)
+        if wire.our_state is h11.MUST_CLOSE or wire.their_state is not h11.DONE:
+            return
+        wire.start_next_cycle()
+
+
+async def _answered(app: App, request: HttpRequest, reader: asyncio.StreamReader) -> HttpResponse | None:
+    """The app's response; None when the client went away before it was there, and the app is cancelled."""
+    async with asyncio.TaskGroup() as tasks:
+        answering = tasks.create_task(_caught(app, request))
+        while not (await asyncio.wait({answering}, timeout=GONE_CHECK_S))[0]:
+            if reader.at_eof():
+                answering.cancel()
+                return None
+    result = answering.result()
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+async def _caught(app: App, request: HttpRequest) -> HttpResponse | Exception:
+    """What the app gives or raises: a task group would wrap what is raised."""
+    try:
+        return await app(request)
+    except Exception as error:  # noqa: BLE001  raised again by whoever asked
+        return error
+
+
+async def _next_request(
+    wire: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> HttpRequest | None:
+    head: h11.Request | None = None
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        event = wire.next_event()
+        if event is h11.NEED_DATA:
+            if wire.they_are_waiting_for_100_continue:
+                writer.write(wire.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+            wire.receive_data(await reader.read(_READ_BYTES))
+        elif isinstance(event, h11.Request):
+            head = event
+            _check_size(int(dict(event.headers).get(b"content-length", b"0")))
+        elif isinstance(event, h11.Data):
+            parts.append(bytes(event.data))
+            size += len(event.data)
+            _check_size(size)
+        elif isinstance(event, h11.EndOfMessage):
+            assert head is not None
+            return _request(head, b"".join(parts))
+        else:
+            return None
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_BODY_BYTES:
+        raise h11.RemoteProtocolError("the body is larger than 32 MiB", error_status_hint=413)
+
+
+def _request(head: h11.Request, body: bytes) -> HttpRequest:
+    headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
+    path, _, query = head.target.decode("ascii").partition("?")
+    return HttpRequest(head.method.decode("ascii"), path, headers, body, query)
+
+
+async def _send(wire: h11.Connection, writer: asyncio.StreamWriter, response: HttpResponse) -> None:
+    headers = [("content-type", response.content_type), *response.headers.items()]
+    if not response.pieces:
+        headers.append(("content-length", str(len(response.body))))
+    sent = [wire.send(h11.Response(status_code=response.status, headers=headers))]
+    if not response.pieces:
+        sent += [wire.send(h11.Data(data=response.body)), wire.send(h11.EndOfMessage())]
+        writer.write(b"".join(filter(None, sent)))
+        await writer.drain()
+        return
+    writer.write(sent[0] or b"")
+    for piece in response.pieces:
+        writer.write(wire.send(h11.Data(data=piece)) or b"")
+        await writer.drain()
+    writer.write(wire.send(h11.EndOfMessage()) or b"")
+    await writer.drain()
+
+
+async def _refuse(wire: h11.Connection, writer: asyncio.StreamWriter, error: h11.RemoteProtocolError) -> None:
+    """Answer what is no HTTP, as far as the protocol's state still allows an answer."""
+    if wire.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+        text = f"{error}\n".encode()
+        response = HttpResponse(
+            error.error_status_hint, text, headers={"connection": "close"}, content_type="text/plain"
+        )
+        await _send(wire, writer, response)

@@ -1,0 +1,1 @@
+"""Training in several processes under `torchrun`: collectives, the leading process, sharded weights."""

@@ -1,0 +1,121 @@
+"""A checkpoint's own tokenizer and chat template as a `ChatFormat`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import TemplateError
+
+from agentlearn.errors import ConfigError
+from agentlearn.serving.chat_format import Spoken
+from agentlearn.serving.chat_request import Called, Message, RequestRefused, Tool
+from agentlearn.serving.hermes import hermes
+
+_OPEN, _CLOSE = "\ue0f0", "\ue0f1"
+"""Around the number of a message whose very words are put in afterwards; for private use in Unicode."""
+
+
+class TemplateFormat:
+    """Renders with the tokenizer's jinja template, reads tool calls in Hermes' form."""
+
+    def __init__(self, tokenizer: Any, *, stop_ids: frozenset[int] = frozenset()) -> None:
+        """tokenizer: of transformers, with a chat template; stop_ids: beside those that tokenizer and template tell.
+
+        Raises ConfigError when the tokenizer has no chat template, or no token ends an answer.
+        """
+        self._tokenizer = tokenizer
+        if not getattr(tokenizer, "chat_template", None):
+            raise ConfigError(
+                f"the tokenizer in {tokenizer.name_or_path!r} has no chat template; use an instruction-tuned model, or"
+                " add a chat_template.jinja",
+                code="no_chat_template",
+            )
+        self.stop_ids = stop_ids | self._stop_ids()
+        """Tokens that end an answer."""
+        if not self.stop_ids:
+            raise ConfigError(
+                f"no token ends an answer of the model in {tokenizer.name_or_path!r};"
+                " set eos_token_id in its generation_config.json",
+                code="no_stop_token",
+            )
+
+    def render(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
+        """The prompt as text. Raises Refused (400) with the template's own words."""
+        spoken = {f"{_OPEN}{at}{_CLOSE}": one.spoken for at, one in enumerate(messages) if one.spoken}
+        prompt = self._rendered(messages, tools, bool(spoken))
+        if any(prompt.count(mark) != 1 for mark in spoken):  # a template that does not let words through as they are
+            return self._rendered(messages, tools, False)
+        for mark, words in spoken.items():
+            prompt = prompt.replace(mark, words)
+        return prompt
+
+    def encode(self, text: str) -> list[int]:
+        """Its tokens."""
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Their text, special ones included."""
+        return str(
+            self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False),
+        )
+
+    def parse(self, text: str) -> Spoken:
+        """Text and tool calls."""
+        return hermes(text)
+
+    def _rendered(self, messages: Sequence[Message], tools: Sequence[Tool], marked: bool) -> str:
+        names = {call.id: call.name for message in messages for call in message.calls}
+        chat = [_message(one, names, f"{_OPEN}{at}{_CLOSE}" if marked else "") for at, one in enumerate(messages)]
+        try:
+            return str(
+                self._tokenizer.apply_chat_template(
+                    chat,
+                    tools=[{"type": "function", "function": json.loads(tool.size)} for tool in tools] or None,
+                    tokenize=False,
+                    add_generation_prompt=True,
+                )
+            )
+        except TemplateError as error:
+            message = f"The model's chat template cannot take this conversation: {error}"
+            raise RequestRefused(400, message, code="chat_template_error") from None
+
+    def _stop_ids(self) -> frozenset[int]:
+        """The tokenizer's end of text, and the special token that the template puts behind an answer."""
+        ends = {self._tokenizer.eos_token_id} - {None}
+        chat = [{"role": "user", "content": "a"}, {"role": "assistant", "content": _OPEN}]
+        try:
+            text = str(self._tokenizer.apply_chat_template(chat, tokenize=False))
+        except TemplateError:
+            return frozenset(ends)
+        behind = self.encode(text.rpartition(_OPEN)[2])
+        added = set(self._tokenizer.get_added_vocab().values()) | set(self._tokenizer.all_special_ids)
+        return frozenset(ends | (set(behind[:1]) & added))
+
+
+def _message(message: Message, names: Mapping[str, str], mark: str) -> Mapping[str, object]:
+    """A message as templates take it. mark: stands for the very words, where they are known."""
+    if message.spoken and mark:
+        return {"role": message.role, "content": mark}
+    plain: dict[str, object] = {"role": message.role, "content": message.text}
+    if message.calls:
+        plain["tool_calls"] = [_call(call) for call in message.calls]
+    if message.role == "tool":
+        plain |= {"tool_call_id": message.answers, "name": names.get(message.answers, "")}
+    return plain
+
+
+def _call(call: Called) -> Mapping[str, object]:
+    return {
+        "type": "function",
+        "id": call.id,
+        "function": {"name": call.name, "arguments": _arguments(call.arguments)},
+    }
+
+
+def _arguments(written: str) -> object:
+    """Arguments as an object, which templates expect; as text where they are none."""
+    try:
+        value: object = json.loads(written)
+    except ValueError:
+        return written
+    return value if isinstance(value, dict) else written

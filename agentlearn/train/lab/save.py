@@ -1,0 +1,88 @@
+"""What schooling leaves behind: a checkpoint as Hugging Face's programs read it, and the small files that are shipped.
+
+Both hold the same numbers: the weights are rounded to half precision first.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from agentlearn.lab.checkpoint import CARD, TOKENIZER, WEIGHTS, layout_card
+from agentlearn.lab.transformer import Layout
+from agentlearn.train.lab.build import SHIPPED
+from agentlearn.train.lab.model_shape import ModelShape, config_of
+from agentlearn.train.lab.tokenizer import for_transformers
+from agentlearn.train.weights.quiet import quiet
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from transformers import Qwen3ForCausalLM
+
+
+def save(model: "Qwen3ForCausalLM", tokenizer: "Tokenizer", folder: Path, card: dict[str, Any]) -> None:
+    """Write the checkpoint. card: how the model came about; shape and hashes are added."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(weight.half().float())
+    folder.mkdir(parents=True, exist_ok=True)
+    with quiet():
+        model.save_pretrained(folder)
+        for_transformers(tokenizer, model.config.max_position_embeddings).save_pretrained(folder)
+    _ship(model, tokenizer, folder / SHIPPED, card)
+
+
+def layout_of(model: "Qwen3ForCausalLM") -> Layout:
+    """The model's shape as the numpy runtime takes it."""
+    config = model.config
+    assert config.num_key_value_heads is not None
+    assert config.rope_parameters is not None
+    return Layout(
+        vocabulary=config.vocab_size,
+        hidden=config.hidden_size,
+        layers=config.num_hidden_layers,
+        heads=config.num_attention_heads,
+        groups=config.num_key_value_heads,
+        head=config.head_dim,
+        inner=config.intermediate_size,
+        context=config.max_position_embeddings,
+        theta=float(config.rope_parameters.get("rope_theta", 0.0) or 0.0),
+        epsilon=config.rms_norm_eps,
+    )
+
+
+def model_from(
+    layout: Layout, weights: Mapping[str, NDArray[np.generic]], tokenizer: "Tokenizer"
+) -> "Qwen3ForCausalLM":
+    """The inverse of shipping: the model with those weights."""
+    from transformers import Qwen3ForCausalLM
+
+    shape = ModelShape(
+        hidden=layout.hidden,
+        layers=layout.layers,
+        heads=layout.heads,
+        groups=layout.groups,
+        head=layout.head,
+        inner=layout.inner,
+        context=layout.context,
+        tied="lm_head.weight" not in weights,
+    )
+    model = Qwen3ForCausalLM(config_of(shape, tokenizer)).float()
+    named = {name: torch.from_numpy(np.asarray(weight, np.float32)) for name, weight in weights.items()}
+    model.load_state_dict(named, strict=not shape.tied)
+    return model.eval()
+
+
+def _ship(model: "Qwen3ForCausalLM", tokenizer: "Tokenizer", folder: Path, card: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    named: dict[str, Any] = {name: weight.detach().half().numpy() for name, weight in model.named_parameters()}
+    np.savez(folder / WEIGHTS, **named)
+    tokenizer.save(str(folder / TOKENIZER), pretty=False)
+    hashes = {file: hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in (WEIGHTS, TOKENIZER)}
+    whole: dict[str, Any] = {**card, "layout": layout_card(layout_of(model)), "sha256": hashes}
+    (folder / CARD).write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,160 @@
+"""Training weights, from settings to a report: everything opened, the run begun or taken up again, and closed."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any
+
+import structlog
+
+from agentlearn.learn.batch import Batch, batches_of
+from agentlearn.learn.open_run import budget_of, domain_of
+from agentlearn.learn.task_sets import TaskSets, task_sets
+from agentlearn.library import LibraryStore
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.tracing import open_tracing
+from agentlearn.rollout.runner import open_rollouts
+from agentlearn.store import Store, open_store
+from agentlearn.train.callbacks import TrainCallbacks
+from agentlearn.train.distributed.torchrun import Follower, accelerator_for, leading
+from agentlearn.train.gradient_learner import GradientLearner
+from agentlearn.train.report import TrainReport
+from agentlearn.train.settings import TrainSettings
+from agentlearn.train.trainable import TrainableModel, open_trainable, source_of
+from agentlearn.train.training_run import Tell, TrainingRun
+from agentlearn.train.update.updater import Updater
+from agentlearn.train.weights.model import LoadedModel, load, weights_hash
+from agentlearn.train.weights.run_checkpoints import Checkpoints
+from agentlearn.types.experience import Library
+from agentlearn.types.ids import RunId, new_run_id
+
+
+async def run_training(
+    settings: TrainSettings, callbacks: TrainCallbacks | None = None, *, resume: RunId | None = None
+) -> TrainReport:
+    """Train the weights of a local model on a domain's rewards, and say what that is worth on held-out tasks.
+
+    Everything is committed to the store as it happens; weights are checkpointed every `save_every` updates. resume: a
+    run that was interrupted, with the settings it was begun with: it goes on from its newest checkpoint, and on a CPU
+    ends with the very weights that it would have had.
+
+    Raises ConfigError before anything is drawn; BudgetExceeded or Interrupted when the run was stopped and can be
+    resumed; EndpointError where a sampler's weights are not those in training; StoreError.
+    """
+    callbacks = callbacks or TrainCallbacks()
+    sets = task_sets(settings, domain_of(settings))
+    library_store = LibraryStore(settings.store / "libraries")
+    async with AsyncExitStack() as stack:
+        stack.enter_context(leading())
+        store = await stack.enter_async_context(open_store(settings.store))
+        run_inputs = store.run_inputs(resume) if resume is not None else None
+        start = library_store.load(settings.library) if run_inputs is None else store.library(run_inputs.library)
+        session = await stack.enter_async_context(_open(settings, sets, start, store, callbacks, resume))
+        report = await session.train(sets, start)
+        callbacks.trained(report)
+        return report
+
+
+def follow_training(settings: TrainSettings) -> None:
+    """Take this process's part of a run that the first process of `torchrun` leads, until it is over. Blocks."""
+    accelerator = accelerator_for(settings)
+    sets = task_sets(settings, domain_of(settings))
+    loaded = load(source_of(settings), settings.gradient, device=str(accelerator.device))
+    updater = _updater(settings, sets, loaded, accelerator)
+    Follower(updater, _checkpoints(settings, RunId(""), loaded.tokenizer)).follow()
+
+
+def run_training_sync(settings: TrainSettings, callbacks: TrainCallbacks | None = None) -> TrainReport:
+    """`run_training` for programs without an event loop."""
+    return asyncio.run(run_training(settings, callbacks))
+
+
+@asynccontextmanager
+async def _open(
+    settings: TrainSettings,
+    sets: TaskSets,
+    start: Library,
+    store: Store,
+    callbacks: TrainCallbacks,
+    resume: RunId | None,
+) -> AsyncGenerator[TrainingRun]:
+    run = resume or new_run_id()
+    if resume is not None and not settings.in_rounds:  # else an unfinished batch is drawn anew, as it was
+        store.recall(resume)
+    async with AsyncExitStack() as stack:
+        tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
+        call_context = CallContext(run, store, budget_of(settings, store, resume), tracing=tracing)
+        stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
+        trained = await stack.enter_async_context(open_trainable(settings))
+        learner = _learner(settings, sets, start, run, trained)
+        if trained.accelerator is not None:
+            stack.callback(learner.updater.disband)
+        if resume is not None and (newest := learner.checkpoints.newest()) is not None:
+            learner.restore(str(newest))
+            await trained.sampler.synchronise(learner.updater.model)
+        rollouts = await stack.enter_async_context(
+            open_rollouts(
+                domain_of(settings),
+                trained.endpoint,
+                call_context=call_context,
+                sandbox=settings.sandbox,
+                deadline_s=settings.rollout_deadline_s,
+                max_turns=settings.max_turns,
+                answer_tokens=settings.answer_tokens,
+            )
+        )
+        tell = stack.enter_context(_telling(settings, run))
+        resumed = resume is not None
+        yield TrainingRun(settings, call_context, store, rollouts, callbacks, resumed, learner=learner, tell=tell)
+
+
+def _learner(
+    settings: TrainSettings, sets: TaskSets, start: Library, run: RunId, trained: TrainableModel
+) -> GradientLearner:
+    updater = _updater(settings, sets, trained.loaded, trained.accelerator)
+    return GradientLearner(
+        start,
+        settings,
+        updater,
+        trained.sampler,
+        _checkpoints(settings, run, trained.loaded.tokenizer),
+        total=len(_batches(settings, sets)),
+        first_sha256=weights_hash(updater.model),
+    )
+
+
+def _updater(settings: TrainSettings, sets: TaskSets, loaded: LoadedModel, accelerator: Any) -> Updater:
+    steps = len(_batches(settings, sets)) * settings.gradient.passes
+    return Updater(
+        loaded.model, settings.gradient, reference=loaded.reference, total_steps=steps, accelerator=accelerator
+    )
+
+
+def _batches(settings: TrainSettings, sets: TaskSets) -> list[Batch]:
+    return batches_of(sets.train, epochs=settings.epochs, size=settings.batch_size, seed=settings.seed)
+
+
+def _checkpoints(settings: TrainSettings, run: RunId, tokenizer: Any) -> Checkpoints:
+    return Checkpoints(
+        folder=settings.store / "checkpoints" / run,
+        out=settings.folder,
+        tokenizer=tokenizer,
+        keep=settings.keep_checkpoints,
+    )
+
+
+@contextmanager
+def _telling(settings: TrainSettings, run: RunId) -> Generator[Tell | None]:
+    """A writer for TensorBoard, where it is wanted."""
+    if not settings.tensorboard:
+        yield None
+        return
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(settings.store / "tensorboard" / run)) as writer:
+
+        def tell(update: int, values: Mapping[str, float]) -> None:
+            for name, value in values.items():
+                writer.add_scalar(name, value, update)
+
+        yield tell

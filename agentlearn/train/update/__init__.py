@@ -1,0 +1,1 @@
+"""One update of the weights: advantages, training rows, losses and optimiser steps."""

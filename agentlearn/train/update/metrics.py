@@ -1,0 +1,162 @@
+"""What one update came to, in numbers: under TRL's names where TRL has them."""
+
+import math
+import resource
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from agentlearn.train.distributed.processes import Processes
+from agentlearn.train.update.losses import TokenLosses, TokenScores, row_means
+
+
+@dataclass(frozen=True, slots=True)
+class StepMetrics:
+    """One batch, all of its optimiser steps."""
+
+    steps: int
+    """Optimiser steps made."""
+    skipped: int
+    """Optimiser steps not made because the loss or the gradient was not finite; the weights stayed as they were."""
+    rows: int
+    """Rows trained on."""
+    stale: int
+    """Rows dropped for their staleness."""
+    masked: int
+    """Rows whose tokens were not trained: overlong and to be masked, or without a drawn token."""
+    tokens: int
+    """Trained tokens, once for each pass."""
+    staleness: Mapping[int, int]
+    """How many rows, the dropped included, were of which staleness."""
+    seconds: float
+    figures: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By name. Means are over tokens and passes; minima and maxima likewise; absent where there was nothing."""
+
+    @property
+    def said(self) -> str | None:
+        """A sentence where a step was skipped; None where all went well."""
+        if not self.skipped:
+            return None
+        return (
+            f"{self.skipped} of {self.steps + self.skipped} optimiser steps were skipped because the loss or the "
+            "gradient was not finite; the weights stayed as they were. Lower learning_rate, or set delta"
+        )
+
+
+class Meter:
+    """Sums, minima and maxima of this process's tokens; `figures` puts those of all processes together."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, list[Tensor]] = {}
+        self._lowest: dict[str, list[Tensor]] = {}
+        self._highest: dict[str, list[Tensor]] = {}
+
+    def add(self, losses: TokenLosses, scored: TokenScores, entropy_N: Tensor, loss: Tensor) -> None:
+        """One micro-batch."""
+        with torch.no_grad():
+            self._add(losses, scored, entropy_N, loss)
+
+    def _add(self, losses: TokenLosses, scored: TokenScores, entropy_N: Tensor, loss: Tensor) -> None:
+        raw_N = scored.old_N - scored.sampler_N
+        ratio_N = raw_N.exp()
+        rows = len(scored.advantages_B)
+        low_N, high_N = losses.clipped_low_N.float(), losses.clipped_high_N.float()
+        low_B, high_B = row_means(low_N, scored.row_N, rows), row_means(high_N, scored.row_N, rows)
+        for name, values in {
+            "tokens": torch.ones_like(ratio_N),
+            "entropy": entropy_N,
+            "low": low_N,
+            "high": high_N,
+            "difference": raw_N.abs(),
+            "mismatch": -raw_N,
+            "raw": ratio_N,
+            "raw^2": ratio_N.square(),
+            "importance": losses.importance_N,
+            "policy ratio": losses.ratio_N,
+        }.items():
+            self._sums.setdefault(name, []).append(values.double().sum())
+        if losses.kl_N is not None:
+            self._sums.setdefault("kl", []).append(losses.kl_N.double().sum())
+        self._sums.setdefault("loss", []).append(loss.detach().double())
+        for name, values in {"raw": ratio_N, "importance": losses.importance_N, "low": low_B}.items():
+            self._lowest.setdefault(name, []).append(values.min())
+        for name, values in {
+            "raw": ratio_N,
+            "importance": losses.importance_N,
+            "high": high_B,
+            "difference": raw_N.abs(),
+            "policy ratio": losses.ratio_N,
+        }.items():
+            self._highest.setdefault(name, []).append(values.max())
+
+    def figures(self, processes: Processes, device: torch.device, *, cispo: bool, windows: int) -> dict[str, float]:
+        """By the names of `StepMetrics.figures`. windows: optimiser steps that were measured."""
+        names = ("tokens", "entropy", "low", "high", "difference", "mismatch", "raw", "raw^2", "importance")
+        sums = _reduced(self._sums, (*names, "policy ratio", "kl", "loss"), "sum", processes, device)
+        low = _reduced(self._lowest, ("raw", "importance", "low"), "min", processes, device)
+        high = _reduced(
+            self._highest, ("raw", "importance", "high", "difference", "policy ratio"), "max", processes, device
+        )
+        tokens = sums["tokens"]
+        if not tokens:
+            return {}
+        mean = {name: total / tokens for name, total in sums.items()}
+        clipping = (
+            {"cispo_clip_ratio": mean["high"]}
+            if cispo
+            else {
+                "clip_ratio/low_mean": mean["low"],
+                "clip_ratio/low_min": low["low"],
+                "clip_ratio/high_mean": mean["high"],
+                "clip_ratio/high_max": high["high"],
+                "clip_ratio/region_mean": mean["low"] + mean["high"],
+            }
+        )
+        return {
+            "loss": sums["loss"] / max(1, windows),
+            "entropy": mean["entropy"],
+            **({"kl": mean["kl"]} if "kl" in self._sums else {}),
+            **clipping,
+            "ratio/mean": mean["policy ratio"],
+            "ratio/max": high["policy ratio"],
+            "sampling/sampling_logp_difference/mean": mean["difference"],
+            "sampling/sampling_logp_difference/max": high["difference"],
+            "sampling/importance_sampling_ratio/min": low["importance"],
+            "sampling/importance_sampling_ratio/mean": mean["importance"],
+            "sampling/importance_sampling_ratio/max": high["importance"],
+            "mismatch/kl": mean["mismatch"],
+            "mismatch/ratio_min": low["raw"],
+            "mismatch/ratio_mean": mean["raw"],
+            "mismatch/ratio_max": high["raw"],
+            "effective_sample_size": sums["raw"] ** 2 / (tokens * sums["raw^2"]) if sums["raw^2"] else math.nan,
+        }
+
+
+def _reduced(
+    parts: Mapping[str, list[Tensor]],
+    names: tuple[str, ...],
+    reduction: Any,
+    processes: Processes,
+    device: torch.device,
+) -> dict[str, float]:
+    """Each name over all processes; what this one lacks does not count."""
+    nothing = {"sum": 0.0, "min": math.inf, "max": -math.inf}[reduction]
+    combine = {"sum": torch.sum, "min": torch.min, "max": torch.max}[reduction]
+    own = [
+        combine(torch.stack(parts[name]).double()) if name in parts else torch.tensor(nothing, dtype=torch.float64)
+        for name in names
+    ]
+    together = processes.together(torch.stack([one.to(device) for one in own]), reduction)
+    return dict(zip(names, together.tolist(), strict=True))
+
+
+def peak_memory_mib(device: torch.device) -> float:
+    """The most memory so far: allocated on a GPU, else resident in this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -1,0 +1,1 @@
+"""Loading, checkpointing and hashing model weights."""

@@ -1,0 +1,43 @@
+"""A group: one task and its G trajectories."""
+
+from functools import cached_property
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
+from agentlearn.types.value import Value
+
+GroupKind = Literal["mixed", "all_right", "all_wrong", "undecided", "failed"]
+
+
+class Group(Value):
+    """The trajectories of one task in one batch, in order of g."""
+
+    task: Task
+    trajectories: tuple[Trajectory, ...]
+
+    @model_validator(mode="after")
+    def _one_task(self) -> Self:
+        if any(trajectory.task != self.task.id for trajectory in self.trajectories):
+            raise ValueError("every trajectory of a group belongs to its task")
+        return self
+
+    @cached_property
+    def decided(self) -> tuple[Trajectory, ...]:
+        """The trajectories with a reward."""
+        return tuple(t for t in self.trajectories if t.reward is not None)
+
+    @cached_property
+    def rewards_G(self) -> tuple[float, ...]:
+        """Rewards of the decided trajectories."""
+        return tuple(t.reward for t in self.decided if t.reward is not None)
+
+    def kind(self, threshold: float = 1.0) -> GroupKind:
+        """What the group can teach: only a mixed one teaches. A reward of at least `threshold` is right."""
+        if not self.decided:
+            return "undecided" if any(t.outcome == "undecided" for t in self.trajectories) else "failed"
+        if max(self.rewards_G) - min(self.rewards_G) > 0:
+            return "mixed"
+        return "all_right" if self.rewards_G[0] >= threshold else "all_wrong"

@@ -1,0 +1,57 @@
+"""A task: one problem and its expected answer."""
+
+from typing import Literal, Self
+
+from pydantic import Field
+
+from agentlearn.types.ids import TaskId, content_hash
+from agentlearn.types.value import Value
+
+Split = Literal["train", "validation", "test"]
+
+
+class Task(Value):
+    """A problem to solve. Two tasks with the same domain, problem, answer and start are the same task."""
+
+    id: TaskId
+    """Content hash of (domain, problem, answer), and of where the work begins, if anywhere."""
+    domain: str
+    problem: str = Field(min_length=1)
+    answer: str | None = None
+    """Expected answer as the domain writes it; None where no gold exists."""
+    family: str = ""
+    """What the problem has in common with others (template, source, site); errors are clustered by it."""
+    split: Split = "train"
+    source: str = ""
+    """Where it came from: `generated`, or `FILE:LINE`."""
+    start: str = ""
+    """Where the work on it begins, such as a site's address; empty where that is nowhere in particular."""
+    path: tuple[str, ...] = ()
+    """Places on a known way from the start to the answer, in order; for partial credit, and never shown to a model."""
+
+    @classmethod
+    def of(
+        cls,
+        domain: str,
+        problem: str,
+        answer: str | None,
+        *,
+        family: str = "",
+        split: Split = "train",
+        source: str = "",
+        start: str = "",
+        path: tuple[str, ...] = (),
+    ) -> Self:
+        """The task with its id computed."""
+        identity = TaskId(content_hash("task", domain, problem, answer, *filter(None, [start])))
+        return cls(
+            id=identity,
+            domain=domain,
+            problem=problem,
+            answer=answer,
+            family=family,
+            split=split,
+            source=source,
+            start=start,
+            path=path,
+        )

@@ -1,0 +1,152 @@
+"""The boundary itself: a forward proxy on loopback, one port per walk, that connects only to what the walk may reach.
+
+Every request is judged by itself, redirects, WebSockets and requests of workers included: each comes through here. Host
+names are resolved once and the connection goes to the address that was checked. https and WebSockets are tunnelled
+unread: of them only host, port and size are known.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import h11
+
+from agentlearn_web.boundary.access_policy import AccessPolicy
+from agentlearn_web.boundary.caller import Caller, WatchedReader
+from agentlearn_web.boundary.headers import has_body
+from agentlearn_web.boundary.proxy_session import NetworkLimits, ProxySession, RequestBlocked
+from agentlearn_web.boundary.relay import Relay
+from agentlearn_web.boundary.resolve import READ_BYTES, Dial, Resolve, system_dial, system_resolve
+from agentlearn_web.boundary.route import Routes
+from agentlearn_web.boundary.target import ProxyTarget, read_target
+
+__all__ = ["NetworkLimits", "ProxySession", "open_proxy"]
+
+_HOST = "127.0.0.1"
+_DEFAULT = NetworkLimits()
+_ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
+@asynccontextmanager
+async def open_proxy(
+    places: AccessPolicy,
+    limits: NetworkLimits = _DEFAULT,
+    *,
+    resolve: Resolve = system_resolve,
+    dial: Dial = system_dial,
+) -> AsyncGenerator[ProxySession]:
+    """A proxy for one walk while the block runs; whatever it opened is closed at the end.
+
+    Raises ConfigError for places that cannot be: a host that is none, a served site whose server is not on loopback.
+    """
+    connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+    loop = asyncio.get_running_loop()
+    lane = ProxySession(0, limits)
+    routes = Routes(places, lane, resolve, dial)
+
+    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        assert isinstance(reader, WatchedReader)
+        if not server.is_serving():
+            writer.transport.abort()  # it came while the block was ending
+            return
+        connections[task] = writer
+        try:
+            await _converse(Caller(reader, writer), routes, lane, crowded=len(connections) > limits.connections)
+        except (OSError, asyncio.CancelledError):
+            writer.transport.abort()  # the browser went away, or the walk is over
+        finally:
+            del connections[task]
+            writer.close()
+
+    def protocol() -> asyncio.StreamReaderProtocol:
+        return asyncio.StreamReaderProtocol(WatchedReader(limit=READ_BYTES, loop=loop), connection, loop=loop)
+
+    server = await loop.create_server(protocol, _HOST, 0, backlog=256)
+    lane.port = server.sockets[0].getsockname()[1]
+    try:
+        yield lane
+    finally:
+        server.close()
+        await _ended(connections)
+        await server.wait_closed()
+
+
+async def _ended(connections: dict[asyncio.Task[None], asyncio.StreamWriter]) -> None:
+    for task, writer in connections.items():
+        writer.transport.abort()
+        task.cancel()
+    if connections:
+        await asyncio.wait(tuple(connections))
+    await asyncio.sleep(0)  # transports close in the loop's next round
+
+
+async def _converse(caller: Caller, routes: Routes, lane: ProxySession, *, crowded: bool) -> None:
+    """One connection: request, answer, and again until a side has had enough."""
+    while (request := await _next_request(caller, lane)) is not None:
+        await _answer(caller, request, routes, lane, crowded=crowded)
+        if not caller.next_cycle():
+            return
+
+
+async def _next_request(caller: Caller, lane: ProxySession) -> h11.Request | None:
+    """None when the browser ends the connection, keeps silent for too long, or sends what is no HTTP."""
+    try:
+        async with asyncio.timeout(lane.limits.idle_s):
+            return await caller.next_request()
+    except TimeoutError:
+        return None
+    except h11.RemoteProtocolError:
+        lane.requests += 1
+        lane.refuse("bad_request", "", "", 0)
+        await caller.refuse(RequestBlocked("bad_request", "this is no HTTP/1.1 request"))
+        return None
+
+
+async def _answer(caller: Caller, request: h11.Request, routes: Routes, lane: ProxySession, *, crowded: bool) -> None:
+    """Carry one request, or refuse it."""
+    method, target = request.method.decode("ascii"), None
+    lane.requests += 1
+    try:
+        target = read_target(method, request.target.decode("ascii"))
+        lane.check(crowded=crowded)
+        await _carry(caller, request, target, routes, lane)
+    except RequestBlocked as refused:
+        host, port = (str(target.host), target.port) if target else ("", 0)
+        if not (caller.reader.gone and refused.code in {"unreachable", "too_slow"}):
+            lane.refuse(refused.code, method, host, port)
+        await caller.refuse(refused)
+
+
+async def _carry(caller: Caller, request: h11.Request, target: ProxyTarget, routes: Routes, lane: ProxySession) -> None:
+    """Raises RequestBlocked, and OSError when the browser goes away."""
+    is_tunnel, with_body = request.method == b"CONNECT", has_body(request)
+    if is_tunnel and with_body:
+        raise RequestBlocked("bad_request", "a CONNECT has no body")
+    server = await routes.connect(target)
+    try:
+        async with asyncio.timeout(lane.limits.idle_s) as clock:
+            loop = asyncio.get_running_loop()
+            relay = Relay(caller, server, lane, lambda: clock.reschedule(loop.time() + lane.limits.idle_s))
+            if is_tunnel:
+                await caller.end()
+                await caller.send(_ESTABLISHED)
+                await relay.tunnel(caller.early())
+            else:
+                await relay.exchange(request, target, with_body=with_body)
+    except TimeoutError:
+        raise _silent(target, lane, is_tunnel=is_tunnel) from None
+    except (OSError, h11.ProtocolError) as error:
+        if is_tunnel or caller.reader.gone:
+            raise ConnectionAbortedError from error
+        raise RequestBlocked("unreachable", f"{target.host} broke off, or speaks no HTTP/1.1") from None
+    finally:
+        server[1].transport.abort()
+
+
+def _silent(target: ProxyTarget, lane: ProxySession, *, is_tunnel: bool) -> Exception:
+    """A tunnel that nobody uses is closed without a word: what comes next opens another."""
+    if is_tunnel:
+        return ConnectionAbortedError()
+    return RequestBlocked("too_slow", f"{target.host} kept silent for {lane.limits.idle_s:g} s")

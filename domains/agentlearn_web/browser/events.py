@@ -1,0 +1,75 @@
+"""What happened beside the acts of a walk: dialogs, downloads, popups, refused connections. Told once, with limits."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from agentlearn_web.boundary.access_policy import RefusedConnection
+from agentlearn_web.observation import Event, EventKind
+
+_MOST = 5
+"""Events of one kind that are told in full; of the others the number."""
+_SAID = 500
+"""Characters of a site's words in one event."""
+_REFUSED = {
+    "private_address": "a private address, which this walk may not reach",
+    "not_served": "an address that this walk may not reach",
+    "unresolvable": "no such host",
+    "bad_request": "a request that is not allowed",
+    "too_large": "more than this walk may load",
+    "too_many": "more connections than this walk may have open",
+    "too_slow": "the host fell silent",
+    "unreachable": "the host did not answer",
+}
+
+
+class RefusalLane(Protocol):
+    """What a walk knows of its lane through the boundary."""
+
+    def drain(self) -> tuple[RefusedConnection, ...]:
+        """Refusals since the last call."""
+        ...
+
+
+class Happened:
+    """Collects events from the browser's callbacks until they are told."""
+
+    def __init__(self, lane: RefusalLane) -> None:
+        self._lane = lane
+        self._events: list[Event] = []
+        self._counts: Counter[EventKind] = Counter()
+        self._refusals: list[RefusedConnection] = []
+
+    def note(self, kind: EventKind, reason: str, said: str = "") -> None:
+        """Something happened. said: the site's words."""
+        self._counts[kind] += 1
+        if self._counts[kind] <= _MOST:
+            self._events.append(Event(kind=kind, reason=reason, said=said[:_SAID]))
+
+    def refusals(self) -> tuple[RefusedConnection, ...]:
+        """Refusals of the boundary that have not been told yet."""
+        self._refusals += self._lane.drain()
+        return tuple(self._refusals)
+
+    def told(self) -> tuple[Event, ...]:
+        """All that happened since the last call, oldest first, each kind with a limit."""
+        events = [*self._events, *self._beyond(), *_refused(self.refusals())]
+        self._events.clear()
+        self._counts.clear()
+        self._refusals.clear()
+        return tuple(events)
+
+    def _beyond(self) -> Iterator[Event]:
+        for kind, count in self._counts.items():
+            if count > _MOST:
+                yield Event(kind=kind, reason=f"and {count - _MOST} more of this kind")
+
+
+def _refused(refusals: Iterable[RefusedConnection]) -> Iterator[Event]:
+    """Each host once."""
+    hosts = {(one.host, one.port): one for one in refusals}
+    for one in list(hosts.values())[:_MOST]:
+        reason = f"a connection was refused: {_REFUSED.get(one.code, one.code)}"
+        yield Event(kind="blocked", reason=reason, said=f"{one.host}:{one.port}"[:_SAID])
+    if len(hosts) > _MOST:
+        yield Event(kind="blocked", reason=f"connections to {len(hosts) - _MOST} more hosts were refused")

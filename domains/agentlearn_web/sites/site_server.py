@@ -1,0 +1,37 @@
+"""All sites on one loopback port, told apart by the name they are asked under."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from functools import lru_cache
+
+from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse, listening
+from agentlearn_web.boundary.access_policy import HostPort
+from agentlearn_web.sites import all_sites
+from agentlearn_web.sites.site import page
+
+CACHED_PAGES = 4_096
+_HTML = "text/html; charset=utf-8"
+
+
+@asynccontextmanager
+async def sites_served() -> AsyncGenerator[Mapping[str, HostPort]]:
+    """Serve every site while the block runs; yields each name with the address behind it, as `Places.served` wants."""
+    sites = {one.host: one for one in all_sites()}
+
+    @lru_cache(maxsize=CACHED_PAGES)
+    def answered(host: str, path: str, query: str) -> HttpResponse:
+        found = page(sites[host], path, query)
+        return HttpResponse(found.status, found.html.encode(), content_type=_HTML)
+
+    async def app(request: HttpRequest) -> HttpResponse:
+        host = request.headers.get("host", "").partition(":")[0].lower()
+        if host not in sites:
+            return HttpResponse(404, b"no site has this name\n", content_type="text/plain")
+        if request.method not in {"GET", "HEAD"}:
+            return HttpResponse(
+                405, b"these sites are only read\n", headers={"allow": "GET"}, content_type="text/plain"
+            )
+        return answered(host, request.path, request.query)
+
+    async with listening(app) as port:
+        yield dict.fromkeys(sites, (HOST, port))

@@ -1,0 +1,8 @@
+"""Logs of other harnesses in, our results out: `read_logs`, `write_observations`, `to_pydantic_evals`."""
+
+from agentlearn_evals.formats.log_file import LogFile, LogSet
+from agentlearn_evals.formats.pydantic_evals import to_pydantic_evals
+from agentlearn_evals.formats.read_logs import read_logs
+from agentlearn_evals.formats.writing import write_observations
+
+__all__ = ["LogFile", "LogSet", "read_logs", "to_pydantic_evals", "write_observations"]

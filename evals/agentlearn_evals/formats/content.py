@@ -1,0 +1,195 @@
+"""What a file holds, told by its bytes and not by its name: an archive, a JSON document, or rows."""
+
+import csv
+import json
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from io import StringIO
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from agentlearn.data.row import SourceRow
+from agentlearn.errors import DataError
+from agentlearn.store.table_file import parquet_rows
+
+MOST_BYTES = 1 << 30
+"""Of a file that is read at once, and of the texts of one table."""
+MOST_ROWS = 5_000_000
+
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_PARQUET = b"PAR1"
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFile:
+    """A zip file, not opened yet."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One JSON object and nothing else."""
+
+    path: Path
+    value: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RowsFile:
+    """JSON lines, CSV or Parquet: at least one row."""
+
+    path: Path
+    rows: tuple[SourceRow, ...]
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that some row has, in order of appearance."""
+        return tuple(dict.fromkeys(name for row in self.rows for name in row.fields))
+
+
+Content = ArchiveFile | Document | RowsFile
+
+
+def content_of(path: Path) -> Content:
+    """What the file holds. Raises DataError where it cannot be read, is empty, too large or damaged."""
+    head = _bytes(path, 4)
+    if head in _ZIP:
+        return ArchiveFile(path)
+    if head == _PARQUET:
+        return RowsFile(path, _some(path, _limited(path, parquet_rows(path))))
+    text = _text(path)
+    start = text.lstrip()[:1]
+    if start == "{":
+        return _json(path, text)
+    if start == "[":
+        raise DataError(f"{path.name} holds a JSON array; write one object per line, or one report", code="unknown_log")
+    return RowsFile(path, _some(path, _csv(path, text)))
+
+
+def rows_of(content: Content) -> RowsFile | None:
+    """The content as rows, where it can be: one JSON object is a file of one line."""
+    if isinstance(content, Document):
+        return RowsFile(content.path, (SourceRow(f"{content.path.name}:1", content.value),))
+    return content if isinstance(content, RowsFile) else None
+
+
+def parse_json(text: str, place: str) -> Any:
+    """The value of a JSON text; NaN and infinities are left to whoever reads the numbers. Raises DataError."""
+    with _json_words(place):
+        return json.loads(text)
+
+
+def _json(path: Path, text: str) -> Content:
+    with _json_words(path.name):
+        value, end = json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))
+    if not text[end:].strip():
+        return Document(path, value)
+    return RowsFile(path, _some(path, _jsonl(path, text)))
+
+
+def _jsonl(path: Path, text: str) -> Iterator[SourceRow]:
+    # Not splitlines(): JSON text may hold the Unicode line separators as they are.
+    for at, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            value = parse_json(line, f"{path.name} line {at}")
+            if not isinstance(value, dict):
+                raise DataError(f"{path.name} line {at} is no JSON object; write one object per line", code="bad_log")
+            yield SourceRow(f"{path.name}:{at}", value)
+
+
+def _csv(path: Path, text: str) -> Iterator[SourceRow]:
+    reader = csv.reader(StringIO(text, newline=""), strict=True)
+    start, header = 1, None
+    previous = csv.field_size_limit(MOST_BYTES)
+    try:
+        for fields in reader:
+            if header is None:
+                header = [name.strip() for name in fields]
+                _demand_distinct(path, header)
+            elif fields:
+                if len(fields) != len(header):
+                    raise DataError(
+                        f"{path.name} line {start} has {len(fields)} fields and the header {len(header)};"
+                        " quote fields that hold commas",
+                        code="bad_log",
+                    )
+                yield SourceRow(f"{path.name}:{start}", dict(zip_longest(header, fields)))
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{path.name} line {start} is neither JSON nor CSV ({error}); check its quotes", code="bad_log"
+        ) from error
+    finally:
+        csv.field_size_limit(previous)
+
+
+def _demand_distinct(path: Path, header: list[str]) -> None:
+    twice = next((name for name in header if header.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{path.name} line 1 has the column {twice!r} twice; rename one of them", code="bad_log")
+
+
+def _limited(path: Path, rows: Iterator[dict[str, object]]) -> Iterator[SourceRow]:
+    size = 0
+    for at, fields in enumerate(rows):
+        size += sum(len(cell) for cell in fields.values() if isinstance(cell, str))
+        if at >= MOST_ROWS or size > MOST_BYTES:
+            raise _too_large(path, f"unpacks to more than {MOST_ROWS:,} rows or {MOST_BYTES >> 20:,} MiB of text")
+        yield SourceRow(f"{path.name}#{at}", fields)
+
+
+def _some(path: Path, rows: Iterator[SourceRow]) -> tuple[SourceRow, ...]:
+    found = tuple(rows)
+    if not found:
+        raise _empty(path)
+    return found
+
+
+def _empty(path: Path) -> DataError:
+    return DataError(f"{path.name} holds no rollouts; give a log with at least one", code="empty_log")
+
+
+def _too_large(path: Path, why: str) -> DataError:
+    return DataError(f"{path.name} {why}; split it, or give its scores as CSV", code="log_too_large")
+
+
+def _text(path: Path) -> str:
+    body = _bytes(path, MOST_BYTES + 1)
+    if len(body) > MOST_BYTES:
+        raise _too_large(path, f"is larger than {MOST_BYTES >> 20:,} MiB")
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = body.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{path.name} line {line} is not UTF-8; save the file as UTF-8", code="bad_log") from error
+    if not text.strip():
+        raise _empty(path)
+    return text
+
+
+def _bytes(path: Path, most: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(most)
+    except FileNotFoundError as error:
+        raise DataError(f"there is no file {str(path)!r}; check the path", code="no_log") from error
+    except OSError as error:
+        raise DataError(
+            f"{str(path)!r} cannot be read ({error.strerror}); give a readable file", code="no_log"
+        ) from error
+
+
+@contextmanager
+def _json_words(place: str) -> Generator[None]:
+    try:
+        yield
+    except json.JSONDecodeError as error:
+        at = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno} column {error.colno}"
+        raise DataError(f"{place} {at} is not JSON ({error.msg}); write the log again", code="bad_log") from error
+    except (ValueError, RecursionError) as error:
+        cause = "it nests too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
+        raise DataError(f"{place} cannot be read as JSON ({cause}); write the log again", code="bad_log") from error

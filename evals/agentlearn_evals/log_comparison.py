@@ -1,0 +1,76 @@
+"""Compare the logs of other programs: the same statistics, on rollouts that somebody else made."""
+
+import platform
+import time
+from collections.abc import Sequence
+
+from agentlearn.errors import ConfigError
+from agentlearn.types.ids import content_hash
+from agentlearn.version import version
+from agentlearn_evals.analysis import assemble
+from agentlearn_evals.comparing import Compared
+from agentlearn_evals.comparison import Reproducibility
+from agentlearn_evals.contrasts import Rules, drafts_of, judged
+from agentlearn_evals.formats import LogFile, LogSet, read_logs
+from agentlearn_evals.score_table import ScoreTable, board
+from agentlearn_evals.settings import Correction
+
+
+def compare_logs(
+    files: Sequence[str],
+    arms: Sequence[str] = (),
+    *,
+    margin: float | None = None,
+    correction: Correction = "holm",
+    seed: int = 0,
+    allow_missing: bool = False,
+) -> Compared:
+    """Compare what stands in the logs.
+
+    files: `FILE`, `ARM=FILE`, `FILE#SCORE`; see docs/foreign_logs.md. arms: which, the baseline first; none: all, in
+    the order of the logs. seed: of a sampled sign-flip test.
+
+    Raises ConfigError or DataError: a file that cannot be read, an arm that is not there, arms over other tasks.
+    """
+    started, logs = time.perf_counter(), read_logs([LogFile.parse(file) for file in files])
+    found = tuple(dict.fromkeys(one.arm for one in logs.observations))
+    chosen = _chosen(tuple(arms), found)
+    side_by_side = board(logs.observations, chosen, allow_missing=allow_missing)
+    rules = Rules(correction=correction, margin=margin, seed=seed)
+    comparison = assemble(
+        side_by_side,
+        judged(drafts_of(side_by_side, rules), side_by_side, rules),
+        rules,
+        title=f"logs: {', '.join(chosen)}",
+        k=max(len(scores) for arm in chosen for scores in side_by_side.scores[arm].values()),
+        told={arm: {"label": logs.models.get(arm, arm)} for arm in chosen},
+        notes=logs.notes,
+        reproducibility=_reproducibility(logs, side_by_side, seed),
+    )
+    kept = tuple(one for one in logs.observations if one.arm in chosen)
+    return Compared(comparison.model_copy(update={"wall_s": time.perf_counter() - started}), kept)
+
+
+def _chosen(arms: tuple[str, ...], found: tuple[str, ...]) -> tuple[str, ...]:
+    named = ", ".join(repr(one) for one in found) or "none"
+    for arm in arms:
+        if arm not in found:
+            raise ConfigError(f"the logs hold no arm {arm!r} (found: {named})", code="unknown_arm")
+    chosen = arms or found
+    if len(set(chosen)) < 2:
+        raise ConfigError(
+            f"a comparison takes two arms, and here is {len(set(chosen))} (found in the logs: {named}); give another"
+            " log with --logs",
+            code="one_arm",
+        )
+    return tuple(dict.fromkeys(chosen))
+
+
+def _reproducibility(logs: LogSet, side_by_side: ScoreTable, seed: int) -> Reproducibility:
+    return Reproducibility(
+        seed=seed,
+        data=content_hash("data", sorted(side_by_side.tasks)),
+        models=logs.models,
+        sources=logs.sources,
+        versions={"agentlearn-lib": version(), "python": platform.python_version()},
+    )

@@ -1,0 +1,164 @@
+"""A reward of the user's own: found, called, and never turned into a zero in silence."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentlearn.domain.custom.function import FunctionReward, load_function
+from agentlearn.domain.custom.reward import reward_of
+from agentlearn.errors import ConfigError, VerifierError
+from agentlearn.types.trajectory import Verdict
+from tests.unit.domain.rollouts import own_task, rollout
+
+MODULE = """
+from agentlearn import Verdict
+
+def exact(task, answer): return answer == task.answer
+def fixed(value):
+    return lambda task, answer: value
+def steps(task, answer, trajectory): return 0.25 * (trajectory.g + 1)
+def raises(task, answer): raise KeyError("no such zork")
+async def slow(task, answer): return 1.0
+def none(task): return 1
+def keyed(task, answer): return True
+keyed.answer_key = str.casefold
+nothing = 5
+class Scale:
+    def half(self, task, answer): return 0.5
+scale = Scale()
+undecided = fixed(Verdict(status="undecided", reason="who knows"))
+partial = fixed(Verdict(status="partial", reward=0.3))
+beyond = fixed(Verdict(status="correct", reward=3.0))
+torn = fixed(Verdict(status="correct", reward=None))
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A module in the working directory, of a name of its own."""
+    name = f"own_reward_{abs(hash(request.node.nodeid))}"
+    (tmp_path / f"{name}.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield name
+    sys.modules.pop(name, None)
+
+
+def judged(reward: FunctionReward, answer: str | None = "12", g: int = 0) -> Verdict:
+    one = own_task()
+    return reward.judge(one, rollout(one, answer, g=g))
+
+
+def returning(value: Any) -> FunctionReward:
+    return FunctionReward("mine:score", lambda task, answer: value, sees_trajectory=False)
+
+
+def test_a_function_in_the_working_directory_is_found_and_judges(module: str) -> None:
+    reward = reward_of(f"{module}:exact")
+    assert isinstance(reward, FunctionReward)
+    assert judged(reward) == Verdict(status="correct", reward=1.0, reason=f"judged by {module}:exact")
+    assert judged(reward, "13").status == "incorrect"
+    assert judged(reward, None) == Verdict(status="no_answer", reward=0.0, reason="no answer")
+    assert (reward.answer_key("A"), reward.gold(" as it is "), reward.needs_gold) == (None, "as it is", False)
+
+
+def test_a_third_parameter_gets_the_trajectory_and_credit_may_be_partial(module: str) -> None:
+    verdicts = [judged(load_function(f"{module}:steps"), g=g) for g in range(4)]
+    assert [(one.status, one.reward) for one in verdicts] == [
+        ("partial", 0.25), ("partial", 0.5), ("partial", 0.75), ("correct", 1.0),
+    ]  # fmt: skip
+
+
+def test_methods_and_keys_of_the_function_are_used(module: str) -> None:
+    assert judged(load_function(f"{module}:scale.half")).reward == 0.5
+    assert load_function(f"{module}:keyed").answer_key("PARIS") == "paris"
+
+
+def test_verdicts_of_the_function_are_handed_on(module: str) -> None:
+    assert judged(load_function(f"{module}:undecided")) == Verdict(status="undecided", reason="who knows")
+    assert judged(load_function(f"{module}:partial")) == Verdict(status="partial", reward=0.3)
+
+
+@pytest.mark.parametrize("name", ["beyond", "torn"])
+def test_verdicts_that_contradict_themselves_break_the_verifier(module: str, name: str) -> None:
+    with pytest.raises(VerifierError, match=r"gave Verdict\(status='correct'.* return True, False, or a number from 0"):
+        judged(load_function(f"{module}:{name}"))
+
+
+@pytest.mark.parametrize("value", [None, "1", float("nan"), float("inf"), -0.1, 1.5, [1], 10**400])
+def test_what_is_no_reward_breaks_the_verifier(value: Any) -> None:
+    with pytest.raises(VerifierError, match=r"^the reward 'mine:score' gave .* for task 'prices\.csv:2'; return True"):
+        judged(returning(value))
+
+
+def test_numbers_of_other_libraries_are_rewards() -> None:
+    numpy = pytest.importorskip("numpy")
+    assert [judged(returning(value)).reward for value in (numpy.float32(0.5), numpy.float64(1), numpy.bool_(True))] == [
+        0.5, 1.0, 1.0,
+    ]  # fmt: skip
+
+
+def test_an_exception_is_told_with_its_answer_and_its_task(module: str) -> None:
+    with pytest.raises(VerifierError) as caught:
+        judged(load_function(f"{module}:raises"))
+    assert str(caught.value) == (
+        f"the reward '{module}:raises' raised KeyError: 'no such zork' for the answer '12' to task 'prices.csv:2';"
+        " mend the function"
+    )
+
+
+def test_an_async_function_is_no_reward(module: str) -> None:
+    with pytest.raises(VerifierError, match="gave <coroutine object slow"):
+        judged(load_function(f"{module}:slow"))
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ("no_such_module_here:score", "there is no module 'no_such_module_here'; put no_such_module_here.py into "),
+        ("json.no_such_part:score", "there is no module 'json.no_such_part'"),
+        ("MODULE:missing", "has no 'missing'; define it there, or rename your module if another one was found"),
+        ("MODULE:nothing", "is int, not a function; write def reward(task, answer): return True, False, or a number"),
+        ("MODULE:none", r"takes (task); write def reward(task, answer)"),
+        ("MODULE:", "names no object; write module:name, such as 'my_module:reward'"),
+        ("my-module:score", "names no object"),
+        (":score", "names no object"),
+    ],
+)
+def test_what_cannot_be_found_or_called_is_refused_at_once(module: str, reference: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        reward_of(reference.replace("MODULE", module))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def f(:\n", "importing its module raised SyntaxError"),
+        ("import no_such_library\n", "importing its module raised ModuleNotFoundError: No module named 'no_such"),
+        ("1 / 0\n", "importing its module raised ZeroDivisionError: division by zero; mend the module and run again"),
+    ],
+)
+def test_a_module_that_breaks_is_told(source: str, words: str, module: str, tmp_path: Path) -> None:
+    (tmp_path / f"{module}.py").write_text(source)
+    with pytest.raises(ConfigError) as caught:
+        reward_of(f"{module}:score")
+    assert words in str(caught.value)
+
+
+def test_a_file_of_the_user_does_not_stand_in_for_a_library(module: str, tmp_path: Path) -> None:
+    (tmp_path / "wave.py").write_text("def score(task, answer): return 1\n")
+    with pytest.raises(ConfigError, match=r"'wave' \(.*python.*wave\.py\) has no 'score'"):
+        reward_of("wave:score")
+
+
+def test_an_unknown_reward_names_the_known_ones() -> None:
+    with pytest.raises(ConfigError) as caught:
+        reward_of("nubmer")
+    assert str(caught.value) == (
+        "there is no reward 'nubmer'; give one of exact, number, choice, contains, judge, gym, or your own as"
+        " module:function"
+    )

@@ -1,0 +1,43 @@
+"""Counting ends for reports."""
+
+from agentlearn.learn.lessons.curate import EndCounts, RejectionCode, count_ends
+from agentlearn.types.ids import ProposalId
+from agentlearn.types.operation import Applied, Dropped, End, Ended, Folded, Proposal, Rejected
+
+
+def ended(end: End) -> Ended:
+    return Ended(proposal=Proposal(id=ProposalId("p"), stage="compare", ordinal=0), end=end)
+
+
+def test_each_end_is_counted_once_by_its_name():
+    ends = [
+        Applied(),
+        Rejected(code="too_long", reason="x"),
+        Rejected(code="forged_id", reason="x"),
+        Rejected(code="too_long", reason="y"),
+        Dropped(reason="duplicate"),
+        Folded(into=(ProposalId("q"),)),
+        Applied(),
+    ]
+    counts = count_ends(map(ended, ends))
+    assert counts == EndCounts(applied=2, folded=1, dropped={"duplicate": 1}, rejected={"forged_id": 1, "too_long": 2})
+    assert counts.model_dump_json() == (
+        '{"applied":2,"folded":1,"dropped":{"duplicate":1},"rejected":{"forged_id":1,"too_long":2}}'
+    )
+
+
+def test_no_proposals_count_nothing():
+    assert count_ends(()) == EndCounts()
+
+
+def test_codes_are_stable_and_each_is_explained():
+    """Stored runs and programs rely on these names: adding one is fine, renaming one is not."""
+    assert {code.value for code in RejectionCode} == {
+        "not_an_object", "unknown_op", "wrong_stage", "missing_field", "wrong_type", "malformed",
+        "unknown_id", "id_used_twice", "too_few_targets", "too_many_targets", "no_change",
+        "empty_lesson", "too_long", "multi_line", "control_characters", "invisible_characters", "surrogates",
+        "forged_id", "forged_header", "role_tag", "tool_syntax",
+        "near_duplicate", "holds_answer", "copies_task", "copies_page", "names_address",
+        "too_many_deletes", "library_full", "over_token_budget",
+    }  # fmt: skip
+    assert all(code.value == code.name.lower() for code in RejectionCode)

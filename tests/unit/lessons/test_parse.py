@@ -1,0 +1,141 @@
+"""Reading one raw item: tolerant in form, strict in sense."""
+
+import pytest
+
+from agentlearn.learn.lessons.curate import Parsed, parse_item
+from agentlearn.types.ids import ExperienceId
+from agentlearn.types.operation import Add, Delete, Merge, Modify, Rejected
+
+ONE, TWO, THREE = (ExperienceId(name * 32) for name in "abc")
+LABELS = {"G1": ONE, "G2": TWO, "G3": THREE}
+LESSON = "When a range is closed, count both endpoints."
+
+
+def parsed(item: object, *, compare: bool = False) -> Parsed:
+    return parse_item(item, stage="compare" if compare else "consolidate", labels=LABELS)
+
+
+def code(item: object, *, compare: bool = False) -> str:
+    refusal = parsed(item, compare=compare).refusal
+    assert refusal is not None
+    return refusal.code
+
+
+@pytest.mark.parametrize(
+    ("item", "operation"),
+    [
+        ({"op": "add", "lesson": LESSON}, Add(lesson=LESSON)),
+        ({"Option": "CREATE", "experience": f"  {LESSON}\n"}, Add(lesson=LESSON)),
+        ({"operation": "Update", "id": "[G2]", "content": LESSON}, Modify(target=TWO, lesson=LESSON)),
+        ({"option": "modify", "modified_from": "g2", "experience": LESSON}, Modify(target=TWO, lesson=LESSON)),
+        ({"action": "modify", "targets": ["G2"], "text": LESSON}, Modify(target=TWO, lesson=LESSON)),
+        ({"op": "remove", "delete_id": " G3 "}, Delete(target=THREE)),
+        ({"op": "delete", "experience_id": "[ G3 ]", "lesson": None}, Delete(target=THREE)),
+        ({"op": "merge", "merged_from": ["G3", "G1"], "lesson": LESSON}, Merge(targets=(THREE, ONE), lesson=LESSON)),
+        ({"op": "merge", "target": ["G3", "G1"], "lesson": LESSON}, Merge(targets=(THREE, ONE), lesson=LESSON)),
+        (
+            {"op": "add", "lesson": LESSON, "tags": ["range", "off-by-1"]},
+            Add(lesson=LESSON, tags=("range", "off-by-1")),
+        ),
+        ({"op": "add", "lesson": LESSON, "id": None, "why": {"any": "thing"}}, Add(lesson=LESSON)),
+    ],
+)
+def test_forms_that_mean_something(item: object, operation: object):
+    assert parsed(item) == Parsed(operation)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        ("add", "not_an_object"),
+        ('{"op": "add"}', "not_an_object"),
+        ([{"op": "add"}], "not_an_object"),
+        (None, "not_an_object"),
+        (3, "not_an_object"),
+        ({}, "missing_field"),
+        ({"lesson": LESSON}, "missing_field"),
+        ({"op": None, "lesson": LESSON}, "missing_field"),
+        ({"op": ["add"], "lesson": LESSON}, "wrong_type"),
+        ({"op": "replace", "lesson": LESSON}, "unknown_op"),
+        ({"op": "add"}, "missing_field"),
+        ({"op": "modify", "lesson": LESSON}, "missing_field"),
+        ({"op": "modify", "target": "G1"}, "missing_field"),
+        ({"op": "merge", "lesson": LESSON}, "missing_field"),
+        ({"op": "delete"}, "missing_field"),
+        ({"op": "delete", "target": 3}, "wrong_type"),
+        ({"op": "delete", "target": {"id": "G3"}}, "wrong_type"),
+        ({"op": "delete", "target": "G4"}, "unknown_id"),
+        ({"op": "delete", "target": "P1"}, "unknown_id"),
+        ({"op": "delete", "target": ONE}, "unknown_id"),
+        ({"op": "delete", "target": "G1, G2"}, "unknown_id"),
+        ({"op": "delete", "targets": ["G1", "G2"]}, "too_many_targets"),
+        ({"op": "modify", "targets": [], "lesson": LESSON}, "too_many_targets"),
+        ({"op": "merge", "targets": ["G1"], "lesson": LESSON}, "too_few_targets"),
+        ({"op": "merge", "targets": "G1", "lesson": LESSON}, "too_few_targets"),
+        ({"op": "merge", "targets": ["G1", "G9"], "lesson": LESSON}, "unknown_id"),
+        ({"op": "merge", "targets": ["G1", 2], "lesson": LESSON}, "wrong_type"),
+        ({"op": "add", "lesson": 3}, "wrong_type"),
+        ({"op": "add", "lesson": [LESSON]}, "wrong_type"),
+        ({"op": "add", "lesson": " \n "}, "empty_lesson"),
+        ({"op": "add", "lesson": "word " * 33}, "too_long"),
+        ({"op": "add", "lesson": f"{LESSON}\n{LESSON}"}, "multi_line"),
+        ({"op": "add", "lesson": "a\ttab"}, "control_characters"),
+        ({"op": "add", "lesson": "half \ud800 a pair"}, "surrogates"),
+    ],
+)
+def test_forms_that_mean_nothing(item: object, expected: str):
+    assert code(item) == expected
+
+
+def test_a_group_may_not_merge():
+    item = {"op": "merge", "targets": ["G1", "G2"], "lesson": LESSON}
+    assert code(item, compare=True) == "wrong_stage"
+    assert parsed(item).operation is not None
+
+
+def test_what_it_rests_on_comes_back_as_labels():
+    item = {"op": "add", "lesson": LESSON, "rests_on": ["[P1]", "p4", "P1"]}
+    assert parsed(item) == Parsed(Add(lesson=LESSON), rests_on=("P1", "P4"))
+    assert parsed({**item, "rests_on": "P2"}).rests_on == ("P2",)
+    assert parsed({"op": "add", "rests_on": ["P2"]}).rests_on == ("P2",)
+
+
+def test_what_is_no_label_is_left_out_and_flagged():
+    item = {"op": "add", "lesson": LESSON, "rests_on": ["P1", "the first", 3]}
+    assert parsed(item) == Parsed(Add(lesson=LESSON), rests_on=("P1",), flags=("rests_on_ignored",))
+
+
+@pytest.mark.parametrize(
+    ("tags", "kept"),
+    [
+        (["Algebra", "range"], ("range",)),
+        (["a", "b", "c", "d", "e", "f"], ("a", "b", "c", "d", "e")),
+        (["x" * 25], ()),
+        ("algebra", ()),
+        ([3, "range"], ("range",)),
+        (["range\n"], ()),
+    ],
+)
+def test_tags_of_another_form_are_left_out_and_flagged(tags: object, kept: tuple[str, ...]):
+    assert parsed({"op": "add", "lesson": LESSON, "tags": tags}) == Parsed(
+        Add(lesson=LESSON, tags=kept), flags=("tags_ignored",)
+    )
+
+
+def test_the_first_name_of_a_field_wins():
+    assert parsed({"text": "When in doubt, test.", "lesson": LESSON, "op": "add"}).operation == Add(lesson=LESSON)
+
+
+def test_a_refusal_says_what_was_wrong_and_what_is_right():
+    refusal = parsed({"op": "delete", "target": "G9"}).refusal
+    assert refusal == Rejected(code="unknown_id", reason="'G9' is no label of this library")
+    refusal = parsed({"op": "delete", "targets": ["G1", "G2"]}).refusal
+    assert refusal == Rejected(
+        code="too_many_targets", reason="a delete names one experience, not 2; write one item for each"
+    )
+
+
+def test_a_long_wrong_label_is_cut_in_the_message():
+    refusal = parsed({"op": "delete", "target": "x" * 5_000}).refusal
+    assert refusal is not None
+    assert len(refusal.reason) < 100

@@ -1,0 +1,167 @@
+"""The three stages against a scripted model: what is well made goes on, what is not ends with a code."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from agentlearn.learn.lessons.compare import compare
+from agentlearn.learn.lessons.consolidate import consolidate
+from agentlearn.learn.lessons.curate import CheckContext
+from agentlearn.learn.lessons.proposing import Proposed
+from agentlearn.learn.lessons.summarise import Summarised, summarise
+from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
+from agentlearn.types.ids import ProposalId
+from agentlearn.types.operation import Add, Dropped, Ended, Folded, Merge, Proposal, Rejected
+from agentlearn.types.summary import Summary, SummaryStep
+from tests.support.stages import RUN, Arguments, ListJournal, Reply, group, stage_context, task, trajectory
+
+GOOD = "When counting integers in a range, count both endpoints."
+BETTER = "When a range is closed, include its first and its last member."
+LONG = "When " + "very " * 40 + "long."
+LIBRARY = library_of(["When in doubt, try a small case first.", "When a fraction appears, reduce it."])
+
+
+def summarised(reply: Reply, library: Library = EMPTY_LIBRARY) -> tuple[Summarised, int]:
+    one, at = task(), stage_context(reply, library)
+    result = asyncio.run(summarise(trajectory(one, 0, 1.0), one, at))
+    assert isinstance(at.call_context.journal, ListJournal)
+    return result, len(at.call_context.journal.records)
+
+
+def test_a_summary_keeps_text_and_known_labels() -> None:
+    result, calls = summarised(lambda _: {"steps": [{"text": "It used\nrange.", "used": ["[G1]", "g9"]}]}, LIBRARY)
+    assert result.summary is not None
+    assert result.summary.steps == (SummaryStep(text="It used range.", used=(LIBRARY.experiences[0].id,)),)
+    assert result.faults["unknown_id"] == 1
+    assert calls == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        ({"steps": {"text": "One step."}}, "object_not_array"),
+        ({"steps": ["One step."]}, "string_item"),
+        ({"steps": [{"text": 5}, {"text": "One step."}]}, "bad_item"),
+        (Arguments('{"steps": [{"text": "One step."}, {"te'), "cut_json"),
+        ("One step.", "prose"),
+    ],
+)
+def test_misshapen_summaries_are_used_and_counted(reply: object, code: str) -> None:
+    result, _ = summarised(lambda _: reply)
+    assert result.summary is not None
+    assert [step.text for step in result.summary.steps] == ["One step."]
+    assert result.faults[code] >= 1
+
+
+def test_an_empty_summary_is_lost_and_counted() -> None:
+    result, calls = summarised(lambda _: {"steps": []})
+    assert result.summary is None
+    assert (result.faults["no_summary"], calls) == (1, 2)
+
+
+def compared(reply: Reply, library: Library = EMPTY_LIBRARY) -> Proposed:
+    one = group([1.0, 0.0])
+    summaries = {
+        t.id: Summary(id=t.id, run=RUN, rollout=t.id, steps=(SummaryStep(text="x"),), library=library.version)
+        for t in one.trajectories
+    }
+    return asyncio.run(compare(one, summaries, stage_context(reply, library), CheckContext.of([one.task])))
+
+
+def once(first: object, then: object) -> Reply:
+    """First to the question, `then` to the repair message."""
+    return lambda text: then if "refused" in text else first
+
+
+def codes(ended: Sequence[Ended]) -> Counter[str]:
+    return Counter(one.end.code if isinstance(one.end, Rejected) else one.end.end for one in ended)
+
+
+def test_one_bad_item_costs_nothing_of_its_good_neighbours() -> None:
+    items = [
+        {"op": "add", "lesson": GOOD},
+        {"op": "add", "lesson": LONG},
+        {"op": "modify", "target": "G2", "lesson": BETTER},
+    ]
+    result = compared(once({"proposals": items}, {"proposals": []}), LIBRARY)
+    assert [one.operation.op for one in result.accepted if one.operation] == ["add", "modify"]
+    assert codes(result.ended) == {"too_long": 1}
+
+
+def test_a_repaired_item_is_taken_and_the_refused_one_stays_on_record() -> None:
+    first = {"proposals": [{"op": "add", "lesson": LONG}]}
+    result = compared(once(first, {"proposals": [{"op": "add", "lesson": GOOD}]}))
+    assert [one.operation for one in result.accepted] == [Add(lesson=GOOD)]
+    assert codes(result.ended) == {"too_long": 1}
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "accepted"),
+    [
+        ("I think lessons are nice.", "prose", 0),
+        ({"proposals": {"op": "add", "lesson": GOOD}}, "object_not_array", 1),
+        ({"proposals": ["add a lesson", {"op": "add", "lesson": GOOD}]}, "not_an_object", 1),
+        ({"proposals": [{"op": "delete", "target": "G77"}, {"op": "add", "lesson": GOOD}]}, "unknown_id", 1),
+        (Arguments('{"proposals": [{"op": "add", "lesson": "' + GOOD + '"}, {"op": "a'), "cut_json", 1),
+        ({"proposals": [{"op": "merge", "targets": ["G1", "G2"], "lesson": BETTER}]}, "wrong_stage", 0),
+        ({"proposals": [{"op": "add", "lesson": "\ud800 When odd, stop."}]}, "surrogates", 0),
+    ],
+)
+def test_every_malformed_reply_ends_under_a_code(reply: object, code: str, accepted: int) -> None:
+    result = compared(once(reply, {"proposals": []}), LIBRARY)
+    assert len(result.accepted) == accepted
+    assert codes(result.ended)[code] == 1
+
+
+def test_no_more_than_three_proposals_of_one_group() -> None:
+    lessons = ["When a, add ends.", "When b, reduce it.", "When c, bound wider.", "When d, sort first."]
+    result = compared(lambda _: {"proposals": [{"op": "add", "lesson": lesson} for lesson in lessons]})
+    assert len(result.accepted) == 3
+    assert codes(result.ended) == {"too_many_proposals": 1}
+
+
+def proposals(*lessons: str) -> list[Proposal]:
+    return [
+        Proposal(id=ProposalId(f"p{n}"), stage="compare", ordinal=n, operation=Add(lesson=lesson), evidence=())
+        for n, lesson in enumerate(lessons)
+    ]
+
+
+def test_consolidation_folds_what_it_carries_on_and_drops_the_rest() -> None:
+    reply = {"proposals": [{"op": "add", "lesson": GOOD, "rests_on": ["P1", "[p2]"]}]}
+    result = asyncio.run(
+        consolidate(proposals(GOOD, BETTER, LONG[:19]), stage_context(lambda _: reply), CheckContext())
+    )
+    assert [one.operation for one in result.proposals] == [Add(lesson=GOOD)]
+    ends = [one.end for one in result.ended]
+    assert [type(end) for end in ends] == [Folded, Folded, Dropped]
+
+
+def test_a_batch_may_merge() -> None:
+    reply = {"proposals": [{"op": "merge", "targets": ["G1", "G2"], "lesson": BETTER, "rests_on": ["P1"]}]}
+    result = asyncio.run(consolidate(proposals(GOOD), stage_context(lambda _: reply, LIBRARY), CheckContext()))
+    assert [type(one.operation) for one in result.proposals] == [Merge]
+
+
+def test_an_item_that_rests_on_nothing_is_refused() -> None:
+    reply = {"proposals": [{"op": "add", "lesson": GOOD}]}
+    result = asyncio.run(consolidate(proposals(GOOD), stage_context(once(reply, {"proposals": []})), CheckContext()))
+    assert result.proposals == ()
+    assert codes(result.ended) == {"dropped": 1, "unsupported": 1}
+
+
+def test_after_two_failures_the_groups_own_proposals_go_to_the_check() -> None:
+    given = proposals(GOOD, BETTER)
+    result = asyncio.run(consolidate(given, stage_context(lambda _: "I would rather not."), CheckContext()))
+    assert result.failed
+    assert list(result.proposals) == given
+    assert all(isinstance(one.end, Rejected) for one in result.ended)
+
+
+def test_nothing_to_consolidate_costs_no_call() -> None:
+    at = stage_context(lambda _: {"proposals": []})
+    asyncio.run(consolidate([], at, CheckContext()))
+    assert isinstance(at.call_context.journal, ListJournal)
+    assert at.call_context.journal.records == []

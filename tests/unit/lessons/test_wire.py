@@ -1,0 +1,64 @@
+"""What a model wrote is taken apart without believing it: the good items survive whatever stands around them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.learn.lessons.reply_schema import ListKey, salvage
+
+ADD = {"op": "add", "lesson": "When counting, include both ends."}
+DELETE = {"op": "delete", "target": "G1"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "items", "faults"),
+    [
+        ({"proposals": [ADD, DELETE]}, (ADD, DELETE), ()),
+        ({"proposals": []}, (), ()),
+        ({"proposals": ADD}, (ADD,), ("object_not_array",)),
+        (ADD, (ADD,), ("object_not_array",)),
+        ([ADD, DELETE], (ADD, DELETE), ("wrong_key",)),
+        ({"operations": [ADD]}, (ADD,), ("wrong_key",)),
+        ({"proposals": ["When a, b.", ADD]}, ("When a, b.", ADD), ()),
+        ({"proposals": None}, (), ("no_reply",)),
+        ("I would add a lesson about ends.", (), ("prose",)),
+        ("", (), ("no_reply",)),
+        (None, (), ("no_reply",)),
+        (json.dumps({"proposals": [ADD]}), (ADD,), ()),
+        ("Here it is:\n```json\n" + json.dumps({"proposals": [ADD]}) + "\n```\nDone.", (ADD,), ()),
+        ({"proposals": json.dumps([ADD])}, (ADD,), ("wrong_key",)),
+        ('{"proposals": [' + json.dumps(ADD) + ', {"op": "del', (ADD,), ("cut_json",)),
+        ('{"proposals": [{"op": "add", "less', ({"op": "add"},), ("cut_json",)),
+    ],
+)
+def test_good_items_survive(reply: object, items: tuple[object, ...], faults: tuple[str, ...]) -> None:
+    found = salvage(reply, "proposals")
+    assert (found.items, found.faults) == (items, faults)
+
+
+def test_an_empty_list_is_an_answer_and_prose_is_none() -> None:
+    assert salvage({"proposals": []}, "proposals").usable
+    assert not salvage("nothing to say", "proposals").usable
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(reply=json_values, key=st.sampled_from(["steps", "proposals"]))
+def test_never_raises(reply: object, key: ListKey) -> None:
+    salvage(reply, key)
+
+
+@given(cut=st.integers(min_value=0, max_value=200), text=st.text())
+def test_any_cut_keeps_only_true_items(cut: int, text: str) -> None:
+    whole = json.dumps({"proposals": [ADD, DELETE, {"op": "add", "lesson": text}]})
+    found = salvage(whole[: cut % (len(whole) + 1)], "proposals")
+    assert all(isinstance(item, dict) for item in found.items)
+    for item, true in zip(found.items, [ADD, DELETE], strict=False):
+        assert item.items() <= true.items()

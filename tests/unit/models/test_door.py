@@ -1,0 +1,253 @@
+"""The door to a model: seeds, retries, deadlines, the journal before use, the budget before spending."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.usage import RequestUsage
+
+from agentlearn.errors import BudgetExceeded, EndpointError, EndpointGone
+from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.client import EndpointState, ModelClient, WorkUnit
+from agentlearn.models.journal import CallRecord
+from agentlearn.models.limiter import Limiter
+from agentlearn.models.retry import RetryPolicy
+from agentlearn.types.ids import CallId, RunId
+
+Script = Callable[[list[ModelMessage], AgentInfo], ModelResponse]
+
+
+class ListJournal:
+    """A journal in memory."""
+
+    def __init__(self) -> None:
+        self.records: list[CallRecord] = []
+
+    async def record(self, record: CallRecord) -> None:
+        self.records.append(record)
+
+    def recorded(self, identity: CallId) -> CallRecord | None:
+        return None
+
+
+def answer(text: str = "done", tokens: int = 5) -> ModelResponse:
+    return ModelResponse(parts=[TextPart(text)], usage=RequestUsage(input_tokens=tokens, output_tokens=tokens))
+
+
+def client(
+    script: Script, *, limits: BudgetLimits | None = None, endpoint_state: EndpointState | None = None
+) -> ModelClient:
+    unit = WorkUnit(CallContext(RunId("r"), ListJournal(), Budget(limits or BudgetLimits())), "rollout", "u", 7)
+    retry = RetryPolicy(attempts=3, base_s=0.0)
+    return ModelClient(
+        FunctionModel(script), endpoint_state or EndpointState(Limiter(4), deadline_s=30.0, retry=retry), unit
+    )
+
+
+async def ask(one: ModelClient, text: str = "hello") -> ModelResponse:
+    return await one.request([ModelRequest.user_text_prompt(text)], None, ModelRequestParameters())
+
+
+def journal(one: ModelClient) -> list[CallRecord]:
+    assert isinstance(one.unit.call_context.journal, ListJournal)
+    return one.unit.call_context.journal.records
+
+
+def test_each_request_has_its_own_seed_and_the_same_one_again() -> None:
+    seeds: list[object] = []
+
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seeds.append((info.model_settings or {}).get("seed"))
+        return answer()
+
+    async def twice() -> None:
+        one = client(script)
+        await ask(one)
+        await ask(one)
+
+    asyncio.run(twice())
+    asyncio.run(twice())
+    assert len(set(seeds)) == 2
+    assert seeds[:2] == seeds[2:]
+
+
+def test_a_response_is_committed_before_it_is_seen() -> None:
+    one = client(lambda messages, info: answer("forty-two", tokens=3))
+    response = asyncio.run(ask(one))
+    (record,) = journal(one)
+    assert response.text == "forty-two"
+    assert "forty-two" in record.response
+    assert (record.kind, record.ordinal, record.tokens_in, record.attempts) == ("model", 0, 3, 1)
+
+
+def test_a_journal_that_fails_keeps_the_response_from_being_used() -> None:
+    class Broken(ListJournal):
+        async def record(self, record: CallRecord) -> None:
+            raise RuntimeError("disk")
+
+    one = client(lambda messages, info: answer())
+    one.unit.call_context.journal = Broken()
+    with pytest.raises(RuntimeError, match="disk"):
+        asyncio.run(ask(one))
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+def test_transient_failures_are_tried_again_and_counted(status: int) -> None:
+    failures = iter([True, True, False])
+
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if next(failures):
+            raise ModelHTTPError(status, "m", None)
+        return answer()
+
+    one = client(script)
+    asyncio.run(ask(one))
+    assert journal(one)[0].attempts == 3
+    assert one.endpoint_state.failures == {f"status_{status}": 2}
+
+
+def test_a_lasting_failure_names_status_and_tries() -> None:
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise ModelHTTPError(500, "m", {"error": "no memory"})
+
+    one = client(script)
+    with pytest.raises(EndpointError, match=r"refused with status 500 \(asked 3 times\): .*no memory") as caught:
+        asyncio.run(ask(one))
+    assert caught.value.code == "endpoint_500"
+    assert journal(one) == []
+
+
+def test_a_refusal_is_not_tried_again() -> None:
+    asked: list[int] = []
+
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        asked.append(1)
+        raise ModelHTTPError(401, "m", "bad key")
+
+    with pytest.raises(EndpointError, match=r"status 401 \(asked once\)"):
+        asyncio.run(ask(client(script)))
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("status", "stops"), [(400, False), (413, False), (422, False), (404, True), (503, True)])
+def test_refusals_of_a_request_say_nothing_about_the_service(status: int, *, stops: bool) -> None:
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise ModelHTTPError(status, "m", "no")
+
+    one = client(script)
+
+    async def three() -> None:
+        for _ in range(3):
+            with pytest.raises(EndpointError):
+                await ask(one)
+
+    asyncio.run(three())
+    assert isinstance(one.unit.call_context.stopped, EndpointGone if stops else type(None))
+
+
+def test_calls_that_are_lost_while_others_are_answered_do_not_stop_the_run() -> None:
+    """Where many requests fail, the calls that fail for good take the longest, and so come last, together."""
+    answered = asyncio.Event()
+
+    async def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if "lost" not in str(messages):
+            return answer()
+        await answered.wait()
+        raise ModelHTTPError(503, "m", "busy")
+
+    one = client(script)
+
+    async def lose() -> None:
+        with pytest.raises(EndpointError):
+            await ask(one, "lost")
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as calls:
+            for _ in range(3):
+                calls.create_task(lose())
+            await asyncio.sleep(0)
+            await ask(one, "fine")
+            answered.set()
+        assert one.unit.call_context.stopped is None
+        for _ in range(3):
+            await lose()
+        assert isinstance(one.unit.call_context.stopped, EndpointGone), "these began after the last answer"
+
+    asyncio.run(run())
+
+
+def test_a_deadline_really_cancels() -> None:
+    cancelled: list[bool] = []
+
+    async def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+        return answer()
+
+    endpoint_state = EndpointState(Limiter(1), deadline_s=0.02, retry=RetryPolicy(attempts=2, base_s=0.0))
+    one = client(lambda messages, info: answer(), endpoint_state=endpoint_state)
+    one.wrapped = FunctionModel(script)
+    with pytest.raises(EndpointError, match=r"did not answer within 0\.02 s \(asked 2 times\)"):
+        asyncio.run(ask(one))
+    assert cancelled == [True, True]
+
+
+def test_no_more_requests_in_flight_than_places() -> None:
+    in_flight, most = 0, 0
+
+    async def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        nonlocal in_flight, most
+        in_flight += 1
+        most = max(most, in_flight)
+        await asyncio.sleep(0.001)
+        in_flight -= 1
+        return answer()
+
+    async def many() -> None:
+        endpoint_state = EndpointState(Limiter(3), deadline_s=5)
+        doors = [client(lambda m, i: answer(), endpoint_state=endpoint_state) for _ in range(12)]
+        for one in doors:
+            one.wrapped = FunctionModel(script)
+        async with asyncio.TaskGroup() as group:
+            for one in doors:
+                group.create_task(ask(one))
+
+    asyncio.run(many())
+    assert most == 3
+
+
+@pytest.mark.parametrize(
+    ("limits", "sentence"),
+    [
+        (BudgetLimits(max_tokens=10), "the run has used 10 tokens of --max-tokens 10"),
+        (BudgetLimits(max_minutes=0.001), "--max-minutes 0.001"),
+    ],
+)
+def test_a_budget_stops_the_next_call(limits: BudgetLimits, sentence: str) -> None:
+    async def two() -> None:
+        one = client(lambda messages, info: answer(), limits=limits)
+        if limits.max_minutes:
+            one.unit.call_context.budget.started -= 60
+        else:
+            await ask(one)
+        await ask(one)
+
+    with pytest.raises(BudgetExceeded) as caught:
+        asyncio.run(two())
+    assert sentence in str(caught.value)
+    assert caught.value.exit_status == 3
+
+
+def test_an_unknown_price_is_unknown_and_not_zero() -> None:
+    one = client(lambda messages, info: answer())
+    asyncio.run(ask(one))
+    assert journal(one)[0].cost_usd is None
+    assert one.unit.call_context.budget.unpriced_calls == 1

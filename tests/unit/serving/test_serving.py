@@ -1,0 +1,374 @@
+"""A language model over HTTP: what clients of OpenAI's chat completions get, and the exact tokens behind it."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.errors import EndpointError
+from agentlearn.serving.chat_format import Spoken
+from agentlearn.serving.chat_request import Called, Message
+from agentlearn.serving.chat_service import ChatService
+from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.serving.hermes import hermes
+from agentlearn.serving.token_cache import Memory
+from agentlearn.serving.written_replies import Recall
+from tests.support.toy_chat import END, PAIRS, ScriptedEngine, ToyFormat, spelled
+
+Json = dict[str, Any]
+Client = httpx2.AsyncClient
+
+CALL = '<tool_call>\n{"name": "run", "arguments": {"code":  "1+1"}}\n</tool_call>'
+TOOL = {"type": "function", "function": {"name": "run", "parameters": {"type": "object", "properties": {}}}}
+
+
+def saying(text: str, **more: Any) -> ScriptedEngine:
+    return ScriptedEngine(lambda prompt, sampling: spelled(text), **more)
+
+
+@asynccontextmanager
+async def serving(engine: Any, chat: ToyFormat | None = None) -> AsyncGenerator[Client]:
+    service = ChatService(engine, chat or ToyFormat(), model="toy")
+    async with service.serve() as url, Client(base_url=url, timeout=60) as client:
+        yield client
+
+
+def body(*texts: str, **more: Any) -> Json:
+    return {"model": "toy", "messages": [{"role": "user", "content": text} for text in texts], "seed": 4, **more}
+
+
+def ask(engine: Any, sent: Json, path: str = "/chat/completions") -> httpx2.Response:
+    async def once() -> httpx2.Response:
+        async with serving(engine) as client:
+            return await client.post(path, json=sent)
+
+    return asyncio.run(once())
+
+
+def test_an_answer_has_what_clients_read() -> None:
+    answer = ask(saying("then"), body("hi")).json()
+    assert answer["object"] == "chat.completion"
+    assert answer["model"] == "toy"
+    (choice,) = answer["choices"]
+    assert choice["message"] == {"role": "assistant", "content": "then", "refusal": None}
+    assert (choice["finish_reason"], choice["logprobs"]) == ("stop", None)
+    prompt = len(ToyFormat().encode("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"))
+    assert answer["usage"] == {
+        "prompt_tokens": prompt,
+        "completion_tokens": 5,
+        "total_tokens": prompt + 5,
+        "prompt_tokens_details": {"cached_tokens": 3},
+    }
+    assert "prompt_token_ids" not in answer
+    assert "token_ids" not in choice
+
+
+def test_the_tokens_are_the_sampler_s_own() -> None:
+    engine = saying("then")
+    answer = ask(engine, body("hi", return_token_ids=True, logprobs=True)).json()
+    (choice,) = answer["choices"]
+    ((prompt, _),) = engine.asked
+    assert tuple(answer["prompt_token_ids"]) == prompt
+    assert tuple(choice["token_ids"]) == (*spelled("then"), END)
+    assert [one["logprob"] for one in choice["logprobs"]["content"]] == [-(one % 7) / 8 for one in choice["token_ids"]]
+    assert [one["token"] for one in choice["logprobs"]["content"]] == ["t", "h", "e", "n", "<|im_end|>"]
+
+
+def test_a_request_says_how_it_is_drawn() -> None:
+    engine = saying("x")
+    ask(engine, body("hi", temperature=0.7, top_p=0.9, top_k=20, max_tokens=8))
+    assert engine.asked[0][1] == Sampling(seed=4, max_tokens=8, temperature=0.7, top_p=0.9, top_k=20)
+
+
+def test_without_words_it_draws_at_temperature_1_up_to_the_context() -> None:
+    engine = saying("x", context=100)
+    ask(engine, {"model": "toy", "messages": [{"role": "user", "content": "hi"}], "seed": 9, "top_k": -1})
+    ((prompt, sampling),) = engine.asked
+    assert sampling == Sampling(seed=9, max_tokens=100 - len(prompt))
+
+
+def test_an_answer_cut_at_its_limit_says_so() -> None:
+    choice = ask(saying("then"), body("hi", max_completion_tokens=2)).json()["choices"][0]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("th", "length")
+
+
+def test_tools_are_shown_called_and_answered() -> None:
+    engine = saying(f"I count.\n{CALL}\n{CALL}")
+    answer = ask(engine, body("hi", tools=[TOOL])).json()["choices"][0]
+    assert answer["finish_reason"] == "tool_calls"
+    assert answer["message"]["content"] == "I count."
+    one, two = answer["message"]["tool_calls"]
+    assert one["function"] == two["function"] == {"name": "run", "arguments": '{"code":  "1+1"}'}
+    assert one["id"] != two["id"]
+    assert '"name": "run"' in ToyFormat().decode(engine.asked[0][0])
+
+
+@pytest.mark.parametrize("more", [{}, {"tools": [TOOL], "tool_choice": "none"}])
+def test_without_tools_on_offer_nothing_is_a_call(more: Json) -> None:
+    engine = saying(CALL)
+    answer = ask(engine, body("hi", **more)).json()["choices"][0]
+    assert (answer["message"]["content"], answer["finish_reason"]) == (CALL, "stop")
+    assert '"name": "run"' not in ToyFormat().decode(engine.asked[0][0])
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("words", Spoken("words")),
+        (CALL, Spoken("", (("run", '{"code":  "1+1"}'),))),
+        (f" so \n{CALL}\n", Spoken("so", (("run", '{"code":  "1+1"}'),))),
+        ('<tool_call>{"arguments":{},"name":"a"}</tool_call>', Spoken("", (("a", "{}"),))),
+        *(
+            (text, Spoken(text))
+            for text in (
+                f"{CALL} and more",
+                f'{CALL}<tool_call>{{"name": "run"}}</tool_call>',
+                '<tool_call>{"name": "run", "arguments": "1+1"}</tool_call>',
+                '<tool_call>{"name": 3, "arguments": {}}</tool_call>',
+                "<tool_call>run</tool_call>",
+                '<tool_call>{"name": "run", "arguments": {"code": "1',
+                "<tool_call>" + "[" * 100_000 + "</tool_call>",
+            )
+        ),
+    ],
+)
+def test_calls_are_read_whole_or_not_at_all(text: str, spoken: Spoken) -> None:
+    assert hermes(text) == spoken
+
+
+@given(st.dictionaries(st.text(max_size=5), st.recursive(st.text() | st.integers(), st.lists, max_leaves=4)))
+def test_arguments_come_out_as_they_were_written(arguments: Json) -> None:
+    for written in (json.dumps(arguments), json.dumps(arguments, indent=1, ensure_ascii=False)):
+        text = f'<tool_call>{{"name": "run", "arguments": {written}}}</tool_call>'
+        if "tool_call>" not in written:
+            assert hermes(text) == Spoken("", (("run", written),))
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "words"),
+    [
+        ({"response_format": {"type": "json_object"}}, "unsupported_parameter", "'response_format' is not supported"),
+        ({"stop": ["\n"]}, "unsupported_parameter", "'stop' is not supported"),
+        ({"frequency_penalty": 0.5}, "unsupported_parameter", "'frequency_penalty' is not supported"),
+        ({"min_p": 0.1}, "unsupported_parameter", "'min_p' is not supported"),
+        ({"temperature": -1}, "invalid_value", "Invalid value for 'temperature': -1"),
+        ({"temperature": float("nan")}, "invalid_value", "Invalid value for 'temperature'"),
+        ({"top_p": 0}, "invalid_value", "Invalid value for 'top_p': 0"),
+        ({"top_k": -2}, "invalid_value", "Invalid value for 'top_k': -2"),
+        ({"max_tokens": -5}, "invalid_value", "Invalid value for 'max_tokens': -5"),
+        ({"seed": -1}, "invalid_value", "Invalid value for 'seed': -1"),
+        ({"seed": "x"}, "invalid_value", "Invalid value for 'seed': 'x'"),
+        ({"messages": [{"role": "user", "content": "x" * 5_000}]}, "context_length_exceeded", "4096 tokens"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_in_words(more: Json, code: str, words: str) -> None:
+    sent = json.dumps({**body("hi"), **more})
+
+    async def once() -> httpx2.Response:
+        async with serving(saying("x")) as client:
+            return await client.post("/chat/completions", content=sent)
+
+    answer = asyncio.run(once())
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == code
+    assert words in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("more", [{"stop": None}, {"frequency_penalty": 0.0}, {"response_format": {"type": "text"}}])
+def test_what_changes_nothing_is_let_through(more: Json) -> None:
+    assert ask(saying("x"), body("hi", **more)).status_code == 200
+
+
+def test_another_model_s_name_is_refused() -> None:
+    answer = ask(saying("x"), {**body("hi"), "model": "other"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
+
+
+def test_it_says_what_it_serves() -> None:
+    async def look() -> tuple[Json, Json, int]:
+        async with serving(saying("x", context=77)) as client:
+            models, health = await client.get("/models"), await client.get("../health")
+            return models.json(), health.json(), (await client.get("/nothing")).status_code
+
+    models, health, status = asyncio.run(look())
+    assert [(one["id"], one["max_model_len"]) for one in models["data"]] == [("toy", 77)]
+    assert health == {"status": "ok", "model": "toy"}
+    assert status == 404
+
+
+def test_a_stream_carries_the_same_answer() -> None:
+    engine = saying(f"I count.\n{CALL}\n{CALL}")
+    sent = body("hi", tools=[TOOL], return_token_ids=True, logprobs=True)
+    whole = ask(engine, sent).json()
+    streamed = ask(engine, {**sent, "stream": True, "stream_options": {"include_usage": True}}).text
+    lines = [line.removeprefix("data: ") for line in streamed.splitlines() if line]
+    assert lines.pop() == "[DONE]"
+    chunks = [json.loads(line) for line in lines]
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks if chunk["choices"]]
+    assert "".join(delta.get("content") or "" for delta in deltas) == "I count."
+    calls: dict[int, str] = {}
+    for delta in deltas:
+        for call in delta.get("tool_calls", []):
+            calls[call["index"]] = calls.get(call["index"], "") + call["function"]["arguments"]
+    assert calls == {0: '{"code":  "1+1"}', 1: '{"code":  "1+1"}'}
+    assert chunks[0]["prompt_token_ids"] == whole["prompt_token_ids"]
+    last = chunks[-2]["choices"][0]
+    assert last["token_ids"] == whole["choices"][0]["token_ids"]
+    assert last["logprobs"] == whole["choices"][0]["logprobs"]
+    assert chunks[-1]["usage"] == whole["usage"]
+
+
+def test_requests_without_a_seed_differ_and_can_be_repeated() -> None:
+    def seeds() -> list[int]:
+        engine = saying("x")
+        sent = {key: value for key, value in body("hi").items() if key != "seed"}
+
+        async def twice() -> None:
+            async with serving(engine) as client:
+                for _ in range(2):
+                    await client.post("/chat/completions", json=sent)
+
+        asyncio.run(twice())
+        return [sampling.seed for _, sampling in engine.asked]
+
+    one, two = seeds()
+    assert one != two
+    assert seeds() == [one, two]
+
+
+def test_an_engine_that_fails_is_a_server_s_error() -> None:
+    class Broken(ScriptedEngine):
+        async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
+            raise EndpointError("out of memory", code="engine_failed")
+
+    answer = ask(Broken(lambda prompt, sampling: ()), body("hi"))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "engine_failed")
+
+
+def test_who_hangs_up_is_not_drawn_for() -> None:
+    class Endless(ScriptedEngine):
+        async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
+            self.asked.append((tuple(prompt), sampling))
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cancelled += 1
+            raise AssertionError
+
+    engine = Endless(lambda prompt, sampling: ())
+
+    async def hang_up() -> None:
+        async with serving(engine) as client:
+            with pytest.raises(httpx2.TimeoutException):
+                await client.post("/chat/completions", json=body("hi"), timeout=0.3)
+            async with asyncio.timeout(60):
+                while not engine.cancelled:
+                    await asyncio.sleep(0.02)
+
+    asyncio.run(hang_up())
+
+
+def converse(engine: ScriptedEngine, chat: ToyFormat, turns: int, *, calls: bool) -> list[Json]:
+    """Answers of a conversation in which each answer is sent back, as pydantic-ai would."""
+
+    async def all_turns() -> list[Json]:
+        messages: list[Json] = [{"role": "user", "content": "the ban in 1000"}]
+        answers: list[Json] = []
+        async with serving(engine, chat) as client:
+            for _ in range(turns):
+                sent = {"model": "toy", "messages": messages, "seed": 1, "return_token_ids": True, "tools": [TOOL]}
+                answers.append((await client.post("/chat/completions", json=sent)).json())
+                said = answers[-1]["choices"][0]["message"]
+                back = {"role": "assistant", "content": said["content"], "tool_calls": said.get("tool_calls", [])}
+                results = [
+                    {"role": "tool", "tool_call_id": call["id"], "content": "then 2"} for call in back["tool_calls"]
+                ]
+                messages = [*messages, back, *(results if calls else [{"role": "user", "content": "go on then"}])]
+        return answers
+
+    return asyncio.run(all_turns())
+
+
+def ids_of(answer: Json) -> list[int]:
+    return [*answer["prompt_token_ids"], *answer["choices"][0]["token_ids"]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"the thing\n{CALL}",
+        f" \n{CALL}\n\n{CALL}\n ",
+        '<tool_call>{"arguments":{"code":"the than 00"},"name":"run"}</tool_call>',
+    ],
+)
+def test_turns_with_calls_extend_each_other_token_by_token(text: str) -> None:
+    chat = ToyFormat()
+    first, second, third = converse(saying(text), chat, 3, calls=True)
+    assert second["prompt_token_ids"][: len(ids_of(first))] == ids_of(first)
+    assert third["prompt_token_ids"][: len(ids_of(second))] == ids_of(second)
+    assert not any("thing" in encoded or "<tool_call>" in encoded for encoded in chat.encoded)  # nothing it wrote
+
+
+@given(st.lists(st.sampled_from([*PAIRS, *"thean 01\n"]), min_size=1, max_size=12).map("".join))
+def test_turns_of_words_extend_each_other_token_by_token(text: str) -> None:
+    first, second = converse(saying(text), ToyFormat(), 2, calls=False)
+    assert second["prompt_token_ids"][: len(ids_of(first))] == ids_of(first)
+
+
+def test_an_answer_that_was_cut_goes_on_from_its_own_tokens() -> None:
+    engine, chat = saying("then the than"), ToyFormat()
+
+    async def both() -> list[Json]:
+        async with serving(engine, chat) as client:
+            sent = body("hi", max_tokens=6, return_token_ids=True)
+            first = (await client.post("/chat/completions", json=sent)).json()
+            said = {"role": "assistant", "content": first["choices"][0]["message"]["content"]}
+            sent = {**sent, "messages": [*sent["messages"], said, {"role": "user", "content": "on"}]}
+            return [first, (await client.post("/chat/completions", json=sent)).json()]
+
+    first, second = asyncio.run(both())
+    assert second["prompt_token_ids"][: len(ids_of(first))] == ids_of(first)
+
+
+def test_answers_of_equal_text_keep_their_own_tokens() -> None:
+    chat = ToyFormat()
+    memory = Memory(["<|im_end|>"], chat.encode)
+    apart, joined = [*spelled("then"), END], [*chat.encode("then"), END]
+    assert apart != joined
+    memory.remember("then<|im_end|>", apart, ["call_1"])
+    memory.remember("then<|im_end|>", joined, ["call_2"])
+    assert memory.ids("then<|im_end|>x", ["call_1", "call_7"]) == [*apart, *spelled("x")]
+    assert memory.ids("then<|im_end|>x", ["call_2"]) == [*joined, *spelled("x")]
+
+
+def test_the_oldest_conversations_are_forgotten() -> None:
+    chat = ToyFormat()
+    memory = Memory(["<|im_end|>"], chat.encode, limit=20)
+    for text in ("then", "than", "that"):
+        memory.remember(f"{text}<|im_end|>", [*spelled(text), *[END] * 4], [])
+    assert memory.ids("then<|im_end|>") == chat.encode("then<|im_end|>")
+    assert memory.ids("that<|im_end|>") == [*spelled("that"), *[END] * 4]
+
+
+def test_a_message_that_the_client_changed_is_not_restored() -> None:
+    recall = Recall(limit=2)
+    recall.keep(f"so\n{CALL}", Spoken("so", (("run", "{}"),)), ["call_1"])
+    same = Message("assistant", "so", (Called("call_1", "run", "{}"),))
+    changed = replace(same, text="no")
+    (restored, kept, user) = recall.restored([same, changed, Message("user", "so")])
+    (spaced,) = recall.restored([replace(same, calls=(Called("call_1", "run", "{ }"),))])
+    assert spaced.spoken == restored.spoken
+    (other,) = recall.restored([replace(same, calls=(Called("call_1", "run", '{"a": 1}'),))])
+    assert other.spoken == ""
+    assert restored.spoken == f"so\n{CALL}"
+    assert (kept.spoken, user.spoken) == ("", "")
+    for at in range(2):
+        recall.keep(f"w{at}", Spoken(f"w{at}"), [])
+    assert recall.restored([same]) == (same,)

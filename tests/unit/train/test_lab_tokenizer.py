@@ -1,0 +1,86 @@
+"""The lab model's tokens: the same by `tokenizers` and without it, and any text comes back as it was."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tokenizers")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from agentlearn.lab.contract import Pieces
+from agentlearn.lab.tokenizer import LabTokenizer, read_tokenizer
+from agentlearn.train.lab.tokenizer import tokenizer_of
+
+PIECES = Pieces(
+    whole=("Solve it in 3 steps.\n",),
+    parts=("ab", "abc", "bca", "c a", " the", " there", "re is", "\\n# both ends", "é", "<tool_call>", "aaa", "aa"),
+)
+TOKENIZER = tokenizer_of(PIECES)
+bits = st.sampled_from(
+    [
+        *PIECES.parts,
+        *PIECES.whole,
+        "a",
+        "b",
+        "c",
+        " ",
+        "1",
+        "23",
+        "²",
+        "٣",
+        "½",
+        "漢",
+        "\x00",
+        "\n",
+        "<|im_end|>",
+        "Ġ",
+        "<0x41>",
+    ]
+)
+texts = st.lists(st.one_of(bits, st.text(max_size=5)), max_size=8).map("".join)
+
+
+@pytest.fixture(scope="module")
+def twin(tmp_path_factory: pytest.TempPathFactory) -> LabTokenizer:
+    path = tmp_path_factory.mktemp("lab") / "tokenizer.json"
+    TOKENIZER.save(str(path))
+    return read_tokenizer(path)
+
+
+@settings(max_examples=400, deadline=None)
+@given(text=texts)
+def test_both_readers_of_one_file_give_the_same_ids_and_the_text_comes_back(twin: LabTokenizer, text: str) -> None:
+    ids = TOKENIZER.encode(text).ids
+    assert twin.encode(text) == ids
+    assert twin.decode(ids) == text == TOKENIZER.decode(ids, skip_special_tokens=False)
+    assert len(twin) == TOKENIZER.get_vocab_size()
+
+
+def test_digits_stand_alone_and_the_fewest_pieces_are_taken() -> None:
+    assert TOKENIZER.encode("12").tokens == ["1", "2"]
+    assert TOKENIZER.encode(" there is").tokens == ["Ġthe", "reĠis"]  # not Ġthere and three more
+    assert len(TOKENIZER.encode(PIECES.whole[0]).ids) == 1
+
+
+def test_the_tag_of_a_tool_call_is_no_special_token() -> None:
+    ids = TOKENIZER.encode("<tool_call>ab<|im_end|>").ids
+    assert TOKENIZER.decode(ids, skip_special_tokens=True) == "<tool_call>ab"
+
+
+def test_the_shipped_tokenizer_is_the_one_that_the_pieces_make() -> None:
+    from agentlearn_math.lab import lab
+
+    shipped = Tokenizer.from_file(str(lab.folder / "tokenizer.json"))
+    assert shipped.get_vocab() == tokenizer_of(lab.pieces()).get_vocab()
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    from agentlearn.errors import ConfigError
+
+    path = tmp_path / "tokenizer.json"
+    path.write_text('{"model": {"type": "BPE"}, "added_tokens": []}')
+    with pytest.raises(ConfigError, match="is none of a lab model"):
+        read_tokenizer(path)

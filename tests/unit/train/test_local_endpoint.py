@@ -1,0 +1,197 @@
+"""`local:DIRECTORY` end to end: a typed agent with a tool, exact tokens, weights that a trainer may change."""
+
+import asyncio
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from pydantic_ai.messages import ModelMessage, ModelResponse  # noqa: E402
+from pydantic_ai.settings import ModelSettings  # noqa: E402
+
+from agentlearn.errors import ConfigError, MissingExtra  # noqa: E402
+from agentlearn.models.endpoint import EndpointOptions, _served, is_paid, open_endpoint, open_service  # noqa: E402
+from agentlearn.models.tokens import SampledTokens, tokens_of  # noqa: E402
+from agentlearn.serving.chat_service import ChatService  # noqa: E402
+from agentlearn.serving.engine import Sampled, Sampling  # noqa: E402
+from agentlearn.train.engine.chat_template import TemplateFormat  # noqa: E402
+from agentlearn.train.serving import local  # noqa: E402
+from agentlearn.train.serving.local import local_endpoint  # noqa: E402
+from tests.support.adding import Reciting, Total, adder  # noqa: E402
+from tests.support.tiny_model import (  # noqa: E402
+    forward_logprobs,
+    saved,
+    spread,
+    taught,
+    tiny_network,
+    tiny_tokenizer,
+)
+
+
+def sampled_tokens(messages: list[ModelMessage]) -> list[SampledTokens]:
+    found = [tokens_of(message) for message in messages if isinstance(message, ModelResponse)]
+    assert all(found)
+    return [one for one in found if one is not None]
+
+
+@pytest.fixture(scope="module")
+def adding(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint that knows one dialogue by heart: the agent's own, recorded with a scripted engine."""
+    reciting = Reciting()
+
+    async def record() -> None:
+        service = ChatService(reciting, TemplateFormat(tiny_tokenizer()), model="toy")
+        async with service.serve() as url, _served(url, "toy", None, EndpointOptions()) as model:
+            result = await adder().run("2 + 3?", model=model, model_settings=ModelSettings(seed=1))
+            assert result.output == Total(total=5)
+
+    asyncio.run(record())
+    torch.manual_seed(0)
+    network = taught(tiny_network(hidden=64), reciting.seen)
+    return saved(tmp_path_factory.mktemp("model") / "adding", network)
+
+
+def talk(directory: Path, **settings: Any) -> tuple[Total, list[SampledTokens], list[ModelMessage]]:
+    async def once() -> tuple[Total, list[SampledTokens], list[ModelMessage]]:
+        async with open_endpoint(f"local:{directory}", EndpointOptions(token_ids=True)) as endpoint:
+            assert not endpoint.simulated
+            how = ModelSettings(seed=3, **settings)
+            result = await adder().run("2 + 3?", model=endpoint.model, model_settings=how)
+            return result.output, sampled_tokens(result.all_messages()), result.all_messages()
+
+    return asyncio.run(once())
+
+
+def test_a_typed_agent_calls_its_tool_and_every_token_is_known(adding: Path) -> None:
+    total, (first, second), messages = talk(adding, temperature=0.7)
+    assert total == Total(total=5)
+    network, tokenizer = local.load(str(adding)).network, tiny_tokenizer()
+    for turn in (first, second):
+        assert turn.ids[-1] == tokenizer.eos_token_id
+        assert turn.logprobs == pytest.approx(forward_logprobs(network, turn.prompt, turn.ids, 0.7), abs=1e-4)
+    so_far = (*first.prompt, *first.ids)
+    assert second.prompt[: len(so_far)] == so_far
+    # What it drew is not how its text would be encoded: had it been, the turns would not fit together.
+    text = tokenizer.decode(list(first.ids[:-1]), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    assert tokenizer.encode(text, add_special_tokens=False) != list(first.ids[:-1])
+    assert messages[-2].usage.cache_read_tokens >= len(first.prompt)  # type: ignore[union-attr]
+
+
+def test_without_being_asked_no_tokens_are_sent(adding: Path) -> None:
+    async def once() -> list[ModelMessage]:
+        async with open_endpoint(f"local:{adding}", EndpointOptions()) as endpoint:
+            result = await adder().run("2 + 3?", model=endpoint.model, model_settings=ModelSettings(temperature=0.0))
+            return result.all_messages()
+
+    responses = [message for message in asyncio.run(once()) if isinstance(message, ModelResponse)]
+    assert [tokens_of(response) for response in responses] == [None, None]
+
+
+def test_a_trainer_beside_it_changes_the_weights(adding: Path) -> None:
+    async def across() -> tuple[Sampled, Sampled, Any]:
+        async with local_endpoint(str(adding)) as service:
+            assert service.model == "adding"
+            assert not service.simulated
+            how = Sampling(seed=1, max_tokens=6)
+            async with open_service("local:adding", service, EndpointOptions(token_ids=True)) as endpoint:
+                assert (endpoint.name, endpoint.url, endpoint.simulated) == ("local:adding", service.base_url, False)
+                assert endpoint.endpoint_state.free
+                asked = ModelSettings(seed=3, temperature=0.0)
+                assert (await adder().run("2 + 3?", model=endpoint.model, model_settings=asked)).output.total == 5
+            before = await service.engine.sample([1, 2, 3], how)
+            with service.engine.paused():
+                spread(service.network, seed=9)
+            return before, await service.engine.sample([1, 2, 3], how), service.network
+
+    before, after, network = asyncio.run(across())
+    assert after.logprobs == pytest.approx(forward_logprobs(network, [1, 2, 3], after.ids), abs=1e-4)
+    assert before.logprobs != pytest.approx(forward_logprobs(network, [1, 2, 3], before.ids), abs=1e-2)
+
+
+def test_the_caller_s_loop_is_not_held_up_and_no_thread_is_left(adding: Path) -> None:
+    async def longest_wait() -> float:
+        loop, longest = asyncio.get_running_loop(), 0.0
+        async with local_endpoint(str(adding)) as service, asyncio.TaskGroup() as tasks:
+            how = Sampling(seed=1, max_tokens=200)
+            drawing = tasks.create_task(service.engine.sample([1, 2, 3], how))
+            turns = 0
+            while not drawing.done():
+                asked = loop.time()
+                await asyncio.sleep(0)
+                longest, turns = max(longest, loop.time() - asked), turns + 1
+                await asyncio.sleep(0.001)
+            assert turns > 5  # the loop went round while 200 tokens were drawn
+        return longest
+
+    assert asyncio.run(longest_wait()) < 60
+    assert not [one for one in threading.enumerate() if one.name.startswith("agentlearn-")]
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+def test_an_adapter_s_directory_is_served_on_its_base(adding: Path, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    network = local.load(str(adding)).network
+    torch.manual_seed(0)
+    config = peft.LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False, task_type="CAUSAL_LM")
+    adapted = peft.get_peft_model(network, config).eval()
+    adapted.peft_config["default"].base_model_name_or_path = str(adding)
+    adapted.save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+
+    async def once() -> Sampled:
+        async with local_endpoint(str(tmp_path)) as service:
+            return await service.engine.sample([1, 2, 3], Sampling(seed=1, max_tokens=6))
+
+    one = asyncio.run(once())
+    assert one.logprobs == pytest.approx(forward_logprobs(adapted, [1, 2, 3], one.ids), abs=1e-4)
+
+
+def refusal(directory: str) -> str:
+    async def once() -> None:
+        async with local_endpoint(directory):
+            raise AssertionError
+
+    with pytest.raises(ConfigError) as refused:
+        asyncio.run(once())
+    return refused.value.message
+
+
+def test_what_cannot_be_served_is_said(adding: Path, tmp_path: Path) -> None:
+    assert "there is no directory 'nowhere'; name one with a Hugging Face checkpoint" in refusal("nowhere")
+    assert f"the directory {str(tmp_path)!r} holds no model" in refusal(str(tmp_path))
+    (tmp_path / "config.json").write_text("{}")
+    assert f"the model in {str(tmp_path)!r} cannot be loaded" in refusal(str(tmp_path))
+    bare = tmp_path / "bare"
+    tiny_network().save_pretrained(bare)
+    assert f"the directory {str(bare)!r} has no tokenizer that can be loaded" in refusal(str(bare))
+    tiny_tokenizer(None).save_pretrained(bare)
+    assert "has no chat template" in refusal(str(bare))
+
+
+def test_a_sliding_window_is_sent_to_vllm(tmp_path: Path) -> None:
+    network = tiny_network()
+    network.config.layer_types = ["sliding_attention", "full_attention"]
+    network.config.use_sliding_window, network.config.sliding_window = True, 8
+    words = refusal(str(saved(tmp_path, network)))
+    assert "layers of kind sliding_attention, which local: cannot serve; use --model vllm:" in words
+
+
+def test_without_torch_the_extra_is_named(adding: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "find_spec", lambda name: None if name == "torch" else sys)
+
+    async def once() -> None:
+        async with local_endpoint(str(adding)):
+            raise AssertionError
+
+    with pytest.raises(MissingExtra) as missing:
+        asyncio.run(once())
+    assert missing.value.message == (f"the endpoint 'local:{adding}' needs torch: pip install 'agentlearn-lib[train]'")
+
+
+def test_it_costs_nothing() -> None:
+    assert not is_paid("local:weights")

@@ -1,0 +1,104 @@
+# ruff: noqa: E402  what needs torch is imported after it is known to be there
+"""Chunked log-probabilities: equal to plain ones, within their memory."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor
+
+from agentlearn.train.update.logprobs import chunk_tokens, token_logprobs
+
+N, H, V = 37, 8, 6000
+
+
+def plain(
+    hidden: Tensor, head: Tensor, bias: Tensor | None, targets: Tensor, temperature: float
+) -> tuple[Tensor, Tensor]:
+    logits = hidden @ head.T if bias is None else hidden @ head.T + bias
+    logprobs = (logits / temperature).log_softmax(-1)
+    return logprobs.gather(1, targets[:, None])[:, 0], -(logprobs.exp() * logprobs).sum(-1)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("logits_mib", [1, 1000])  # two chunks and one
+def test_values_and_gradients_equal_those_of_all_logits_at_once(
+    biased: bool, temperature: float, logits_mib: int
+) -> None:
+    torch.manual_seed(0)
+    inputs = [torch.randn(N, H), torch.randn(V, H), torch.randn(V)]
+    targets, weights = torch.randint(0, V, (N,)), torch.randn(N)
+    found: list[list[Tensor]] = []
+    for own in (True, False):
+        hidden, head, bias = (one.clone().requires_grad_() for one in inputs)
+        given = bias if biased else None
+        if own:
+            logprobs, entropy = token_logprobs(
+                hidden, head, given, targets, temperature=temperature, logits_mib=logits_mib
+            )
+        else:
+            logprobs, entropy = plain(hidden, head, given, targets, temperature)
+        wanted = [hidden, head, *([bias] if biased else [])]
+        found.append([logprobs, entropy, *torch.autograd.grad((logprobs * weights).sum(), wanted)])
+    for ours, theirs in zip(*found, strict=True):
+        assert torch.allclose(ours, theirs, atol=2e-5, rtol=1e-5)
+    assert not found[0][1].requires_grad
+
+
+def test_a_frozen_head_costs_no_gradient() -> None:
+    hidden = torch.randn(3, H, requires_grad=True)
+    logprobs, _ = token_logprobs(hidden, torch.randn(V, H), None, torch.tensor([1, 2, 3]))
+    logprobs.sum().backward()
+    assert hidden.grad is not None
+
+
+def test_an_impossible_token_leaves_the_others_sound() -> None:
+    bias = torch.zeros(V)
+    bias[7] = -torch.inf
+    logprobs, entropy = token_logprobs(torch.zeros(2, H), torch.zeros(V, H), bias, torch.tensor([1, 7]))
+    assert logprobs.tolist() == pytest.approx([-float(torch.tensor(V - 1.0).log()), -float("inf")])
+    assert entropy.isfinite().all()
+
+
+def test_bf16_products_keep_sums_in_fp32() -> None:
+    torch.manual_seed(1)
+    hidden, head, targets = torch.randn(N, H), torch.randn(V, H), torch.randint(0, V, (N,))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half, _ = token_logprobs(hidden, head, None, targets)
+    whole, _ = token_logprobs(hidden, head, None, targets)
+    assert half.dtype == torch.float32
+    assert torch.allclose(half, whole, atol=0.15)
+    assert not torch.equal(half, whole)
+
+
+def test_the_chunk_keeps_to_its_memory() -> None:
+    assert chunk_tokens(151_936, 150) == 129
+    assert 2 * 4 * 151_936 * chunk_tokens(151_936, 150) <= 150 * 2**20
+    assert chunk_tokens(10**9, 1) == 1
+
+
+def test_the_head_of_a_large_vocabulary_keeps_to_its_memory() -> None:
+    """A quarter of the promised setting in a process of its own: gradient of the head, twice the logits' bound."""
+    script = """
+        import resource, torch
+        from agentlearn.train.update.logprobs import token_logprobs
+        torch.set_num_threads(1)
+        N, H, V = 256, 64, 151_936
+        hidden, head = torch.randn(N, H, requires_grad=True), torch.randn(V, H, requires_grad=True)
+        targets = torch.randint(0, V, (N,))
+        small = torch.randn(9, H, requires_grad=True)
+        token_logprobs(small, small, None, targets[:9] * 0)[0].sum().backward()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        token_logprobs(hidden, head, None, targets, logits_mib=100)[0].sum().backward()
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True, timeout=120
+    )
+    promised = 151_936 * 64 * 4 / 2**20 + 100
+    assert float(done.stdout) <= promised + 40

@@ -1,0 +1,239 @@
+# ruff: noqa: E402  what needs torch is imported after it is known to be there
+"""Models are loaded from a folder, adapters and references beside them; a resumed run is the same run, bit by bit."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import numpy as np
+from transformers import AutoModelForCausalLM
+
+from agentlearn.errors import ConfigError
+from agentlearn.train.arguments import Arguments, gradient_arguments
+from agentlearn.train.update.updater import Updater
+from agentlearn.train.weights.checkpoint import STATE, checkpoints, resume, save_checkpoint
+from agentlearn.train.weights.model import Int8Linear, load, load_reference_model, weights_hash
+from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer, worst_difference
+
+KL = {"kl": "k3", "kl_beta": 0.5}
+
+
+def told(**fields: Any) -> Arguments:
+    return gradient_arguments({"learning_rate": 0.02} | fields)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A checkpoint of a tiny model with its tokenizer."""
+    folder = tmp_path_factory.mktemp("tiny")
+    tiny_lm(seed=3).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+def test_a_folder_is_loaded_whole(saved: str) -> None:
+    loaded = load(saved, told())
+    assert weights_hash(loaded.model) == weights_hash(tiny_lm(seed=3))
+    assert loaded.reference is None
+    assert loaded.tokenizer.encode("w5 w7") == [5, 7]
+    assert all(one.requires_grad and one.dtype == torch.float32 for one in loaded.model.parameters())
+
+
+def test_the_hash_sees_every_bit_and_nothing_else() -> None:
+    model = tiny_lm()
+    before = weights_hash(model)
+    assert before == weights_hash(tiny_lm())
+    weight = model.model.layers[1].mlp.up_proj.weight
+    with torch.no_grad():
+        kept = weight[0, 0].clone()
+        weight[0, 0] = torch.nextafter(kept, kept + 1)
+    assert weights_hash(model) != before
+    with torch.no_grad():
+        weight[0, 0] = kept
+    assert weights_hash(model) == before
+    assert weights_hash(tiny_lm().bfloat16()) != before
+
+
+def test_an_adapter_is_all_that_trains_and_changes_nothing_at_first(saved: str) -> None:
+    rows = some_rows(4, model=tiny_lm(seed=3))
+    loaded = load(saved, told(lora_rank=4, lora_targets="q_proj"))
+    trained = [name for name, one in loaded.model.named_parameters() if one.requires_grad]
+    assert trained
+    assert all("lora_" in name and "q_proj" in name for name in trained)
+    updater = Updater(loaded.model, told(lora_rank=4))
+    frozen = {name: one.clone() for name, one in loaded.model.named_parameters() if not one.requires_grad}
+    first = updater.step(rows).figures["mismatch/kl"]
+    assert first == pytest.approx(Updater(tiny_lm(seed=3), told()).step(rows).figures["mismatch/kl"], abs=1e-6)
+    for name, one in loaded.model.named_parameters():
+        assert name not in frozen or torch.equal(one, frozen[name])
+
+
+def test_adapters_start_alike_for_a_seed(saved: str) -> None:
+    one, same, other = (weights_hash(load(saved, told(lora_rank=4, seed=seed)).model) for seed in (1, 1, 2))
+    assert one == same != other
+
+
+def test_frozen_weights_are_halved_and_the_adapter_is_not(saved: str) -> None:
+    model = load(saved, told(lora_rank=4, dtype="bf16")).model
+    kinds = {(one.requires_grad, one.dtype) for one in model.parameters()}
+    assert kinds == {(True, torch.float32), (False, torch.bfloat16)}
+    updater = Updater(model, told(lora_rank=4, dtype="bf16"))
+    assert updater.step(some_rows(4)).steps == 1
+    assert {one.dtype for one in load(saved, told(dtype="bf16")).model.parameters()} == {torch.float32}
+
+
+def test_without_the_adapter_is_the_same_reference_as_a_copy(saved: str) -> None:
+    """After some steps, where the policy has moved away from both."""
+    rows = some_rows(6, model=tiny_lm(seed=3))
+    found = []
+    for reference in ("adapter_off", "copy", "copy_int8"):
+        arguments = told(lora_rank=4, reference=reference, **KL)
+        loaded = load(saved, arguments)
+        updater = Updater(loaded.model, arguments, reference=loaded.reference)
+        made = [updater.step(rows) for _ in range(3)]
+        found.append([one.figures["kl"] for one in made])
+    off, copy, int8 = found
+    assert off[0] == pytest.approx(0, abs=1e-8)
+    assert off[2] > 1e-4
+    assert off == pytest.approx(copy, rel=1e-4, abs=1e-7)
+    assert int8[2] == pytest.approx(copy[2], rel=0.2, abs=2e-3)
+    assert int8[2] != copy[2]
+
+
+def test_the_reference_is_never_trained(saved: str) -> None:
+    arguments = told(reference="copy", **KL)
+    loaded = load(saved, arguments)
+    assert loaded.reference is not None
+    before = weights_hash(loaded.reference)
+    Updater(loaded.model, arguments, reference=loaded.reference).step(some_rows(4))
+    assert weights_hash(loaded.reference) == before != weights_hash(loaded.model)
+
+
+def test_int8_takes_a_quarter_and_rounds_little(saved: str) -> None:
+    reference = load_reference_model(saved, told(reference="copy_int8", **KL))
+    small = [one for one in reference.modules() if isinstance(one, Int8Linear)]
+    assert len(small) == 2 * 7
+    whole = tiny_lm(seed=3).model.layers[0].mlp.up_proj
+    again = next(one for name, one in reference.named_modules() if name.endswith("layers.0.mlp.up_proj"))
+    assert again.weight_int8.element_size() * 4 == whole.weight.element_size()
+    inputs = torch.randn(5, 32)
+    assert torch.allclose(again(inputs), whole(inputs), atol=0.1)
+
+
+def test_a_reference_that_does_not_fit_the_arguments_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match="reference=copy needs a reference model; load it with `load_reference_model`"
+    ):
+        Updater(tiny_lm(), told(reference="copy", **KL))
+    with pytest.raises(ConfigError, match="reference=none has no use for a reference model"):
+        Updater(tiny_lm(), told(), reference=tiny_lm())
+    with pytest.raises(ConfigError, match="reference=adapter_off needs a model with an adapter"):
+        Updater(tiny_lm(), told(reference="adapter_off", lora_rank=2, **KL))
+    with pytest.raises(ConfigError, match="no weight of the model is trainable; load it with `load`"):
+        Updater(tiny_lm().requires_grad_(False), told())
+
+
+def test_what_cannot_be_loaded_is_said(saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ConfigError, match=r"the folder '.*' holds no causal language model: .+"):
+        load(str(tmp_path), told())
+    with pytest.raises(ConfigError, match=r"lora_targets=\['nowhere'\] names no layer of Qwen3ForCausalLM"):
+        load(saved, told(lora_rank=2, lora_targets="nowhere"))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"lora_rank": 4, "lora_dropout": 0.2}, {"minibatches": 2, "iterations": 2, "schedule": "linear"}],
+    ids=["full", "adapter with dropout", "several passes"],
+)
+def test_a_resumed_run_is_bit_equal_to_one_that_was_not_cut(fields: dict[str, Any], saved: str, tmp_path: Path) -> None:
+    arguments = told(**fields)
+    batches = [some_rows(5, seed=n) for n in range(4)]
+
+    def fresh() -> tuple[Updater, Any]:
+        loaded = load(saved, arguments)
+        return Updater(loaded.model, arguments, total_steps=40), loaded.tokenizer
+
+    whole, tokenizer = fresh()
+    for batch in batches[:2]:
+        whole.step(batch)
+    path = save_checkpoint(tmp_path, whole, tokenizer, position={"epoch": 1, "tasks": ["a", "b"]})
+    drawn = (random.random(), float(np.random.random()), float(torch.rand(())))
+    saved_weights = weights_hash(whole.model)
+    torch.manual_seed(99)  # chance goes its own way in between, and is put back
+    again, _ = fresh()
+    resumed = resume(path, again)
+    assert (resumed.step, dict(resumed.position)) == (whole.steps, {"epoch": 1, "tasks": ["a", "b"]})
+    assert weights_hash(again.model) == saved_weights
+    assert (random.random(), float(np.random.random()), float(torch.rand(()))) == drawn
+    state = torch.get_rng_state()
+    for batch in batches[2:]:
+        whole.step(batch)
+    torch.set_rng_state(state)
+    for batch in batches[2:]:
+        again.step(batch)
+    assert weights_hash(again.model) == weights_hash(whole.model) != saved_weights
+
+
+def test_checkpoints_are_whole_and_the_last_are_kept(saved: str, tmp_path: Path) -> None:
+    loaded = load(saved, told())
+    updater = Updater(loaded.model, told())
+    for batch in range(4):
+        updater.step(some_rows(3, seed=batch))
+        save_checkpoint(tmp_path, updater, loaded.tokenizer, keep=2)
+    save_checkpoint(tmp_path, updater, loaded.tokenizer, keep=2)
+    assert [path.name for path in checkpoints(tmp_path)] == ["checkpoint-000003", "checkpoint-000004"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-000003", "checkpoint-000004"]
+    plain = AutoModelForCausalLM.from_pretrained(checkpoints(tmp_path)[-1])
+    assert weights_hash(plain) == weights_hash(updater.model)
+    half = tmp_path / "checkpoint-000009"
+    half.mkdir()
+    assert half not in checkpoints(tmp_path)
+
+
+def test_a_write_that_is_cut_leaves_no_checkpoint(saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = load(saved, told())
+    updater = Updater(loaded.model, told())
+
+    def cut(*_: object, **__: object) -> None:
+        raise OSError("no room left")
+
+    with monkeypatch.context() as cutting:
+        cutting.setattr(torch, "save", cut)
+        with pytest.raises(OSError, match="no room left"):
+            save_checkpoint(tmp_path, updater, loaded.tokenizer)
+    assert checkpoints(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == [".checkpoint-000000.half"]
+    assert save_checkpoint(tmp_path, updater, loaded.tokenizer) == tmp_path / "checkpoint-000000"
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000000"]
+
+
+def test_tied_weights_survive(tmp_path: Path) -> None:
+    folder = tmp_path / "tied"
+    tiny_lm(tie_word_embeddings=True).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    loaded = load(str(folder), told())
+    updater = Updater(loaded.model, told())
+    updater.step(some_rows(3))
+    path = save_checkpoint(tmp_path / "run", updater, loaded.tokenizer)
+    again = Updater(load(str(folder), told()).model, told())
+    resume(path, again)
+    rows = some_rows(3, seed=5)
+    assert worst_difference(again.gradients(rows), updater.gradients(rows)) == 0
+
+
+def test_what_is_no_checkpoint_of_this_run_is_refused(saved: str, tmp_path: Path) -> None:
+    loaded = load(saved, told())
+    updater = Updater(loaded.model, told())
+    with pytest.raises(ConfigError, match=f"is no checkpoint of a run: it has no {STATE}"):
+        resume(tmp_path, updater)
+    path = save_checkpoint(tmp_path, updater, loaded.tokenizer)
+    with pytest.raises(ConfigError, match="holds another model's weights"):
+        resume(path, Updater(load(saved, told(lora_rank=2)).model, told(lora_rank=2)))
+    adapted = Updater(load(saved, told(lora_rank=2)).model, told(lora_rank=2))
+    with pytest.raises(ConfigError, match="holds an adapter, but the model has none"):
+        resume(save_checkpoint(tmp_path / "adapted", adapted, loaded.tokenizer), updater)

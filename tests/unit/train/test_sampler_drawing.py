@@ -1,0 +1,86 @@
+"""Drawing a token: the right frequencies, the right log-probabilities, nothing left out or let in by mistake."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import numpy as np  # noqa: E402
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+from agentlearn.train.engine.sampling import drawn  # noqa: E402
+
+GRID = 4_000
+
+
+def draw(logits, uniforms, temperature=1.0, top_p=1.0, top_k=0):
+    count = len(uniforms)
+    return drawn(
+        torch.tensor([logits] * count, dtype=torch.float32),
+        torch.tensor(uniforms, dtype=torch.float64),
+        torch.full((count,), temperature),
+        torch.full((count,), top_p),
+        torch.full((count,), top_k, dtype=torch.int64),
+    )
+
+
+def frequencies(logits, **how):
+    ids, _ = draw(logits, (np.arange(GRID) + 0.5) / GRID, **how)
+    return np.bincount(ids.numpy(), minlength=len(logits)) / GRID
+
+
+LOGITS = st.lists(st.floats(-8, 8, width=32), min_size=2, max_size=12)
+
+
+@given(LOGITS, st.sampled_from([0.3, 0.7, 1.0, 2.0]))
+@settings(max_examples=30)
+def test_tokens_come_as_often_as_the_model_says(logits, temperature):
+    wanted = torch.softmax(torch.tensor(logits, dtype=torch.float64) / temperature, -1).numpy()
+    assert np.abs(frequencies(logits, temperature=temperature) - wanted).max() <= 1.5 / GRID
+
+
+@given(LOGITS, st.integers(1, 13), st.sampled_from([0.1, 0.5, 0.9, 1.0]))
+@settings(max_examples=30)
+def test_what_is_left_out_is_never_drawn_and_the_rest_keeps_its_proportions(logits, top_k, top_p):
+    probs = torch.softmax(torch.tensor(logits), -1).double().numpy()
+    order = np.argsort(-probs, kind="stable")
+    kept = order[:top_k]
+    shares = probs[kept] / probs[kept].sum()
+    if top_p < 1:
+        kept = kept[: int((np.cumsum(shares) - shares < top_p - 1e-9).sum())]
+    wanted = np.zeros_like(probs)
+    wanted[kept] = probs[kept] / probs[kept].sum()
+    edge = np.abs(np.cumsum(shares) - top_p).min() < 1e-6
+    if not edge:
+        assert np.abs(frequencies(logits, top_k=top_k, top_p=top_p) - wanted).max() <= 1.5 / GRID
+
+
+@given(LOGITS, st.sampled_from([0.0, 0.7, 1.0]), st.integers(0, 3))
+@settings(max_examples=30)
+def test_the_logprob_is_over_all_of_the_vocabulary_at_the_temperature(logits, temperature, top_k):
+    ids, logprobs = draw(logits, [0.0, 0.3, 0.999], temperature=temperature, top_k=top_k)
+    wanted = torch.log_softmax(torch.tensor(logits) / (temperature or 1.0), -1)
+    assert torch.allclose(logprobs, wanted[ids], atol=1e-6)
+    if temperature == 0:
+        assert all(logits[one] == max(logits) for one in ids.tolist())
+
+
+@pytest.mark.parametrize("uniform", [0.0, 0.5, 1 - 2**-53])
+def test_a_token_that_cannot_come_never_comes(uniform):
+    ids, _ = draw([-float("inf"), 0.0, -float("inf")], [uniform])
+    assert ids.tolist() == [1]
+    ids, _ = draw([3.0, 2.0, 1.0, 0.0] * 50, [uniform], top_k=3)
+    assert ids.tolist()[0] in {0, 4, 8}
+
+
+def test_rows_do_not_know_each_other():
+    chance = torch.Generator().manual_seed(0)
+    logits = torch.randn(6, 40, generator=chance)
+    uniform = torch.rand(6, generator=chance, dtype=torch.float64)
+    how = (torch.tensor([1.0, 0.0, 0.5, 1.0, 2.0, 0.7]), torch.tensor([1.0, 1, 0.5, 0.2, 1, 1]), torch.arange(6))
+    together = drawn(logits, uniform, *how)
+    for row in range(6):
+        one = slice(row, row + 1)
+        alone = drawn(logits[one], uniform[one], *(part[one] for part in how))
+        assert alone[0] == together[0][row]
+        assert alone[1] == together[1][row]

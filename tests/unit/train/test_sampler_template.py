@@ -1,0 +1,85 @@
+"""A checkpoint's chat template: what a conversation looks like to the model, and how its own words come back."""
+
+import json
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from agentlearn.errors import ConfigError
+from agentlearn.serving.chat_request import Called, Message, RequestRefused, Tool
+from agentlearn.train.engine.chat_template import TemplateFormat
+from tests.support.tiny_model import TEMPLATE, tiny_tokenizer
+
+FUNCTION = {"name": "add", "parameters": {"type": "object", "properties": {}}}
+TOOL = Tool("add", {}, json.dumps(FUNCTION))
+CALL = Called("call_1", "add", '{"a":2, "b": "ü"}')
+TURNS = (
+    Message("system", "Count."),
+    Message("user", "2 + 3?"),
+    Message("assistant", "I add.", (CALL,)),
+    Message("tool", "5", answers="call_1"),
+)
+
+
+def test_a_conversation_is_rendered_with_its_tools_calls_and_results():
+    assert TemplateFormat(tiny_tokenizer()).render(TURNS, [TOOL]) == (
+        "<|im_start|>system\nCount.\nadd\n<|im_end|>\n<|im_start|>user\n2 + 3?<|im_end|>\n"
+        '<|im_start|>assistant\nI add.\n<tool_call>\n{"name": "add", "arguments": {"a": 2, "b": "ü"}}\n</tool_call>'
+        "<|im_end|>\n<|im_start|>user\n<tool_response>\n5\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_templates_get_the_tools_whole_and_the_names_of_results():
+    template = "{{ tools | tojson }}{{ messages[-1] | tojson }}"
+    rendered = TemplateFormat(tiny_tokenizer(template), stop_ids=frozenset({1})).render(TURNS, [TOOL])
+    tools, result = json.JSONDecoder().raw_decode(rendered)
+    assert tools == [{"type": "function", "function": FUNCTION}]
+    assert json.loads(rendered[result:]) == {"role": "tool", "content": "5", "tool_call_id": "call_1", "name": "add"}
+
+
+@pytest.mark.parametrize("words", ["I  add.\n\n<tool_call>{}</tool_call>", " \n", "\\1 \\g<0> {{ x }}"])
+def test_what_the_model_wrote_stands_as_it_wrote_it(words):
+    spoken = Message("assistant", "I add.", (CALL,), spoken=words)
+    rendered = TemplateFormat(tiny_tokenizer()).render([*TURNS[:2], spoken, TURNS[3]], [])
+    assert f"<|im_start|>assistant\n{words}<|im_end|>\n<|im_start|>user\n<tool_response>" in rendered
+
+
+def test_a_template_that_says_words_twice_gets_none_put_in():
+    twice = "{% for m in messages %}{{ m.content }}{{ m.content }}<|im_end|>{% endfor %}"
+    spoken = Message("assistant", "so", spoken="so \n")
+    assert TemplateFormat(tiny_tokenizer(twice)).render([TURNS[1], spoken], []).endswith("<|im_end|>soso<|im_end|>")
+
+
+def test_tokens_come_back_as_the_same_text():
+    chat = TemplateFormat(tiny_tokenizer())
+    text = '<|im_start|>user\nthe än 00 .  ,\n<tool_call>{"a": 1}</tool_call><|im_end|>\n'
+    assert chat.decode(chat.encode(text)) == text
+    assert chat.encode(text)[0] == tiny_tokenizer().convert_tokens_to_ids("<|im_start|>")
+
+
+def test_an_answer_ends_where_the_template_ends_it():
+    tokenizer = tiny_tokenizer()
+    tokenizer.eos_token = "<|endoftext|>"
+    ends = {tokenizer.convert_tokens_to_ids(one) for one in ("<|endoftext|>", "<|im_end|>")}
+    assert TemplateFormat(tokenizer).stop_ids == ends
+    assert TemplateFormat(tokenizer, stop_ids=frozenset({3})).stop_ids == ends | {3}
+    plain = tiny_tokenizer("{% for m in messages %}{{ m.content }} and {% endfor %}")
+    assert TemplateFormat(plain).stop_ids == {plain.eos_token_id}
+
+
+def test_without_a_template_or_an_end_it_is_refused():
+    with pytest.raises(ConfigError, match="has no chat template; use an instruction-tuned model"):
+        TemplateFormat(tiny_tokenizer(None))
+    endless = tiny_tokenizer("{{ messages[0].content }}")
+    endless.eos_token = None
+    with pytest.raises(ConfigError, match="no token ends an answer"):
+        TemplateFormat(endless)
+
+
+def test_what_a_template_refuses_is_refused_with_its_words():
+    strict = TEMPLATE + "{% if tools %}{{ raise_exception('no tools please') }}{% endif %}"
+    with pytest.raises(RequestRefused, match="no tools please") as refused:
+        TemplateFormat(tiny_tokenizer(strict)).render(TURNS, [TOOL])
+    assert (refused.value.status, refused.value.code) == (400, "chat_template_error")

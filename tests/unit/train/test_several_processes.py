@@ -1,0 +1,99 @@
+# ruff: noqa: E402  what needs torch is imported after it is known to be there
+"""Two processes come to the gradients and weights of one, by accelerate's replicas and by FSDP2's shards."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+
+from agentlearn.errors import ConfigError
+from agentlearn.train.arguments import gradient_arguments
+from agentlearn.train.update.microbatch import passed, plan
+from agentlearn.train.update.updater import Updater
+from tests.support.one_of_several import ROWS, trained
+from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference
+
+FIELDS: dict[str, Any] = {
+    "loss": "grpo",
+    "learning_rate": 1.0,
+    "optimizer": "sgd",
+    "tokens_per_microbatch": 50,
+    "max_grad_norm": 2.0,
+    "iterations": 2,
+}
+TIMED = {"tokens_per_s", "peak_memory_mib"}
+
+
+def together(out: Path) -> dict[str, Any]:
+    """What two processes come to, started with the variables that `torchrun` gives to each."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = str(listening.getsockname()[1])
+    common = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    common |= {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tests.support.one_of_several", str(out), json.dumps(FIELDS)]
+    root = Path(__file__).parents[3]
+    running = [
+        subprocess.Popen(
+            command,
+            cwd=root,
+            env=os.environ | common | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        said = [one.communicate(timeout=240)[0] for one in running]
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
+    assert [one.returncode for one in running] == [0, 0], said
+    return torch.load(out)
+
+
+def test_two_processes_equal_one_and_resume_exactly(tmp_path: Path) -> None:
+    parts = plan([passed(row) for row in some_rows(ROWS)], FIELDS["tokens_per_microbatch"])
+    assert len(parts) % 2 == 1, "one of the processes is to have less to do than the other"
+    alone, both = trained(FIELDS, None), together(tmp_path / "found.pt")
+    assert both["count"] == 2
+    for engine in ("ddp", "fsdp2"):
+        assert both[engine]["sharded"] == (engine == "fsdp2")
+        equal(both[engine], alone)
+        goes_on = both["resumed"][engine]
+        assert worst_difference(goes_on["again"], goes_on["through"]) == 0
+        assert goes_on["position"] == {"batch": 1}
+    assert both["resumed"]["fsdp2"]["saved"] == both["resumed"]["ddp"]["saved"]
+
+
+def equal(found: dict[str, Any], alone: dict[str, Any]) -> None:
+    """Gradients, the movement of the weights, and the figures of both."""
+    assert found["steps"] == alone["steps"] == 2
+    assert worst_difference(found["gradients"], alone["gradients"]) < 1e-5
+    start = {name: one.detach() for name, one in tiny_lm().named_parameters()}
+    moves = [{name: one["weights"][name] - start[name] for name in start} for one in (found, alone)]
+    assert worst_difference(*moves) < 1e-5
+    assert found["figures"].keys() == alone["figures"].keys()
+    for name in alone["figures"].keys() - TIMED:
+        assert found["figures"][name] == pytest.approx(alone["figures"][name], rel=1e-4, abs=1e-6), name
+
+
+def test_an_accelerator_that_accumulates_too_is_refused() -> None:
+    accelerator = SimpleNamespace(gradient_accumulation_steps=4, num_processes=2, process_index=0)
+    with pytest.raises(ConfigError) as refused:
+        Updater(tiny_lm(), gradient_arguments({}), accelerator=accelerator)
+    assert str(refused.value) == (
+        "the accelerator accumulates over 4 steps, but micro-batches are summed here already; make it with "
+        "gradient_accumulation_steps=1"
+    )

@@ -1,0 +1,65 @@
+"""What `train` can be told, and what is refused before anything is loaded."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentlearn.errors import ConfigError
+from agentlearn.train.settings import TrainSettings, train_settings
+
+
+def given(**fields: Any) -> TrainSettings:
+    return train_settings({"domain": "math", "model": "weights/small", **fields})
+
+
+def test_the_update_draws_at_the_temperature_and_from_the_seed_of_the_run() -> None:
+    settings = given(temperature=0.8, seed=5)
+    assert (settings.gradient.temperature, settings.gradient.seed) == (0.8, 5)
+    assert settings.endpoint == "local:weights/small"
+    assert settings.folder == Path(".agentlearn/weights/math")
+
+
+def test_a_model_may_name_its_sampler() -> None:
+    settings = given(model="vllm:Qwen/Qwen3-0.6B")
+    assert (settings.sampler, settings.model, settings.endpoint) == ("vllm", "Qwen/Qwen3-0.6B", "vllm:Qwen/Qwen3-0.6B")
+
+
+def test_the_loss_chooses_the_arguments() -> None:
+    assert given(gradient={"loss": "gspo"}).gradient.eps_low == 3e-4
+    assert given().gradient.loss == "dapo"
+
+
+def test_without_a_model_the_domain_s_lab_model_is_trained() -> None:
+    assert train_settings({"domain": "math"}).model == "lab:novice"
+
+
+@pytest.mark.parametrize("loss", ["dapo", "gspo"])
+def test_settings_are_stored_and_read_again(loss: str) -> None:
+    settings = given(gradient={"loss": loss, "learning_rate": 1e-4, "lora_rank": 4})
+    assert TrainSettings.model_validate_json(settings.resolved()) == settings
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "sentence"),
+    [
+        ({"domain": "other", "model": ""}, "no_model", "say whose weights are to be trained"),
+        ({"model": "sim:novice"}, "no_weights", "the weights of 'sim:novice' cannot be trained here"),
+        ({"model": "https://host/v1#m"}, "no_weights", "cannot be trained here"),
+        (
+            {"temperature": 0.7, "gradient": {"temperature": 1.0}},
+            "temperature_mismatch",
+            "rollouts are drawn at temperature 0.7, but gradient.temperature is 1",
+        ),
+        ({"max_staleness": 1}, "contradiction", "use --sampler vllm, or max_staleness 0"),
+        ({"group_size": 1}, "out_of_range", "group_size is 1"),
+        ({"temperature": 0.0}, "out_of_range", "temperature is 0.0"),
+        ({"gradient": {"los": "dapo"}}, "unknown_setting", "there is no setting 'los'"),
+        ({"gradient": {"top_p": 0.9}}, "contradiction", "draws from a cut distribution"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_sentence(fields: dict[str, Any], code: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence) as refused:
+        given(**fields)
+    assert refused.value.code == code
+    assert refused.value.exit_status == 2

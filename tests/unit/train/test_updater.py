@@ -1,0 +1,277 @@
+# ruff: noqa: E402  what needs torch is imported after it is known to be there
+"""Updates: gradients that no layout changes, weights that no bad number reaches, figures that say what happened."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import numpy as np
+
+from agentlearn.errors import ConfigError
+from agentlearn.train.arguments import Arguments, gradient_arguments
+from agentlearn.train.update.losses import row_weights
+from agentlearn.train.update.updater import Updater, rate_factor
+from agentlearn.train.weights.model import checkpoint_layers, weights_hash
+from tests.support.tiny_lm import some_rows, tiny_lm, true_logprobs, worst_difference
+
+LOSSES: tuple[dict[str, Any], ...] = (
+    {"loss": "grpo"},
+    {"loss": "dr_grpo", "completion_length": 24},
+    {"loss": "bnpo"},
+    {"loss": "dapo"},
+    {"loss": "cispo"},
+    {"loss": "gspo"},
+)
+
+
+def told(**fields: Any) -> Arguments:
+    return gradient_arguments({"learning_rate": 0.05, "optimizer": "sgd", "max_grad_norm": None} | fields)
+
+
+@pytest.mark.parametrize("fields", LOSSES, ids=lambda fields: fields["loss"])
+def test_gradients_do_not_depend_on_micro_batches_padding_or_order(fields: dict[str, Any]) -> None:
+    rows = some_rows(9, model=tiny_lm())
+    whole = Updater(tiny_lm(), told(**fields)).gradients(rows)
+    for budget in (1, 30, 60):  # every row alone, and two ways of sharing
+        for order in (rows[::-1], [*rows[4:], *rows[:4]]):
+            arguments = told(tokens_per_microbatch=budget, logits_mib=1, **fields)
+            assert worst_difference(Updater(tiny_lm(), arguments).gradients(order), whole) < 1e-5
+
+
+def test_gradients_equal_those_of_a_loss_written_over_whole_rows() -> None:
+    """No micro-batch, no trimming, no chunk: one row at a time, by all logits, and the sum by hand."""
+    model, rows = tiny_lm(), some_rows(5, model=tiny_lm())
+    arguments = told(loss="grpo", importance_sampling="token_truncate", importance_cap=1.05, temperature=0.8)
+    weights = row_weights("grpo", [row.trained for row in rows])
+    total = torch.tensor(0.0)
+    for row, weight in zip(rows, weights, strict=True):
+        logits = model(torch.from_numpy(row.ids_T)[None]).logits[0, :-1] / 0.8
+        logprobs = logits.log_softmax(-1).gather(1, torch.from_numpy(row.ids_T)[1:, None])[:, 0]
+        kept = torch.from_numpy(row.mask_T[1:])
+        correction = (logprobs.detach() - torch.from_numpy(row.logprobs_T[1:])).exp().clamp(max=1.05)
+        total = total - weight * (row.advantage * correction * (logprobs - logprobs.detach()).exp())[kept].sum()
+    total.backward()
+    written = {name: one.grad for name, one in model.named_parameters()}
+    assert worst_difference(Updater(tiny_lm(), arguments).gradients(rows), written) < 1e-5
+
+
+def test_trailing_tokens_that_are_not_trained_change_nothing() -> None:
+    rows = some_rows(3, model=tiny_lm())
+    longer = [
+        dataclasses.replace(
+            row,
+            ids_T=np.append(row.ids_T, [5, 6, 7]),
+            mask_T=np.append(row.mask_T, [False] * 3),
+            logprobs_T=np.append(row.logprobs_T, np.zeros(3, dtype=np.float32)),
+        )
+        for row in rows
+    ]
+    one, other = (Updater(tiny_lm(), told()).gradients(given) for given in (rows, longer))
+    assert worst_difference(one, other) == 0
+
+
+def test_what_the_sampler_said_of_masked_tokens_does_not_matter() -> None:
+    rows = some_rows(3, model=tiny_lm())
+    noisy = [
+        dataclasses.replace(row, logprobs_T=np.where(row.mask_T, row.logprobs_T, np.nan).astype(np.float32))
+        for row in rows
+    ]
+    one, other = (Updater(tiny_lm(), told()).gradients(given) for given in (rows, noisy))
+    assert worst_difference(one, other) == 0
+
+
+def test_several_passes_take_the_ratio_against_the_weights_before_the_batch() -> None:
+    rows = some_rows(6, model=tiny_lm())
+    figures = Updater(tiny_lm(), told(iterations=4, learning_rate=0.3)).step(rows).figures
+    assert figures["ratio/max"] > 1.05
+    assert figures["clip_ratio/region_mean"] > 0
+    once = Updater(tiny_lm(), told(learning_rate=0.3)).step(rows).figures
+    assert once["ratio/max"] == 1.0
+    assert once["clip_ratio/region_mean"] == 0.0
+    assert figures["mismatch/kl"] == pytest.approx(once["mismatch/kl"], abs=1e-6)
+
+
+def test_minibatches_are_optimiser_steps_of_their_own() -> None:
+    rows = some_rows(6, model=tiny_lm())
+    updater = Updater(tiny_lm(), told(minibatches=3, iterations=2))
+    made = updater.step(rows)
+    assert (made.steps, updater.steps, made.rows) == (6, 6, 6)
+    assert made.tokens == 2 * sum(row.trained for row in rows)
+    ahead = Updater(tiny_lm(), told(minibatches=3, iterations=2))
+    ahead.step(rows[::-1])
+    assert weights_hash(ahead.model) == weights_hash(updater.model)
+
+
+def test_figures_by_hand() -> None:
+    model = tiny_lm()
+    rows = some_rows(4, model=model, jitter=0.3)
+    figures = Updater(tiny_lm(), told()).step(rows, forks=2, zero_std_share=0.25).figures
+    raw = np.concatenate([(true_logprobs(model, row.ids_T) - row.logprobs_T)[row.mask_T] for row in rows])
+    ratio = np.exp(raw)
+    assert figures["sampling/sampling_logp_difference/mean"] == pytest.approx(np.abs(raw).mean(), abs=1e-5)
+    assert figures["sampling/sampling_logp_difference/max"] == pytest.approx(np.abs(raw).max(), abs=1e-5)
+    assert figures["mismatch/kl"] == pytest.approx(-raw.mean(), abs=1e-5)
+    assert figures["mismatch/ratio_min"] == pytest.approx(ratio.min(), rel=1e-5)
+    assert figures["mismatch/ratio_mean"] == pytest.approx(ratio.mean(), rel=1e-5)
+    assert figures["mismatch/ratio_max"] == pytest.approx(ratio.max(), rel=1e-5)
+    assert figures["sampling/importance_sampling_ratio/max"] == pytest.approx(min(2.0, ratio.max()), rel=1e-5)
+    assert figures["effective_sample_size"] == pytest.approx(ratio.sum() ** 2 / len(ratio) / (ratio**2).sum(), rel=1e-5)
+    trained, all_tokens = sum(row.trained for row in rows), sum(row.length for row in rows)
+    assert figures["masked_token_share"] == pytest.approx(1 - trained / all_tokens)
+    assert (figures["forks"], figures["frac_reward_zero_std"], figures["reward"]) == (2.0, 0.25, 0.5)
+    assert figures["learning_rate"] == 0.05
+    assert figures["peak_memory_mib"] > 50
+    assert figures["tokens_per_s"] > 0
+    assert "kl" not in figures
+
+
+def test_entropy_is_that_of_the_tokens_places() -> None:
+    model, rows = tiny_lm(), some_rows(2)
+    entropies: list[float] = []
+    for row in rows:
+        with torch.no_grad():
+            logits = model(torch.from_numpy(row.ids_T)[None]).logits[0, :-1]
+        found = torch.distributions.Categorical(logits=logits).entropy().numpy()
+        entropies += found[row.mask_T[1:]].tolist()
+    assert Updater(tiny_lm(), told()).step(rows).figures["entropy"] == pytest.approx(np.mean(entropies), rel=1e-5)
+
+
+def test_a_step_that_is_not_finite_is_skipped_counted_and_said() -> None:
+    rows = some_rows(4, model=tiny_lm())
+    updater = Updater(tiny_lm(), told(iterations=2, importance_sampling="token_truncate"))
+    before = weights_hash(updater.model)
+    with torch.no_grad():
+        spoiled = dict(updater.model.named_parameters())["model.norm.weight"]
+        kept = spoiled.clone()
+        spoiled[0] = torch.inf
+    made = updater.step(rows)
+    with torch.no_grad():
+        spoiled.copy_(kept)
+    assert (made.steps, made.skipped, updater.steps, updater.skipped) == (0, 2, 0, 2)
+    assert weights_hash(updater.model) == before
+    assert made.said == (
+        "2 of 2 optimiser steps were skipped because the loss or the gradient was not finite; the weights stayed as "
+        "they were. Lower learning_rate, or set delta"
+    )
+    assert "grad_norm" not in made.figures
+    assert not updater.model.training
+    good = updater.step(rows)
+    assert (good.steps, good.said) == (2, None)
+
+
+def test_a_batch_without_a_row_to_train_changes_nothing() -> None:
+    updater = Updater(tiny_lm(), told(max_staleness=0))
+    before = weights_hash(updater.model)
+    made = updater.step(some_rows(2, staleness=1))
+    assert (made.steps, made.rows, made.stale, dict(made.staleness)) == (0, 0, 2, {1: 2})
+    assert "loss" not in made.figures
+    assert weights_hash(updater.model) == before
+
+
+@pytest.mark.parametrize("fields", LOSSES, ids=lambda fields: fields["loss"])
+def test_rows_without_advantage_count_but_do_not_pass_the_model(fields: dict[str, Any]) -> None:
+    """Beside a divergence of next to no weight, for which they have to pass."""
+    model = tiny_lm()
+    rows = [
+        dataclasses.replace(row, advantage=n % 2 * row.advantage) for n, row in enumerate(some_rows(8, model=model))
+    ]
+    updater = Updater(tiny_lm(), told(**fields))
+    shares = updater.gradients(rows)
+    kl = {"kl": "k3", "kl_beta": 1e-12, "reference": "copy"}
+    passing = Updater(tiny_lm(), told(**fields, **kl), reference=tiny_lm())
+    assert worst_difference(shares, passing.gradients(rows)) < 1e-5
+    seen = [int(piece.batch.advantages_B.count_nonzero()) for piece in updater._pieces(rows, 1, repeated=False)]
+    assert sum(seen) == sum(len(piece.batch.advantages_B) for piece in updater._pieces(rows, 1, repeated=False)) == 4
+    assert updater.step(rows).figures["zero_advantage_share"] == 0.5
+
+
+def test_where_nothing_is_to_be_learned_no_step_is_made() -> None:
+    rows = [dataclasses.replace(row, advantage=0.0) for row in some_rows(3)]
+    updater = Updater(tiny_lm(), told(optimizer="adamw", weight_decay=0.1))
+    before = weights_hash(updater.model)
+    made = updater.step(rows)
+    assert (made.steps, made.skipped, made.rows) == (0, 0, 3)
+    assert weights_hash(updater.model) == before
+
+
+def test_gradients_are_shortened_to_their_limit() -> None:
+    rows = some_rows(4, model=tiny_lm())
+    start = {name: one.detach().clone() for name, one in tiny_lm().named_parameters()}
+    updater = Updater(tiny_lm(), told(max_grad_norm=0.01, learning_rate=1.0))
+    made = updater.step(rows)
+    moved = torch.cat([(one.detach() - start[name]).flatten() for name, one in updater.model.named_parameters()])
+    assert made.figures["grad_norm"] > 0.1
+    assert float(moved.norm()) == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("constant", [1 / 3, 2 / 3, 1, 1, 1, 1]),
+        ("linear", [1 / 3, 2 / 3, 1, 0.75, 0.5, 0.25]),
+        ("cosine", [1 / 3, 2 / 3, 1, 0.8535534, 0.5, 0.1464466]),
+    ],
+)
+def test_the_rate_rises_and_falls(schedule: str, expected: list[float]) -> None:
+    arguments = told(schedule=schedule, warmup_steps=2)
+    assert [rate_factor(arguments, step, 6) for step in range(6)] == pytest.approx(expected)
+
+
+def test_the_rate_of_the_step_is_used() -> None:
+    rows = some_rows(3, model=tiny_lm())
+    updater = Updater(tiny_lm(), told(schedule="linear"), total_steps=2)
+    rates = [updater.step(rows).figures["learning_rate"] for _ in range(2)]
+    assert rates == [0.05, 0.025]
+    assert updater.optimizer.param_groups[0]["lr"] == 0.025
+    with pytest.raises(ConfigError, match="say how many steps there are"):
+        Updater(tiny_lm(), told(schedule="cosine"))
+
+
+def test_vectors_do_not_decay() -> None:
+    groups = Updater(tiny_lm(), told(optimizer="adamw", weight_decay=0.1)).optimizer.param_groups
+    assert [{one.ndim for one in group["params"]} for group in groups] == [{2}, {1}]
+    assert [group["weight_decay"] for group in groups] == [0.1, 0.0]
+
+
+def test_a_reward_is_learned() -> None:
+    """Rows with good advantages become likelier, those with bad ones less so."""
+    rows = [dataclasses.replace(row, advantage=1.0 if n % 2 else -1.0) for n, row in enumerate(some_rows(6))]
+    updater = Updater(tiny_lm(), told(loss="grpo", importance_sampling="none", optimizer="adamw", learning_rate=0.01))
+    before = [true_logprobs(updater.model, row.ids_T)[row.mask_T].mean() for row in rows]
+    for _ in range(5):
+        updater.step(rows)
+    updater.model.eval()
+    after = [true_logprobs(updater.model, row.ids_T)[row.mask_T].mean() for row in rows]
+    gained = [later - earlier for earlier, later in zip(before, after, strict=True)]
+    assert min(gained[1::2]) > 0 > max(gained[::2])
+
+
+def test_checkpointed_layers_give_the_same_gradients() -> None:
+    rows = some_rows(4, model=tiny_lm())
+    plain = Updater(tiny_lm(), told()).gradients(rows)
+    model = tiny_lm()
+    checkpoint_layers(model)
+    assert worst_difference(Updater(model, told()).gradients(rows), plain) < 1e-6
+
+
+def test_bf16_trains_weights_that_stay_in_fp32() -> None:
+    rows = some_rows(4, model=tiny_lm())
+    plain = Updater(tiny_lm(), told()).gradients(rows)
+    updater = Updater(tiny_lm(), told(dtype="bf16"))
+    assert worst_difference(updater.gradients(rows), plain) < 0.1
+    assert updater.step(rows).steps == 1
+    assert {one.dtype for one in updater.model.parameters()} == {torch.float32}
+
+
+def test_a_bent_head_is_refused() -> None:
+    model = tiny_lm()
+    model.config.final_logit_softcapping = 30.0
+    with pytest.raises(ConfigError) as refused:
+        Updater(model, told())
+    assert str(refused.value) == (
+        "the head of Qwen3ForCausalLM is not a plain linear layer (final_logit_softcapping); train a model whose head "
+        "is, and leave the head out of lora_targets"
+    )
