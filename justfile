@@ -1,10 +1,10 @@
-# What is done here, by name. `just` alone lists the targets; each sets up what it needs first.
+# Everything this project runs, by name. `just` alone lists the targets; each target installs what it needs.
 
 set positional-arguments
 set quiet
 
 bin := quote(justfile_directory() / ".venv/bin")
-# What an installed .venv answers to: this folder, the requirements and their pins.
+# Identifies what .venv was installed for: this folder, the requirements and their pins.
 stamp := sha256(justfile_directory() + sha256_file(justfile_directory() / "pyproject.toml") + sha256_file(justfile_directory() / "constraints.txt"))
 
 # List the targets
@@ -18,7 +18,7 @@ default:
 learn *ARGS: setup
     {{ bin }}/agentlearn learn "$@"
 
-# Say with statistics which arm is better: `just compare none math`
+# Compare libraries, models or instructions with statistics: `just compare none math`
 [group("use")]
 [no-cd]
 [no-exit-message]
@@ -32,7 +32,7 @@ compare *ARGS: setup
 train *ARGS: setup-train
     {{ bin }}/agentlearn train "$@"
 
-# Answer one problem, steps shown: `just solve math "What is 2 + 2?"`
+# Answer one problem and show the steps: `just solve math "What is 2 + 2?"`
 [group("use")]
 [no-cd]
 [no-exit-message]
@@ -61,7 +61,7 @@ fmt: setup-dev
     .venv/bin/python -m ruff format .
     .venv/bin/python scripts/tree
 
-# Check style, form and the direction of imports
+# Check style, formatting and the direction of imports
 [group("check")]
 lint: setup-dev
     .venv/bin/python -m ruff check .
@@ -74,25 +74,25 @@ lint: setup-dev
 types: setup-dev
     .venv/bin/python -m basedpyright --pythonpath .venv/bin/python
 
-# Run the tests, with coverage when run whole: `just test`, `just test tests/unit -k "ids or value"`
+# Run the quick tests, or those named: `just test`, `just test tests/unit -k "ids or value"`
 [group("check")]
 [no-exit-message]
 test *ARGS: setup-dev
     scripts/test "$@"
 
-# Run the whole-program tests only
+# Run all tests: the quick ones, whole runs, browsers and several processes, with coverage
 [group("check")]
 [no-exit-message]
-e2e *ARGS: setup-dev
-    scripts/test tests/e2e "$@"
+test-all *ARGS: setup-dev
+    scripts/test --all "$@"
 
-# Run the tests that need a real vLLM, on two CPU cores, in an environment of their own (.venv-vllm)
+# Run the tests that need a real vLLM, on the CPU, in a separate environment (.venv-vllm)
 [group("check")]
 [no-exit-message]
 test-vllm *ARGS:
     scripts/test-vllm "$@"
 
-# Build the wheel, install it in an empty environment, run the tests there; a good one lands in dist/
+# Build the wheel, install it in an empty environment and test it there; the result is in dist/
 [group("check")]
 [no-exit-message]
 wheel: setup-dev
@@ -104,11 +104,11 @@ wheel: setup-dev
 bench *ARGS: setup-dev
     .venv/bin/python -m tests.bench "$@"
 
-# All of lint, types, test and wheel: what CI runs
+# Run lint, types, all tests and wheel, as CI does
 [group("check")]
-check: lint types test wheel
+check: lint types test-all wheel
 
-# Remove what was built and cached; .venv and what was learned (.agentlearn) stay
+# Remove build results and caches; keep .venv and everything learned (.agentlearn)
 [group("set up")]
 clean:
     rm -rf dist build htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
