@@ -1,4 +1,4 @@
-"""Your own tasks without a package: README's own walk-through, followed to the letter against a scripted server."""
+"""Your own tasks without a package: the example of docs/learn.md, run literally against a scripted server."""
 
 import csv
 import re
@@ -12,14 +12,14 @@ from tests.support.command import agentlearn
 from tests.support.openai_script import Solver
 from tests.support.openai_stub import OpenAIStub
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs/learn.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SERVED = "http://127.0.0.1:8000/v1"
 
 
 def walk_through() -> dict[str, list[str]]:
     """The fenced blocks of the section, by language."""
-    section = README.read_text(encoding="utf-8").partition("\n## Your own tasks\n")[2].partition("\n## ")[0]
+    section = PAGE.read_text(encoding="utf-8").partition("\n## Your own tasks\n")[2].partition("\n## ")[0]
     blocks: dict[str, list[str]] = {}
     for language, code in FENCE.findall(section):
         blocks.setdefault(language, []).append(code)
@@ -31,7 +31,7 @@ def labels(said: str) -> list[str]:
     return [line[:13] for line in said.splitlines() if not line.startswith("  note")]
 
 
-def test_the_walk_through_of_the_readme(
+def test_the_example_of_the_docs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = walk_through()
@@ -39,7 +39,7 @@ def test_the_walk_through_of_the_readme(
     check, learn, show = [shlex.split(line)[1:] for line in blocks["sh"][0].splitlines()]
     (printed,) = blocks[""]
     monkeypatch.chdir(tmp_path)
-    exec(compile(make_rows, "README.md", "exec"), {})
+    exec(compile(make_rows, "docs/learn.md", "exec"), {})
     Path("my_reward.py").write_text(reward)
     rows = list(csv.DictReader(Path("prices.csv").read_text().splitlines()))
     assert len(rows) == 50
