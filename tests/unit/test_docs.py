@@ -1,0 +1,52 @@
+"""The documentation's promises: links lead somewhere, named files exist, the glossary knows every exported class."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import agentlearn
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+REPOSITORY = "https://github.com/agentlearn/agentlearn-lib"
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+PATH = re.compile(r"`((?:agentlearn|domains|evals|tests|docs|scripts)/[\w./*-]+)`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_that_exist(page: Path) -> None:
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        inside = re.fullmatch(rf"{re.escape(REPOSITORY)}/(?:blob|tree)/main/(.+)", target)
+        if inside:
+            assert (ROOT / inside[1].partition("#")[0]).exists(), target
+        elif not target.startswith(("http://", "https://", "#")):
+            assert (page.parent / target.partition("#")[0]).exists(), target
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_named_files_exist(page: Path) -> None:
+    for named in PATH.findall(page.read_text(encoding="utf-8")):
+        assert any(ROOT.glob(named.rstrip("/"))), f"{page.name} names {named}, which does not exist"
+
+
+def test_links_of_the_readme_work_outside_of_the_repository() -> None:
+    targets = LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+
+
+def test_the_project_urls_are_those_of_the_readme() -> None:
+    assert f'Homepage = "{REPOSITORY}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_the_glossary_knows_every_exported_class_and_nothing_else() -> None:
+    glossary = set(re.findall(r"`([A-Z]\w+)`", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")))
+    exported = {name for name in agentlearn.__all__ if inspect.isclass(getattr(agentlearn, name))}
+    assert exported - glossary == set(), "exported, but not in docs/glossary.md"
+    from tests.unit.test_structure import modules
+
+    defined = {getattr(node, "name", "") for tree in modules().values() for node in tree.body}
+    assert glossary - exported - defined == set(), "in docs/glossary.md, but not in the code"

@@ -1,0 +1,89 @@
+"""The structure that docs/decisions/0022 promises: few packages, one home per public name, no import cycles."""
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {
+    "agentlearn": ROOT,
+    "agentlearn_math": ROOT / "domains",
+    "agentlearn_web": ROOT / "domains",
+    "agentlearn_evals": ROOT / "evals",
+}
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Every shipped module by its dotted name; a package stands for its `__init__`."""
+    found: dict[str, ast.Module] = {}
+    for package, folder in PACKAGES.items():
+        for file in sorted((folder / package).rglob("*.py")):
+            name = ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+            found[name] = ast.parse(file.read_text(encoding="utf-8"))
+    return found
+
+
+def imported_modules(tree: ast.Module) -> Iterator[str]:
+    """The shipped modules that a module imports at its top level, those for type checking included."""
+    statements = [*tree.body, *(one for node in tree.body if isinstance(node, ast.If) for one in node.body)]
+    for node in statements:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in modules() else node.module
+
+
+def test_the_top_level_has_at_most_thirty_entries() -> None:
+    entries = [
+        one.name
+        for one in (ROOT / "agentlearn").iterdir()
+        if not one.name.startswith(("_", ".")) and (one.is_dir() or one.suffix == ".py")
+    ]
+    assert len(entries) <= 30, sorted(entries)
+
+
+def test_every_public_class_and_type_alias_is_defined_once() -> None:
+    homes: defaultdict[str, list[str]] = defaultdict(list)
+    for name, tree in modules().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(name)
+            elif isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name):
+                if target.id[0].isupper() and not target.id.isupper() and len(target.id) > 1:
+                    homes[target.id].append(name)
+    assert {name: found for name, found in homes.items() if len(found) > 1 and not name.startswith("_")} == {}
+
+
+def test_no_file_name_occurs_more_than_twice() -> None:
+    names = Counter(
+        file.name
+        for package, folder in PACKAGES.items()
+        for file in (folder / package).rglob("*.py")
+        if file.name not in {"__init__.py", "__main__.py"} and "families" not in file.parts
+    )
+    assert {name: count for name, count in names.items() if count > 2} == {}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = {name: {one for one in imported_modules(tree) if one in modules()} for name, tree in modules().items()}
+    left = dict(graph)
+    while removable := [name for name, targets in left.items() if not targets & left.keys() - {name}]:
+        for name in removable:
+            del left[name]
+    on_cycle = {name for name in left if name in reachable(name, left)}
+    assert on_cycle == set()
+
+
+def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
+    """The modules that can be reached from `start` in one or more steps."""
+    found: set[str] = set()
+    waiting = [*graph[start] & graph.keys()]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting.extend(graph[one] & graph.keys())
+    return found
