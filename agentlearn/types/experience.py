@@ -5,11 +5,11 @@ ones (docs/decisions/0003). A library is an immutable version; changing it makes
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, model_validator
 
 from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash
 from agentlearn.types.value import Value
@@ -65,14 +65,6 @@ class Experience(Value):
     origin: Origin
 
 
-class LibraryLimits(Value):
-    """What a library may hold."""
-
-    max_lessons: int = Field(default=100, ge=1, le=10_000)
-    max_tokens: int = Field(default=4_000, ge=32)
-    """Estimated tokens of all lessons together."""
-
-
 class Library(Value):
     """An immutable version of an experience library, in the order its lessons are shown."""
 
@@ -100,11 +92,6 @@ class Library(Value):
     def tokens(self) -> int:
         """Estimated tokens of all lessons."""
         return sum(estimated_tokens(experience.lesson) for experience in self.experiences)
-
-    def only(self, ids: Iterable[ExperienceId]) -> Iterator[Experience]:
-        """The experiences named, in library order."""
-        wanted = frozenset(ids)
-        return (experience for experience in self.experiences if experience.id in wanted)
 
     def __len__(self) -> int:
         return len(self.experiences)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agentlearn.learn.lessons.curate import CheckContext, Checked, RejectionCode, apply, check, parse_item
+from agentlearn.learn.lessons.curate import CheckContext, NextVersion, RejectionCode, next_version, parse_item
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId
-from agentlearn.types.operation import Add, Applied, BatchOperation, Delete, Dropped, Merge, Modify, Proposal, Rejected
+from agentlearn.types.operation import Add, Applied, Delete, Dropped, Merge, Modify, Operation, Proposal, Rejected
 
 LIBRARY = library_of(
     [
@@ -34,13 +34,12 @@ def propose(*items: object) -> tuple[Proposal, ...]:
     )
 
 
-def checked(*items: object, library: Library = LIBRARY) -> Checked:
-    return check(propose(*items), library, CheckContext())
+def checked(*items: object, library: Library = LIBRARY) -> NextVersion:
+    return next_version(propose(*items), library, CheckContext())
 
 
 def lessons_after(*items: object) -> list[str]:
-    plan = checked(*items).plan
-    return [one.lesson for one in apply(plan, LIBRARY).experiences]
+    return [one.lesson for one in checked(*items).library.experiences]
 
 
 def codes(*items: object) -> list[str]:
@@ -150,8 +149,8 @@ def test_one_bad_item_does_not_cost_its_neighbours():
 
 
 def test_a_batch_is_atomic():
-    """An operation that breaks half way leaves the library as it was, because no plan with it comes to be."""
-    operations: list[BatchOperation] = [
+    """An operation that cannot be applied changes nothing; the others are applied in one step."""
+    operations: list[Operation] = [
         Delete(target=FIRST),
         Modify.model_construct(target=ExperienceId("no such id"), lesson=NEW),
         Merge.model_construct(targets=(SECOND,), lesson=NEW),
@@ -161,7 +160,7 @@ def test_a_batch_is_atomic():
         Proposal.model_construct(id=ProposalId(str(n)), stage="consolidate", ordinal=n, operation=operation)
         for n, operation in enumerate(operations)
     )
-    plan, ended = check(asked, LIBRARY, CheckContext())
+    library, ended = next_version(asked, LIBRARY, CheckContext())
     assert [one.end.code if isinstance(one.end, Rejected) else "" for one in ended] == [
         "",
         RejectionCode.UNKNOWN_ID,
@@ -169,5 +168,5 @@ def test_a_batch_is_atomic():
         RejectionCode.MISSING_FIELD,
     ]
     assert isinstance(ended[0].end, Applied)
-    assert [one.lesson for one in apply(plan, LIBRARY).experiences] == texts()[1:]
+    assert [one.lesson for one in library.experiences] == texts()[1:]
     assert [one.lesson for one in LIBRARY.experiences] == texts()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentlearn.learn.lessons.curate import Parsed, parse_item
+from agentlearn.learn.lessons.curate import ParsedItem, parse_item
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Rejected
 
@@ -11,7 +11,7 @@ LABELS = {"G1": ONE, "G2": TWO, "G3": THREE}
 LESSON = "When a range is closed, count both endpoints."
 
 
-def parsed(item: object, *, compare: bool = False) -> Parsed:
+def parsed(item: object, *, compare: bool = False) -> ParsedItem:
     return parse_item(item, stage="compare" if compare else "consolidate", labels=LABELS)
 
 
@@ -41,7 +41,7 @@ def code(item: object, *, compare: bool = False) -> str:
     ],
 )
 def test_forms_that_mean_something(item: object, operation: object):
-    assert parsed(item) == Parsed(operation)  # pyright: ignore[reportArgumentType]
+    assert parsed(item) == ParsedItem(operation)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ def test_a_group_may_not_merge():
 
 def test_what_it_rests_on_comes_back_as_labels():
     item = {"op": "add", "lesson": LESSON, "rests_on": ["[P1]", "p4", "P1"]}
-    assert parsed(item) == Parsed(Add(lesson=LESSON), rests_on=("P1", "P4"))
+    assert parsed(item) == ParsedItem(Add(lesson=LESSON), rests_on=("P1", "P4"))
     assert parsed({**item, "rests_on": "P2"}).rests_on == ("P2",)
     assert parsed({"op": "add", "rests_on": ["P2"]}).rests_on == ("P2",)
 
 
 def test_what_is_no_label_is_left_out_and_flagged():
     item = {"op": "add", "lesson": LESSON, "rests_on": ["P1", "the first", 3]}
-    assert parsed(item) == Parsed(Add(lesson=LESSON), rests_on=("P1",), flags=("rests_on_ignored",))
+    assert parsed(item) == ParsedItem(Add(lesson=LESSON), rests_on=("P1",), flags=("rests_on_ignored",))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_is_no_label_is_left_out_and_flagged():
     ],
 )
 def test_tags_of_another_form_are_left_out_and_flagged(tags: object, kept: tuple[str, ...]):
-    assert parsed({"op": "add", "lesson": LESSON, "tags": tags}) == Parsed(
+    assert parsed({"op": "add", "lesson": LESSON, "tags": tags}) == ParsedItem(
         Add(lesson=LESSON, tags=kept), flags=("tags_ignored",)
     )
 

@@ -116,7 +116,7 @@ def test_an_export_in_the_original_form_is_what_the_original_reads(library_store
 def test_an_unknown_form_or_place_is_refused(library_store: LibraryStore, tmp_path: Path) -> None:
     with pytest.raises(LibraryError) as unknown:
         library_store.export("math", tmp_path / "out", format="yaml")  # pyright: ignore[reportArgumentType]
-    assert str(unknown.value) == "there is no library format 'yaml' (known: 'agentlearn', 'training-free-grpo')"
+    assert str(unknown.value) == "unknown library format 'yaml' (known: 'agentlearn', 'training-free-grpo')"
     with pytest.raises(LibraryError, match="could not be written to"):
         library_store.export("math", tmp_path / "no" / "such" / "folder.json")
 
