@@ -346,7 +346,7 @@ def _prompts_of(found: Mapping[str, Any]) -> tuple[PromptRef, ...]:
 
 def prompt_rows(ref: PromptRef, text: str) -> RowGroup:
     """The row of a prompt's text."""
-    return (row("blob", hash=ref.sha256, kind="prompt", name=f"{ref.name}/v{ref.version}", body=text),)
+    return (row("blob", hash=ref.sha256, kind="prompt", name=ref.label, body=text),)
 
 
 GROUND = "ground"
