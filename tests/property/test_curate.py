@@ -1,4 +1,4 @@
-"""Whatever a model asks for: nothing half applies, vanishes, reuses an id, breaks a limit, or raises."""
+"""Invariants of the next version for any proposals: every end, no reused id, no broken limit, no exception."""
 
 import json
 import unicodedata

@@ -24,7 +24,7 @@ _FAULT_SENTENCES: Mapping[Fault, str] = {
     "prose": "the reply was prose; an object with the key 'proposals' is needed",
     "object_not_array": "the reply held one object; a list of objects under 'proposals' is needed",
     "cut_json": "the reply's JSON ended too early; only its complete items could be read",
-    "wrong_key": "the list did not stand under the key 'proposals'",
+    "wrong_key": "the list was not under the key 'proposals'",
     "no_reply": "the reply held nothing that could be read",
 }
 

@@ -20,7 +20,7 @@ NEW = "When a search needs a bound, double it once and see whether the result ch
 
 
 def propose(*items: object) -> tuple[Proposal, ...]:
-    """What a consolidation that wrote these items asks for."""
+    """The proposals of a consolidation that wrote these items."""
     parsed = [parse_item(item, stage="consolidate", labels=LABELS) for item in items]
     return tuple(
         Proposal(
@@ -57,7 +57,7 @@ def test_a_delete_without_content_is_not_lost(content: dict[str, object]):
     assert lessons_after(item) == [texts()[0], texts()[2]]
 
 
-def test_an_update_with_an_unknown_id_is_refused_and_no_add():
+def test_an_update_with_an_unknown_id_is_refused_and_does_not_add():
     item = {"operation": "UPDATE", "id": "G17", "content": NEW}
     assert codes(item) == ["unknown_id"]
     assert lessons_after(item) == texts()
@@ -108,7 +108,7 @@ def test_identical_adds_are_kept_once():
 
 
 @pytest.mark.parametrize("content", [["a", "list"], 7, {"name": "x"}, True])
-def test_content_that_is_no_text_is_refused(content: object):
+def test_content_that_is_not_text_is_refused(content: object):
     assert codes({"op": "add", "lesson": content}) == ["wrong_type"]
 
 
@@ -137,7 +137,7 @@ def test_a_lesson_may_name_an_operation_hold_a_colon_and_lack_a_period():
     assert lessons_after({"op": "add", "lesson": lesson}) == [*texts(), lesson]
 
 
-def test_one_bad_item_does_not_cost_its_neighbours():
+def test_one_bad_item_does_not_lose_its_neighbours():
     good = {"op": "add", "lesson": NEW}
     assert codes("prose", good, ["a", "list"], {"op": "delete", "target": "G2"}, 7) == [
         "not_an_object",

@@ -110,7 +110,7 @@ def test_plain_advice_passes(lesson: str):
         ("tool_syntax", "final_answer ( 42 )"),
     ],
 )
-def test_what_is_no_lesson_is_refused_with_its_code(code: str, lesson: object):
+def test_an_invalid_lesson_is_refused_with_its_code(code: str, lesson: object):
     refusal = checked_lesson(lesson)
     assert isinstance(refusal, Rejected)
     assert refusal.code == code
@@ -126,7 +126,7 @@ def test_a_refusal_shows_what_was_found():
     refusal = checked_lesson("As [G3] says, count.")
     assert isinstance(refusal, Rejected)
     assert refusal.reason == (
-        "'[G3]' in the lesson reads as a label or an id; labels mean nothing outside the prompt they stand in"
+        "'[G3]' in the lesson reads as a label or an id; labels mean nothing outside their prompt"
     )
     refusal = checked_lesson("word " * 202 + "word")
     assert isinstance(refusal, Rejected)

@@ -49,7 +49,7 @@ def test_a_merge_takes_the_place_of_its_first_target():
     assert lessons(after(Merge(targets=(FOUR, TWO), lesson=NEW))) == [A, C, NEW]
 
 
-def test_a_delete_takes_out():
+def test_a_delete_removes_the_lesson():
     assert lessons(after(Delete(target=ONE), Delete(target=THREE))) == [B, D]
 
 

@@ -40,7 +40,7 @@ def code(item: object, *, compare: bool = False) -> str:
         ({"op": "add", "lesson": LESSON, "id": None, "why": {"any": "thing"}}, Add(lesson=LESSON)),
     ],
 )
-def test_forms_that_mean_something(item: object, operation: object):
+def test_valid_items_become_operations(item: object, operation: object):
     assert parsed(item) == ParsedItem(operation)  # pyright: ignore[reportArgumentType]
 
 
@@ -83,7 +83,7 @@ def test_forms_that_mean_something(item: object, operation: object):
         ({"op": "add", "lesson": "half \ud800 a pair"}, "surrogates"),
     ],
 )
-def test_forms_that_mean_nothing(item: object, expected: str):
+def test_invalid_items_are_refused(item: object, expected: str):
     assert code(item) == expected
 
 
@@ -100,7 +100,7 @@ def test_what_it_rests_on_comes_back_as_labels():
     assert parsed({"op": "add", "rests_on": ["P2"]}).rests_on == ("P2",)
 
 
-def test_what_is_no_label_is_left_out_and_flagged():
+def test_an_invalid_label_is_left_out_and_flagged():
     item = {"op": "add", "lesson": LESSON, "rests_on": ["P1", "the first", 3]}
     assert parsed(item) == ParsedItem(Add(lesson=LESSON), rests_on=("P1",), flags=("rests_on_ignored",))
 
@@ -128,7 +128,7 @@ def test_the_first_name_of_a_field_wins():
 
 def test_a_refusal_says_what_was_wrong_and_what_is_right():
     refusal = parsed({"op": "delete", "target": "G9"}).refusal
-    assert refusal == Rejected(code="unknown_id", reason="'G9' is no label of this library")
+    assert refusal == Rejected(code="unknown_id", reason="'G9' is not a label of this library")
     refusal = parsed({"op": "delete", "targets": ["G1", "G2"]}).refusal
     assert refusal == Rejected(
         code="too_many_targets", reason="a delete names one experience, not 2; write one item for each"

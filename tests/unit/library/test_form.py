@@ -55,7 +55,7 @@ def test_our_form_loses_nothing(library: Library) -> None:
     assert read_again.version == library.version
 
 
-def test_a_changed_lesson_is_noticed_and_the_way_out_is_said() -> None:
+def test_a_changed_lesson_is_noticed_and_the_error_says_how_to_fix_it() -> None:
     text = format_library(LIBRARY, "agentlearn").replace("carry", "do not carry")
     with pytest.raises(LibraryError) as refused:
         parse_library(text, "math.json")
@@ -65,7 +65,7 @@ def test_a_changed_lesson_is_noticed_and_the_way_out_is_said() -> None:
     )
 
 
-def test_what_a_person_says_to_have_written_is_taken_as_new() -> None:
+def test_a_file_marked_hand_written_is_read_as_a_new_library() -> None:
     text = format_library(LIBRARY, "agentlearn").replace("carry", "do not carry")
     library = parse_library(text.replace(LIBRARY.version, "hand-written"), "math.json")
     assert library.experiences[0].lesson == "When adding, do not carry."
@@ -120,7 +120,7 @@ def test_an_imported_lesson_that_breaks_the_rules_is_named() -> None:
         (changed(version=None), "but it says 'None'"),
     ],
 )
-def test_what_is_no_library_is_refused_in_a_sentence(text: str, sentence: str) -> None:
+def test_an_invalid_library_file_is_refused_in_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(LibraryError) as refused:
         parse_library(text, "x")
     assert sentence in str(refused.value)

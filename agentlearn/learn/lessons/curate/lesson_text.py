@@ -66,7 +66,7 @@ _FORGERIES = (
     (
         RejectionCode.FORGED_ID,
         _FORGED_ID,
-        "reads as a label or an id; labels mean nothing outside the prompt they stand in",
+        "reads as a label or an id; labels mean nothing outside their prompt",
     ),
     (
         RejectionCode.FORGED_HEADER,

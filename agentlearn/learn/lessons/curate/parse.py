@@ -130,7 +130,7 @@ def _targets(
             return reject(RejectionCode.WRONG_TYPE, f"a label is a {type(one).__name__}; it must be text, such as 'G3'")
         experience = known.get(_label(one))
         if experience is None:
-            return reject(RejectionCode.UNKNOWN_ID, f"{one[:_SHOWN]!r} is no label of this library")
+            return reject(RejectionCode.UNKNOWN_ID, f"{one[:_SHOWN]!r} is not a label of this library")
         ids.append(experience)
     if kind == "merge" and len(ids) < 2:
         return reject(RejectionCode.TOO_FEW_TARGETS, f"a merge needs at least two experiences, not {len(ids)}")
