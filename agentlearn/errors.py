@@ -19,8 +19,6 @@
         EndpointGone         the model's service answers nobody any more
       WeightsDiffer          a served model answers with other weights than those that are trained
       Interrupted            the user stopped the run
-      CurationError
-        StalePlan            a plan made for another library version
 
 A class names the boundary that broke, because that is what a caller can act on. Each instance carries a stable
 `code` (lower_snake) for programs and one sentence for people: what happened, the value, the next step.
@@ -183,15 +181,3 @@ class Interrupted(AgentlearnError):
     code = "interrupted"
     exit_status = 130
     resumable = True
-
-
-class CurationError(AgentlearnError):
-    """Raised when a library cannot be changed as asked."""
-
-    code = "curation"
-
-
-class StalePlan(CurationError):
-    """Raised when a plan is applied to another library version than it was made for."""
-
-    code = "stale_plan"

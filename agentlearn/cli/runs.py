@@ -41,6 +41,7 @@ def show(run: str, /, *, store: Store = Path(".agentlearn"), json: Json = False)
         A run's id, or the beginning of one.
     """
     from agentlearn.store import read_store
+    from agentlearn.types.trajectory import prompt_labels
 
     with read_store(store) as reader:
         row = reader.run(run)
@@ -73,9 +74,9 @@ def show(run: str, /, *, store: Store = Path(".agentlearn"), json: Json = False)
         if one.ended.end.end == "applied" and one.ended.proposal.operation is not None:
             operation = one.ended.proposal.operation
             lesson = "" if operation.op == "delete" else operation.lesson
-            rollouts = len(one.ended.proposal.evidence)
+            source = f"{len(one.ended.proposal.evidence)} rollouts, {prompt_labels(one.ended.proposal.prompts)}"
             flags = f"  [{', '.join(one.ended.flags)}]" if one.ended.flags else ""
-            out.print(f"applied    {one.phase}/{one.batch} {operation.op}: {lesson}  ({rollouts} rollouts){flags}")
+            out.print(f"applied    {one.phase}/{one.batch} {operation.op}: {lesson}  ({source}){flags}")
 
 
 def _print_report(report: dict[str, Any]) -> None:

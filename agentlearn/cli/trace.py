@@ -18,17 +18,24 @@ def trace(
     """Show one rollout: task, treatment, every step, verdict, and the lessons it saw."""
     from agentlearn.rollout.transcript import transcript
     from agentlearn.store import read_store
+    from agentlearn.types.trajectory import prompt_labels
 
     with read_store(store) as reader:
         trajectory = reader.trajectory(rollout)
         task = reader.task(trajectory.task)
         library = reader.library(trajectory.treatment.library)
+        summaries = [one for one in reader.summaries(trajectory.run) if one.rollout == trajectory.id]
+        proposed = [
+            one.ended for one in reader.proposals(trajectory.run) if trajectory.id in one.ended.proposal.evidence
+        ]
     if json:
         print_json(
             {
                 "trajectory": trajectory.model_dump(mode="json"),
                 "task": task.model_dump(mode="json"),
                 "lessons": [one.lesson for one in library.experiences if one.id not in trajectory.treatment.masked],
+                "summaries": [one.model_dump(mode="json") for one in summaries],
+                "proposals": [one.model_dump(mode="json") for one in proposed],
             }
         )
         return
@@ -53,3 +60,10 @@ def trace(
     usage = trajectory.usage
     tokens = f"{usage.tokens_in} tokens in, {usage.tokens_out} out"
     out.print(f"used       {usage.requests} calls, {tokens}, {trajectory.seconds:.2f} s")
+    out.print(f"prompts    {prompt_labels(trajectory.prompts)}")
+    for summary in summaries:
+        out.print(f"summary    {len(summary.steps)} steps, asked with {prompt_labels(summary.prompts)}")
+    for one in proposed:
+        operation = "unreadable item" if one.proposal.operation is None else one.proposal.operation.op
+        prompts = prompt_labels(one.proposal.prompts)
+        out.print(f"proposal   {one.proposal.stage}: {operation}, {one.end.end}, asked with {prompts}")

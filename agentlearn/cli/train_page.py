@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agentlearn.cli.output import ago
 from agentlearn.config import is_lab
+from agentlearn.files import write_whole
 from agentlearn.html import (
     CodeBlock,
     HtmlPage,
@@ -20,7 +21,6 @@ from agentlearn.html import (
     Statement,
     render_page,
 )
-from agentlearn.store.files import write_whole
 from agentlearn.train.report import TrainReport, UpdateLine
 from agentlearn.train.settings import TrainSettings
 

@@ -17,13 +17,13 @@ from agentlearn.doctor.check_result import CheckResult
 from agentlearn.errors import ConfigError, RolloutError
 from agentlearn.learn.estimate import known_price
 from agentlearn.learn.lessons.stage_agent import StageReply, stage_agent
+from agentlearn.learn.lessons.stage_prompts import STAGE_PROMPTS
 from agentlearn.models.budget import Budget, BudgetLimits
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.client import WorkUnit
 from agentlearn.models.endpoint import Endpoint, EndpointOptions, open_endpoint
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.retry import RetryPolicy
-from agentlearn.prompts import load_prompt
 from agentlearn.sandbox.tool_text import TOOL
 from agentlearn.types.ids import CallId, derive_seed, new_run_id
 
@@ -151,9 +151,9 @@ async def _tool(one: _Probe) -> CheckResult:
 
 async def _structured(one: _Probe) -> CheckResult:
     what = "structured output"
-    stage = stage_agent(load_prompt("summarise", 1).text, "steps")
+    stage = stage_agent(STAGE_PROMPTS.summarise.load().text, "steps")
     try:
-        reply = await stage.ask(_STAGE_QUESTION, one.endpoint, one.unit, temperature=None)
+        reply = await stage.ask(_STAGE_QUESTION, one.endpoint, one.unit)
     except RolloutError as error:
         words = f"refused: {error.message}; the stages of learning need it"
         return CheckResult(what=what, state="missing", words=words, mend=f"{_SERVE_TOOLS}, or name another --reflector")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentlearn.errors import DataError
+from agentlearn.files import put
 from agentlearn.formats.openai_chat import Chat, to_chat
 from agentlearn.store import Selection, StoreReader, WholeRollout
-from agentlearn.store.files import put
 from agentlearn.store.parquet import nothing_selected
 from agentlearn.types.ids import RolloutId, content_hash
 from agentlearn.types.trajectory import Trajectory

@@ -1,4 +1,4 @@
-"""`Experiences`: the one way lessons reach an agent, in learning, in evaluation and in an application alike."""
+"""`Experiences`: shows lessons to an agent, the same way in learning, evaluation and applications."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +16,14 @@ DEFAULT_STORE = Path(".agentlearn")
 
 @dataclass(init=False)
 class Experiences(AbstractCapability[Any]):
-    """Shows the lessons of a library to an agent, fenced as advice, as part of its instructions.
+    """Adds the lessons of a library to an agent's instructions, fenced as advice.
 
     library: a `Library`, or a reference to one: `NAME`, `NAME@VERSION`, a JSON file, or `none`.
     store: the directory that `agentlearn learn --store` wrote to; used for references by name.
     masked: lessons withheld from this agent.
 
-    Raises LibraryError when the reference names no library. The library is read once, when the capability is made:
-    an agent never changes under a running application.
+    The library is read once, here, so the agent does not change while an application runs. Raises LibraryError when
+    there is no such library.
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class Experiences(AbstractCapability[Any]):
         *,
         store: Path | str = DEFAULT_STORE,
         masked: tuple[ExperienceId, ...] = (),
-        id: str | None = None,  # noqa: A002  # the base class names it so
+        id: str | None = None,  # noqa: A002  # the base class's name for it
     ) -> None:
         self.id = id
         self.library = LibraryStore(Path(store) / "libraries").load(library) if isinstance(library, str) else library
         self.rendered: Rendered = render(self.library, masked=masked)
 
     def get_instructions(self) -> str | None:
-        """The fenced block; nothing for an empty library."""
+        """The block of advice; None for an empty library."""
         return self.rendered.text or None

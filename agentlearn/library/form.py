@@ -1,12 +1,12 @@
-"""Libraries as text: our own JSON, readable and checked, and that of the original training-free GRPO. Pure.
+"""Libraries as JSON text, in our format and in the format of the original training-free GRPO. Pure.
 
-Ours, sorted and indented, with the experiences in the order in which they are shown:
+Our format is sorted and indented, with the experiences in the order in which they are shown:
 
     {"experiences": [{"id": …, "lesson": …, "origin": {…}, "tags": […]}, …],
      "format": "agentlearn-library/1", "parent": …, "version": …}
 
-`version` is the hash of the lessons and tells whether the file was changed. Who writes a library by hand says so,
-`"version": "hand-written"`, and leaves out everything but `format` and each experience's `lesson` (and `tags`).
+`version` is a hash of the lessons and shows whether the file was changed. A library written by hand has
+`"version": "hand-written"`; it needs only `format` and each experience's `lesson`, and may have `tags`.
 """
 
 import json
@@ -19,16 +19,17 @@ from agentlearn.errors import LibraryError
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, OriginKind, experience_id
 
 Form = Literal["agentlearn", "training-free-grpo"]
+"""Name of a library format."""
 
 _FORMAT = "agentlearn-library/1"
 _HAND_WRITTEN = "hand-written"
 
 
-def write(library: Library, form: Form) -> str:
-    """The library in that form. Raises LibraryError for an unknown one."""
+def format_library(library: Library, form: Form) -> str:
+    """Return the library as text in that format. Raises LibraryError for an unknown format."""
     if form not in get_args(Form):
         known = ", ".join(repr(one) for one in get_args(Form))
-        raise LibraryError(f"there is no library format {form!r} (known: {known})")
+        raise LibraryError(f"unknown library format {form!r} (known: {known})")
     if form == "agentlearn":
         document = {"format": _FORMAT, "version": library.version, **library.model_dump(mode="json")}
         return json.dumps(document, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
@@ -36,8 +37,8 @@ def write(library: Library, form: Form) -> str:
     return json.dumps({"experiences": lessons, "next_id": len(lessons)}, ensure_ascii=False, indent=2) + "\n"
 
 
-def read(text: str, source: str) -> Library:
-    """The library in a file of either form. source: the file's name, for messages. Raises LibraryError."""
+def parse_library(text: str, source: str) -> Library:
+    """Return the library in a text of either format. source: the file's name, for messages. Raises LibraryError."""
     try:
         document: Any = json.loads(text)
     except ValueError as error:
@@ -51,10 +52,10 @@ def read(text: str, source: str) -> Library:
                 )
             return _ours(document, source)
         case {"experiences": dict(lessons)}:
-            return _brought(_original(lessons), "import", source)
+            return _imported(_original(lessons), "import", source)
         case _:
             raise LibraryError(
-                f'{source!r} holds no library: expected an object with "format": {_FORMAT!r}, or the original\'s'
+                f'{source!r} is not a library file: expected an object with "format": {_FORMAT!r}, or the original\'s'
                 ' {"experiences": {"G0": "…"}, "next_id": 1}'
             )
 
@@ -65,27 +66,27 @@ def _ours(document: dict[str, Any], source: str) -> Library:
         raise LibraryError(f'{source!r} needs "experiences", a list of objects')
     if document.get("version") == _HAND_WRITTEN:
         written = [(f"#{place}", entry.get("lesson"), entry.get("tags", ())) for place, entry in enumerate(entries, 1)]
-        return _brought(written, "person", source)
+        return _imported(written, "person", source)
     try:
         experiences = tuple(Experience.model_validate(entry) for entry in entries)
         library = Library(parent=document.get("parent"), experiences=experiences)
     except ValidationError as error:
-        raise LibraryError(f"{source!r} was changed and cannot be read: {_reason(error)}; {_mend()}") from error
+        raise LibraryError(f"{source!r} was changed and cannot be read: {_reason(error)}; {_how_to_fix()}") from error
     if library.version != document.get("version"):
         raise LibraryError(
             f"{source!r} was changed: its lessons make version {library.version[:8]!r}, but it says"
-            f" {str(document.get('version'))[:8]!r}; {_mend()}"
+            f" {str(document.get('version'))[:8]!r}; {_how_to_fix()}"
         )
     return library
 
 
 def _original(lessons: dict[str, Any]) -> list[tuple[str, Any, Sequence[str]]]:
-    # The original does not refuse line breaks; a lesson is one line.
+    # The original format allows line breaks in a lesson; ours does not.
     return [(name, " ".join(text.split()) if isinstance(text, str) else text, ()) for name, text in lessons.items()]
 
 
-def _brought(entries: Sequence[tuple[str, Any, Any]], kind: OriginKind, source: str) -> Library:
-    """The library of (name in the file, lesson, tags) that a person or another program wrote."""
+def _imported(entries: Sequence[tuple[str, Any, Any]], kind: OriginKind, source: str) -> Library:
+    """Return the library of entries (name in the file, lesson, tags) that a person or another program wrote."""
     experiences: list[Experience] = []
     for ordinal, (name, lesson, tags) in enumerate(entries):
         try:
@@ -98,7 +99,7 @@ def _brought(entries: Sequence[tuple[str, Any, Any]], kind: OriginKind, source: 
         except ValidationError as error:
             shown = repr(lesson if not isinstance(lesson, str) or len(lesson) < 60 else lesson[:60] + "…")
             raise LibraryError(
-                f"experience {name} of {source!r} cannot be used: {_reason(error)}; mend it in the file: {shown}"
+                f"experience {name} of {source!r} cannot be used: {_reason(error)}; correct it in the file: {shown}"
             ) from error
         experiences.append(experience)
     return Library(experiences=tuple(experiences))
@@ -110,5 +111,5 @@ def _reason(error: ValidationError) -> str:
     return f"{where}: {first['msg'].removeprefix('Value error, ')}"
 
 
-def _mend() -> str:
-    return f'say "version": "{_HAND_WRITTEN}" in it to read it as a new library, or export the library again'
+def _how_to_fix() -> str:
+    return f'set "version": "{_HAND_WRITTEN}" to read it as a new library, or export the library again'

@@ -1,7 +1,7 @@
-"""The block of advice that an agent reads: the same text in learning, in evaluation and in an application.
+"""Rendering a library as the block of advice that agents read, the same in learning, evaluation and applications.
 
-Labels such as `G7` exist only inside such a block. They number the library's lessons in order, also where some are
-withheld, so that `G7` means the same lesson under every mask of one version.
+Labels such as `G7` exist only inside a block. They number all lessons of the library in order, withheld ones included,
+so `G7` means the same lesson under every mask of one version.
 """
 
 import re
@@ -22,16 +22,16 @@ _FENCE = re.compile(r"<(?=\s*/?\s*experiences?\b)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A block of advice and what its labels mean."""
+    """A block of advice and the lessons behind its labels."""
 
     text: str
     """Empty when no lesson is shown."""
     labels: Mapping[str, ExperienceId]
-    """The lessons shown, by label, in order."""
+    """The experiences shown, by label, in order."""
 
 
 def render(library: Library, masked: Collection[ExperienceId] = (), *, letter: str = "G") -> Rendered:
-    """The library's lessons but the masked ones, one per line behind its label, fenced as advice."""
+    """Render the lessons that are not masked, one per line after its label, fenced as advice."""
     withheld = frozenset(masked)
     shown = {
         f"{letter}{number}": experience
@@ -47,9 +47,9 @@ def render(library: Library, masked: Collection[ExperienceId] = (), *, letter: s
 
 
 def _harmless(lesson: str) -> str:
-    """The lesson on one line and unable to open or close the fence.
+    """The lesson on one line, without a tag that opens or closes the fence.
 
-    `curate.check` refuses such lessons; this is for libraries that did not come through it.
+    The rules of `learn.lessons.curate` refuse such lessons; libraries from other sources may hold them.
     """
     line = " ".join(lesson.splitlines())
     plain = unicodedata.normalize("NFKC", line)

@@ -1,17 +1,17 @@
-"""The shelf: published libraries as plain files, read without the database or its lock.
+"""Published libraries as plain files, readable without the database and its lock.
 
 DIR/NAME/VERSION.json    one file per published version, written once
-DIR/NAME/HEAD            one line per publication, `VERSION TIME`; the last one is the current version
+DIR/NAME/HEAD            one line per publication, `VERSION TIME`; the last line is the current version
 """
 
-import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.form import Form, read, write
+from agentlearn.files import write_whole
+from agentlearn.library.form import Form, format_library, parse_library
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import LibraryVersion
 
@@ -29,53 +29,58 @@ class StoredLibrary:
     name: str
     version: LibraryVersion
     lessons: int
+    """Number of lessons."""
     tokens: int
     """Estimated tokens of all lessons."""
     at: datetime
-    """When it became current."""
+    """When this version became current."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A version that is or was current."""
+    """A version that is or was the current one of its library."""
 
     version: LibraryVersion
     parent: LibraryVersion | None
+    """The version that it was made from."""
     lessons: int
+    """Number of lessons."""
     tokens: int
+    """Estimated tokens of all lessons."""
     added: int
-    """Lessons that the publication before did not hold."""
+    """Lessons that the previous publication did not hold."""
     removed: int
-    """Lessons of the publication before that are gone."""
+    """Lessons of the previous publication that this one does not hold."""
     at: datetime
+    """When it was published."""
 
 
 class LibraryStore:
-    """The published libraries in a directory, which need not exist before the first is published."""
+    """The published libraries in a directory. Publishing creates the directory."""
 
     def __init__(self, directory: Path | str) -> None:
         self.directory = Path(directory)
 
     def publish(self, name: str, library: Library) -> Path:
-        """Make the library the current version under that name; returns its file. Raises LibraryError."""
+        """Make the library the current version under that name and return its file. Raises LibraryError."""
         folder = self._folder(name)
         file = folder / f"{library.version}.json"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not file.exists():
-                _replace(file, write(library, "agentlearn"))
+                _write(file, format_library(library, "agentlearn"))
             history = self._history(name) if (folder / "HEAD").exists() else ()
             if not history or history[-1][0] != library.version:
                 history = (*history, (library.version, datetime.now(UTC)))
-                _replace(folder / "HEAD", "".join(f"{version} {at.isoformat()}\n" for version, at in history))
+                _write(folder / "HEAD", "".join(f"{version} {at.isoformat()}\n" for version, at in history))
         except OSError as error:
             raise LibraryError(f"library {name!r} could not be published: {error}") from error
         return file
 
     def load(self, reference: str) -> Library:
-        """The library that is meant by `NAME`, `NAME@VERSION`, a JSON file, or `none`. Raises LibraryError.
+        """Return the library of a reference: `NAME`, `NAME@VERSION`, a JSON file, or `none`. Raises LibraryError.
 
-        VERSION is any prefix that names one version. What ends in `.json` or holds a `/` is a file.
+        VERSION is any prefix of exactly one version. A reference that ends in `.json` or holds a `/` is a file.
         """
         if reference == NO_LIBRARY:
             return EMPTY_LIBRARY
@@ -86,7 +91,7 @@ class LibraryStore:
         return self._version(name, self._resolve(name, prefix) if at else self._history(name)[-1][0])
 
     def log(self, name: str) -> list[Publication]:
-        """Everything that was current under that name, newest first. Raises LibraryError."""
+        """Return the publications under that name, newest first. Raises LibraryError."""
         self._known(name)
         publications: list[Publication] = []
         before = EMPTY_LIBRARY
@@ -106,22 +111,22 @@ class LibraryStore:
             before = library
         return publications[::-1]
 
-    def export(self, reference: str, out: Path, format: Form = "agentlearn") -> None:  # noqa: A002 - as the option is called
+    def export(self, reference: str, out: Path, format: Form = "agentlearn") -> None:  # noqa: A002 - the name of the option
         """Write a library to a file. Raises LibraryError."""
-        text = write(self.load(reference), format)
+        text = format_library(self.load(reference), format)
         try:
-            _replace(out, text)
+            _write(out, text)
         except OSError as error:
             raise LibraryError(f"the library could not be written to {str(out)!r}: {error}") from error
 
     def list(self) -> list[StoredLibrary]:
-        """All libraries, by name."""
-        return [self._shelved(name) for name in self._names()]
+        """Return the current version of every library, sorted by name."""
+        return [self._current(name) for name in self._names()]
 
     def _folder(self, name: str) -> Path:
         if not _NAME.fullmatch(name) or name.endswith(".json") or name == NO_LIBRARY:
             raise LibraryError(
-                f"{name!r} is no name for a library; use up to 64 lower-case letters, digits, '.', '_' and '-', a"
+                f"{name!r} is not a valid library name; use up to 64 lower-case letters, digits, '.', '_' and '-', a"
                 f" letter or digit first, other than {NO_LIBRARY!r} and not ending in '.json'",
                 code="bad_library_name",
             )
@@ -172,7 +177,7 @@ class LibraryStore:
             raise LibraryError(f"{str(file)!r} holds version {library.version[:8]!r}; publish the library again")
         return library
 
-    def _shelved(self, name: str) -> StoredLibrary:
+    def _current(self, name: str) -> StoredLibrary:
         version, at = self._history(name)[-1]
         library = self._version(name, version)
         return StoredLibrary(name=name, version=version, lessons=len(library), tokens=library.tokens, at=at)
@@ -183,24 +188,9 @@ def _read_file(file: Path) -> Library:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise LibraryError(f"library file {str(file)!r} cannot be read: {error}") from error
-    return read(text, str(file))
+    return parse_library(text, str(file))
 
 
-def _replace(file: Path, text: str) -> None:
-    """Write the file so that others see the old one or the new one, also after a loss of power."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as stream:
-            # a lone surrogate becomes JSON's own escape for it
-            stream.write(text.encode("utf-8", "backslashreplace"))
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(file)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def _write(file: Path, text: str) -> None:
+    """Write the file in one step. A lone surrogate becomes JSON's escape for it."""
+    write_whole(file, text.encode("utf-8", "backslashreplace"))

@@ -1,7 +1,7 @@
 """Versioned prompt files with `{{ name }}` holes.
 
-A released file is never edited: the next version is added. Inserted text is never read again as a template, and LaTeX
-(`$x$`, braces) passes through unharmed.
+A released file is never edited; a change is a new version. Inserted text is not read as a template, and LaTeX (`$x$`,
+braces) is not changed.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _HOLE = re.compile(r"\{\{ ([a-z_]+) \}\}")
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt file's text and identity."""
+    """The text of a prompt file."""
 
     ref: PromptRef
     text: str
@@ -30,11 +30,11 @@ class Prompt:
         return frozenset(_HOLE.findall(self.text))
 
     def fill(self, values: Mapping[str, str]) -> str:
-        """The text with every hole filled. Raises ConfigError for a missing or an unused value."""
+        """Return the text with every hole filled. Raises ConfigError for a missing or an unused value."""
         missing, unused = sorted(self.holes - set(values)), sorted(set(values) - self.holes)
         if missing or unused:
             raise ConfigError(
-                f"prompt {self.ref.name}/v{self.ref.version} was filled wrongly (missing: {missing}, unused: {unused})",
+                f"prompt {self.ref.label} has wrong values (missing: {missing}, unused: {unused})",
                 code="bad_prompt",
             )
         return _HOLE.sub(lambda match: values[match[1]], self.text)
@@ -42,7 +42,7 @@ class Prompt:
 
 @cache
 def load_prompt(name: str, version: int, *, package: str = "agentlearn.prompts") -> Prompt:
-    """The file `NAME/vVERSION.md` of `package`. Raises ConfigError when there is none."""
+    """Return the prompt in the file `NAME/vVERSION.md` of `package`. Raises ConfigError when there is no such file."""
     file = files(package).joinpath(name, f"v{version}.md")
     if not file.is_file():
         raise ConfigError(f"there is no prompt {name!r} version {version} in {package}", code="bad_prompt")

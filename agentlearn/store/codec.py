@@ -17,7 +17,7 @@ from agentlearn.store.table_row import RowGroup, TableRow, row
 from agentlearn.store.text import escape, from_json, to_json, unescape
 from agentlearn.types.experience import Experience, Library, Origin
 from agentlearn.types.ids import RunId, content_hash
-from agentlearn.types.operation import Applied, BatchOperation, End, Ended, Folded, Proposal, Rejected
+from agentlearn.types.operation import Applied, End, Ended, Folded, Operation, Proposal, Rejected
 from agentlearn.types.run import RunEvent, RunInputs
 from agentlearn.types.summary import Summary, SummaryStep
 from agentlearn.types.task import Task
@@ -116,7 +116,7 @@ def _metadata_row(trajectory: Trajectory) -> TableRow:
         cost_usd=trajectory.cost_usd,
         started_at=trajectory.started_at,
         seconds=trajectory.seconds,
-        prompts=to_json(_adapter(tuple[PromptRef, ...]), trajectory.prompts),
+        prompts=_prompts_json(trajectory.prompts),
         isolation=trajectory.isolation,
         schema_version=TRAJECTORY_SCHEMA,
     )
@@ -178,7 +178,7 @@ def trajectory_of(found: Mapping[str, Any]) -> Trajectory:
         cost_usd=found["cost_usd"],
         started_at=time_of(found["started_at"]),
         seconds=found["seconds"],
-        prompts=from_json(_adapter(tuple[PromptRef, ...]), found["prompts"]),
+        prompts=_prompts_of(found),
         isolation=found["isolation"],
     )
 
@@ -236,8 +236,9 @@ def call_of(found: Mapping[str, Any]) -> CallRecord:
 def summary_rows(summary: Summary) -> RowGroup:
     """The row of a summary."""
     steps = to_json(_adapter(tuple[SummaryStep, ...]), summary.steps)
-    values = summary.model_dump(exclude={"steps", "library"})
-    return (row("summary", **values, steps=steps, library_version=summary.library),)
+    values = summary.model_dump(exclude={"steps", "library", "prompts"})
+    prompts = _prompts_json(summary.prompts)
+    return (row("summary", **values, steps=steps, library_version=summary.library, prompts=prompts),)
 
 
 def summary_of(found: Mapping[str, Any]) -> Summary:
@@ -249,6 +250,7 @@ def summary_of(found: Mapping[str, Any]) -> Summary:
         steps=from_json(_adapter(tuple[SummaryStep, ...]), found["steps"]),
         raw=found["raw"],
         library=found["library_version"],
+        prompts=_prompts_of(found),
     )
 
 
@@ -268,7 +270,7 @@ def _proposal_row(run: RunId, phase: str, batch: int, ended: Ended) -> TableRow:
         stage=proposal.stage,
         ordinal=proposal.ordinal,
         op=proposal.operation and proposal.operation.op,
-        operation=proposal.operation and to_json(_adapter(BatchOperation), proposal.operation),
+        operation=proposal.operation and to_json(_adapter(Operation), proposal.operation),
         refusal=proposal.refusal and to_json(_adapter(Rejected), proposal.refusal),
         raw=proposal.raw,
         task=proposal.task,
@@ -280,6 +282,7 @@ def _proposal_row(run: RunId, phase: str, batch: int, ended: Ended) -> TableRow:
         folded_into=end.into if isinstance(end, Folded) else (),
         code=end.code if isinstance(end, Rejected) else None,
         flags=ended.flags,
+        prompts=_prompts_json(proposal.prompts),
     )
 
 
@@ -289,12 +292,13 @@ def ended_of(found: Mapping[str, Any]) -> Ended:
         id=found["id"],
         stage=found["stage"],
         ordinal=found["ordinal"],
-        operation=found["operation"] and from_json(_adapter(BatchOperation), found["operation"]),
+        operation=found["operation"] and from_json(_adapter(Operation), found["operation"]),
         refusal=found["refusal"] and from_json(_adapter(Rejected), found["refusal"]),
         raw=found["raw"],
         task=found["task"],
         evidence=tuple(found["evidence"]),
         rests_on=tuple(found["rests_on"]),
+        prompts=_prompts_of(found),
     )
     return Ended(proposal=proposal, end=from_json(_adapter(End), found["ending"]), flags=tuple(found["flags"]))
 
@@ -330,9 +334,19 @@ def experience_of(found: Mapping[str, Any]) -> Experience:
     return Experience(id=found["id"], lesson=found["lesson"], tags=tuple(found["tags"]), origin=origin)
 
 
+def _prompts_json(prompts: tuple[PromptRef, ...]) -> str:
+    return to_json(_adapter(tuple[PromptRef, ...]), prompts)
+
+
+def _prompts_of(found: Mapping[str, Any]) -> tuple[PromptRef, ...]:
+    """The prompts of a row; empty for a proposal or summary that was stored before schema 4."""
+    stored = found.get("prompts")
+    return () if stored is None else from_json(_adapter(tuple[PromptRef, ...]), stored)
+
+
 def prompt_rows(ref: PromptRef, text: str) -> RowGroup:
     """The row of a prompt's text."""
-    return (row("blob", hash=ref.sha256, kind="prompt", name=f"{ref.name}/v{ref.version}", body=text),)
+    return (row("blob", hash=ref.sha256, kind="prompt", name=ref.label, body=text),)
 
 
 GROUND = "ground"

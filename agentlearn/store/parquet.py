@@ -14,8 +14,8 @@ from pathlib import Path
 import duckdb
 
 from agentlearn.errors import DataError, StoreError
+from agentlearn.files import put
 from agentlearn.store.database import STAGING, Database
-from agentlearn.store.files import put
 from agentlearn.store.queries import Query
 from agentlearn.store.views import Selection
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import duckdb
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreMissing
+from agentlearn.files import write_whole
 from agentlearn.store.codec import filed_rows
 from agentlearn.store.database import DATABASE, LOG, WATERMARK, Database, last_seq_of, look_at
-from agentlearn.store.files import write_whole
 from agentlearn.store.group_commit import GroupCommit
 from agentlearn.store.lock import StoreLock, Watermark
 from agentlearn.store.write_ahead_log import NAME as JOURNAL

@@ -9,7 +9,7 @@ from typing import Literal
 import duckdb
 
 from agentlearn.errors import DataError
-from agentlearn.store.files import put
+from agentlearn.files import put
 
 ColumnType = Literal["VARCHAR", "VARCHAR[]", "BIGINT", "DOUBLE"]
 

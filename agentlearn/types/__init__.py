@@ -1,1 +1,1 @@
-"""The nouns of the library as frozen values: tasks, treatments, trajectories, groups, experiences, operations, runs."""
+"""Frozen data types: tasks, treatments, trajectories, groups, experiences, operations, summaries, runs."""

@@ -1,15 +1,15 @@
 """Experiences and the library that holds them.
 
-An experience id names one text for ever: a modified or merged lesson is a new experience whose `parents` name the old
-ones (docs/decisions/0003). A library is an immutable version; changing it makes another one.
+An experience id always names the same text: a modified or merged lesson is a new experience whose `parents` name the
+old ones (docs/decisions/0003). A library is an immutable version; a change makes a new version.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, model_validator
 
 from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash
 from agentlearn.types.value import Value
@@ -26,7 +26,7 @@ def word_count(text: str) -> int:
 
 
 def estimated_tokens(text: str) -> int:
-    """Tokens the text costs in a prompt, estimated without a tokenizer: one per six letters of a word, one per sign."""
+    """Estimated tokens of a text: one per six letters of a word, rounded up, and one per other sign."""
     return len(_TOKEN.findall(text))
 
 
@@ -44,16 +44,17 @@ Lesson = Annotated[str, AfterValidator(_lesson)]
 """One printable line of 1 to 32 words, at most 400 characters."""
 
 OriginKind = Literal["add", "modify", "merge", "person", "import"]
+"""How an experience was made: by an operation of a run, by a person, or by another program."""
 
 
 class Origin(Value):
-    """Where an experience comes from."""
+    """How an experience was made."""
 
     kind: OriginKind
     parents: tuple[ExperienceId, ...] = ()
-    """The experiences this one replaces: one for modify, two or more for merge, none otherwise."""
+    """The experiences it replaces: one for modify, two or more for merge, else none."""
     library: LibraryVersion | None = None
-    """The version it was made on; None for a lesson that a person or a file brought."""
+    """The version that the operation changed; None for a lesson from a person or a file."""
 
 
 class Experience(Value):
@@ -65,18 +66,11 @@ class Experience(Value):
     origin: Origin
 
 
-class LibraryLimits(Value):
-    """What a library may hold."""
-
-    max_lessons: int = Field(default=100, ge=1, le=10_000)
-    max_tokens: int = Field(default=4_000, ge=32)
-    """Estimated tokens of all lessons together."""
-
-
 class Library(Value):
-    """An immutable version of an experience library, in the order its lessons are shown."""
+    """An immutable version of an experience library. Lessons are shown in the order of `experiences`."""
 
     parent: LibraryVersion | None = None
+    """The version that it was made from."""
     experiences: tuple[Experience, ...] = ()
 
     @model_validator(mode="after")
@@ -92,7 +86,7 @@ class Library(Value):
 
     @cached_property
     def version(self) -> LibraryVersion:
-        """Hash of the parent and of the ordered (id, lesson) pairs; covers no time, run or rollout."""
+        """Hash of the parent and of the ordered (id, lesson) pairs. Times, runs and rollouts are not part of it."""
         lessons = [[experience.id, experience.lesson] for experience in self.experiences]
         return LibraryVersion(content_hash("library", self.parent, lessons))
 
@@ -100,11 +94,6 @@ class Library(Value):
     def tokens(self) -> int:
         """Estimated tokens of all lessons."""
         return sum(estimated_tokens(experience.lesson) for experience in self.experiences)
-
-    def only(self, ids: Iterable[ExperienceId]) -> Iterator[Experience]:
-        """The experiences named, in library order."""
-        wanted = frozenset(ids)
-        return (experience for experience in self.experiences if experience.id in wanted)
 
     def __len__(self) -> int:
         return len(self.experiences)
@@ -114,12 +103,15 @@ EMPTY_LIBRARY = Library()
 
 
 def experience_id(parent: LibraryVersion, operation: object, ordinal: int) -> ExperienceId:
-    """Id of what `operation` (its JSON form), the ordinal-th of its plan, makes on top of `parent`."""
+    """Id of the experience that an operation makes.
+
+    parent: the version it changes. operation: its JSON form. ordinal: its place among the applied operations.
+    """
     return ExperienceId(content_hash("experience", parent, operation, ordinal))
 
 
 def library_of(lessons: Iterable[str], *, kind: OriginKind = "person", tags: tuple[str, ...] = ()) -> Library:
-    """A library of lessons that a person or a file brought. Raises pydantic.ValidationError for a bad lesson."""
+    """Return a library of these lessons. Raises pydantic.ValidationError for an invalid lesson."""
     experiences = tuple(
         Experience(
             id=experience_id(EMPTY_LIBRARY.version, [kind, lesson], ordinal),

@@ -10,6 +10,7 @@ from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.value import Value
 
 GroupKind = Literal["mixed", "all_right", "all_wrong", "undecided", "failed"]
+"""mixed: rewards differ; all_right, all_wrong: all rewards are equal; undecided, failed: there are no rewards."""
 
 
 class Group(Value):
@@ -31,11 +32,14 @@ class Group(Value):
 
     @cached_property
     def rewards_G(self) -> tuple[float, ...]:
-        """Rewards of the decided trajectories."""
+        """Rewards of the decided trajectories, in order."""
         return tuple(t.reward for t in self.decided if t.reward is not None)
 
     def kind(self, threshold: float = 1.0) -> GroupKind:
-        """What the group can teach: only a mixed one teaches. A reward of at least `threshold` is right."""
+        """Kind of the group. Only a mixed group, whose rewards differ, can be learned from.
+
+        threshold: reward from which an answer counts as right.
+        """
         if not self.decided:
             return "undecided" if any(t.outcome == "undecided" for t in self.trajectories) else "failed"
         if max(self.rewards_G) - min(self.rewards_G) > 0:

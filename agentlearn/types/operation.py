@@ -1,7 +1,6 @@
-"""Operations on a library, the proposals that carry them, how a proposal ends, and the plan that may be applied.
+"""Operations on a library, the proposals that carry them, and how a proposal ends.
 
-What a stage may emit is its type: a group cannot merge, a batch can. A `Proposal` is not yet checked; only
-`curate.check` makes a `Plan`.
+A `Proposal` is not checked yet. `next_version` in `learn.lessons.curate` checks proposals and applies those that pass.
 """
 
 from typing import Annotated, Literal
@@ -9,12 +8,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agentlearn.types.experience import Lesson
-from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId, RolloutId, TaskId
+from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, TaskId
+from agentlearn.types.trajectory import PromptRef
 from agentlearn.types.value import Value
 
 
 class Add(Value):
-    """Put a new lesson at the end."""
+    """Append a new lesson."""
 
     op: Literal["add"] = "add"
     lesson: Lesson
@@ -22,7 +22,7 @@ class Add(Value):
 
 
 class Modify(Value):
-    """Put a better lesson in the place of one."""
+    """Replace one lesson with a better one, in the same place."""
 
     op: Literal["modify"] = "modify"
     target: ExperienceId
@@ -31,7 +31,7 @@ class Modify(Value):
 
 
 class Merge(Value):
-    """Put one lesson in the place of several; it stands where the first of them stood."""
+    """Replace several lessons with one, in the place of the first target. Only a batch may merge, not a group."""
 
     op: Literal["merge"] = "merge"
     targets: tuple[ExperienceId, ...] = Field(min_length=2)
@@ -40,14 +40,13 @@ class Merge(Value):
 
 
 class Delete(Value):
-    """Take a lesson out."""
+    """Remove a lesson."""
 
     op: Literal["delete"] = "delete"
     target: ExperienceId
 
 
-GroupOperation = Annotated[Add | Modify | Delete, Field(discriminator="op")]
-BatchOperation = Annotated[Add | Modify | Delete | Merge, Field(discriminator="op")]
+Operation = Annotated[Add | Modify | Delete | Merge, Field(discriminator="op")]
 
 
 class Applied(Value):
@@ -55,75 +54,65 @@ class Applied(Value):
 
     end: Literal["applied"] = "applied"
     experience: ExperienceId | None = None
-    """What it made; None for a delete."""
+    """Experience that the operation made; None for a delete."""
 
 
 class Folded(Value):
-    """Another proposal carries it on."""
+    """Other proposals of the consolidate stage replace it."""
 
     end: Literal["folded"] = "folded"
     into: tuple[ProposalId, ...] = Field(min_length=1)
+    """The proposals that rest on it."""
 
 
 class Dropped(Value):
-    """Nobody took it up."""
+    """The proposal is valid but was not used."""
 
     end: Literal["dropped"] = "dropped"
     reason: str
+    """A stable code or a sentence."""
 
 
 class Rejected(Value):
-    """It broke a rule: `code` is stable, `reason` a sentence."""
+    """The proposal broke a rule."""
 
     end: Literal["rejected"] = "rejected"
     code: str
+    """Stable code of the rule."""
     reason: str
+    """A sentence that names the value and what is allowed."""
 
 
 End = Annotated[Applied | Folded | Dropped | Rejected, Field(discriminator="end")]
 
 
 class Proposal(Value):
-    """An operation that a stage asked for, not yet checked, with what it rests on."""
+    """An unchecked operation that a stage asked for, with its evidence."""
 
     id: ProposalId
     stage: Literal["compare", "consolidate"]
     ordinal: int = Field(ge=0)
     """Place among the proposals of its stage and batch, in order of (task, item), never of completion."""
-    operation: BatchOperation | None = None
-    """None where the raw item could not be parsed; then `refusal` says why."""
+    operation: Operation | None = None
+    """None when the raw item could not be parsed; then `refusal` says why."""
     refusal: Rejected | None = None
     raw: str = ""
-    """What the model wrote, at most 4,000 characters."""
+    """The text that the model wrote, at most 4,000 characters."""
     task: TaskId | None = None
     """The group's task, for a proposal of the compare stage."""
     evidence: tuple[RolloutId, ...] = ()
     """The rollouts it was made from."""
     rests_on: tuple[ProposalId, ...] = ()
-    """For the consolidate stage: the compare proposals it carries on."""
+    """For the consolidate stage: the compare proposals that it replaces."""
+    prompts: tuple[PromptRef, ...] = ()
+    """Prompts that asked for it: the stage's, then the repair prompt if it came from the repair round. Empty in rows
+    that were stored before schema 4."""
 
 
 class Ended(Value):
-    """A proposal with its end."""
+    """A proposal and how it ended."""
 
     proposal: Proposal
     end: End
     flags: tuple[str, ...] = ()
     """Codes of doubts that did not refuse it, such as `mentions_answer`."""
-
-
-class PlannedOperation(Value):
-    """One checked operation and the proposal it came from."""
-
-    operation: BatchOperation
-    proposal: ProposalId
-    ordinal: int
-    makes: ExperienceId | None = None
-    """Id of the experience it makes; None for a delete."""
-
-
-class Plan(Value):
-    """Checked operations for one library version. Made by `curate.check`, consumed by `curate.apply`."""
-
-    library: LibraryVersion
-    operations: tuple[PlannedOperation, ...] = ()

@@ -14,20 +14,20 @@ class Task(Value):
     """A problem to solve. Two tasks with the same domain, problem, answer and start are the same task."""
 
     id: TaskId
-    """Content hash of (domain, problem, answer), and of where the work begins, if anywhere."""
+    """Content hash of (domain, problem, answer), and of `start` if given."""
     domain: str
     problem: str = Field(min_length=1)
     answer: str | None = None
-    """Expected answer as the domain writes it; None where no gold exists."""
+    """Expected answer as the domain writes it; None when it is unknown."""
     family: str = ""
-    """What the problem has in common with others (template, source, site); errors are clustered by it."""
+    """Group of similar problems (template, source, site). Standard errors are clustered by it."""
     split: Split = "train"
     source: str = ""
-    """Where it came from: `generated`, or `FILE:LINE`."""
+    """Origin of the task: `generated`, or `FILE:LINE`."""
     start: str = ""
-    """Where the work on it begins, such as a site's address; empty where that is nowhere in particular."""
+    """Starting point, such as a site's address; empty when the task needs none."""
     path: tuple[str, ...] = ()
-    """Places on a known way from the start to the answer, in order; for partial credit, and never shown to a model."""
+    """Places on a known path from the start to the answer, in order. For partial credit; never shown to a model."""
 
     @classmethod
     def of(
@@ -42,7 +42,7 @@ class Task(Value):
         start: str = "",
         path: tuple[str, ...] = (),
     ) -> Self:
-        """The task with its id computed."""
+        """Return the task with its id computed."""
         identity = TaskId(content_hash("task", domain, problem, answer, *filter(None, [start])))
         return cls(
             id=identity,

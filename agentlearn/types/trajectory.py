@@ -1,6 +1,6 @@
 """A trajectory: the record of one rollout, step by step, with its verdict and its treatment.
 
-The schema is ours and versioned (`TRAJECTORY_SCHEMA`); pydantic-ai's own message JSON is stored beside it for replay.
+The schema is versioned (`TRAJECTORY_SCHEMA`). The store also keeps pydantic-ai's own message JSON, for replay.
 """
 
 from datetime import datetime
@@ -14,12 +14,12 @@ from agentlearn.types.value import Value
 
 TRAJECTORY_SCHEMA = 1
 STATUS = "status"
-"""Key of a tool's status in `ToolReturn.metadata`; any value other than `ok` marks the result as failed."""
+"""Key of a tool's status in `ToolReturn.metadata`. Any value except `ok` marks the result as failed."""
 _MEASURING = ("before", "during", "after", "compare", "sentinel")
 
 
 def measures(phase: str) -> bool:
-    """Whether rollouts of that phase only measure, on tasks that are held out, and so must not teach."""
+    """Whether rollouts of that phase only measure, on held-out tasks. Nothing may be learned from them."""
     return phase.partition(":")[0] in _MEASURING
 
 
@@ -41,23 +41,23 @@ class Usage(Value):
 
 
 class ToolCall(Value):
-    """A tool call that the model asked for."""
+    """A tool call that the model requested."""
 
     id: str
     tool: str
     arguments: str
-    """JSON as the model wrote it."""
+    """JSON exactly as the model wrote it."""
 
 
 class SampledTokens(Value):
-    """One answer as the sampler's own tokens."""
+    """One answer of the model in the sampler's tokens."""
 
     prompt: tuple[int, ...]
-    """What the sampler was given."""
+    """Token ids of the sampler's input."""
     ids: tuple[int, ...]
-    """What it drew, the token that ends the answer included."""
+    """Sampled token ids, including the one that ends the answer."""
     logprobs: tuple[float, ...]
-    """Of each drawn token, at the sampling temperature; as many as ids."""
+    """Log-probability of each token in `ids`, at the sampling temperature."""
 
 
 class ModelTurn(Value):
@@ -65,18 +65,21 @@ class ModelTurn(Value):
 
     kind: Literal["model"] = "model"
     call: CallId | None = None
+    """The journal entry of the model call."""
     text: str = ""
     thinking: str = ""
+    """Text of the model's reasoning, when the service returns it."""
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()
     seconds: float = 0.0
     finish: str = ""
+    """Why the model stopped, as the service reports it."""
     tokens: SampledTokens | None = None
-    """Where they were asked for, to train weights on, and the service gave them."""
+    """Sampled tokens, when a gradient run requested them and the service returned them."""
 
 
 class ToolResult(Value):
-    """What a tool gave back."""
+    """The result of a tool call."""
 
     kind: Literal["tool"] = "tool"
     call: str
@@ -85,10 +88,10 @@ class ToolResult(Value):
     content: str
     ok: bool
     error: str = ""
-    """Stable code of what went wrong; empty when ok."""
+    """Stable code of the error; empty when ok."""
     seconds: float = 0.0
     diverged: bool = False
-    """Whether the tool, run again in a resumed run, gave another result than the one on record, which stands here."""
+    """Whether a resumed run got a different result from the tool. This is the recorded result."""
 
 
 Step = Annotated[ModelTurn | ToolResult, Field(discriminator="kind")]
@@ -100,38 +103,55 @@ class Failure(Value):
     code: str
     message: str
     boundary: Literal["endpoint", "tool", "verifier", "budget", "output", "deadline"]
+    """The part that failed."""
 
 
 class Verdict(Value):
-    """What the domain's verifier decided."""
+    """The decision of the domain's verifier."""
 
     status: Literal["correct", "incorrect", "no_answer", "undecided", "partial"]
     reward: float | None = Field(default=None)
     """Usually 0..1; None exactly when undecided."""
     reason: str = ""
+    """A sentence that explains the decision."""
 
 
 class PromptRef(Value):
-    """Which words were used."""
+    """A prompt text by name, version and hash. The store keeps the text under the hash."""
 
     name: str
+    """Package and file name, such as `agentlearn.prompts:compare`."""
     version: int
     sha256: str
+    """Hash of the file's bytes, 64 hex digits."""
+
+    @property
+    def label(self) -> str:
+        """Name and version, such as `agentlearn.prompts:compare/v1`."""
+        return f"{self.name}/v{self.version}"
+
+
+def prompt_labels(prompts: tuple[PromptRef, ...]) -> str:
+    """The prompts as text, separated by commas; `unknown` when there are none."""
+    return ", ".join(one.label for one in prompts) or "unknown"
 
 
 class Trajectory(Value):
-    """One rollout, whole."""
+    """One rollout with all its steps."""
 
     id: RolloutId
     run: RunId
     phase: str
-    """Where in the run: `before`, `epoch-1`, …, `after`, `solve`; in comparisons `compare:CONDITIONS`."""
+    """Part of the run: `before`, `epoch-1`, …, `after`, `solve`; in comparisons `compare:CONDITIONS`."""
     batch: int = 0
+    """Number of the batch in its phase."""
     task: TaskId
     g: int = Field(ge=0)
+    """Number of the rollout in its group."""
     attempt: int = Field(default=0, ge=0)
+    """Number of earlier attempts at the same rollout."""
     seed: int
-    """The rollout's own seed, derived from (run seed, phase, task, g)."""
+    """The rollout's seed, derived from (run seed, phase, task, g)."""
     treatment: Treatment
     steps: tuple[Step, ...] = ()
     answer: str | None = None
@@ -144,12 +164,13 @@ class Trajectory(Value):
     started_at: datetime
     seconds: float = 0.0
     prompts: tuple[PromptRef, ...] = ()
+    """The domain's prompts."""
     isolation: str = ""
-    """Under which code isolation the tools ran."""
+    """Name of the code isolation that the tools ran under."""
 
     @property
     def outcome(self) -> Literal["ok", "failed", "undecided"]:
-        """ok: judged with a reward; undecided: the verifier could not tell; failed: nothing to judge."""
+        """ok: it has a reward; undecided: the verifier could not decide; failed: there was no answer to judge."""
         if self.failure is not None or self.verdict is None:
             return "failed"
         return "undecided" if self.verdict.reward is None else "ok"

@@ -2,7 +2,8 @@
 
 from hypothesis import strategies as st
 
-from agentlearn.types.experience import Library, LibraryLimits, library_of
+from agentlearn.config.options import LessonOptions
+from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Proposal, Rejected
 
@@ -46,7 +47,12 @@ any_text = st.text(max_size=60) | st.text(alphabet=st.characters(categories=["Cs
 junk = st.none() | st.booleans() | st.integers() | st.floats() | st.lists(st.integers(), max_size=2) | st.just({"a": 1})
 hostile_lessons = st.sampled_from(HOSTILE_LESSONS) | any_text | junk
 libraries = (st.lists(lessons, min_size=3, max_size=8) | st.lists(lessons, max_size=2)).map(library_of)
-limits = st.builds(LibraryLimits, max_lessons=st.integers(1, 12), max_tokens=st.integers(32, 600))
+options = st.builds(
+    LessonOptions,
+    max_deletes=st.integers(0, 3),
+    max_lessons=st.integers(1, 12),
+    max_library_tokens=st.integers(32, 600),
+)
 
 _KINDS = ("add", "modify", "merge", "delete") * 3 + ("bare", "junk", "unparsed")
 

@@ -71,6 +71,7 @@ steps = st.builds(
     finish=texts,
 ) | st.builds(ToolResult, call=texts, tool=texts, content=texts, ok=st.booleans(), error=texts, seconds=reals)
 
+prompts = st.lists(st.builds(PromptRef, name=texts, version=small, sha256=texts), max_size=2).map(tuple)
 trajectories = st.builds(
     Trajectory,
     id=ids,
@@ -101,7 +102,7 @@ trajectories = st.builds(
     cost_usd=st.none() | reals,
     started_at=times,
     seconds=reals,
-    prompts=st.lists(st.builds(PromptRef, name=texts, version=small, sha256=texts), max_size=2).map(tuple),
+    prompts=prompts,
     isolation=texts,
 )
 records = st.builds(
@@ -151,6 +152,7 @@ endings = st.builds(
         task=st.none() | ids,
         evidence=st.lists(ids, max_size=3).map(tuple),
         rests_on=st.lists(ids, max_size=3).map(tuple),
+        prompts=prompts,
     ),
     end=ends,
     flags=st.lists(texts, max_size=2).map(tuple),
@@ -182,6 +184,7 @@ summaries = st.builds(
     ),
     raw=texts,
     library=ids,
+    prompts=prompts,
 )
 events = st.builds(
     RunEvent,

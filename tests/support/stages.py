@@ -1,4 +1,4 @@
-"""A learner's surroundings without a network: a scripted model behind a real door, a journal in memory."""
+"""Test doubles for the stages: a scripted model behind a real client, a journal in memory."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -56,10 +56,15 @@ def last_user_text(messages: Sequence[ModelMessage]) -> str:
     return ""
 
 
-def scripted(reply: Reply) -> Endpoint:
-    """An endpoint whose model submits what `reply` gives; a `Raw` string of arguments is sent as it is."""
+def scripted(reply: Reply, instructions: list[str] | None = None) -> Endpoint:
+    """An endpoint whose model submits what `reply` returns. `Arguments` are sent unchanged.
+
+    instructions: collects the instructions of every request.
+    """
 
     def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if instructions is not None:
+            instructions.append(info.instructions or "")
         given = reply(last_user_text(messages))
         if isinstance(given, str):
             return ModelResponse(parts=[TextPart(given)])
@@ -80,7 +85,7 @@ class Arguments:
 
 
 def stage_context(reply: Reply, library: Library = EMPTY_LIBRARY, step: str = "epoch-1/1") -> StageContext:
-    """A lens on a scripted model."""
+    """A stage context with a scripted model."""
     return StageContext(
         call_context=CallContext(RUN, ListJournal(), Budget(BudgetLimits())),
         endpoint=scripted(reply),

@@ -25,7 +25,7 @@ def test_inserted_text_is_never_read_as_a_template(text: str) -> None:
 
 @pytest.mark.parametrize("values", [{}, {"a": "x", "b": "y"}])
 def test_missing_and_unused_values_are_refused(values: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="was filled wrongly"):
+    with pytest.raises(ConfigError, match="has wrong values"):
         prompt("{{ a }}").fill(values)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn.learn.lessons.lesson_learner import LessonLearner, LessonOptions
+from agentlearn.config import LearnSettings
+from agentlearn.learn.lessons.lesson_learner import LessonLearner
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget, BudgetLimits
 from agentlearn.models.call_context import CallContext
@@ -98,12 +99,14 @@ async def learned(folder: Path) -> tuple[Library, list[str]]:
                 places = [RolloutSlot("epoch-1", g, seed=100 + g) for g in range(4)]
                 done = [await rollouts.one(task, place, treatment, lessons) for place in places]
                 groups.append(Group(task=task, trajectories=tuple(one.trajectory for one in done)))
-            options = LessonOptions(
-                model="walker", temperature=None, seed=0, show_gold=True, threshold=1.0, pages=rollouts.domain.pages
-            )
         assert {one.reward for group in groups for one in group.trajectories} == {0.0, 1.0}
         learner = LessonLearner(
-            EMPTY_LIBRARY, options, call_context=call_context, reflector=scripted(obedient), store=store
+            library=EMPTY_LIBRARY,
+            settings=LearnSettings(domain="web", model="walker"),
+            call_context=call_context,
+            reflector=scripted(obedient),
+            store=store,
+            pages=rollouts.domain.pages,
         )
         update = await learner.update(_each(groups), step="epoch-1/1")
         refused = [one.end.code for one in update.evidence.ended if isinstance(one.end, Rejected)]

@@ -1,4 +1,4 @@
-"""Stage 2: one group's summaries, set against each other, become at most three proposals. A group cannot merge."""
+"""Stage 2: compare the summaries of one group and propose at most three changes. A group cannot merge lessons."""
 
 from functools import cache
 
@@ -6,41 +6,39 @@ from agentlearn.learn.lessons.curate import CheckContext
 from agentlearn.learn.lessons.proposing import Proposed, ReplySource, propose
 from agentlearn.learn.lessons.stage_agent import StageAgent, stage_agent
 from agentlearn.learn.lessons.stage_context import StageContext, verdict_words
-from agentlearn.learn.lessons.summarise import labels_of
-from agentlearn.prompts import load_prompt
+from agentlearn.learn.lessons.stage_prompts import StagePrompt
+from agentlearn.learn.lessons.summarise import used_labels
 from agentlearn.types.experience import MAX_LESSON_WORDS
 from agentlearn.types.group import Group
 from agentlearn.types.ids import RolloutId
 from agentlearn.types.summary import Summary
 
-PROMPT = ("compare", 1)
-
 
 @cache
-def _agent(max_proposals: int) -> StageAgent:
+def _agent(prompt: StagePrompt, max_proposals: int) -> StageAgent:
     values = {"max_proposals": str(max_proposals), "max_words": str(MAX_LESSON_WORDS)}
-    return stage_agent(load_prompt(*PROMPT).fill(values), "proposals")
+    return stage_agent(prompt.load().fill(values), "proposals")
 
 
 async def compare(
     group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext, context: CheckContext
 ) -> Proposed:
-    """Proposals from a group whose rewards differ; summaries: by rollout, of its decided trajectories.
+    """Return the proposals of a group whose rewards differ. Raises EndpointError.
 
-    Raises EndpointError.
+    summaries: of the group's decided trajectories, by rollout.
     """
+    prompt, limit = stage_context.prompts.compare, stage_context.options.max_proposals
     source = ReplySource(
         stage="compare",
         key=group.task.id,
+        prompt=prompt.load().ref,
         labels=stage_context.shown.labels,
         supports={},
         task=group.task.id,
         evidence=tuple(t.id for t in group.decided if t.id in summaries),
     )
     question = _question(group, summaries, stage_context)
-    return await propose(
-        _agent(stage_context.max_proposals), question, source, stage_context, context, limit=stage_context.max_proposals
-    )
+    return await propose(_agent(prompt, limit), question, source, stage_context, context, limit=limit)
 
 
 def _question(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> str:
@@ -48,12 +46,12 @@ def _question(group: Group, summaries: dict[RolloutId, Summary], stage_context: 
     gold = f"<gold>\n{task.answer}\n</gold>\n" if stage_context.show_gold and task.answer is not None else ""
     attempts: list[str] = []
     for number, trajectory in enumerate((t for t in group.decided if t.id in summaries), start=1):
-        word, reward = verdict_words(trajectory.reward, stage_context.threshold)
+        verdict, reward = verdict_words(trajectory.reward, stage_context.threshold)
         steps = "\n".join(
-            f"{at}. {step.text}{labels_of(step.used, stage_context)}"
-            for at, step in enumerate(summaries[trajectory.id].steps, start=1)
+            f"{place}. {step.text}{used_labels(step.used, stage_context)}"
+            for place, step in enumerate(summaries[trajectory.id].steps, start=1)
         )
-        attempts.append(f'<attempt n="{number}" verdict="{word}" reward="{reward}">\n{steps}\n</attempt>')
+        attempts.append(f'<attempt n="{number}" verdict="{verdict}" reward="{reward}">\n{steps}\n</attempt>')
     library = f"\n{stage_context.shown.text}" if stage_context.shown.text else ""
-    inner = "\n".join(attempts)
-    return f"<problem>\n{task.problem}\n</problem>\n{gold}<attempts>\n{inner}\n</attempts>{library}"
+    listed = "\n".join(attempts)
+    return f"<problem>\n{task.problem}\n</problem>\n{gold}<attempts>\n{listed}\n</attempts>{library}"

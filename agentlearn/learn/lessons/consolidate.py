@@ -1,4 +1,4 @@
-"""Stage 3: a batch's proposals become one plan's worth of operations, each naming the proposals it carries on."""
+"""Stage 3: turn a batch's proposals into fewer operations, each naming the proposals that it replaces."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,52 +10,54 @@ from agentlearn.learn.lessons.curate import CheckContext
 from agentlearn.learn.lessons.proposing import Proposed, ReplySource, propose
 from agentlearn.learn.lessons.stage_agent import StageAgent, stage_agent
 from agentlearn.learn.lessons.stage_context import StageContext
-from agentlearn.prompts import load_prompt
+from agentlearn.learn.lessons.stage_prompts import StagePrompt
 from agentlearn.types.experience import MAX_LESSON_WORDS
 from agentlearn.types.ids import ExperienceId, ProposalId
-from agentlearn.types.operation import Add, BatchOperation, Delete, Dropped, End, Ended, Folded, Merge, Modify, Proposal
+from agentlearn.types.operation import Add, Delete, Dropped, End, Ended, Folded, Merge, Modify, Operation, Proposal
 
-PROMPT = ("consolidate", 1)
 MAX_TRIES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Consolidated:
-    """What goes to the check, and the ends of all that does not."""
+    """The result of the consolidate stage."""
 
     proposals: tuple[Proposal, ...]
-    """Of the consolidate stage; the compare stage's own where consolidation failed."""
+    """Proposals to check: the stage's own, or the compare stage's when the consolidation failed."""
     ended: tuple[Ended, ...]
+    """Proposals that go no further, with their ends."""
     faults: tuple[str, ...]
+    """Codes of malformed replies and of failed calls."""
     failed: bool = False
-    """Whether consolidation failed twice, so that the groups' proposals are checked directly."""
+    """Whether the stage failed twice."""
 
 
 @cache
-def _agent() -> StageAgent:
-    return stage_agent(load_prompt(*PROMPT).fill({"max_words": str(MAX_LESSON_WORDS)}), "proposals")
+def _agent(prompt: StagePrompt) -> StageAgent:
+    return stage_agent(prompt.load().fill({"max_words": str(MAX_LESSON_WORDS)}), "proposals")
 
 
 async def consolidate(
     proposals: Sequence[Proposal], stage_context: StageContext, context: CheckContext
 ) -> Consolidated:
-    """One plan from the compare proposals of a batch, given in order of (task, ordinal)."""
+    """Consolidate the compare proposals of a batch, given in order of (task, ordinal). Tries twice."""
     if not proposals:
         return Consolidated((), (), ())
-    labels = {f"P{number}": one for number, one in enumerate(proposals, start=1)}
-    question = _question(labels, stage_context)
+    labels = {f"P{number}": proposal for number, proposal in enumerate(proposals, start=1)}
+    question, prompt = _question(labels, stage_context), stage_context.prompts.consolidate
     faults: list[str] = []
     ended: list[Ended] = []
     for attempt in range(MAX_TRIES):
         source = ReplySource(
             stage="consolidate",
             key=f"try-{attempt}",
+            prompt=prompt.load().ref,
             labels=stage_context.shown.labels,
-            supports={label: one.id for label, one in labels.items()},
-            evidence=tuple(dict.fromkeys(rollout for one in proposals for rollout in one.evidence)),
+            supports={label: proposal.id for label, proposal in labels.items()},
+            evidence=tuple(dict.fromkeys(rollout for proposal in proposals for rollout in proposal.evidence)),
         )
         try:
-            answer = await propose(_agent(), question, source, stage_context, context)
+            answer = await propose(_agent(prompt), question, source, stage_context, context)
         except EndpointError as error:
             faults.append(error.code)
             continue
@@ -68,12 +70,12 @@ async def consolidate(
 
 def _question(labels: dict[str, Proposal], stage_context: StageContext) -> str:
     label_of = {identity: label for label, identity in stage_context.shown.labels.items()}
-    lines = "\n".join(f"[{label}] {_words(one.operation, label_of)}" for label, one in labels.items())
+    lines = "\n".join(f"[{label}] {_line(proposal.operation, label_of)}" for label, proposal in labels.items())
     library = f"{stage_context.shown.text}\n" if stage_context.shown.text else ""
     return f"{library}<proposals>\n{lines}\n</proposals>"
 
 
-def _words(operation: BatchOperation | None, label_of: Mapping[ExperienceId, str]) -> str:
+def _line(operation: Operation | None, label_of: Mapping[ExperienceId, str]) -> str:
     match operation:
         case Add():
             return f"add: {operation.lesson}"
@@ -82,7 +84,7 @@ def _words(operation: BatchOperation | None, label_of: Mapping[ExperienceId, str
         case Delete():
             return f"delete {label_of[operation.target]}"
         case Merge():
-            return f"merge {', '.join(label_of[one] for one in operation.targets)}: {operation.lesson}"
+            return f"merge {', '.join(label_of[target] for target in operation.targets)}: {operation.lesson}"
         case None:
             raise AssertionError("a proposal that could not be parsed never reaches consolidation")
         case _:
@@ -90,23 +92,23 @@ def _words(operation: BatchOperation | None, label_of: Mapping[ExperienceId, str
 
 
 def _with_evidence(answer: Proposed, proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
-    """Each accepted proposal rests on the rollouts of the compare proposals that it carries on, no others."""
-    evidence = {one.id: one.evidence for one in proposals}
+    """The accepted proposals; the evidence of each is that of the compare proposals that it rests on."""
+    evidence = {proposal.id: proposal.evidence for proposal in proposals}
     return tuple(
-        one.model_copy(
-            update={"evidence": tuple(dict.fromkeys(r for support in one.rests_on for r in evidence[support]))}
+        accepted.model_copy(
+            update={"evidence": tuple(dict.fromkeys(r for support in accepted.rests_on for r in evidence[support]))}
         )
-        for one in answer.accepted
+        for accepted in answer.accepted
     )
 
 
 def _ends(proposals: Sequence[Proposal], answer: Proposed) -> list[Ended]:
-    """Folded where a parsed consolidation rests on it, otherwise dropped."""
-    into: dict[ProposalId, list[ProposalId]] = {one.id: [] for one in proposals}
-    for carrier in (*answer.accepted, *(one.proposal for one in answer.ended)):
-        for support in carrier.rests_on:
-            into[support].append(carrier.id)
-    return [Ended(proposal=one, end=_end(into[one.id])) for one in proposals]
+    """How each compare proposal ended: folded when a consolidate proposal rests on it, else dropped."""
+    into: dict[ProposalId, list[ProposalId]] = {proposal.id: [] for proposal in proposals}
+    for consolidated in (*answer.accepted, *(one.proposal for one in answer.ended)):
+        for support in consolidated.rests_on:
+            into[support].append(consolidated.id)
+    return [Ended(proposal=proposal, end=_end(into[proposal.id])) for proposal in proposals]
 
 
 def _end(into: list[ProposalId]) -> End:

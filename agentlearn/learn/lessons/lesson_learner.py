@@ -1,165 +1,145 @@
-"""Training-free GRPO as a learner: groups become proposals, proposals a plan, a plan the next library version."""
+"""Training-free GRPO as a learner: groups become proposals, and proposals become the next library version."""
 
 from asyncio import TaskGroup
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from agentlearn.config import LearnSettings
+from agentlearn.config.options import LessonOptions
 from agentlearn.errors import EndpointError
 from agentlearn.learn.learner import Advanced, Evidence, Held, Outcome, Update
 from agentlearn.learn.lessons.compare import compare
 from agentlearn.learn.lessons.consolidate import consolidate
-from agentlearn.learn.lessons.curate import CheckContext, apply, check
-from agentlearn.learn.lessons.stage_context import StageContext, shown
+from agentlearn.learn.lessons.curate import CheckContext, next_version
+from agentlearn.learn.lessons.stage_context import StageContext
+from agentlearn.learn.lessons.stage_prompts import STAGE_PROMPTS, StagePrompts
 from agentlearn.learn.lessons.summarise import summarise
+from agentlearn.library.render import render
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import Store
-from agentlearn.types.experience import Library, LibraryLimits
+from agentlearn.types.experience import Library
 from agentlearn.types.group import Group
 from agentlearn.types.ids import RolloutId
-from agentlearn.types.operation import Applied, Ended, Proposal, Rejected
+from agentlearn.types.operation import Ended, Proposal, Rejected
 from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.treatment import Treatment
 
-GroupKinds = Counter[str]
-
-_NO_LIMITS = LibraryLimits(max_lessons=10_000, max_tokens=10**9)
-"""For a single group: whether the library has room is known only once the batch's deletes and merges are."""
+_WITHOUT_SIZE_LIMITS = {"max_lessons": 10_000, "max_library_tokens": 10**9}
+"""For checking a single group: only the whole batch's deletes and merges decide whether the library has room."""
 
 
 def no_pages(_: Trajectory) -> Iterable[str]:
-    """Of a domain whose tools show nothing that others wrote."""
+    """No texts: the domain's tools show nothing that others wrote."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
-class LessonOptions:
-    """How lessons are learned."""
-
-    model: str
-    """The rollouts' endpoint, as treatments name it."""
-    temperature: float | None
-    seed: int
-    show_gold: bool
-    threshold: float
-    max_proposals: int = 3
-    max_deletes: int = 3
-    limits: LibraryLimits = field(default_factory=LibraryLimits)
-    reflector_temperature: float | None = None
-    pages: Callable[[Trajectory], Iterable[str]] = no_pages
-    """Texts that others wrote and a rollout saw; no lesson may copy from them."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Digest:
-    """What one group came to."""
+class _GroupResult:
+    """The proposals of one group."""
 
     group: Group
     accepted: tuple[Proposal, ...] = ()
     ended: tuple[Ended, ...] = ()
+    """Refused and dropped proposals of the compare stage."""
     summarise_faults: Counter[str] = field(default_factory=Counter[str])
     compare_faults: Counter[str] = field(default_factory=Counter[str])
 
 
+@dataclass(slots=True, kw_only=True)
 class LessonLearner:
-    """Frozen model, changing library. Holds one library version; `update` moves to the next."""
+    """A learner that keeps the model and changes the library."""
 
-    def __init__(
-        self,
-        library: Library,
-        options: LessonOptions,
-        *,
-        call_context: CallContext,
-        reflector: Endpoint,
-        store: Store,
-    ) -> None:
-        self._library = library
-        self._options = options
-        self._account = call_context
-        self._reflector = reflector
-        self._store = store
-        self._log = get_log(run=call_context.run)
-
-    @property
-    def library(self) -> Library:
-        """The library in use."""
-        return self._library
+    library: Library
+    """The version in use; `update` replaces it with the next."""
+    settings: LearnSettings
+    call_context: CallContext
+    reflector: Endpoint
+    """Model that writes the lessons."""
+    store: Store
+    threshold: float = 1.0
+    """Reward from which an answer counts as right."""
+    pages: Callable[[Trajectory], Iterable[str]] = no_pages
+    """Returns texts that others wrote and a rollout read; no lesson may copy from them."""
+    prompts: StagePrompts = STAGE_PROMPTS
 
     @property
     def done(self) -> int:
-        """None: what an interrupted run had learned is learned again from its records, at no cost."""
+        """Always 0: a resumed run repeats its updates from stored replies, without new model calls."""
         return 0
 
+    async def save_prompts(self) -> None:
+        """Store the text of every prompt that the stages use."""
+        for prompt in self.prompts.load_all():
+            await self.store.save_prompt(prompt.ref, prompt.text)
+
     def assign(self, task: Task, g: int) -> Treatment:
-        """Plain learning gives every rollout of a batch the same treatment."""
-        return Treatment(
-            model=self._options.model, library=self._library.version, temperature=self._options.temperature
-        )
+        """Return the same treatment for every rollout of a batch."""
+        settings = self.settings
+        return Treatment(model=settings.model, library=self.library.version, temperature=settings.temperature)
 
     async def update(self, groups: AsyncIterable[Group], *, step: str) -> Update:
-        """Summarise and compare each teaching group as it completes; consolidate, check and apply at the end."""
-        stage_context = self._lens(step)
+        """Summarise and compare each group as it completes, then consolidate and make the next library version."""
+        stage_context = self._stage_context(step)
         async with TaskGroup() as running:
-            tasks = [running.create_task(self._digest(group, stage_context)) async for group in groups]
-        digests = sorted((task.result() for task in tasks), key=lambda digest: digest.group.task.id)
-        kinds = GroupKinds(digest.group.kind(self._options.threshold) for digest in digests)
-        accepted = [proposal for digest in digests for proposal in digest.accepted]
-        context = self._context([digest.group for digest in digests], self._options.limits)
-        merged = await consolidate(accepted, stage_context, context)
-        checked = check(merged.proposals, self._library, context)
-        ended = (*(one for digest in digests for one in digest.ended), *merged.ended, *checked.ended)
-        before, self._library = self._library, apply(checked.plan, self._library)
-        for one in ended:
-            if isinstance(one.end, Rejected):
-                self._log.info("operation.refused", step=step, code=one.end.code, reason=one.end.reason)
+            tasks = [running.create_task(self._learn_from(group, stage_context)) async for group in groups]
+        results = sorted((task.result() for task in tasks), key=lambda result: result.group.task.id)
+        kinds = Counter(result.group.kind(self.threshold) for result in results)
+        accepted = [proposal for result in results for proposal in result.accepted]
+        context = self._check_context([result.group for result in results], self.settings)
+        consolidated = await consolidate(accepted, stage_context, context)
+        before = self.library
+        self.library, checked = next_version(consolidated.proposals, before, context)
+        ended = (*(one for result in results for one in result.ended), *consolidated.ended, *checked)
+        self._log_refusals(ended, step)
         faults = {
-            "summarise": _sum(digest.summarise_faults for digest in digests),
-            "compare": _sum(digest.compare_faults for digest in digests),
-            "consolidate": dict(Counter(merged.faults)),
+            "summarise": _sum(result.summarise_faults for result in results),
+            "compare": _sum(result.compare_faults for result in results),
+            "consolidate": dict(Counter(consolidated.faults)),
         }
-        notes = (f"consolidation failed twice in {step}: proposals were checked directly",) if merged.failed else ()
+        failed = f"consolidation failed twice in {step}: the groups' proposals were checked without it"
         return Update(
-            outcome=self._outcome(before, kinds, ended),
-            library=self._library,
-            evidence=Evidence(ended=ended, groups=dict(kinds), faults=faults, notes=notes),
+            outcome=_outcome(before, self.library, any_mixed=kinds["mixed"] > 0),
+            library=self.library,
+            evidence=Evidence(
+                ended=ended, groups=dict(kinds), faults=faults, notes=(failed,) if consolidated.failed else ()
+            ),
         )
 
     def snapshot(self) -> str:
         """The library as JSON."""
-        return self._library.model_dump_json()
+        return self.library.model_dump_json()
 
     def restore(self, snapshot: str) -> None:
-        """Take up a library that `snapshot` gave."""
-        self._library = Library.model_validate_json(snapshot)
+        """Use the library that `snapshot` returned."""
+        self.library = Library.model_validate_json(snapshot)
 
-    def _lens(self, step: str) -> StageContext:
-        options = self._options
+    def _stage_context(self, step: str) -> StageContext:
         return StageContext(
-            call_context=self._account,
-            endpoint=self._reflector,
-            seed=options.seed,
+            call_context=self.call_context,
+            endpoint=self.reflector,
+            seed=self.settings.seed,
             step=step,
-            library=self._library,
-            shown=shown(self._library),
-            show_gold=options.show_gold,
-            max_proposals=options.max_proposals,
-            threshold=options.threshold,
-            temperature=options.reflector_temperature,
+            library=self.library,
+            shown=render(self.library),
+            options=self.settings,
+            show_gold=self.settings.labels == "gold",
+            threshold=self.threshold,
+            prompts=self.prompts,
         )
 
-    def _context(self, groups: Sequence[Group], limits: LibraryLimits) -> CheckContext:
-        pages = (page for group in groups for one in group.trajectories for page in self._options.pages(one))
-        tasks = [group.task for group in groups]
-        return CheckContext.of(tasks, pages=pages, limits=limits, max_deletes=self._options.max_deletes)
+    def _check_context(self, groups: Sequence[Group], options: LessonOptions) -> CheckContext:
+        pages = (page for group in groups for trajectory in group.trajectories for page in self.pages(trajectory))
+        return CheckContext.of([group.task for group in groups], pages=pages, options=options)
 
-    async def _digest(self, group: Group, stage_context: StageContext) -> _Digest:
-        """Summaries and proposals of one group; a group whose rewards do not differ costs no call."""
-        if group.kind(self._options.threshold) != "mixed":
-            return _Digest(group)
+    async def _learn_from(self, group: Group, stage_context: StageContext) -> _GroupResult:
+        """Summaries and proposals of one group. A group whose rewards do not differ costs no model call."""
+        if group.kind(self.threshold) != "mixed":
+            return _GroupResult(group)
         async with TaskGroup() as running:
             tasks = [running.create_task(summarise(t, group.task, stage_context)) for t in group.decided]
         results = [task.result() for task in tasks]
@@ -169,24 +149,28 @@ class LessonLearner:
         }
         async with TaskGroup() as saving:
             for summary in summaries.values():
-                saving.create_task(self._store.save_summary(summary))
+                saving.create_task(self.store.save_summary(summary))
         rewards = {t.reward for t in group.decided if t.id in summaries}
-        if len(rewards) < 2:  # what is left after lost summaries no longer differs
-            return _Digest(group, summarise_faults=faults, compare_faults=Counter({"summaries_lost": 1}))
+        if len(rewards) < 2:  # the rewards of the remaining trajectories no longer differ
+            return _GroupResult(group, summarise_faults=faults, compare_faults=Counter({"summaries_lost": 1}))
+        context = self._check_context([group], self.settings.model_copy(update=_WITHOUT_SIZE_LIMITS))
         try:
-            proposed = await compare(group, summaries, stage_context, self._context([group], _NO_LIMITS))
+            proposed = await compare(group, summaries, stage_context, context)
         except EndpointError as error:
-            return _Digest(group, summarise_faults=faults, compare_faults=Counter({error.code: 1}))
-        return _Digest(group, proposed.accepted, proposed.ended, faults, Counter(proposed.faults))
+            return _GroupResult(group, summarise_faults=faults, compare_faults=Counter({error.code: 1}))
+        return _GroupResult(group, proposed.accepted, proposed.ended, faults, Counter(proposed.faults))
 
-    def _outcome(self, before: Library, kinds: GroupKinds, ended: Sequence[Ended]) -> Outcome:
-        if self._library.version != before.version:
-            return Advanced(version=self._library.version, parent=before.version)
-        if not kinds["mixed"]:
-            return Held(reason="no group had rewards that differ")
-        if not any(isinstance(one.end, Applied) for one in ended):
-            return Held(reason="no proposal passed the check")
-        return Held(reason="the plan changed nothing")
+    def _log_refusals(self, ended: Sequence[Ended], step: str) -> None:
+        log = get_log(run=self.call_context.run)
+        for one in ended:
+            if isinstance(one.end, Rejected):
+                log.info("operation.refused", step=step, code=one.end.code, reason=one.end.reason)
+
+
+def _outcome(before: Library, after: Library, *, any_mixed: bool) -> Outcome:
+    if after.version != before.version:
+        return Advanced(version=after.version, parent=before.version)
+    return Held(reason="no proposal passed the check" if any_mixed else "no group had rewards that differ")
 
 
 def _sum(counters: Iterable[Counter[str]]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""One run that learns lessons, with everything open: its course, and what is kept and reported of it."""
+"""One run of training-free GRPO: measure, learn batch by batch, publish the library, report."""
 
 import time
 from dataclasses import dataclass
@@ -7,18 +7,15 @@ from agentlearn.config import LearnSettings
 from agentlearn.domain.base import ShowsPages
 from agentlearn.learn.batch import Batch
 from agentlearn.learn.learner import Update
-from agentlearn.learn.lessons.lesson_learner import LessonLearner, LessonOptions, no_pages
+from agentlearn.learn.lessons.lesson_learner import LessonLearner, no_pages
 from agentlearn.learn.loop import RunLoop
 from agentlearn.learn.report import CurvePoint, LearnReport
 from agentlearn.learn.task_sets import TaskSets
 from agentlearn.learn.weights_check import frozen, weights_sha256
 from agentlearn.library import LibraryStore
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.prompts import load_prompt
-from agentlearn.types.experience import Library, LibraryLimits
+from agentlearn.types.experience import Library
 from agentlearn.types.run import RunKind
-
-STAGE_PROMPTS = (("summarise", 1), ("compare", 1), ("consolidate", 1), ("repair", 1))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,7 +23,7 @@ class LessonRun(RunLoop[LearnSettings]):
     """A run of training-free GRPO."""
 
     stages: Endpoint
-    """Whom the semantic stages ask."""
+    """Model that writes the lessons."""
 
     @property
     def kind(self) -> RunKind:
@@ -41,9 +38,9 @@ class LessonRun(RunLoop[LearnSettings]):
         return self.stages
 
     async def learn(self, sets: TaskSets, whole: TaskSets, start: Library, library_store: LibraryStore) -> LearnReport:
-        """The run from its first event to its last. sets: of a pilot, those drawn from the whole run's; else the same.
+        """Run from the first event to the last and return the report. A pilot publishes no library.
 
-        A pilot publishes no library.
+        sets: tasks to use; in a pilot, a sample of `whole`.
         """
         report = await self.told(self._learn(sets, whole, start, library_store))
         self.callbacks.done(report)
@@ -52,11 +49,9 @@ class LessonRun(RunLoop[LearnSettings]):
     async def _learn(self, sets: TaskSets, whole: TaskSets, start: Library, library_store: LibraryStore) -> LearnReport:
         started = time.perf_counter()
         await self.save_run_inputs(sets, start)
-        for name, number in STAGE_PROMPTS:
-            prompt = load_prompt(name, number)
-            await self.store.save_prompt(prompt.ref, prompt.text)
         self.callbacks.opened(self.call_context, self.rollouts.endpoint, self.reflector, sets.train, sets.test)
         endpoint, learner = self.rollouts.endpoint, self._learner(start)
+        await learner.save_prompts()
         hash_before = await weights_sha256(endpoint)
         if self.logs is not None:
             self.run_stats.notes.append(self.logs.note())
@@ -96,16 +91,12 @@ class LessonRun(RunLoop[LearnSettings]):
         self.callbacks.epoch_done(self.run_stats.epoch_line(batch.epoch, len(update.library), seconds))
 
     def _learner(self, start: Library) -> LessonLearner:
-        settings = self.settings
-        options = LessonOptions(
-            model=settings.model,
-            temperature=settings.temperature,
-            seed=settings.seed,
-            show_gold=settings.labels == "gold",
+        return LessonLearner(
+            library=start,
+            settings=self.settings,
+            call_context=self.call_context,
+            reflector=self.reflector,
+            store=self.store,
             threshold=self.rollouts.domain.threshold,
-            max_proposals=settings.max_proposals,
-            max_deletes=settings.max_deletes,
-            limits=LibraryLimits(max_lessons=settings.max_lessons, max_tokens=settings.max_library_tokens),
             pages=domain.pages if isinstance(domain := self.rollouts.domain, ShowsPages) else no_pages,
         )
-        return LessonLearner(start, options, call_context=self.call_context, reflector=self.reflector, store=self.store)

@@ -1,7 +1,7 @@
-"""From a reply to proposals: strict parsing item by item, one check, one repair round.
+"""Asking for proposals, as the compare and the consolidate stage do: ask, parse, check, one repair round.
 
-Both proposing stages work alike: parse, look which items would be refused, say why once, take what comes back. Every
-item a model wrote ends as a proposal, the refused ones with their reason.
+Every item that a model wrote becomes a proposal; refused items keep the reason. The repair round lists the reasons once
+and asks for corrected items.
 """
 
 import json
@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agentlearn.learn.lessons.curate import CheckContext, check, parse_item
+from agentlearn.learn.lessons.curate import CheckContext, next_version, parse_item
 from agentlearn.learn.lessons.reply_schema import Fault
 from agentlearn.learn.lessons.stage_agent import MAX_RAW_CHARACTERS, StageAgent, StageReply
 from agentlearn.learn.lessons.stage_context import StageContext
-from agentlearn.prompts import load_prompt
 from agentlearn.text import storable
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, TaskId, content_hash
 from agentlearn.types.operation import Applied, Ended, Proposal, Rejected
+from agentlearn.types.trajectory import PromptRef
 
 ProposingStage = Literal["compare", "consolidate"]
 
@@ -24,68 +24,70 @@ _FAULT_SENTENCES: Mapping[Fault, str] = {
     "prose": "the reply was prose; an object with the key 'proposals' is needed",
     "object_not_array": "the reply held one object; a list of objects under 'proposals' is needed",
     "cut_json": "the reply's JSON ended too early; only its complete items could be read",
-    "wrong_key": "the list did not stand under the key 'proposals'",
+    "wrong_key": "the list was not under the key 'proposals'",
     "no_reply": "the reply held nothing that could be read",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ReplySource:
-    """What proposals of one reply have in common."""
+    """Values that all proposals of one reply share."""
 
     stage: ProposingStage
     key: str
-    """Distinguishes this reply from all others of the run; part of every proposal's id."""
+    """Name of the question within its stage; part of every proposal's id."""
+    prompt: PromptRef
+    """The stage's prompt."""
     labels: Mapping[str, ExperienceId]
+    """The library's experiences by the label that the model sees."""
     supports: Mapping[str, ProposalId]
-    """Labels of the compare proposals that a consolidation may rest on."""
+    """The compare proposals that a consolidation may rest on, by label."""
     task: TaskId | None = None
+    """The group's task; None for the consolidate stage."""
     evidence: tuple[RolloutId, ...] = ()
+    """Rollouts that the question shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """A reply as proposals, and the faults of its shape."""
+    """A reply as proposals."""
 
     proposals: tuple[Proposal, ...]
+    """One per item, then one refused proposal per fault of the reply's shape."""
     faults: tuple[Fault, ...]
 
 
-def read(reply: StageReply, source: ReplySource, *, round_number: int) -> ParsedReply:
-    """Every item of the reply as a proposal; a misshapen reply adds one refused proposal per fault."""
-    proposals = [_proposal(item, source, round_number, ordinal) for ordinal, item in enumerate(reply.salvaged.items)]
-    for fault in reply.salvaged.faults:
-        refusal = Rejected(code=fault, reason=_FAULT_SENTENCES[fault])
-        identity = _identity(source, round_number, len(proposals), fault)
-        proposals.append(
-            Proposal(
-                id=identity,
-                stage=source.stage,
-                ordinal=len(proposals),
-                refusal=refusal,
-                raw=reply.raw,
-                task=source.task,
-                evidence=source.evidence,
-            )
-        )
-    return ParsedReply(tuple(proposals), reply.salvaged.faults)
+def parse_reply(reply: StageReply, source: ReplySource, *, repair: PromptRef | None = None) -> ParsedReply:
+    """Return every item of the reply as a proposal. A malformed reply adds one refused proposal per fault.
+
+    repair: the repair prompt, for the reply of the repair round.
+    """
+    items, faults = reply.salvaged.items, reply.salvaged.faults
+    read = [_proposal(item, source, repair, ordinal) for ordinal, item in enumerate(items)]
+    lost = [_lost(fault, reply.raw, source, repair, ordinal) for ordinal, fault in enumerate(faults, start=len(items))]
+    return ParsedReply((*read, *lost), faults)
 
 
-def _identity(source: ReplySource, round_number: int, ordinal: int, raw: str) -> ProposalId:
-    return ProposalId(content_hash("proposal", source.stage, source.key, round_number, ordinal, raw))
+def _identity(source: ReplySource, repair: PromptRef | None, ordinal: int, raw: str) -> ProposalId:
+    reply_number = 0 if repair is None else 1
+    return ProposalId(content_hash("proposal", source.stage, source.key, reply_number, ordinal, raw))
 
 
-def _proposal(item: object, source: ReplySource, round_number: int, ordinal: int) -> Proposal:
+def _prompts(source: ReplySource, repair: PromptRef | None) -> tuple[PromptRef, ...]:
+    return (source.prompt,) if repair is None else (source.prompt, repair)
+
+
+def _proposal(item: object, source: ReplySource, repair: PromptRef | None, ordinal: int) -> Proposal:
     raw = (storable(item) if isinstance(item, str) else json.dumps(item, default=str))[:MAX_RAW_CHARACTERS]
     parsed = parse_item(item, stage=source.stage, labels=source.labels)
-    rests_on = tuple(dict.fromkeys(source.supports[one] for one in parsed.rests_on if one in source.supports))
+    rests_on = tuple(dict.fromkeys(source.supports[label] for label in parsed.rests_on if label in source.supports))
     refusal = parsed.refusal
     if refusal is None and source.stage == "consolidate" and not rests_on:
         refusal = Rejected(
             code="unsupported", reason="the item names no proposal in 'rests_on' that it carries on, such as 'P1'"
         )
     return Proposal(
-        id=_identity(source, round_number, ordinal, raw),
+        id=_identity(source, repair, ordinal, raw),
         stage=source.stage,
         ordinal=ordinal,
         operation=parsed.operation if refusal is None else None,
@@ -94,18 +96,36 @@ def _proposal(item: object, source: ReplySource, round_number: int, ordinal: int
         task=source.task,
         evidence=source.evidence,
         rests_on=rests_on,
+        prompts=_prompts(source, repair),
+    )
+
+
+def _lost(fault: Fault, raw: str, source: ReplySource, repair: PromptRef | None, ordinal: int) -> Proposal:
+    """A refused proposal for a fault of the whole reply."""
+    return Proposal(
+        id=_identity(source, repair, ordinal, fault),
+        stage=source.stage,
+        ordinal=ordinal,
+        refusal=Rejected(code=fault, reason=_FAULT_SENTENCES[fault]),
+        raw=raw,
+        task=source.task,
+        evidence=source.evidence,
+        prompts=_prompts(source, repair),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """What one question brought: proposals that would pass the check, and the ends of those that would not."""
+    """The result of one question."""
 
     accepted: tuple[Proposal, ...]
+    """Proposals that pass every rule as things are now."""
     ended: tuple[Ended, ...]
+    """The other proposals, with their ends."""
     faults: tuple[Fault, ...]
+    """Faults in the shape of the replies."""
     usable: bool
-    """False when the model gave no answer at all, not even a well-formed empty list."""
+    """False when no reply had items or was a well-formed empty list."""
 
 
 async def propose(
@@ -119,34 +139,33 @@ async def propose(
 ) -> Proposed:
     """Ask, parse, check, and give refused items one repair round. Raises EndpointError.
 
-    limit: proposals accepted at most; those past it end as rejected.
+    limit: largest number of accepted proposals; those past it end as rejected.
     """
     unit = stage_context.unit(source.stage, source.key)
-    reply = await agent.ask(question, stage_context.endpoint, unit, temperature=stage_context.temperature)
-    first = read(reply, source, round_number=0)
-    accepted, ended = _sort((), first.proposals, stage_context, context)
+    reply = await agent.ask(question, stage_context.endpoint, unit)
+    first = parse_reply(reply, source)
+    accepted, ended = _checked((), first.proposals, stage_context, context)
     faults, usable = first.faults, reply.salvaged.usable
     refusals = [one for one in ended if isinstance(one.end, Rejected)]
     if refusals and reply.messages:
-        message = load_prompt("repair", 1).fill({"refusals": _refusals_text(first.proposals, refusals)})
-        again = await agent.ask(
-            message, stage_context.endpoint, unit, temperature=stage_context.temperature, history=reply.messages
-        )
-        second = read(again, source, round_number=1)
-        mended, refused_again = _sort(accepted, second.proposals, stage_context, context)
-        accepted, ended = (*accepted, *mended), (*ended, *refused_again)
-        faults, usable = (*faults, *second.faults), usable or again.salvaged.usable
+        repair = stage_context.prompts.repair.load()
+        message = repair.fill({"refusals": _refusals_text(first.proposals, refusals)})
+        repaired = await agent.ask(message, stage_context.endpoint, unit, history=reply.messages)
+        second = parse_reply(repaired, source, repair=repair.ref)
+        accepted_now, ended_now = _checked(accepted, second.proposals, stage_context, context)
+        accepted, ended = (*accepted, *accepted_now), (*ended, *ended_now)
+        faults, usable = (*faults, *second.faults), usable or repaired.salvaged.usable
     kept, over = accepted[:limit], accepted[limit:] if limit is not None else ()
-    return Proposed(kept, (*ended, *(_over_limit(one, limit) for one in over)), faults, usable)
+    return Proposed(kept, (*ended, *(_over_limit(proposal, limit) for proposal in over)), faults, usable)
 
 
-def _sort(
+def _checked(
     before: tuple[Proposal, ...], proposals: tuple[Proposal, ...], stage_context: StageContext, context: CheckContext
 ) -> tuple[tuple[Proposal, ...], tuple[Ended, ...]]:
-    """Which of the proposals would be applied on top of `before`, and how the others end."""
-    ends = check((*before, *proposals), stage_context.library, context).ended[len(before) :]
-    accepted = tuple(one.proposal for one in ends if isinstance(one.end, Applied))
-    return accepted, tuple(one for one in ends if not isinstance(one.end, Applied))
+    """The proposals that would be applied after `before`, and the others with their ends."""
+    ended = next_version((*before, *proposals), stage_context.library, context).ended[len(before) :]
+    accepted = tuple(one.proposal for one in ended if isinstance(one.end, Applied))
+    return accepted, tuple(one for one in ended if not isinstance(one.end, Applied))
 
 
 def _refusals_text(proposals: Sequence[Proposal], refusals: Sequence[Ended]) -> str:

@@ -1,8 +1,8 @@
-"""What arrives from a model, before any of it is believed.
+"""The schema of a stage's reply, and reading items from a reply of any shape.
 
-One permissive object schema per key, the same in tool, native and prompted output modes: the schema tells a model what
-to write, but validation accepts anything under the key. `salvage` then takes out the items that can be had, so that one
-bad item, a wrong wrapping or a cut reply never costs the good ones beside it.
+The schema tells a model what to write, but validation accepts anything under the key, in every output mode (tool,
+native, prompted). `salvage` then takes the items out, so that one bad item, a wrong wrapping or a cut reply does not
+lose the good items.
 """
 
 import json
@@ -15,8 +15,8 @@ from pydantic_core import from_json
 
 ListKey = Literal["steps", "proposals"]
 Fault = Literal["prose", "object_not_array", "cut_json", "wrong_key", "no_reply"]
-"""How a whole reply was misshapen. prose: no JSON in it; object_not_array: one object where a list belongs;
-cut_json: the JSON ends too early; wrong_key: a list, but not under the key asked for; no_reply: nothing at all."""
+"""What is wrong with the shape of a reply. prose: it has no JSON; object_not_array: one object instead of a list;
+cut_json: the JSON ends too early; wrong_key: a list, but not under the requested key; no_reply: nothing usable."""
 FAULTS: tuple[str, ...] = get_args(Fault)
 
 _STRING = {"type": "string"}
@@ -58,14 +58,15 @@ class ProposalsReply(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """The items of a reply, in order, and how the reply was misshapen."""
+    """The items of a reply, and the faults of its shape."""
 
     items: tuple[object, ...]
+    """JSON values in the order of the reply."""
     faults: tuple[Fault, ...] = ()
 
     @property
     def usable(self) -> bool:
-        """Whether the reply can be taken for an answer: it has items, or is a well-formed empty list."""
+        """Whether the reply has items or is a well-formed empty list."""
         return bool(self.items) or not self.faults
 
 
@@ -74,7 +75,7 @@ _ITEM_KEYS = frozenset({"op", "option", "operation", "action", "lesson", "text",
 
 
 def salvage(reply: object, key: ListKey) -> Salvaged:
-    """The items in a reply of any shape: an object with the key, a bare list, one item, or text around them."""
+    """Return the items of a reply: an object with the key, a bare list, one item, or text that holds any of these."""
     if isinstance(reply, str):
         return _from_text(reply, key)
     if isinstance(reply, list):
@@ -122,7 +123,7 @@ def _from_text(text: str, key: ListKey) -> Salvaged:
 
 
 def _partial(text: str) -> object:
-    """The complete values of JSON that ends too early; None where there are none."""
+    """The complete values of JSON that ends too early; None when there are none."""
     try:
         return from_json(text, allow_partial=True)
     except ValueError:

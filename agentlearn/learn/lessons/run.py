@@ -1,4 +1,4 @@
-"""The learn loop, from settings to a report: everything opened, the run begun or taken up again, everything closed."""
+"""Running training-free GRPO from settings to a report, or resuming an interrupted run."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -30,13 +30,13 @@ from agentlearn.types.ids import RunId, new_run_id
 async def run_learning(
     settings: LearnSettings, callbacks: Callbacks | None = None, *, resume: RunId | None = None
 ) -> LearnReport:
-    """Learn lessons and say what they are worth.
+    """Learn lessons, measure their effect and return the report. Everything is stored as it happens.
 
-    Everything is committed to the store as it happens. resume: a run that was interrupted, with the settings that
-    `agentlearn.learn.resume.settings_of` gives; it goes on where it stopped, and asks nothing that was answered.
+    resume: an interrupted run; pass the settings that `agentlearn.learn.resume.settings_of` returns. The run continues
+    where it stopped and repeats no answered model call.
 
     Raises ConfigError before anything is spent; BudgetExceeded, EndpointGone or Interrupted when the run was stopped
-    and can be resumed; StoreError when results can no longer be kept.
+    and can be resumed; StoreError when results can no longer be stored.
     """
     refuse_unpriced_budget(settings)
     refuse_contradictions(settings)
@@ -49,7 +49,11 @@ async def run_learning(
         whole = task_sets(settings, domain)
     sets = pilot_sets(whole, settings) if settings.pilot is not None else whole
     if settings.labels == "none" and all(domain.answer_key(task.answer or "0") is None for task in sets.train):
-        raise ConfigError(f"domain {settings.domain!r} has no answer_key, so --labels none cannot vote", code="no_vote")
+        raise ConfigError(
+            f"domain {settings.domain!r} has no answer_key, which --labels none needs to find the majority answer;"
+            " use --labels gold",
+            code="no_vote",
+        )
     library_store = LibraryStore(settings.store / "libraries")
     start = library_store.load(settings.library) if resume is None else None
     async with AsyncExitStack() as stack:
@@ -68,7 +72,7 @@ def run_learning_sync(settings: LearnSettings, callbacks: Callbacks | None = Non
 
 
 def _start_of(store: Store, settings: LearnSettings, library_store: LibraryStore, resume: RunId | None) -> Library:
-    """The library that the interrupted run began with, whatever has been published since."""
+    """The library that the interrupted run started from, even if another version was published since."""
     run_inputs = store.run_inputs(resume) if resume is not None else None
     return library_store.load(settings.library) if run_inputs is None else store.library(run_inputs.library)
 

@@ -1,4 +1,4 @@
-"""One question to a model with a typed reply, as every semantic stage asks it."""
+"""Asking a model one question of a stage and reading its typed reply."""
 
 import json
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.output import OutputContext
-from pydantic_ai.settings import ModelSettings
 
 from agentlearn.learn.lessons.reply_schema import ListKey, ProposalsReply, Salvaged, StepsReply, salvage
 from agentlearn.models.client import WorkUnit
@@ -19,18 +18,19 @@ from agentlearn.models.tracing import traced
 from agentlearn.text import storable
 
 MAX_RAW_CHARACTERS = 4_000
+"""Largest number of characters of a reply that is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A reply that is no object of the schema: text, or arguments that could not be parsed."""
+    """A reply that does not fit the schema: text, or arguments that could not be parsed."""
 
     text: str
 
 
 @dataclass
 class _KeepRaw(AbstractCapability[Any]):
-    """Hands an invalid structured reply on as it is: making sense of it is `salvage`'s work, not a retry's."""
+    """Pass an invalid structured reply on unchanged, for `salvage` to read, instead of asking again."""
 
     async def on_output_validate_error(
         self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any, error: ValidationError | ModelRetry
@@ -40,20 +40,23 @@ class _KeepRaw(AbstractCapability[Any]):
 
 @dataclass(frozen=True, slots=True)
 class StageReply:
-    """A stage's reply, salvaged, with the conversation so far for a repair round."""
+    """A stage's reply."""
 
     salvaged: Salvaged
+    """The items of the reply."""
     raw: str
-    """What the model wrote, at most 4,000 characters."""
+    """The text that the model wrote, at most 4,000 characters."""
     messages: tuple[ModelMessage, ...] = ()
+    """The conversation so far, for a repair round; empty when the model gave no reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageAgent:
-    """The agent of one stage: instructions, and the key under which items come back."""
+    """The agent of one stage."""
 
     agent: Agent[None, Any]
     key: ListKey
+    """Key of the reply object that holds the items."""
 
     async def ask(
         self,
@@ -61,20 +64,18 @@ class StageAgent:
         endpoint: Endpoint,
         unit: WorkUnit,
         *,
-        temperature: float | None,
         history: tuple[ModelMessage, ...] = (),
     ) -> StageReply:
-        """Ask once. Raises EndpointError when the service cannot be had; misshapen replies are salvaged."""
-        settings = ModelSettings()
-        if temperature is not None:
-            settings["temperature"] = temperature
+        """Ask once. Raises EndpointError when the call fails. A malformed reply does not raise; its items are kept.
+
+        history: the conversation that the question continues.
+        """
         try:
             with traced(unit) as tracing:
                 result = await self.agent.run(
                     question,
                     model=endpoint.client(unit),
                     message_history=list(history) or None,
-                    model_settings=settings,
                     usage_limits=UsageLimits(request_limit=2),
                     capabilities=tracing,
                 )
@@ -90,7 +91,7 @@ class StageAgent:
 
 
 def stage_agent(instructions: str, key: ListKey) -> StageAgent:
-    """An agent that replies through the tool `submit`, or in text if the model will not call tools."""
+    """An agent that replies through the tool `submit`, or in text when the model does not call tools."""
     schema: type[BaseModel] = StepsReply if key == "steps" else ProposalsReply
     output: Any = [ToolOutput(schema, name="submit", description="Hand in your result."), TextOutput(Raw)]
     agent = Agent(None, output_type=output, instructions=instructions, capabilities=[_KeepRaw()], retries=0)

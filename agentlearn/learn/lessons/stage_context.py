@@ -1,8 +1,10 @@
-"""What the three stages share: whom they ask, under which run and seed, and how the library is shown to them."""
+"""Values that the three stages share: the model, the run, the seed, the library and the limits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from agentlearn.library.render import Rendered, render
+from agentlearn.config.options import LessonOptions
+from agentlearn.learn.lessons.stage_prompts import STAGE_PROMPTS, StagePrompts
+from agentlearn.library.render import Rendered
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.client import WorkUnit
 from agentlearn.models.endpoint import Endpoint
@@ -13,34 +15,32 @@ from agentlearn.types.ids import derive_seed
 
 @dataclass(frozen=True, slots=True)
 class StageContext:
-    """The reflecting model as one batch of one run uses it."""
+    """The model that writes the lessons, and one batch of one run."""
 
     call_context: CallContext
     endpoint: Endpoint
+    """Model that writes the lessons."""
     seed: int
+    """Seed of the run."""
     step: str
-    """Where in the run, as `epoch-1/2`; part of every unit's name and seed."""
+    """Position in the run, such as `epoch-1/2`; part of every work unit's name and seed."""
     library: Library
     shown: Rendered
+    """The library as the stages read it."""
+    options: LessonOptions = field(default_factory=LessonOptions)
+    """Limits on proposals and on the library."""
     show_gold: bool = True
-    """Whether stages may see the expected answer; False when learning without labels."""
-    max_proposals: int = 3
-    """Proposals that one group may make."""
+    """Whether stages see the expected answer; False when learning without labels."""
     threshold: float = 1.0
-    """A reward of at least this is right."""
-    temperature: float | None = None
+    """Reward from which an answer counts as right."""
+    prompts: StagePrompts = STAGE_PROMPTS
 
     def unit(self, stage: Stage, name: str) -> WorkUnit:
-        """A unit of work whose seed depends on (run seed, stage, step, name) alone, never on the run's own id."""
+        """A work unit whose seed depends only on (run seed, stage, step, name), not on the run's id."""
         key = f"{self.step}/{name}"
         return WorkUnit(self.call_context, stage, key, derive_seed(self.seed, stage, key))
 
 
-def shown(library: Library) -> Rendered:
-    """The library as every agent and every stage sees it."""
-    return render(library)
-
-
 def verdict_words(reward: float | None, threshold: float) -> tuple[str, str]:
-    """("right" | "wrong", "0.00") for a reward."""
+    """A reward as text: ("right" | "wrong", "0.00")."""
     return ("right" if reward is not None and reward >= threshold else "wrong", f"{reward or 0.0:.2f}")

@@ -1,4 +1,4 @@
-"""Stage 1: one trajectory becomes numbered steps that say what was decided and which experience was acted on."""
+"""Stage 1: summarise one trajectory in numbered steps that name the decisions and the experiences used."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -7,40 +7,41 @@ from functools import cache
 from agentlearn.errors import EndpointError
 from agentlearn.learn.lessons.stage_agent import StageAgent, stage_agent
 from agentlearn.learn.lessons.stage_context import StageContext, verdict_words
-from agentlearn.prompts import load_prompt
+from agentlearn.learn.lessons.stage_prompts import StagePrompt
 from agentlearn.rollout.transcript import transcript
 from agentlearn.types.ids import ExperienceId, content_hash
 from agentlearn.types.summary import Summary, SummaryStep
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 
-PROMPT = ("summarise", 1)
 MAX_STEP_CHARACTERS = 800
 MAX_STEPS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Summarised:
-    """A summary, or None when none could be had, and how replies were misshapen."""
+    """The result of summarising one trajectory."""
 
     summary: Summary | None
+    """None when no reply was usable."""
     faults: Counter[str]
+    """Number of malformed replies, items and labels, and of failed calls, by code."""
 
 
 @cache
-def _agent() -> StageAgent:
-    return stage_agent(load_prompt(*PROMPT).text, "steps")
+def _agent(prompt: StagePrompt) -> StageAgent:
+    return stage_agent(prompt.load().text, "steps")
 
 
 async def summarise(trajectory: Trajectory, task: Task, stage_context: StageContext) -> Summarised:
-    """Ask for a summary; a misshapen reply is asked for once more, and then taken as it is if it has words."""
+    """Ask for a summary, and once more after a malformed reply. Prose is then used as a summary of one step."""
     faults: Counter[str] = Counter()
     raw = ""
     unit = stage_context.unit("summarise", f"{task.id}/{trajectory.g}")
-    question = _question(trajectory, task, stage_context)
+    question, agent = _question(trajectory, task, stage_context), _agent(stage_context.prompts.summarise)
     for _ in range(2):
         try:
-            reply = await _agent().ask(question, stage_context.endpoint, unit, temperature=stage_context.temperature)
+            reply = await agent.ask(question, stage_context.endpoint, unit)
         except EndpointError as error:
             faults[error.code] += 1
             return Summarised(None, faults)
@@ -50,7 +51,7 @@ async def summarise(trajectory: Trajectory, task: Task, stage_context: StageCont
             return Summarised(_summary(trajectory, stage_context, steps[:MAX_STEPS], reply.raw), faults)
         if "prose" in reply.salvaged.faults:
             raw = reply.raw
-    # Free text still says what happened; it only lacks the marks of which experience was used.
+    # Prose still says what happened; it only does not name the experiences used.
     if text := _one_line(raw):
         return Summarised(_summary(trajectory, stage_context, (SummaryStep(text=text),), raw), faults)
     faults["no_summary"] += 1
@@ -58,11 +59,11 @@ async def summarise(trajectory: Trajectory, task: Task, stage_context: StageCont
 
 
 def _question(trajectory: Trajectory, task: Task, stage_context: StageContext) -> str:
-    word, reward = verdict_words(trajectory.reward, stage_context.threshold)
+    verdict, reward = verdict_words(trajectory.reward, stage_context.threshold)
     gold = f"<gold>\n{task.answer}\n</gold>\n" if stage_context.show_gold and task.answer is not None else ""
     library = f"{stage_context.shown.text}\n" if stage_context.shown.text else ""
     return (
-        f"<problem>\n{task.problem}\n</problem>\n<verdict>{word} (reward {reward})</verdict>\n{gold}{library}"
+        f"<problem>\n{task.problem}\n</problem>\n<verdict>{verdict} (reward {reward})</verdict>\n{gold}{library}"
         f"<trajectory>\n{transcript(trajectory.steps)}\n</trajectory>"
     )
 
@@ -84,7 +85,7 @@ def _step(item: object, stage_context: StageContext, faults: Counter[str]) -> Su
 
 
 def _one_line(text: str) -> str:
-    """The text as one line without control characters, lone surrogates or markup that a prompt uses."""
+    """The text as one line, at most 800 characters, without control characters, lone surrogates and angle brackets."""
     words = "".join(c if c.isprintable() else " " for c in text).replace("<", "‹").replace(">", "›").split()
     return " ".join(words)[:MAX_STEP_CHARACTERS]
 
@@ -97,10 +98,11 @@ def _summary(trajectory: Trajectory, stage_context: StageContext, steps: tuple[S
         steps=steps,
         raw=raw,
         library=stage_context.library.version,
+        prompts=(stage_context.prompts.summarise.load().ref,),
     )
 
 
-def labels_of(used: tuple[ExperienceId, ...], stage_context: StageContext) -> str:
-    """The labels of experiences that a step used, as ` (used G1, G4)`; empty for none."""
+def used_labels(used: tuple[ExperienceId, ...], stage_context: StageContext) -> str:
+    """Labels of the experiences that a step used, such as ` (used G1, G4)`; empty for none."""
     by_id = {identity: label for label, identity in stage_context.shown.labels.items()}
     return f" (used {', '.join(by_id[one] for one in used if one in by_id)})" if used else ""

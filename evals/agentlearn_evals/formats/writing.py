@@ -7,7 +7,7 @@ from io import StringIO
 from pathlib import Path
 
 from agentlearn.errors import ConfigError, DataError
-from agentlearn.store.files import write_whole
+from agentlearn.files import write_whole
 from agentlearn.store.table_file import ColumnType, write_parquet
 from agentlearn.text import storable
 from agentlearn_evals.formats.plain import COLUMNS, COUNTS, NUMBERS

@@ -66,10 +66,23 @@ def test_a_rollout_is_shown_step_by_step(finished: Path, capsys: pytest.CaptureF
     words = said(capsys, finished, "trace", rollouts[0]["id"])
     for part in ("rollout    ", "treatment  sim:novice", "task       ", "expected   ", "step 1 · model", "verdict    "):
         assert part in words
+    assert "prompts    agentlearn_math.prompts:solve/v1" in words
     whole = given(capsys, finished, "trace", rollouts[0]["id"])
     assert whole["trajectory"]["id"] == rollouts[0]["id"]
     solved = given(capsys, finished, "runs", "show", runs[0]["run"])["rollouts"][0]
     assert given(capsys, finished, "trace", solved["id"])["lessons"], "solve was given the library"
+
+
+def test_prompts_of_summaries_and_proposals_are_shown(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    learned = given(capsys, finished, "runs", "list")["runs"][1]["run"]
+    assert "agentlearn.prompts:consolidate/v1)" in said(capsys, finished, "runs", "show", learned)
+    rollouts = given(capsys, finished, "runs", "show", learned)["rollouts"]
+    traces = (given(capsys, finished, "trace", one["id"]) for one in rollouts if one["phase"] == "epoch-1")
+    taught = next(one for one in traces if one["proposals"])
+    assert taught["summaries"][0]["prompts"][0]["name"] == "agentlearn.prompts:summarise"
+    words = said(capsys, finished, "trace", taught["trajectory"]["id"])
+    assert "steps, asked with agentlearn.prompts:summarise/v1" in words
+    assert "proposal   compare: " in words
 
 
 def test_libraries_are_listed_shown_logged_and_exported(

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agentlearn.learn.lessons.curate import CheckContext, Checked, RejectionCode, apply, check, parse_item
+from agentlearn.learn.lessons.curate import CheckContext, NextVersion, RejectionCode, next_version, parse_item
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId
-from agentlearn.types.operation import Add, Applied, BatchOperation, Delete, Dropped, Merge, Modify, Proposal, Rejected
+from agentlearn.types.operation import Add, Applied, Delete, Dropped, Merge, Modify, Operation, Proposal, Rejected
 
 LIBRARY = library_of(
     [
@@ -20,7 +20,7 @@ NEW = "When a search needs a bound, double it once and see whether the result ch
 
 
 def propose(*items: object) -> tuple[Proposal, ...]:
-    """What a consolidation that wrote these items asks for."""
+    """The proposals of a consolidation that wrote these items."""
     parsed = [parse_item(item, stage="consolidate", labels=LABELS) for item in items]
     return tuple(
         Proposal(
@@ -34,13 +34,12 @@ def propose(*items: object) -> tuple[Proposal, ...]:
     )
 
 
-def checked(*items: object, library: Library = LIBRARY) -> Checked:
-    return check(propose(*items), library, CheckContext())
+def checked(*items: object, library: Library = LIBRARY) -> NextVersion:
+    return next_version(propose(*items), library, CheckContext())
 
 
 def lessons_after(*items: object) -> list[str]:
-    plan = checked(*items).plan
-    return [one.lesson for one in apply(plan, LIBRARY).experiences]
+    return [one.lesson for one in checked(*items).library.experiences]
 
 
 def codes(*items: object) -> list[str]:
@@ -58,7 +57,7 @@ def test_a_delete_without_content_is_not_lost(content: dict[str, object]):
     assert lessons_after(item) == [texts()[0], texts()[2]]
 
 
-def test_an_update_with_an_unknown_id_is_refused_and_no_add():
+def test_an_update_with_an_unknown_id_is_refused_and_does_not_add():
     item = {"operation": "UPDATE", "id": "G17", "content": NEW}
     assert codes(item) == ["unknown_id"]
     assert lessons_after(item) == texts()
@@ -109,7 +108,7 @@ def test_identical_adds_are_kept_once():
 
 
 @pytest.mark.parametrize("content", [["a", "list"], 7, {"name": "x"}, True])
-def test_content_that_is_no_text_is_refused(content: object):
+def test_content_that_is_not_text_is_refused(content: object):
     assert codes({"op": "add", "lesson": content}) == ["wrong_type"]
 
 
@@ -138,7 +137,7 @@ def test_a_lesson_may_name_an_operation_hold_a_colon_and_lack_a_period():
     assert lessons_after({"op": "add", "lesson": lesson}) == [*texts(), lesson]
 
 
-def test_one_bad_item_does_not_cost_its_neighbours():
+def test_one_bad_item_does_not_lose_its_neighbours():
     good = {"op": "add", "lesson": NEW}
     assert codes("prose", good, ["a", "list"], {"op": "delete", "target": "G2"}, 7) == [
         "not_an_object",
@@ -150,8 +149,8 @@ def test_one_bad_item_does_not_cost_its_neighbours():
 
 
 def test_a_batch_is_atomic():
-    """An operation that breaks half way leaves the library as it was, because no plan with it comes to be."""
-    operations: list[BatchOperation] = [
+    """An operation that cannot be applied changes nothing; the others are applied in one step."""
+    operations: list[Operation] = [
         Delete(target=FIRST),
         Modify.model_construct(target=ExperienceId("no such id"), lesson=NEW),
         Merge.model_construct(targets=(SECOND,), lesson=NEW),
@@ -161,7 +160,7 @@ def test_a_batch_is_atomic():
         Proposal.model_construct(id=ProposalId(str(n)), stage="consolidate", ordinal=n, operation=operation)
         for n, operation in enumerate(operations)
     )
-    plan, ended = check(asked, LIBRARY, CheckContext())
+    library, ended = next_version(asked, LIBRARY, CheckContext())
     assert [one.end.code if isinstance(one.end, Rejected) else "" for one in ended] == [
         "",
         RejectionCode.UNKNOWN_ID,
@@ -169,5 +168,5 @@ def test_a_batch_is_atomic():
         RejectionCode.MISSING_FIELD,
     ]
     assert isinstance(ended[0].end, Applied)
-    assert [one.lesson for one in apply(plan, LIBRARY).experiences] == texts()[1:]
+    assert [one.lesson for one in library.experiences] == texts()[1:]
     assert [one.lesson for one in LIBRARY.experiences] == texts()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentlearn.learn.lessons.curate import Parsed, parse_item
+from agentlearn.learn.lessons.curate import ParsedItem, parse_item
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Rejected
 
@@ -11,7 +11,7 @@ LABELS = {"G1": ONE, "G2": TWO, "G3": THREE}
 LESSON = "When a range is closed, count both endpoints."
 
 
-def parsed(item: object, *, compare: bool = False) -> Parsed:
+def parsed(item: object, *, compare: bool = False) -> ParsedItem:
     return parse_item(item, stage="compare" if compare else "consolidate", labels=LABELS)
 
 
@@ -40,8 +40,8 @@ def code(item: object, *, compare: bool = False) -> str:
         ({"op": "add", "lesson": LESSON, "id": None, "why": {"any": "thing"}}, Add(lesson=LESSON)),
     ],
 )
-def test_forms_that_mean_something(item: object, operation: object):
-    assert parsed(item) == Parsed(operation)  # pyright: ignore[reportArgumentType]
+def test_valid_items_become_operations(item: object, operation: object):
+    assert parsed(item) == ParsedItem(operation)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_forms_that_mean_something(item: object, operation: object):
         ({"op": "add", "lesson": "half \ud800 a pair"}, "surrogates"),
     ],
 )
-def test_forms_that_mean_nothing(item: object, expected: str):
+def test_invalid_items_are_refused(item: object, expected: str):
     assert code(item) == expected
 
 
@@ -95,14 +95,14 @@ def test_a_group_may_not_merge():
 
 def test_what_it_rests_on_comes_back_as_labels():
     item = {"op": "add", "lesson": LESSON, "rests_on": ["[P1]", "p4", "P1"]}
-    assert parsed(item) == Parsed(Add(lesson=LESSON), rests_on=("P1", "P4"))
+    assert parsed(item) == ParsedItem(Add(lesson=LESSON), rests_on=("P1", "P4"))
     assert parsed({**item, "rests_on": "P2"}).rests_on == ("P2",)
     assert parsed({"op": "add", "rests_on": ["P2"]}).rests_on == ("P2",)
 
 
-def test_what_is_no_label_is_left_out_and_flagged():
+def test_an_invalid_label_is_left_out_and_flagged():
     item = {"op": "add", "lesson": LESSON, "rests_on": ["P1", "the first", 3]}
-    assert parsed(item) == Parsed(Add(lesson=LESSON), rests_on=("P1",), flags=("rests_on_ignored",))
+    assert parsed(item) == ParsedItem(Add(lesson=LESSON), rests_on=("P1",), flags=("rests_on_ignored",))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_is_no_label_is_left_out_and_flagged():
     ],
 )
 def test_tags_of_another_form_are_left_out_and_flagged(tags: object, kept: tuple[str, ...]):
-    assert parsed({"op": "add", "lesson": LESSON, "tags": tags}) == Parsed(
+    assert parsed({"op": "add", "lesson": LESSON, "tags": tags}) == ParsedItem(
         Add(lesson=LESSON, tags=kept), flags=("tags_ignored",)
     )
 
@@ -128,7 +128,7 @@ def test_the_first_name_of_a_field_wins():
 
 def test_a_refusal_says_what_was_wrong_and_what_is_right():
     refusal = parsed({"op": "delete", "target": "G9"}).refusal
-    assert refusal == Rejected(code="unknown_id", reason="'G9' is no label of this library")
+    assert refusal == Rejected(code="unknown_id", reason="'G9' is not a label of this library")
     refusal = parsed({"op": "delete", "targets": ["G1", "G2"]}).refusal
     assert refusal == Rejected(
         code="too_many_targets", reason="a delete names one experience, not 2; write one item for each"

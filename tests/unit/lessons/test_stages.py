@@ -1,4 +1,4 @@
-"""The three stages against a scripted model: what is well made goes on, what is not ends with a code."""
+"""The three stages with a scripted model: valid items go on, the others end with a code."""
 
 import asyncio
 from collections import Counter
@@ -48,7 +48,7 @@ def test_a_summary_keeps_text_and_known_labels() -> None:
         ("One step.", "prose"),
     ],
 )
-def test_misshapen_summaries_are_used_and_counted(reply: object, code: str) -> None:
+def test_malformed_summaries_are_used_and_counted(reply: object, code: str) -> None:
     result, _ = summarised(lambda _: reply)
     assert result.summary is not None
     assert [step.text for step in result.summary.steps] == ["One step."]
@@ -79,7 +79,7 @@ def codes(ended: Sequence[Ended]) -> Counter[str]:
     return Counter(one.end.code if isinstance(one.end, Rejected) else one.end.end for one in ended)
 
 
-def test_one_bad_item_costs_nothing_of_its_good_neighbours() -> None:
+def test_one_bad_item_does_not_lose_the_good_ones() -> None:
     items = [
         {"op": "add", "lesson": GOOD},
         {"op": "add", "lesson": LONG},
@@ -129,7 +129,7 @@ def proposals(*lessons: str) -> list[Proposal]:
     ]
 
 
-def test_consolidation_folds_what_it_carries_on_and_drops_the_rest() -> None:
+def test_consolidation_folds_the_proposals_it_uses_and_drops_the_rest() -> None:
     reply = {"proposals": [{"op": "add", "lesson": GOOD, "rests_on": ["P1", "[p2]"]}]}
     result = asyncio.run(
         consolidate(proposals(GOOD, BETTER, LONG[:19]), stage_context(lambda _: reply), CheckContext())

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.form import read, write
+from agentlearn.library.form import format_library, parse_library
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, library_of
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 
@@ -18,11 +18,11 @@ SAME = '"version": "hand-written"'
 
 def changed(**changes: Any) -> str:
     """The library's text with top-level fields replaced."""
-    return json.dumps(json.loads(write(LIBRARY, "agentlearn")) | changes)
+    return json.dumps(json.loads(format_library(LIBRARY, "agentlearn")) | changes)
 
 
 def test_our_form_is_sorted_readable_and_ends_with_a_line() -> None:
-    text = write(LIBRARY, "agentlearn")
+    text = format_library(LIBRARY, "agentlearn")
     assert text.startswith('{\n  "experiences": [\n')
     assert text.endswith('"}\n'.replace('"}', f'"version": "{LIBRARY.version}"\n}}'))
     assert "Wenn zwei Züge" in text
@@ -49,26 +49,25 @@ experiences = st.builds(
     )
 )
 def test_our_form_loses_nothing(library: Library) -> None:
-    on_disk = write(library, "agentlearn").encode("utf-8", "backslashreplace").decode()
-    read_again = read(on_disk, "x.json")
+    on_disk = format_library(library, "agentlearn").encode("utf-8", "backslashreplace").decode()
+    read_again = parse_library(on_disk, "x.json")
     assert read_again == library
     assert read_again.version == library.version
 
 
-def test_a_changed_lesson_is_noticed_and_the_way_out_is_said() -> None:
-    text = write(LIBRARY, "agentlearn").replace("carry", "do not carry")
+def test_a_changed_lesson_is_noticed_and_the_error_says_how_to_fix_it() -> None:
+    text = format_library(LIBRARY, "agentlearn").replace("carry", "do not carry")
     with pytest.raises(LibraryError) as refused:
-        read(text, "math.json")
+        parse_library(text, "math.json")
     assert str(refused.value).startswith("'math.json' was changed: its lessons make version '")
     assert str(refused.value).endswith(
-        f"but it says {LIBRARY.version[:8]!r}; say {SAME} in it to read it as a new library, or export the"
-        " library again"
+        f"but it says {LIBRARY.version[:8]!r}; set {SAME} to read it as a new library, or export the library again"
     )
 
 
-def test_what_a_person_says_to_have_written_is_taken_as_new() -> None:
-    text = write(LIBRARY, "agentlearn").replace("carry", "do not carry")
-    library = read(text.replace(LIBRARY.version, "hand-written"), "math.json")
+def test_a_file_marked_hand_written_is_read_as_a_new_library() -> None:
+    text = format_library(LIBRARY, "agentlearn").replace("carry", "do not carry")
+    library = parse_library(text.replace(LIBRARY.version, "hand-written"), "math.json")
     assert library.experiences[0].lesson == "When adding, do not carry."
     assert [one.tags for one in library.experiences] == [("sums",), ("sums",)]
     assert {one.origin.kind for one in library.experiences} == {"person"}
@@ -78,22 +77,22 @@ def test_what_a_person_says_to_have_written_is_taken_as_new() -> None:
 def test_a_hand_written_file_needs_no_more_than_lessons() -> None:
     lessons = [{"lesson": "When adding, carry."}, {"lesson": "When counting, check the ends."}]
     text = json.dumps({"format": "agentlearn-library/1", "version": "hand-written", "experiences": lessons})
-    assert read(text, "x") == library_of([one["lesson"] for one in lessons])
+    assert parse_library(text, "x") == library_of([one["lesson"] for one in lessons])
 
 
 def test_the_original_s_form_is_imported_in_its_order() -> None:
     text = json.dumps({"experiences": {"G1": " When adding,\n carry. ", "G0": "When counting, stop."}, "next_id": 2})
-    assert read(text, "x") == library_of(["When adding, carry.", "When counting, stop."], kind="import")
-    assert read('{"experiences": {}, "next_id": 0}', "x") == EMPTY_LIBRARY
+    assert parse_library(text, "x") == library_of(["When adding, carry.", "When counting, stop."], kind="import")
+    assert parse_library('{"experiences": {}, "next_id": 0}', "x") == EMPTY_LIBRARY
 
 
 def test_an_imported_lesson_that_breaks_the_rules_is_named() -> None:
     long = " ".join(["word"] * 33)
     with pytest.raises(LibraryError) as refused:
-        read(json.dumps({"experiences": {"G0": "When adding, carry.", "G7": long}, "next_id": 8}), "old.json")
+        parse_library(json.dumps({"experiences": {"G0": "When adding, carry.", "G7": long}, "next_id": 8}), "old.json")
     assert str(refused.value) == (
-        "experience G7 of 'old.json' cannot be used: lesson: a lesson has at most 32 words and 400 characters; mend it"
-        f" in the file: {long[:60] + '…'!r}"
+        "experience G7 of 'old.json' cannot be used: lesson: a lesson has at most 32 words and 400 characters;"
+        f" correct it in the file: {long[:60] + '…'!r}"
     )
 
 
@@ -101,8 +100,8 @@ def test_an_imported_lesson_that_breaks_the_rules_is_named() -> None:
     ("text", "sentence"),
     [
         ("{", "'x' is not JSON: "),
-        ("[1]", "'x' holds no library: expected an object with"),
-        ('{"experiences": 3}', "'x' holds no library"),
+        ("[1]", "'x' is not a library file: expected an object with"),
+        ('{"experiences": 3}', "'x' is not a library file"),
         ('{"experiences": {"G0": 3}}', "experience G0 of 'x' cannot be used: lesson: "),
         ('{"experiences": {"G0": ""}}', "a lesson must not be empty"),
         (
@@ -115,14 +114,14 @@ def test_an_imported_lesson_that_breaks_the_rules_is_named() -> None:
             '{"format": "agentlearn-library/1", "version": "hand-written", "experiences": [{"lesson": "a"}, {}]}',
             "experience #2 of 'x' cannot be used: lesson: ",
         ),
-        (changed(experiences=[{"lesson": "a"}]), "'x' was changed and cannot be read: id: Field required; say"),
+        (changed(experiences=[{"lesson": "a"}]), "'x' was changed and cannot be read: id: Field required; set"),
         (changed(parent=3), "'x' was changed and cannot be read: parent: "),
         (changed(parent="0" * 32), "'x' was changed: its lessons make version"),
         (changed(version=None), "but it says 'None'"),
     ],
 )
-def test_what_is_no_library_is_refused_in_a_sentence(text: str, sentence: str) -> None:
+def test_an_invalid_library_file_is_refused_in_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(LibraryError) as refused:
-        read(text, "x")
+        parse_library(text, "x")
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -2,7 +2,7 @@
 
 A store of each schema is kept in tests/golden. It is made once per schema and then never again:
 
-    python -m tests.unit.store.test_migrate tests/golden/store-v3
+    python -m tests.unit.store.test_migrate tests/golden/store-v4
 """
 
 import asyncio
@@ -42,8 +42,8 @@ async def fill(store: Store) -> None:
     await store.save_trajectory(nouns.trajectory(0), b'[{"kind":"request"}]')
     await store.save_trajectory(nouns.trajectory(1, verdict=None, answer="\ud800\x00"), b"[]")
     await store.record(nouns.call())
-    await store.save_summary(nouns.summary())
-    await store.save_proposals(nouns.RUN, "epoch-1", 1, [nouns.applied()])
+    await store.save_summary(nouns.summary(prompts=(PROMPT,)))
+    await store.save_proposals(nouns.RUN, "epoch-1", 1, [nouns.applied(prompts=(PROMPT,))])
     await store.save_metrics(nouns.RUN, 1, {"loss": 0.5, "entropy": float("nan")})
 
 
@@ -61,12 +61,13 @@ def check(directory: Path, schema: int) -> None:
         assert reader.messages(nouns.trajectory(0).id) == b'[{"kind":"request"}]'
         assert reader.trajectory(nouns.trajectory(1).id) == nouns.trajectory(1, verdict=None, answer="\ud800\x00")
         assert reader.calls(nouns.RUN, "u") == [nouns.call()]
-        assert reader.summaries(nouns.RUN) == [nouns.summary()]
-        assert [one.ended for one in reader.proposals(nouns.RUN)] == [nouns.applied()]
+        prompts = (PROMPT,) if schema > 3 else ()
+        assert reader.summaries(nouns.RUN) == [nouns.summary(prompts=prompts)]
+        assert [one.ended for one in reader.proposals(nouns.RUN)] == [nouns.applied(prompts=prompts)]
         assert reader.metrics(nouns.RUN) == ({1: {"loss": 0.5}} if schema > 1 else {})
 
 
-@pytest.mark.parametrize("schema", [1, 2, 3])
+@pytest.mark.parametrize("schema", [1, 2, 3, 4])
 def test_a_store_of_every_schema_is_read_and_written_on(tmp_path: Path, schema: int) -> None:
     with tarfile.open(GOLDEN / f"store-v{schema}" / "store.tar.xz") as packed:
         packed.extractall(tmp_path, filter="data")

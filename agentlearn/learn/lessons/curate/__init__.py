@@ -1,26 +1,32 @@
-"""The rules by which a library changes: parse what a model wrote, check it against one version, apply the plan.
+"""The rules for changing a library: parse what a model wrote, check it, and make the next version.
 
-Everything here is pure. What the rules must know comes as a frozen `CheckContext`; refusals are values with a stable
-code and a sentence; only `check` makes a `Plan` that `apply` accepts.
+Everything here is pure: the rules get their inputs as a frozen `CheckContext`, and refusals are values with a stable
+code and a sentence. A lesson takes seven forms on its way:
+
+    raw item        JSON of the model        reply_schema.salvage
+    parsed item     `ParsedItem`             parse_item
+    proposal        `Proposal`               proposing: adds id, evidence, prompts
+    ended proposal  `Ended`                  next_version: applied or refused; consolidate: folded or dropped
+    experience      `Experience`             next_version: permanent id, origin
+    rendered line   `[G1] lesson`            library.render
+    stored row      proposal, experience     store.codec
 """
 
-from agentlearn.learn.lessons.curate.apply import apply
-from agentlearn.learn.lessons.curate.check import Checked, check
 from agentlearn.learn.lessons.curate.codes import DropReason, LessonFlag, RejectionCode
 from agentlearn.learn.lessons.curate.context import CheckContext
 from agentlearn.learn.lessons.curate.ends import EndCounts, count_ends
-from agentlearn.learn.lessons.curate.parse import Parsed, parse_item
+from agentlearn.learn.lessons.curate.next_version import NextVersion, next_version
+from agentlearn.learn.lessons.curate.parse import ParsedItem, parse_item
 
 __all__ = [
     "CheckContext",
-    "Checked",
     "DropReason",
     "EndCounts",
     "LessonFlag",
-    "Parsed",
+    "NextVersion",
+    "ParsedItem",
     "RejectionCode",
-    "apply",
-    "check",
     "count_ends",
+    "next_version",
     "parse_item",
 ]

@@ -1,7 +1,7 @@
 """Finding expected answers in a lesson.
 
-A lesson that holds the answer of a task it was learned from does not teach, it leaks. Answers that stand in half of
-all sentences (a choice letter, yes, a small integer) prove nothing and are only mentioned.
+A lesson that holds the answer of a task it was learned from leaks the answer instead of teaching. Answers that occur in
+many sentences anyway (a choice letter, yes, a small integer) prove nothing and only raise a flag.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Self
 
-# Ways of writing that do not change what an answer says, as (pattern, replacement), applied in order.
+# Notations that do not change an answer's meaning, as (pattern, replacement), applied in order.
 _FORMS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -30,7 +30,7 @@ _COMMON = re.compile(
     r"|yes|no|true|false|none|n/a"
 )
 _CHOICE = re.compile(r"\(?([a-z])\)?\.?")
-# Letters and digits of scripts that write spaces between words; others have no whole tokens to respect.
+# Letters and digits of scripts with spaces between words. Other scripts have no token boundaries.
 _SPACED = r"0-9a-z_\u00c0-\u1fff"
 _NEVER = re.compile(r"(?!)")
 
@@ -43,7 +43,7 @@ def _comparable(text: str) -> str:
 
 
 def _whole_tokens(texts: Iterable[str]) -> re.Pattern[str]:
-    """Finds any of the texts where no letter, digit or decimal continues it; a bracket needs no such edge."""
+    """A pattern for any of the texts where no letter, digit or decimal continues it. A bracket needs no boundary."""
     by_edges: dict[tuple[str, str], list[str]] = {}
     for text in sorted(texts):
         before = "" if text[0] in "([{" else rf"(?<![{_SPACED}])(?<!\d\.)"
@@ -55,26 +55,30 @@ def _whole_tokens(texts: Iterable[str]) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSearch:
-    """Patterns for a batch's answers."""
+    """Patterns that find a batch's answers."""
 
     distinctive: re.Pattern[str]
+    """Answers that hardly occur by chance."""
     common: re.Pattern[str]
+    """Small integers, several choice letters, yes, no and the like."""
     choices: re.Pattern[str]
+    """Single choice letters."""
 
     @classmethod
     def of(cls, answers: Iterable[str]) -> Self:
+        """The patterns for these answers."""
         texts = {text for answer in answers if (text := _comparable(answer).rstrip("."))}
         common = {text for text in texts if _COMMON.fullmatch(text)}
         letters = {found[1].upper() for text in common if (found := _CHOICE.fullmatch(text))}
         return cls(
             distinctive=_whole_tokens(texts - common),
             common=_whole_tokens(text for text in common if not _CHOICE.fullmatch(text)),
-            # As a capital inside the sentence: `a` is an article, and so is `A` where a sentence begins.
+            # Only a capital inside the sentence: `a` is an article, and so is `A` at the start of a sentence.
             choices=re.compile(rf"(?<=[\s(])(?:{'|'.join(sorted(letters))})(?!\w)") if letters else _NEVER,
         )
 
     def found(self, lesson: str) -> Literal["distinctive", "common"] | None:
-        """What kind of answer stands in the lesson as a whole token, the worse kind first."""
+        """Which kind of answer the lesson holds as a whole token; `distinctive` if it holds both, None if neither."""
         text = _comparable(lesson)
         if self.distinctive.search(text):
             return "distinctive"

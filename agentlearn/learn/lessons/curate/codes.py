@@ -1,4 +1,4 @@
-"""The stable names of everything curation can say about a proposal. Programs and stored runs rely on them."""
+"""Stable codes for how proposals end. Programs and stored runs rely on them."""
 
 from enum import StrEnum
 
@@ -8,94 +8,94 @@ from agentlearn.types.operation import Rejected
 class RejectionCode(StrEnum):
     """Why a proposal was rejected."""
 
-    # The form of an item.
+    # Form of an item.
     NOT_AN_OBJECT = "not_an_object"
     """The item is a string, list or number where an object was asked for."""
     UNKNOWN_OP = "unknown_op"
-    """It names no operation, or one that does not exist."""
+    """The item names an operation that does not exist."""
     WRONG_STAGE = "wrong_stage"
-    """Its stage may not do that: a group cannot merge."""
+    """The stage may not use this operation: a group cannot merge."""
     MISSING_FIELD = "missing_field"
-    """The operation lacks a target or a lesson."""
+    """The operation, a target or a lesson is missing."""
     WRONG_TYPE = "wrong_type"
-    """A lesson or a target is no text."""
+    """A lesson or a target is not text."""
     MALFORMED = "malformed"
-    """The operation is none of ours, or its lesson is surrounded by white space."""
+    """The operation has an unknown type, or its lesson has white space at an end."""
 
-    # What it touches.
+    # Targets of an operation.
     UNKNOWN_ID = "unknown_id"
-    """It names an experience that the library does not hold."""
+    """A target is not in the library."""
     ID_USED_TWICE = "id_used_twice"
-    """An experience is named twice, or an earlier accepted proposal of the batch touched it."""
+    """A target is named twice, or an earlier accepted proposal of the batch already changed it."""
     TOO_FEW_TARGETS = "too_few_targets"
-    """A merge of fewer than two."""
+    """A merge names fewer than two experiences."""
     TOO_MANY_TARGETS = "too_many_targets"
-    """A modify or delete of several, or a merge that swallows more than the cap."""
+    """A modify or delete names several experiences, or a merge more than the limit."""
     NO_CHANGE = "no_change"
-    """A modify with the text that already stands there."""
+    """A modify has the text that the lesson already has."""
 
-    # The words of a lesson.
+    # Text of a lesson.
     EMPTY_LESSON = "empty_lesson"
-    """No letter or digit in it."""
+    """The lesson has no letter or digit."""
     TOO_LONG = "too_long"
-    """More than 32 words or 400 characters."""
+    """The lesson has more than 32 words or 400 characters."""
     MULTI_LINE = "multi_line"
-    """Any character that ends a line."""
+    """The lesson has a line break."""
     CONTROL_CHARACTERS = "control_characters"
-    """Tabs, escapes and the like."""
+    """The lesson has a tab, an escape or another control character."""
     INVISIBLE_CHARACTERS = "invisible_characters"
-    """Format, filler, private and unassigned characters, and spaces other than the common one."""
+    """The lesson has format, filler, private or unassigned characters, or spaces other than U+0020."""
     SURROGATES = "surrogates"
-    """Half of a UTF-16 pair: no text at all."""
+    """The lesson has a lone half of a UTF-16 pair."""
     FORGED_ID = "forged_id"
-    """Something that reads as a label or an id of the library, such as `[G3]` or `G12:`."""
+    """The lesson has something like a label or an id of the library, such as `[G3]` or `G12:`."""
     FORGED_HEADER = "forged_header"
-    """Headings, tags and fences, which could close the block that lessons are shown in."""
+    """The lesson has a heading, tag or fence, which could close the block that shows lessons."""
     ROLE_TAG = "role_tag"
-    """Something that reads as a change of speaker, such as `system:`."""
+    """The lesson has something like a change of speaker, such as `system:`."""
     TOOL_SYNTAX = "tool_syntax"
-    """Something that reads as a call of a tool."""
+    """The lesson has something like a tool call."""
 
-    # A lesson beside others, tasks and limits.
+    # A lesson compared with other lessons, tasks, pages and limits.
     NEAR_DUPLICATE = "near_duplicate"
-    """Nearly the same words as a lesson that stays or was accepted earlier."""
+    """The lesson has nearly the same words as one that stays or was accepted earlier."""
     HOLDS_ANSWER = "holds_answer"
-    """A distinctive expected answer stands in it as a whole token."""
+    """The lesson holds a distinctive expected answer as a whole token."""
     COPIES_TASK = "copies_task"
-    """Eight words in a row from a task."""
+    """The lesson copies eight words in a row from a task."""
     COPIES_PAGE = "copies_page"
-    """Eight words in a row from a page that was seen, or a shorter lesson that stands in one word for word."""
+    """The lesson copies eight words in a row from a page that was read; a shorter lesson, all of its words."""
     NAMES_ADDRESS = "names_address"
-    """A web or mail address or a host's name, after pages were seen: a lesson sends nobody anywhere."""
+    """The lesson names a web address, mail address or host. Checked only when pages were read."""
     TOO_MANY_DELETES = "too_many_deletes"
-    """More deletes in one batch than the cap."""
+    """The batch already has the largest number of deletes."""
     LIBRARY_FULL = "library_full"
-    """The library would hold more lessons than allowed."""
+    """The library would have more lessons than allowed."""
     OVER_TOKEN_BUDGET = "over_token_budget"  # noqa: S105
-    """The library would cost more tokens than allowed."""
+    """The library would have more tokens than allowed."""
 
 
 class DropReason(StrEnum):
-    """Why a sound proposal was not taken up."""
+    """Why a valid proposal was not used."""
 
     DUPLICATE = "duplicate"
-    """An earlier proposal of the batch brought exactly this lesson."""
+    """An earlier proposal of the batch has exactly this lesson."""
 
 
 class LessonFlag(StrEnum):
-    """A doubt that refuses nothing."""
+    """A doubt about an accepted proposal."""
 
     MENTIONS_ANSWER = "mentions_answer"
-    """An expected answer too common to be distinctive (a choice letter, yes or no, a small integer) stands in it."""
+    """The lesson holds an expected answer that is too common to be distinctive, such as `B`, `yes` or `7`."""
     TAGS_IGNORED = "tags_ignored"
-    """Some tags were not of the form we keep."""
+    """Some tags were left out because of their form."""
     RESTS_ON_IGNORED = "rests_on_ignored"
-    """What it rests on was not a list of labels."""
+    """Some entries of `rests_on` were left out because they are not labels."""
 
 
 MERGE_IN_GROUP = "a group may add, modify and delete; only a batch may merge"
 
 
 def reject(code: RejectionCode, reason: str) -> Rejected:
-    """The end of a proposal that broke a rule."""
+    """The end of a proposal that broke a rule. The model reads the reason in the repair round."""
     return Rejected(code=code.value, reason=reason)

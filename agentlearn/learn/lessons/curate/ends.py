@@ -1,4 +1,4 @@
-"""How many proposals ended in which way."""
+"""Counting how proposals ended."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,16 +10,20 @@ from agentlearn.types.value import Value
 
 
 class EndCounts(Value):
-    """Proposals by end, the refused ones by code; reasons and codes in alphabetical order."""
+    """Number of proposals by how they ended."""
 
     applied: int = 0
+    """Operations that changed the library."""
     folded: int = 0
+    """Compare proposals that a consolidate proposal replaced."""
     dropped: dict[str, int] = Field(default_factory=dict)
+    """Valid proposals that were not used, by reason in alphabetical order."""
     rejected: dict[str, int] = Field(default_factory=dict)
+    """Refused proposals, by code in alphabetical order."""
 
 
 def count_ends(ended: Iterable[Ended]) -> EndCounts:
-    """Every proposal counted once."""
+    """Count each proposal once."""
     ends = [one.end for one in ended]
     return EndCounts(
         applied=sum(isinstance(end, Applied) for end in ends),

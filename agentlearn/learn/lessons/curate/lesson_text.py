@@ -1,21 +1,21 @@
-"""Which texts may be lessons at all, judged by the text alone.
+"""Which texts can be lessons, judged by the text alone.
 
-A lesson is shown to agents inside a fenced block with labels. So beside being one short line of visible text it must
-not read as part of that block (labels, headings, tags), as another speaker, or as a call of a tool. Patterns look at
-the text after Unicode compatibility normalisation, so that full-width look-alikes count as what they look like.
+A lesson is shown to agents inside a fenced block with labels. It must be one short line of visible text, and it must
+not look like part of that block (labels, headings, tags), like another speaker, or like a tool call. The patterns look
+at the text after Unicode compatibility normalisation, so full-width look-alikes match too.
 """
 
 import re
 import unicodedata
 
 from agentlearn.learn.lessons.curate.codes import RejectionCode, reject
-from agentlearn.learn.lessons.curate.similarity import LessonWords, normal
+from agentlearn.learn.lessons.curate.similarity import normalised
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, word_count
 from agentlearn.types.operation import Rejected
 
 _LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-# Printable by category, yet nothing to see: joiners, fillers, variation selectors, tags, the blank Braille cell.
-_UNSEEN = re.compile(
+# Printable by category but invisible: joiners, fillers, variation selectors, tags, the blank Braille cell.
+_INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
 )
 
@@ -66,7 +66,7 @@ _FORGERIES = (
     (
         RejectionCode.FORGED_ID,
         _FORGED_ID,
-        "reads as a label or an id; labels mean nothing outside the prompt they stand in",
+        "reads as a label or an id; labels mean nothing outside their prompt",
     ),
     (
         RejectionCode.FORGED_HEADER,
@@ -76,14 +76,13 @@ _FORGERIES = (
 )
 
 
-def wording_of(lesson: object) -> LessonWords | Rejected:
-    """The lesson's wording, or why it cannot be a lesson. Every text that passes is a valid `Lesson`."""
+def checked_lesson(lesson: object) -> str | Rejected:
+    """Return the lesson, or why it cannot be one. Every text that passes is a valid `Lesson`."""
     if lesson is None:
         return reject(RejectionCode.MISSING_FIELD, "the lesson is missing")
     if not isinstance(lesson, str):
         return reject(RejectionCode.WRONG_TYPE, f"the lesson is a {type(lesson).__name__}; it must be text")
-    fault = _character_fault(lesson) or _size_fault(lesson) or _forgery(lesson)
-    return fault or LessonWords.of(lesson)
+    return _character_fault(lesson) or _size_fault(lesson) or _forgery(lesson) or lesson
 
 
 def _character_fault(lesson: str) -> Rejected | None:
@@ -96,7 +95,7 @@ def _character_fault(lesson: str) -> Rejected | None:
         return reject(
             RejectionCode.CONTROL_CHARACTERS, "the lesson holds a control character, such as a tab; use plain spaces"
         )
-    if not lesson.isprintable() or _UNSEEN.search(lesson):
+    if not lesson.isprintable() or _INVISIBLE.search(lesson):
         return reject(
             RejectionCode.INVISIBLE_CHARACTERS, "the lesson holds characters that cannot be seen; use plain text"
         )
@@ -119,7 +118,7 @@ def _size_fault(lesson: str) -> Rejected | None:
 
 
 def _forgery(lesson: str) -> Rejected | None:
-    text = normal(lesson)
+    text = normalised(lesson)
     for code, pattern, sentence in _FORGERIES:
         if found := pattern.search(text):
             return reject(code, f"{found.group()[:40]!r} in the lesson {sentence}")

@@ -1,7 +1,7 @@
-"""One raw item from a model, read strictly by itself: tolerant in form, strict in sense.
+"""Parse one raw item that a model wrote: tolerant of its form, strict about its meaning.
 
-Models write `option` for `op`, `update` for `modify`, `[G3]` for `G3`; that costs nothing to understand. But nothing
-is guessed: an unknown label is refused and never becomes an add, and a delete needs no text.
+Models write `option` for `op`, `update` for `modify`, `[G3]` for `G3`; all of these are understood. Nothing is guessed:
+an unknown label is refused and never becomes an add, and a delete needs no text.
 """
 
 import re
@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from agentlearn.learn.lessons.curate.candidate import Candidate, OperationKind
 from agentlearn.learn.lessons.curate.codes import MERGE_IN_GROUP, LessonFlag, RejectionCode, reject
-from agentlearn.learn.lessons.curate.lesson_text import wording_of
+from agentlearn.learn.lessons.curate.operations import OperationKind, operation_of
 from agentlearn.learn.lessons.curate.tags import tags_of
 from agentlearn.types.ids import ExperienceId
-from agentlearn.types.operation import BatchOperation, Rejected
+from agentlearn.types.operation import Delete, Operation, Rejected
 
 _OP_KEYS = ("op", "option", "operation", "action")
 _LESSON_KEYS = ("lesson", "experience", "content", "text")
@@ -32,21 +31,22 @@ _KINDS: Mapping[str, OperationKind] = {
     "remove": "delete",
 }
 _LABEL = re.compile(r"\[?\s*([A-Za-z]+[0-9]+)\s*\]?")
-# The longest label that a message repeats.
 _SHOWN = 40
+"""Largest number of characters of a label that a message repeats."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """What an item means, or why it means nothing."""
+class ParsedItem:
+    """An item read as an operation, or the reason why it cannot be."""
 
-    outcome: BatchOperation | Rejected
+    outcome: Operation | Rejected
     rests_on: tuple[str, ...] = ()
-    """Labels of the proposals it carries on, as `P1`, each once."""
+    """Labels of the proposals that it replaces, such as `P1`, each once."""
     flags: tuple[str, ...] = ()
+    """Codes of what was left out."""
 
     @property
-    def operation(self) -> BatchOperation | None:
+    def operation(self) -> Operation | None:
         """The operation; None when the item was refused."""
         return None if isinstance(self.outcome, Rejected) else self.outcome
 
@@ -56,25 +56,29 @@ class Parsed:
         return self.outcome if isinstance(self.outcome, Rejected) else None
 
 
-def parse_item(item: object, *, stage: Literal["compare", "consolidate"], labels: Mapping[str, ExperienceId]) -> Parsed:
-    """The operation that one JSON-like item asks for.
+def parse_item(
+    item: object, *, stage: Literal["compare", "consolidate"], labels: Mapping[str, ExperienceId]
+) -> ParsedItem:
+    """Return the operation that one JSON-like item asks for. Raises nothing, whatever the item.
 
-    labels: what the labels of the library mean, as rendered for this stage. The lesson is trimmed, else left as it is.
-    Raises nothing, whatever the item.
+    labels: the library's experiences by label, as rendered for this stage. The lesson is stripped of white space at
+    both ends and otherwise not changed.
     """
     if not isinstance(item, Mapping):
-        return Parsed(reject(RejectionCode.NOT_AN_OBJECT, f"the item is a {type(item).__name__}; it must be an object"))
+        refusal = reject(RejectionCode.NOT_AN_OBJECT, f"the item is a {type(item).__name__}; it must be an object")
+        return ParsedItem(refusal)
     fields = _fields(cast("Mapping[object, object]", item))
     rests_on, support_ignored = _rests_on(_first(fields, _SUPPORT_KEYS))
-    candidate = _candidate(fields, stage, labels)
-    if isinstance(candidate, Rejected):
-        return Parsed(candidate, rests_on)
-    doubts = {LessonFlag.TAGS_IGNORED: candidate.tags_ignored, LessonFlag.RESTS_ON_IGNORED: support_ignored}
-    return Parsed(candidate.operation(), rests_on, tuple(flag.value for flag, raised in doubts.items() if raised))
+    outcome = _operation(fields, stage, labels)
+    if isinstance(outcome, Rejected):
+        return ParsedItem(outcome, rests_on)
+    tags_ignored = not isinstance(outcome, Delete) and tags_of(_first(fields, _TAG_KEYS)).ignored
+    doubts = {LessonFlag.TAGS_IGNORED: tags_ignored, LessonFlag.RESTS_ON_IGNORED: support_ignored}
+    return ParsedItem(outcome, rests_on, tuple(flag.value for flag, raised in doubts.items() if raised))
 
 
 def _fields(item: Mapping[object, object]) -> dict[str, object]:
-    """The item's fields that hold something, by lower-case name."""
+    """The item's fields by lower-case name, without those that are None."""
     named = ((key.strip().casefold(), value) for key, value in item.items() if isinstance(key, str))
     return {key: value for key, value in named if value is not None}
 
@@ -83,9 +87,9 @@ def _first(fields: Mapping[str, object], keys: Sequence[str]) -> object:
     return next((fields[key] for key in keys if key in fields), None)
 
 
-def _candidate(
+def _operation(
     fields: Mapping[str, object], stage: Literal["compare", "consolidate"], labels: Mapping[str, ExperienceId]
-) -> Candidate | Rejected:
+) -> Operation | Rejected:
     kind = _kind(fields)
     if isinstance(kind, Rejected):
         return kind
@@ -94,14 +98,9 @@ def _candidate(
     targets = () if kind == "add" else _targets(kind, fields, labels)
     if isinstance(targets, Rejected):
         return targets
-    if kind == "delete":
-        return Candidate(kind=kind, targets=targets)
     lesson = _first(fields, _LESSON_KEYS)
-    wording = wording_of(lesson.strip() if isinstance(lesson, str) else lesson)
-    if isinstance(wording, Rejected):
-        return wording
-    tags = tags_of(_first(fields, _TAG_KEYS))
-    return Candidate(kind=kind, targets=targets, wording=wording, tags=tags.kept, tags_ignored=tags.ignored)
+    stripped = lesson.strip() if isinstance(lesson, str) else lesson
+    return operation_of(kind, targets, stripped, _first(fields, _TAG_KEYS))
 
 
 def _kind(fields: Mapping[str, object]) -> OperationKind | Rejected:
@@ -131,7 +130,7 @@ def _targets(
             return reject(RejectionCode.WRONG_TYPE, f"a label is a {type(one).__name__}; it must be text, such as 'G3'")
         experience = known.get(_label(one))
         if experience is None:
-            return reject(RejectionCode.UNKNOWN_ID, f"{one[:_SHOWN]!r} is no label of this library")
+            return reject(RejectionCode.UNKNOWN_ID, f"{one[:_SHOWN]!r} is not a label of this library")
         ids.append(experience)
     if kind == "merge" and len(ids) < 2:
         return reject(RejectionCode.TOO_FEW_TARGETS, f"a merge needs at least two experiences, not {len(ids)}")
@@ -143,13 +142,13 @@ def _targets(
 
 
 def _label(text: str) -> str:
-    """`G3` for `[G3]`, `g3` and ` G3 `; empty for what is no label."""
+    """Return `G3` for `[G3]`, `g3` and ` G3 `; an empty text when the text is not a label."""
     found = _LABEL.fullmatch(text.strip())
     return found[1].upper() if found else ""
 
 
 def _rests_on(value: object) -> tuple[tuple[str, ...], bool]:
-    """The labels it rests on, and whether something there was no label."""
+    """The labels that an item rests on, and whether some entries were not labels."""
     if value is None:
         return (), False
     listed = cast("Sequence[object]", value if isinstance(value, list | tuple) else (value,))

@@ -1,4 +1,4 @@
-"""Tags: a few plain words by which lessons are grouped. What is no tag is left out, never a reason to refuse."""
+"""Tags: a few plain words that group lessons. An invalid tag is left out; it never refuses a lesson."""
 
 import re
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ _TAG = re.compile(r"[a-z0-9-]{1,24}")
 
 
 class Tags(NamedTuple):
-    """The tags that were kept, and whether some were not."""
+    """The valid tags, and whether some were left out."""
 
     kept: tuple[str, ...]
     ignored: bool
 
 
 def tags_of(value: object) -> Tags:
-    """Up to five different tags of the form [a-z0-9-]{1,24}; None means none."""
+    """Return up to five different tags of the form [a-z0-9-]{1,24}. None means no tags."""
     if value is None:
         return Tags((), ignored=False)
     if not isinstance(value, list | tuple):

@@ -3,8 +3,7 @@
 import pytest
 from pydantic import TypeAdapter
 
-from agentlearn.learn.lessons.curate.lesson_text import wording_of
-from agentlearn.learn.lessons.curate.similarity import LessonWords
+from agentlearn.learn.lessons.curate.lesson_text import checked_lesson
 from agentlearn.types.experience import Lesson
 from agentlearn.types.operation import Rejected
 
@@ -29,7 +28,7 @@ GOOD = [
 
 @pytest.mark.parametrize("lesson", GOOD)
 def test_plain_advice_passes(lesson: str):
-    assert isinstance(wording_of(lesson), LessonWords)
+    assert checked_lesson(lesson) == lesson
     assert TypeAdapter(Lesson).validate_python(lesson) == lesson
 
 
@@ -111,25 +110,25 @@ def test_plain_advice_passes(lesson: str):
         ("tool_syntax", "final_answer ( 42 )"),
     ],
 )
-def test_what_is_no_lesson_is_refused_with_its_code(code: str, lesson: object):
-    refusal = wording_of(lesson)
+def test_an_invalid_lesson_is_refused_with_its_code(code: str, lesson: object):
+    refusal = checked_lesson(lesson)
     assert isinstance(refusal, Rejected)
     assert refusal.code == code
     assert refusal.reason.isprintable()
 
 
 def test_the_limits_themselves_pass():
-    assert isinstance(wording_of(" ".join(["word"] * 32)), LessonWords)
-    assert isinstance(wording_of("x" * 400), LessonWords)
+    assert isinstance(checked_lesson(" ".join(["word"] * 32)), str)
+    assert isinstance(checked_lesson("x" * 400), str)
 
 
 def test_a_refusal_shows_what_was_found():
-    refusal = wording_of("As [G3] says, count.")
+    refusal = checked_lesson("As [G3] says, count.")
     assert isinstance(refusal, Rejected)
     assert refusal.reason == (
-        "'[G3]' in the lesson reads as a label or an id; labels mean nothing outside the prompt they stand in"
+        "'[G3]' in the lesson reads as a label or an id; labels mean nothing outside their prompt"
     )
-    refusal = wording_of("word " * 202 + "word")
+    refusal = checked_lesson("word " * 202 + "word")
     assert isinstance(refusal, Rejected)
     assert refusal.reason == (
         "the lesson has 203 words and 1014 characters; at most 32 words and 400 characters are allowed"
@@ -139,5 +138,5 @@ def test_a_refusal_shows_what_was_found():
 def test_hostile_text_is_judged_in_reasonable_time():
     """Patterns look at short text only, and none of them backtracks badly over it."""
     for piece in ("<a ", "{'", "[g", "tool_", "<|x", "0a", "＜", "ﷺ"):
-        assert isinstance(wording_of(piece * 100_000), Rejected)
-        wording_of((piece * 400)[:400])
+        assert isinstance(checked_lesson(piece * 100_000), Rejected)
+        checked_lesson((piece * 400)[:400])

@@ -42,7 +42,7 @@ def test_a_masked_lesson_keeps_its_number_and_is_not_shown():
     assert "[G3] When done, check." in shown.text
 
 
-def test_labels_may_bear_another_letter():
+def test_labels_may_have_another_letter():
     assert list(render(LIBRARY, letter="E").labels) == ["E1", "E2", "E3"]
 
 

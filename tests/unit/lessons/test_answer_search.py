@@ -74,7 +74,7 @@ def test_part_of_a_token_is_not_the_answer(answer: str, lesson: str):
         ("90°", "a right angle is 90°"),
     ],
 )
-def test_an_answer_that_stands_everywhere_is_only_mentioned(answer: str, lesson: str):
+def test_a_common_answer_is_only_flagged_as_common(answer: str, lesson: str):
     assert AnswerSearch.of([answer]).found(lesson) == "common"
 
 
@@ -86,11 +86,11 @@ def test_an_answer_that_stands_everywhere_is_only_mentioned(answer: str, lesson:
         ("7", "17 and 70 and 7.5"),
     ],
 )
-def test_an_article_is_no_choice_and_a_digit_no_number(answer: str, lesson: str):
+def test_an_article_is_not_a_choice_and_a_digit_not_a_number(answer: str, lesson: str):
     assert AnswerSearch.of([answer]).found(lesson) is None
 
 
-def test_the_worse_kind_is_told():
+def test_distinctive_wins_over_common():
     assert AnswerSearch.of(["7", "1729"]).found("7 divides 1729") == "distinctive"
 
 

@@ -1,4 +1,4 @@
-"""What a model wrote is taken apart without believing it: the good items survive whatever stands around them."""
+"""Reading items from replies of any shape: good items survive bad ones."""
 
 import json
 

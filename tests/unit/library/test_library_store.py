@@ -1,4 +1,4 @@
-"""Published libraries: what was current, what is, and how a reference finds it."""
+"""Published libraries: their history, the current version, and references to them."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def library_store(tmp_path: Path) -> LibraryStore:
     return made
 
 
-def test_a_name_means_its_current_version(library_store: LibraryStore) -> None:
+def test_a_name_refers_to_its_current_version(library_store: LibraryStore) -> None:
     assert library_store.load("math") == SECOND
     assert library_store.load("web.v2") == EMPTY_LIBRARY
 
@@ -47,7 +47,7 @@ def test_a_file_is_a_library_too(library_store: LibraryStore, tmp_path: Path, mo
     assert library_store.load(file.name) == FIRST
 
 
-def test_the_shelf_is_listed_by_name(library_store: LibraryStore) -> None:
+def test_libraries_are_listed_by_name(library_store: LibraryStore) -> None:
     found = library_store.list()
     assert [(one.name, one.version, one.lessons, one.tokens) for one in found] == [
         ("math", SECOND.version, 2, SECOND.tokens),
@@ -56,7 +56,7 @@ def test_the_shelf_is_listed_by_name(library_store: LibraryStore) -> None:
     assert LibraryStore(library_store.directory / "nowhere").list() == []
 
 
-def test_the_log_tells_what_changed_newest_first(library_store: LibraryStore) -> None:
+def test_the_log_lists_changes_newest_first(library_store: LibraryStore) -> None:
     newest, oldest = library_store.log("math")
     assert newest == Publication(SECOND.version, FIRST.version, 2, SECOND.tokens, added=1, removed=1, at=newest.at)
     assert oldest == Publication(FIRST.version, None, 2, FIRST.tokens, added=2, removed=0, at=oldest.at)
@@ -116,12 +116,12 @@ def test_an_export_in_the_original_form_is_what_the_original_reads(library_store
 def test_an_unknown_form_or_place_is_refused(library_store: LibraryStore, tmp_path: Path) -> None:
     with pytest.raises(LibraryError) as unknown:
         library_store.export("math", tmp_path / "out", format="yaml")  # pyright: ignore[reportArgumentType]
-    assert str(unknown.value) == "there is no library format 'yaml' (known: 'agentlearn', 'training-free-grpo')"
+    assert str(unknown.value) == "unknown library format 'yaml' (known: 'agentlearn', 'training-free-grpo')"
     with pytest.raises(LibraryError, match="could not be written to"):
         library_store.export("math", tmp_path / "no" / "such" / "folder.json")
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones(library_store: LibraryStore) -> None:
+def test_an_unknown_name_lists_the_known_ones(library_store: LibraryStore) -> None:
     for ask in (library_store.load, library_store.log):
         with pytest.raises(LibraryError) as unknown:
             ask("mth")
@@ -133,7 +133,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(library_store: LibraryS
 
 
 @pytest.mark.parametrize("prefix", ["", "zz", "*", "0123456789"])
-def test_an_unknown_version_is_answered_with_the_known_ones(library_store: LibraryStore, prefix: str) -> None:
+def test_an_unknown_version_lists_the_known_ones(library_store: LibraryStore, prefix: str) -> None:
     with pytest.raises(LibraryError) as unknown:
         library_store.load(f"math@{prefix}")
     assert f"library 'math' has no version starting with {prefix!r} (found: " in str(unknown.value)
@@ -155,7 +155,7 @@ def test_a_prefix_of_several_versions_is_refused(library_store: LibraryStore) ->
     "name",
     ["", "..", ".", "../math", "a/b", "Math", "-x", "x" * 65, "none", "lib.json", "a b", "a\n", "ａ", "a@b"],
 )
-def test_a_name_cannot_lead_out_of_the_shelf(library_store: LibraryStore, name: str) -> None:
+def test_a_name_cannot_lead_out_of_the_store(library_store: LibraryStore, name: str) -> None:
     before = sorted(library_store.directory.parent.rglob("*"))
     with pytest.raises(LibraryError) as refused:
         library_store.publish(name, FIRST)
@@ -171,13 +171,13 @@ def test_a_file_in_another_version_s_place_is_noticed(library_store: LibraryStor
 
 
 @pytest.mark.parametrize("head", ["", "nonsense\n", "abc not-a-time\n", "a b c\n", b"\xff\n"])
-def test_a_damaged_head_is_a_sentence(library_store: LibraryStore, head: str | bytes) -> None:
+def test_a_damaged_head_is_refused_in_a_sentence(library_store: LibraryStore, head: str | bytes) -> None:
     (library_store.directory / "math" / "HEAD").write_bytes(head if isinstance(head, bytes) else head.encode())
     with pytest.raises(LibraryError, match="publish the library again"):
         library_store.load("math")
 
 
-def test_a_file_that_is_missing_or_no_text_is_a_sentence(tmp_path: Path) -> None:
+def test_a_missing_or_binary_file_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match=r"library file .*none.json' cannot be read: .*No such file"):
         LibraryStore(tmp_path).load(str(tmp_path / "none.json"))
     (tmp_path / "bytes.json").write_bytes(b"\xff")

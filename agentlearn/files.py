@@ -1,4 +1,4 @@
-"""Files put in their place whole: others see the old one or the new one, also after a loss of power."""
+"""Writing files so that readers see the old content or the new one, never a part, even after a power loss."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def put(draft: Path, file: Path) -> None:
-    """Move a finished draft to its place, over what stands there; also from another file system. Raises OSError."""
+    """Move a finished draft over `file` in one step; the two may be on different file systems. Raises OSError."""
     near = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         shutil.move(draft, near)
@@ -29,7 +29,7 @@ def write_whole(file: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Return when a file's content, or a folder's list of names, is on the disk."""
+    """Wait until a file's content, or a folder's list of names, is on disk."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
