@@ -99,7 +99,12 @@ async def learned(folder: Path) -> tuple[Library, list[str]]:
                 done = [await rollouts.one(task, place, treatment, lessons) for place in places]
                 groups.append(Group(task=task, trajectories=tuple(one.trajectory for one in done)))
             options = LessonOptions(
-                model="walker", temperature=None, seed=0, show_gold=True, threshold=1.0, pages=rollouts.domain.pages
+                model="walker",
+                temperature=None,
+                seed=0,
+                show_gold=True,
+                threshold=1.0,
+                pages=rollouts.domain.pages_seen,
             )
         assert {one.reward for group in groups for one in group.trajectories} == {0.0, 1.0}
         learner = LessonLearner(

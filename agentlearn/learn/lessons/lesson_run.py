@@ -4,10 +4,9 @@ import time
 from dataclasses import dataclass
 
 from agentlearn.config import LearnSettings
-from agentlearn.domain.base import ShowsPages
 from agentlearn.learn.batch import Batch
 from agentlearn.learn.learner import Update
-from agentlearn.learn.lessons.lesson_learner import LessonLearner, LessonOptions, no_pages
+from agentlearn.learn.lessons.lesson_learner import LessonLearner, LessonOptions
 from agentlearn.learn.loop import RunLoop
 from agentlearn.learn.report import CurvePoint, LearnReport
 from agentlearn.learn.task_sets import TaskSets
@@ -106,6 +105,6 @@ class LessonRun(RunLoop[LearnSettings]):
             max_proposals=settings.max_proposals,
             max_deletes=settings.max_deletes,
             limits=LibraryLimits(max_lessons=settings.max_lessons, max_tokens=settings.max_library_tokens),
-            pages=domain.pages if isinstance(domain := self.rollouts.domain, ShowsPages) else no_pages,
+            pages=self.rollouts.domain.pages_seen,
         )
         return LessonLearner(start, options, call_context=self.call_context, reflector=self.reflector, store=self.store)
