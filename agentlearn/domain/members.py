@@ -102,7 +102,8 @@ def _method_faults(domain: object, base: type, name: str) -> Iterator[str]:
     except ValueError:  # built-in functions have none
         return
     if not all(_takes(found, call) for call in _calls(base, name)):
-        yield f"{name} takes {_plain(list(found.parameters.values()))}, but is called as `{method_signature(base, name)}`"
+        taken = _plain(list(found.parameters.values()))
+        yield f"{name} takes {taken}, but is called as `{method_signature(base, name)}`"
 
 
 Call = tuple[tuple[object, ...], dict[str, object]]
