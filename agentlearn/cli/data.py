@@ -2,18 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from agentlearn.cli.output import console, print_json
-from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, DataReport, Judged, ReadsAnswers, ReadsPlaces
+from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, DataReport, Judged
 from agentlearn.data.check import check as check_source
-from agentlearn.data.reading import nowhere
-from agentlearn.data.row import Columns
-from agentlearn.domain.base import Domain, Runs, UsesJudge, load_domain
+from agentlearn.domain.base import Domain, load_domain
 from agentlearn.domain.custom import CustomTasks, custom_tasks, default_reward, name_for
 from agentlearn.errors import AgentlearnError, ConfigError, DataError, RolloutError
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
@@ -69,7 +66,7 @@ def _judge_of(source: str, domain: str | None, reward: str | None) -> Domain:
 async def _checked(domain: Domain, source: str, test_share: float, limit: int | None) -> DataReport:
     """The report, made in a thread that asks the domain back here, where what it shares is running."""
     loop = asyncio.get_running_loop()
-    async with domain.running() if isinstance(domain, Runs) else nullcontext(domain) as opened:
+    async with domain.running() as opened:
 
         def accepts(task: Task) -> str:
             return asyncio.run_coroutine_threadsafe(why_not(opened, task), loop).result()
@@ -83,17 +80,17 @@ def judged_by(domain: Domain, source: str, accepts: Callable[[Task], str]) -> Ju
     return Judged(
         domain=domain.name,
         accepts=accepts,
-        gold=domain.gold_of(source) if isinstance(domain, ReadsAnswers) else str.strip,
+        gold=domain.answer_reader(source),
         key=lambda answer: domain.answer_key(answer) or answer,
         answer_required=domain.reward.needs_gold if isinstance(domain, CustomTasks) else True,
-        columns=domain.columns if isinstance(domain, ReadsPlaces) else Columns(),
-        way=domain.way_of if isinstance(domain, ReadsPlaces) else nowhere,
+        columns=domain.data_columns(),
+        way=domain.start_and_path,
     )
 
 
 async def why_not(domain: Domain, task: Task) -> str:
     """Empty when the verifier takes the expected answer for right, or cannot be asked for nothing; else its reason."""
-    if task.answer is None or isinstance(domain, UsesJudge):
+    if task.answer is None or domain.uses_judge:
         return ""
     rollout = Trajectory(
         id=RolloutId(task.id),

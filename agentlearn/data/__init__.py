@@ -3,7 +3,7 @@
 It knows no domain: how an answer is read and judged is handed in.
 """
 
-from agentlearn.data.check import DataReport, Judged, ReadsPlaces, check, detectable
+from agentlearn.data.check import DataReport, Judged, check, detectable
 from agentlearn.data.gym import scorer
 from agentlearn.data.reading import Way, read_tasks
 from agentlearn.data.row import Columns, SourceRow, cell
@@ -13,7 +13,6 @@ __all__ = [
     "Columns",
     "DataReport",
     "Judged",
-    "ReadsPlaces",
     "SourceRow",
     "Way",
     "cell",

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from agentlearn.data.overlap import near_copies
 from agentlearn.data.reading import ParsedRow, RowReader, Way, dispute, nowhere, same_answer
@@ -46,29 +45,6 @@ class Judged:
     columns: Columns = field(default_factory=Columns)
     answer_required: bool = True
     way: Callable[[SourceRow], Way] = nowhere
-
-
-@runtime_checkable
-class ReadsAnswers(Protocol):
-    """What a domain provides whose files hold more in their answer than the answer."""
-
-    def gold_of(self, source: str | Path) -> Callable[[str], str]:
-        """How the expected answer is read from the text of that source; as `gold` of `read_tasks`."""
-        ...
-
-
-@runtime_checkable
-class ReadsPlaces(Protocol):
-    """What a domain provides whose problems begin somewhere."""
-
-    @property
-    def columns(self) -> Columns:
-        """Under which names its columns are looked for."""
-        ...
-
-    def way_of(self, row: SourceRow) -> Way:
-        """Where the row's problem begins, and the known way; as `way` of `read_tasks`."""
-        ...
 
 
 class DataReport(Value):

@@ -4,14 +4,13 @@ import asyncio
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
-from agentlearn.doctor.check_result import CheckResult
 from agentlearn.domain.base import installed_domains, load_domain
+from agentlearn.domain.check_result import CheckResult
 from agentlearn.errors import AgentlearnError
 from agentlearn.models.discover import found_models
 from agentlearn.sandbox.protocol import SandboxReport
@@ -19,15 +18,6 @@ from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
 from agentlearn.train.serving.local import NEEDED, TRAIN_EXTRA
 from agentlearn.train.serving.vllm import without_gpu
 from agentlearn.version import version
-
-
-@runtime_checkable
-class Examines(Protocol):
-    """What a domain that needs something of the machine also provides."""
-
-    def examine(self) -> Iterable[CheckResult]:
-        """What it looked at. Starts nothing that stays."""
-        ...
 
 
 def examine(store: Path) -> tuple[CheckResult, ...]:
@@ -73,8 +63,7 @@ def _domains() -> Iterator[CheckResult]:
         try:
             domain = load_domain(name)
             yield CheckResult(what=f"domain {name}", state="ok", words=domain.description)
-            if isinstance(domain, Examines):
-                yield from domain.examine()
+            yield from domain.machine_checks()
         except AgentlearnError as error:
             yield CheckResult(what=f"domain {name}", state="broken", words=str(error))
         except ImportError as error:

@@ -13,7 +13,7 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from agentlearn.doctor.check_result import CheckResult
+from agentlearn.domain.check_result import CheckResult
 from agentlearn.errors import ConfigError, RolloutError
 from agentlearn.learn.estimate import known_price
 from agentlearn.learn.lessons.stage_agent import StageReply, stage_agent

@@ -1,15 +1,18 @@
-"""The plug-in protocol: what a package provides to make its tasks learnable.
+"""`Domain`, the base class of everything that can be learned, and how installed domains are loaded.
 
-A domain announces itself by the entry-point group `agentlearn.domains`; the library names none.
+A package announces its domain under the entry-point group `agentlearn.domains`; the library names no domain.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
-from importlib.metadata import entry_points
+from contextlib import AbstractAsyncContextManager, nullcontext
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from agentlearn.config import ONLINE, TASK_FILES
+from agentlearn.domain.check_result import CheckResult
+from agentlearn.domain.members import misspelt_members
 from agentlearn.errors import ConfigError, UnknownDomain
 from agentlearn.sandbox.protocol import CodeSandbox
 from agentlearn.types.task import Split, Task
@@ -20,131 +23,30 @@ if TYPE_CHECKING:
     from pydantic_ai import Agent
     from pydantic_ai.models import Model
 
+    from agentlearn.data import Columns, SourceRow, Way
+
 
 class Answer(Value):
-    """What a rollout's agent returns: its final text and the answer found in it."""
+    """What the agent of a rollout returns: its final text and the answer found in it."""
 
     text: str
     answer: str | None = None
-    """None where the text holds no answer in the form that was asked for."""
+    """None when the text holds no answer in the requested form."""
 
 
 class RolloutContext(Value):
-    """What a domain may know when it opens the tools of one rollout."""
+    """What a domain knows when it opens the tools of one rollout."""
 
     task: Task
     seed: int
     sandbox: str = ""
-    """Name of the code sandbox the user chose; empty for a domain that runs no code."""
+    """Name of the code sandbox that the user chose; empty for a domain that runs no code."""
     record: Path | None = None
-    """A folder of this rollout's own for what its tools record beside their results, such as screenshots; None: no
-    record is wanted."""
-
-
-@runtime_checkable
-class Domain(Protocol):
-    """Tasks, an agent for them, and a verifier.
-
-    `deps` below is the value that `open` yields; pydantic-ai hands it to the agent's tools.
-    """
-
-    @property
-    def name(self) -> str:
-        """How it is called."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """One line for `agentlearn doctor`."""
-        ...
-
-    @property
-    def threshold(self) -> float:
-        """A reward of at least this is right."""
-        ...
-
-    @property
-    def runs_code(self) -> bool:
-        """Whether rollouts run code that a model wrote, and therefore need a sandbox."""
-        ...
-
-    def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Sequence[Task]:
-        """The domain's own tasks, the same for the same (split, seed); splits are disjoint for one seed."""
-        ...
-
-    def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
-        """Tasks from a user's file. Raises DataError with file, line and next step."""
-        ...
-
-    def agent(self) -> "Agent[Any, Answer]":
-        """The typed agent, without a model and without lessons; both are given per run."""
-        ...
-
-    def prompts(self) -> tuple[PromptRef, ...]:
-        """Which words the agent was built with."""
-        ...
-
-    def question(self, task: Task) -> str:
-        """The user message for a task."""
-        ...
-
-    def open(self, context: RolloutContext) -> AbstractAsyncContextManager[object]:
-        """The tools of one rollout as the agent's deps; closed when the rollout ends. Raises ToolError."""
-        ...
-
-    def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
-        """Judge a finished rollout; raises VerifierError when it breaks. Awaitable where judging takes its time."""
-        ...
-
-    def answer_key(self, answer: str) -> str | None:
-        """A canonical form under which equal answers are equal, for majority labels; None refuses to vote."""
-        ...
-
-
-@runtime_checkable
-class UsesSandbox(Protocol):
-    """What a domain with `runs_code = True` also provides."""
-
-    def using(self, sandbox: CodeSandbox) -> Domain:
-        """The same domain, bound to a running sandbox."""
-        ...
-
-
-@runtime_checkable
-class Runs(Protocol):
-    """What a domain whose rollouts share something running also provides: worker processes, a browser."""
-
-    def running(self) -> AbstractAsyncContextManager[Domain]:
-        """The same domain with what its rollouts share started; all of it ends on exit."""
-        ...
-
-
-@runtime_checkable
-class ActsOnce(Protocol):
-    """What a domain also says whose tools act on something that cannot be set back, such as a browser."""
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether an interrupted rollout is taken up by running its tools again; if not, it begins anew."""
-        ...
-
-    @property
-    def at_once(self) -> int:
-        """How many rollouts may be open at the same time, at least 1. Those that wait spend none of their time."""
-        ...
-
-
-@runtime_checkable
-class ShowsPages(Protocol):
-    """What a domain also provides whose tools show texts that others wrote, such as web pages."""
-
-    def pages(self, trajectory: Trajectory) -> Iterable[str]:
-        """The texts that the rollout saw. No lesson may copy from them: they may have been written to be copied."""
-        ...
+    """Folder of this rollout for files that its tools record, such as screenshots; None: record nothing."""
 
 
 class RolloutShape(Value):
-    """What a usual rollout asks for, for the estimate before a run. Tokens are rough."""
+    """Size of a typical rollout, for the cost estimate before a run. Token counts are rough."""
 
     turns: int = 5
     """Model calls."""
@@ -153,83 +55,171 @@ class RolloutShape(Value):
     turn_out: int = 760
     """Tokens that the model writes in one turn."""
     tool_result: int = 400
-    """Tokens of what a tool gives back."""
+    """Tokens of one tool result."""
     judged: bool = False
-    """Whether most answers are judged by asking a model."""
-
-
-@runtime_checkable
-class HasShape(Protocol):
-    """What a domain may provide whose rollouts are shaped otherwise than `RolloutShape` assumes."""
-
-    def shape(self, data: str | None) -> RolloutShape:
-        """What its rollouts ask for on tasks of that source; None: on its own."""
-        ...
-
-
-def shape_of(domain: Domain, data: str | None = None) -> RolloutShape:
-    """What a rollout of the domain asks for, as far as is known before one was made."""
-    return domain.shape(data) if isinstance(domain, HasShape) else RolloutShape()
-
-
-@runtime_checkable
-class Rewards(Protocol):
-    """What a domain with several rewards also provides."""
-
-    @property
-    def rewards(self) -> tuple[str, ...]:
-        """Their names, the usual one first."""
-        ...
-
-    def rewarded_by(self, reward: str) -> Domain:
-        """The same domain under that reward. Raises ConfigError for one that it has not."""
-        ...
+    """Whether a model judges most answers."""
 
 
 JudgeModel = Callable[[str], "Model"]
-"""From the name of one question to a model behind the run's own door, so that judging is journalled and counted."""
+"""Return the model that judges the question of that name. The run records and counts its calls."""
 
 
-@runtime_checkable
-class UsesJudge(Protocol):
-    """What a domain whose verifier asks a model also provides."""
+class Domain(ABC):
+    """Tasks, an agent that solves them, and a verifier.
 
-    def judged_by(self, judge: JudgeModel) -> Domain:
-        """The same domain, with a model to ask."""
-        ...
+    A subclass sets `name` and `description` and implements the abstract methods. Every other member is optional: its
+    default here means that the domain does not need it. `with_sandbox`, `with_judge`, `with_reward` and `running` give
+    a copy of the domain and leave the original as it is.
+    """
+
+    name: str
+    """Name for the command line and the store."""
+    description: str
+    """One line for `agentlearn doctor`."""
+    threshold: float = 1.0
+    """Smallest reward that counts as right."""
+
+    @abstractmethod
+    def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Sequence[Task]:
+        """Return the domain's own tasks: the same for the same (split, seed), and no problem in two splits of a seed.
+
+        Raises ConfigError when the domain has no tasks of its own.
+        """
+
+    @abstractmethod
+    def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
+        """Return the tasks in a user's file. Raises DataError with file, line and next step."""
+
+    @abstractmethod
+    def agent(self) -> "Agent[Any, Answer]":
+        """Return the agent, without a model and without lessons; both are given per run."""
+
+    @abstractmethod
+    def prompts(self) -> tuple[PromptRef, ...]:
+        """Return the name, version and hash of each prompt that the agent uses."""
+
+    @abstractmethod
+    def question(self, task: Task) -> str:
+        """Return the user message for a task."""
+
+    @abstractmethod
+    def open(self, context: RolloutContext) -> AbstractAsyncContextManager[object]:
+        """Open the tools of one rollout; yields the `deps` of the agent. Raises ToolError."""
+
+    @abstractmethod
+    def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
+        """Judge a finished rollout. May be async. Raises VerifierError when the verifier itself fails."""
+
+    @abstractmethod
+    def answer_key(self, answer: str) -> str | None:
+        """Return a canonical form that equal answers share, for majority votes; None: this answer gets no vote."""
+
+    runs_code: bool = False
+    """Whether rollouts run code that a model wrote. If so, implement `with_sandbox`."""
+
+    def with_sandbox(self, sandbox: CodeSandbox) -> "Domain":
+        """Return the same domain with a running sandbox. Called once per run when `runs_code` is true."""
+        raise ConfigError(f"domain {self.name!r} runs code but takes no sandbox", code="bad_domain")
+
+    uses_judge: bool = False
+    """Whether `verify` may ask a model. If so, implement `with_judge`."""
+
+    def with_judge(self, judge: JudgeModel) -> "Domain":
+        """Return the same domain with a model that judges. Called once per run when `uses_judge` is true."""
+        raise ConfigError(f"domain {self.name!r} uses a judge but takes none", code="bad_domain")
+
+    rewards: tuple[str, ...] = ()
+    """Names of the rewards to choose from with `--reward`, the default first; empty: there is only one."""
+
+    def with_reward(self, reward: str) -> "Domain":
+        """Return the same domain with another of its `rewards`. Raises ConfigError for an unknown reward."""
+        raise ConfigError(f"domain {self.name!r} has no reward {reward!r}", code="bad_reward")
+
+    def running(self) -> AbstractAsyncContextManager["Domain"]:
+        """Start what all rollouts of a run share, such as a browser; yields the domain that uses it."""
+        return nullcontext(self)
+
+    replayable: bool = True
+    """Whether tool calls can be repeated. If so, an interrupted rollout resumes by replaying them; else it restarts."""
+
+    def max_open_rollouts(self) -> int | None:
+        """Return how many rollouts may be open at once, at least 1; None: no limit. Waiting rollouts use no time."""
+        return None
+
+    def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
+        """Return texts by unknown authors that the rollout saw, such as web pages. Lessons may not copy from them."""
+        return ()
+
+    def rollout_shape(self, data: str | None = None) -> RolloutShape:
+        """Return the size of a typical rollout on tasks of that source; None: on the domain's own tasks."""
+        return RolloutShape()
+
+    def answer_reader(self, source: str | Path) -> Callable[[str], str]:
+        """Return a function from an answer cell of that source to the expected answer, for `agentlearn data check`."""
+        return str.strip
+
+    def data_columns(self) -> "Columns":
+        """Return the column names in which `agentlearn data check` looks for problem, answer and family."""
+        from agentlearn.data import Columns
+
+        return Columns()
+
+    def start_and_path(self, row: "SourceRow") -> "Way":
+        """Return where a row's task starts and the known path to its answer, for `agentlearn data check`."""
+        return "", ()
+
+    def machine_checks(self) -> Iterable[CheckResult]:
+        """Return what the domain needs of this machine, for `agentlearn doctor`. Leaves nothing running."""
+        return ()
 
 
 GROUP = "agentlearn.domains"
 
 
 def installed_domains() -> tuple[str, ...]:
-    """Names of the installed domains, sorted."""
+    """Return the names of the installed domains, sorted."""
     return tuple(sorted({entry.name for entry in entry_points(group=GROUP)}))
 
 
 def is_source(name: str) -> bool:
-    """Whether a name says where tasks come from, a file or a collection online, and not what they are about."""
+    """Whether a name is a source of tasks (a file, `hf:...` or `gym:...`) and not a domain."""
     return name.startswith(ONLINE) or Path(name).suffix.lower() in TASK_FILES
 
 
 def load_domain(name: str) -> Domain:
-    """The installed domain of that name. Raises UnknownDomain (naming the installed ones) or ConfigError."""
+    """Return the installed domain of that name. Raises UnknownDomain (naming the installed ones) or ConfigError."""
     for entry in entry_points(group=GROUP):
         if entry.name == name:
-            loaded = entry.load()
-            domain = loaded() if callable(loaded) else loaded
-            if not isinstance(domain, Domain):
-                raise ConfigError(
-                    f"domain {name!r} ({entry.value}) does not implement agentlearn.domain.base.Domain;"
-                    " see docs/domains.md for what it must provide",
-                    code="bad_domain",
-                )
-            return domain
+            return _loaded(entry)
     found = ", ".join(repr(known) for known in installed_domains()) or "none"
     if is_source(name):
         raise UnknownDomain(
-            f"{name!r} is a source of tasks and no domain (found: {found}); learn from it with"
-            f" `agentlearn learn {name} --reward number`, and give the lessons to an agent of yours with Experiences",
+            f"{name!r} is a source of tasks, not a domain (found: {found}); learn from it with"
+            f" `agentlearn learn {name} --reward number`, and give the lessons to your own agent with Experiences",
             code="source_for_domain",
         )
-    raise UnknownDomain(f"domain {name!r} is not installed (found: {found}); `agentlearn doctor` lists what is here")
+    raise UnknownDomain(f"domain {name!r} is not installed (found: {found}); run `agentlearn doctor`")
+
+
+def _loaded(entry: EntryPoint) -> Domain:
+    loaded = entry.load()
+    named = f"domain {entry.name!r} ({entry.value})"
+    try:
+        domain = loaded() if callable(loaded) else loaded
+    except TypeError as error:  # the class still has abstract methods, or needs arguments
+        raise ConfigError(
+            f"{named} cannot be created: {error}; see docs/domains.md for what a domain must have", code="bad_domain"
+        ) from error
+    if not isinstance(domain, Domain):
+        raise ConfigError(
+            f"{named} is not an instance of a subclass of agentlearn.Domain;"
+            " see docs/domains.md for what a domain must have",
+            code="bad_domain",
+        )
+    for found, meant in misspelt_members(domain, Domain):
+        raise ConfigError(
+            f"{named} has {found!r}, which is not a member of a domain; did you mean {meant!r}? Rename it, or start"
+            " it with '_'",
+            code="bad_domain",
+        )
+    return domain

@@ -7,7 +7,7 @@ from pathlib import Path
 from agentlearn.config import ONLINE, LearnSettings
 from agentlearn.data.gym import GYM, parse_gym
 from agentlearn.data.hub import HUB, published
-from agentlearn.domain.base import Domain, RolloutShape, installed_domains, load_domain, shape_of
+from agentlearn.domain.base import Domain, RolloutShape, installed_domains, load_domain
 from agentlearn.domain.custom.judge import JUDGE
 from agentlearn.errors import ConfigError
 from agentlearn.learn.task_sets import task_sets
@@ -157,7 +157,7 @@ def _shape(settings: LearnSettings) -> RolloutShape:
         return RolloutShape(judged=True)
     if settings.domain not in installed_domains():
         return _USUAL
-    return shape_of(load_domain(settings.domain), settings.data)
+    return load_domain(settings.domain).rollout_shape(settings.data)
 
 
 def _judging(settings: LearnSettings, learning: int, measuring: int) -> tuple[StageEstimate, ...]:

@@ -1,7 +1,7 @@
 """What every run over tasks opens in the same way, from its settings."""
 
 from agentlearn.config import RunSettings
-from agentlearn.domain.base import Domain, Rewards, installed_domains, load_domain
+from agentlearn.domain.base import Domain, installed_domains, load_domain
 from agentlearn.domain.custom import custom_tasks
 from agentlearn.models.budget import Budget, BudgetLimits
 from agentlearn.models.endpoint import EndpointOptions
@@ -17,8 +17,8 @@ def domain_of(settings: RunSettings) -> Domain:
     """
     if settings.reward is None:
         return load_domain(settings.domain)
-    if settings.domain in installed_domains() and isinstance(domain := load_domain(settings.domain), Rewards):
-        return domain.rewarded_by(settings.reward)
+    if settings.domain in installed_domains() and (domain := load_domain(settings.domain)).rewards:
+        return domain.with_reward(settings.reward)
     return custom_tasks(settings.domain, settings.reward, tools=settings.tools, instructions=settings.instructions)
 
 

@@ -24,7 +24,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from agentlearn.domain.base import ActsOnce, Answer, Domain, JudgeModel, RolloutContext, Runs, UsesJudge, UsesSandbox
+from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext
 from agentlearn.errors import (
     BudgetExceeded,
     ConfigError,
@@ -160,7 +160,8 @@ class Rollouts:
     """Where rollouts wait for their turn, if only so many may be open at once."""
 
     def __post_init__(self) -> None:
-        self.places = asyncio.Semaphore(self.domain.at_once) if isinstance(self.domain, ActsOnce) else nullcontext()
+        most = self.domain.max_open_rollouts()
+        self.places = nullcontext() if most is None else asyncio.Semaphore(most)
         self.agent = self.domain.agent()
         self.prompts = (words_ref(self.words),) if self.words else self.domain.prompts()
 
@@ -191,7 +192,7 @@ class Rollouts:
     def _attempt(self, task: Task, place: RolloutSlot) -> int:
         """The first attempt that was not begun before."""
         attempt = place.attempt
-        if isinstance(self.domain, ActsOnce) and not self.domain.repeatable:
+        if not self.domain.replayable:
             while self.call_context.journal.began(self._identity(task, replace(place, attempt=attempt))):
                 attempt += 1
         return attempt
@@ -335,14 +336,11 @@ async def open_rollouts(
         isolation, name = "", sandbox_for(domain, sandbox)
         if name:
             opened = await stack.enter_async_context(open_sandbox(name))
-            if not isinstance(domain, UsesSandbox):
-                raise ConfigError(f"domain {domain.name!r} runs code but takes no sandbox", code="bad_domain")
-            domain = domain.using(opened)
+            domain = domain.with_sandbox(opened)
             isolation = opened.report.model_dump_json()
-        if isinstance(domain, Runs):
-            domain = await stack.enter_async_context(domain.running())
-        if isinstance(domain, UsesJudge):
-            domain = domain.judged_by(_judge(judge or endpoint, call_context))
+        domain = await stack.enter_async_context(domain.running())
+        if domain.uses_judge:
+            domain = domain.with_judge(_judge(judge or endpoint, call_context))
         yield Rollouts(
             call_context=call_context,
             domain=domain,

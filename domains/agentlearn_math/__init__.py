@@ -10,7 +10,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentlearn.domain.base import Answer, RolloutContext
+from agentlearn.domain.base import Answer, Domain, RolloutContext
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MathDomain", "domain"]
 
 
-class MathDomain:
+class MathDomain(Domain):
     """Implements `agentlearn.domain.base.Domain`. Heavy modules are imported when they are first needed."""
 
     name: str = "math"
@@ -39,7 +39,7 @@ class MathDomain:
         self.workers = workers
         """Who does the algebra of `verify`; without them it starts a process for each comparison that needs one."""
 
-    def using(self, sandbox: "CodeSandbox") -> Self:
+    def with_sandbox(self, sandbox: "CodeSandbox") -> Self:
         """The same domain, bound to a running sandbox."""
         bound = copy(self)
         bound.sandbox = sandbox
@@ -67,7 +67,7 @@ class MathDomain:
 
         return read_tasks(path, split=split, limit=_checked(limit))
 
-    def gold_of(self, source: str | Path) -> Callable[[str], str]:
+    def answer_reader(self, source: str | Path) -> Callable[[str], str]:
         """How expected answers are read in that source: after `####`, zero-padded, 0..999 for AIME sets."""
         from agentlearn_math.task_reader import gold_of
 
@@ -95,7 +95,9 @@ class MathDomain:
         from agentlearn_math.agent import MathDeps
 
         if self.sandbox is None:
-            raise ToolError("the math domain has no sandbox to run code in; bind one with `domain.using(sandbox)`")
+            raise ToolError(
+                "the math domain has no sandbox to run code in; bind one with `domain.with_sandbox(sandbox)`"
+            )
         async with self.sandbox.open(context.seed) as session:
             yield MathDeps(session)
 

@@ -7,7 +7,8 @@ import re
 
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
-from agentlearn_math.judging.comparator import EXACTLY, Algebra, FormComparator
+from agentlearn_math.judging.algebra_base import EXACTLY, Algebra
+from agentlearn_math.judging.comparator import FormComparator
 from agentlearn_math.judging.match import Match
 from agentlearn_math.judging.normalise import MAX_CHARACTERS, undress
 from agentlearn_math.judging.numerals import MAX_DIGITS

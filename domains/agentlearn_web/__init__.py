@@ -10,7 +10,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentlearn.domain.base import Answer, JudgeModel, RolloutContext, RolloutShape
+from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, RolloutShape
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split, Task
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic_ai import Agent
 
     from agentlearn.data import Columns, SourceRow, Way
-    from agentlearn.doctor.check_result import CheckResult
+    from agentlearn.domain.check_result import CheckResult
     from agentlearn_web.agent import WalkDeps
     from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort
     from agentlearn_web.browser.pool import Browsers
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
 __all__ = ["WebDomain", "domain"]
 
 
-class WebDomain:
+class WebDomain(Domain):
     """Implements `agentlearn.domain.base.Domain`. Heavy modules are imported when they are first needed."""
 
     name: str = "web"
     description: str = "questions about websites, walked in a real Chromium; on generated sites, or WebWalkerQA"
     threshold: float = 1.0
     runs_code: bool = False
-    repeatable: bool = False
+    replayable: bool = False
     """What a browser did cannot be done again: an interrupted walk begins anew."""
+    uses_judge: bool = True
     rewards: tuple[str, ...] = ("answer", "path")
 
     def __init__(self) -> None:
@@ -49,8 +50,7 @@ class WebDomain:
         self.reward: str = "answer"
         """`path` also gives credit for the pages of the known way that a walk without the right answer found."""
 
-    @property
-    def at_once(self) -> int:
+    def max_open_rollouts(self) -> int:
         """Walks open at the same time, as many as the browser keeps contexts."""
         from agentlearn_web.browser.pool import default_walkers
 
@@ -67,13 +67,13 @@ class WebDomain:
             bound.served, bound.browsers = served, browsers
             yield bound
 
-    def judged_by(self, judge: JudgeModel) -> Self:
+    def with_judge(self, judge: JudgeModel) -> Self:
         """The same domain, with a model to ask about answers in free text."""
         bound = copy(self)
         bound.judge = judge
         return bound
 
-    def rewarded_by(self, reward: str) -> Self:
+    def with_reward(self, reward: str) -> Self:
         """The same domain under one of `rewards`. Raises ConfigError for another."""
         if reward not in self.rewards:
             known = " or ".join(map(repr, self.rewards))
@@ -94,14 +94,13 @@ class WebDomain:
 
         return read_tasks(path, split=split, limit=_checked(limit))
 
-    @property
-    def columns(self) -> "Columns":
+    def data_columns(self) -> "Columns":
         """Under which names a source's columns are looked for."""
         from agentlearn_web.task_reader import COLUMNS
 
         return COLUMNS
 
-    def way_of(self, row: "SourceRow") -> "Way":
+    def start_and_path(self, row: "SourceRow") -> "Way":
         """Where a row's walk begins, and the addresses on the known way. Raises ValueError without a beginning."""
         from agentlearn_web.task_reader import way_of
 
@@ -151,17 +150,17 @@ class WebDomain:
 
         return verify(task, trajectory, self.judge, shaped=self.reward == "path")
 
-    def shape(self, data: str | None) -> RolloutShape:
+    def rollout_shape(self, data: str | None = None) -> RolloutShape:
         """Walks are longer than most rollouts and see pages of some 1,200 tokens; read tasks are judged by a model."""
         return RolloutShape(turns=7, prompt=1_300, turn_out=120, tool_result=1_200, judged=data is not None)
 
-    def pages(self, trajectory: Trajectory) -> Iterable[str]:
+    def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
         """What the walk saw of pages: their titles, names and texts, without refs and other words of ours."""
         from agentlearn_web.observation import words_of
 
         return (words_of(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
 
-    def examine(self) -> "Iterator[CheckResult]":
+    def machine_checks(self) -> "Iterator[CheckResult]":
         """What walks need here, for `agentlearn doctor`."""
         from agentlearn_web.doctor import examine
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agentlearn.config import SIMULATED_MODEL, default_model
-from agentlearn.domain.base import UsesJudge, shape_of
 from agentlearn.errors import ConfigError, StoreMissing
 from agentlearn.learn.estimate import StageEstimate, refuse_unpriced, rollouts_estimate
 from agentlearn.library import LibraryStore
@@ -48,14 +47,14 @@ class ComparePlan:
             sandbox=sandbox_for(task_set.domain, settings.sandbox),
             max_turns=settings.max_turns,
             deadline_s=settings.rollout_deadline_s,
-            judge=self.judge if isinstance(task_set.domain, UsesJudge) else "",
+            judge=self.judge if task_set.domain.uses_judge else "",
             package=version(),
         )
 
     @property
     def judge(self) -> str:
         """The endpoint that judges every arm's answers alike, where that asks a model; else empty."""
-        asked = any(isinstance(task_set.domain, UsesJudge) for task_set in self.task_sets)
+        asked = any(task_set.domain.uses_judge for task_set in self.task_sets)
         return (self.settings.judge or self.arms[0].model) if asked else ""
 
     @property
@@ -177,7 +176,7 @@ def forecast(plan: ComparePlan) -> Forecast:
             }
     except StoreMissing:
         had = {arm.name: 0 for arm in plan.arms}
-    shapes = (shape_of(task_set.domain) for task_set in plan.task_sets)
+    shapes = (task_set.domain.rollout_shape() for task_set in plan.task_sets)
     shape = max(shapes, key=lambda one: one.turns * (one.turn_out + one.tool_result))  # of several, the dearest
     return Forecast(
         domains=tuple(task_set.domain.name for task_set in plan.task_sets),

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_ai import Agent, ModelRetry, TextOutput, ToolOutput
 
 from agentlearn.data import read_tasks
-from agentlearn.domain.base import Answer, RolloutContext
+from agentlearn.domain.base import Answer, Domain, RolloutContext
 from agentlearn.errors import ConfigError, DataError, VerifierError
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
@@ -38,13 +38,11 @@ def refuse(text: str) -> Answer:
     raise ModelRetry("Say something else.")
 
 
-class Sound:
+class Sound(Domain):
     """Doubles numbers; breaks nothing."""
 
     name = "doubles"
     description = "doubling numbers"
-    threshold = 1.0
-    runs_code = False
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Sequence[Task]:
         first = {"train": 1, "validation": 100, "test": 200}[split]
@@ -79,9 +77,98 @@ class Sound:
         return answer.strip()
 
 
-@breaks("members", "Nothing has no 'name', 'description', 'threshold', 'runs_code', 'tasks'")
+@breaks("members", "Nothing is not an instance of a subclass of agentlearn.Domain")
 class Nothing:
     pass
+
+
+@breaks("members", "NameOnly has no 'description'; see docs/domains.md")
+class NameOnly(Sound):
+    description = property()  # pyright: ignore[reportAssignmentType]
+
+
+@breaks("members", "'page_seen' is not a member of a domain; did you mean 'pages_seen'?")
+class PageSeen(Sound):
+    def page_seen(self, trajectory: Trajectory) -> Sequence[str]:
+        return ()
+
+
+@breaks("members", "'pages' is not a member of a domain; did you mean 'pages_seen'?")
+class Pages(Sound):
+    def pages(self, trajectory: Trajectory) -> Sequence[str]:
+        return ()
+
+
+@breaks("members", "'max_open_rollout' is not a member of a domain; did you mean 'max_open_rollouts'?")
+class MaxOpenRollout(Sound):
+    max_open_rollout = 3
+
+
+@breaks("members", "'with_judges' is not a member of a domain; did you mean 'with_judge'?")
+class WithJudges(Sound):
+    def with_judges(self, judge: Any) -> Any:
+        return self
+
+
+@breaks("members", "max_open_rollouts is 3, but must be a method: `max_open_rollouts()`")
+class LimitOutright(Sound):
+    max_open_rollouts: Any = 3
+
+
+@breaks("members", "rollout_shape takes (tokens, data), but is called as `rollout_shape(data=None)`")
+class ShapeOfTwo(Sound):
+    def rollout_shape(self, tokens: Any, data: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return None
+
+
+@breaks("members", "read takes (path), but is called as `read(path, *, split='train', limit=None)`")
+class ReadsWithoutSplit(Sound):
+    def read(self, path: Path) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return ()
+
+
+@breaks("members", "replayable is 'no', not of builtins.bool")
+class ReplayableOfText(Sound):
+    replayable: Any = "no"
+
+
+@breaks("members", "rewards is ('exact', 2), not a tuple of names")
+class RewardsOfNumbers(Sound):
+    rewards: Any = ("exact", 2)
+
+
+@breaks("members", "it sets 'rewards', so it needs `with_reward(reward)`")
+class RewardsWithoutChoice(Sound):
+    rewards = ("one", "two")
+
+
+@breaks("members", "it sets 'uses_judge', so it needs `with_judge(judge)`")
+class JudgeWithoutModel(Sound):
+    uses_judge = True
+
+
+@breaks("members", "it has 'with_judge', which is never called unless 'uses_judge' is set")
+class JudgeNeverCalled(Sound):
+    def with_judge(self, judge: Any) -> Any:
+        return self
+
+
+@breaks("optional", "max_open_rollouts() gave '3'; return a number of at least 1, or None for no limit")
+class LimitOfText(Sound):
+    def max_open_rollouts(self) -> Any:
+        return "3"
+
+
+@breaks("optional", "what rollout_shape returns is 7, not of agentlearn.domain.base.RolloutShape")
+class ShapeOfNumber(Sound):
+    def rollout_shape(self, data: str | None = None) -> Any:
+        return 7
+
+
+@breaks("optional", "pages_seen must return several texts")
+class OnePage(Sound):
+    def pages_seen(self, trajectory: Trajectory) -> Any:
+        return "a page"
 
 
 @breaks("members", "threshold is '1', not of numbers.Real")
@@ -99,7 +186,7 @@ class Talkative(Sound):
     description = "doubling\nnumbers"
 
 
-@breaks("members", "it runs code, so it needs `using(sandbox)`")
+@breaks("members", "it sets 'runs_code', so it needs `with_sandbox(sandbox)`")
 class CodeWithoutSandbox(Sound):
     runs_code = True
 
@@ -151,7 +238,7 @@ class TasksOfAnotherSplit(Sound):
         return super().task(n, "test")
 
 
-@breaks("splits", "task 'Double 1.' stands in 'train' and in 'test'")
+@breaks("splits", "task 'Double 1.' is in 'train' and in 'test'")
 class OneSplitInAnother(Sound):
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Sequence[Task]:
         tasks = super().tasks(split, seed=seed, limit=limit)
@@ -255,7 +342,7 @@ class GoldIsWrong(Sound):
         return None
 
 
-@breaks("wrong", "whatever is answered is right: '4', '6', '8', 'an answer that nobody expects'")
+@breaks("wrong", "every answer is right: '4', '6', '8', 'an answer that nobody expects'")
 class EverythingIsRight(Sound):
     def verify(self, task: Task, trajectory: Trajectory) -> Any:
         return Verdict(status="correct", reward=1.0) if trajectory.answer else super().verify(task, trajectory)
@@ -279,7 +366,7 @@ class ChangesItsMind(Sound):
         return verdict.model_copy(update={"reason": f"judged for the {next(self.count)}th time"})
 
 
-@breaks("answer key", "the key of '2' is '#2', whose own key is another one")
+@breaks("answer key", "the key of '2' is '#2', which has another key itself")
 class UnsettledKey(Sound):
     def verify(self, task: Task, trajectory: Trajectory) -> Any:
         if trajectory.answer is None:
@@ -291,7 +378,7 @@ class UnsettledKey(Sound):
         return f"#{answer.strip()}"
 
 
-@breaks("answer key", "' 2 ' is right where '2' is, but has another key")
+@breaks("answer key", "' 2 ' is as right as '2', but has another key")
 class KeyWithSpaces(UnsettledKey):
     def answer_key(self, answer: str) -> str | None:
         return answer

@@ -34,7 +34,7 @@ def test_a_broken_promise_is_named(kind: type, promise: str, words: str) -> None
     ("domain", "words"),
     [
         (Torn(), "the reward must be None exactly when undecided"),
-        (Mute(), "what verify gives is True, not of agentlearn.types.trajectory.Verdict"),
+        (Mute(), "what verify returns is True, not of agentlearn.types.trajectory.Verdict"),
         (Raises(), "VerifierError: the judge fell asleep"),
     ],
 )
@@ -46,7 +46,7 @@ def test_a_verifier_that_gives_no_sound_verdict_breaks_all_that_rests_on_it(doma
 
 def test_what_cannot_be_tested_is_not_called_kept(tmp_path: Path) -> None:
     bare = states(Silent())
-    assert {name for name, (state, _) in bare.items() if state == "ok"} == {"members", "prompts"}
+    assert {name for name, (state, _) in bare.items() if state == "ok"} == {"members", "optional", "prompts"}
     assert {state for state, _ in bare.values()} == {"ok", "untested"}
     file = tmp_path / "doubles.csv"
     file.write_text("problem,answer\nDouble 1.,2\nDouble 2.,4\n")

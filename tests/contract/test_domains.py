@@ -17,7 +17,7 @@ def score(task, answer):
     return float(answer is not None and answer.strip() == task.answer)
 score.answer_key = str.strip
 """
-PROMISES = ("members", "tasks", "splits", "read", "agent", "prompts", "question")
+PROMISES = ("members", "optional", "tasks", "splits", "read", "agent", "prompts", "question")
 JUDGED = ("right", "wrong", "no answer", "verify", "answer key")
 
 

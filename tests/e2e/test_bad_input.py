@@ -32,7 +32,7 @@ def the_sentence(stdout: str, stderr: str) -> str:
     [
         (
             ["learn", "maths"],
-            "domain 'maths' is not installed (found: 'math', 'miniwob', 'web'); `agentlearn doctor` lists what is here",
+            "domain 'maths' is not installed (found: 'math', 'miniwob', 'web'); run `agentlearn doctor`",
         ),
         (["learn", "math", "--data", "none.jsonl"], "none.jsonl"),
         (["learn", "math", "--data", "rows.jsonl", "--model", "sim:novice"], "line 2"),

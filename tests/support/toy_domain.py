@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_ai import Agent, TextOutput, ToolReturn
 
-from agentlearn.domain.base import Answer, RolloutContext
+from agentlearn.domain.base import Answer, Domain, RolloutContext
 from agentlearn.errors import ToolError, VerifierError
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
@@ -20,7 +20,7 @@ def read_answer(text: str) -> Answer:
 
 
 @dataclass
-class ToyDomain:
+class ToyDomain(Domain):
     """Says what broke where it was told to break: `open`, `verify`, or nowhere."""
 
     breaks: str = ""

@@ -122,10 +122,13 @@ class OnceDomain(ToyDomain):
     """A toy whose tools cannot be repeated, and which loses them `losses` times."""
 
     losses: int = 0
-    repeatable: bool = False
-    at_once: int = 2
+    replayable: bool = False
+    most_open: int = 2
     open_now: int = 0
     most: int = 0
+
+    def max_open_rollouts(self) -> int | None:
+        return self.most_open
 
     @asynccontextmanager
     async def open(self, context: RolloutContext) -> AsyncGenerator[None]:
@@ -186,12 +189,12 @@ def test_what_cannot_be_repeated_is_begun_anew_when_a_run_is_resumed() -> None:
     assert len({first.id, second.id, third.id}) == 3
     (taken_up,) = run_once(ToyDomain(), BegunJournal(first.id))
     assert taken_up.attempt == 0
-    (repeated,) = run_once(OnceDomain(repeatable=True), BegunJournal(first.id))
+    (repeated,) = run_once(OnceDomain(replayable=True), BegunJournal(first.id))
     assert repeated.attempt == 0
 
 
 def test_only_so_many_rollouts_are_open_at_once_as_the_domain_says() -> None:
-    domain = OnceDomain(at_once=2)
+    domain = OnceDomain(most_open=2)
     assert [one.outcome for one in run_once(domain, ListJournal(), number=7)] == ["ok"] * 7
     assert domain.most == 2
 

@@ -106,7 +106,7 @@ async def learned(folder: Path) -> tuple[Library, list[str]]:
             call_context=call_context,
             reflector=scripted(obedient),
             store=store,
-            pages=rollouts.domain.pages,
+            pages=rollouts.domain.pages_seen,
         )
         update = await learner.update(_each(groups), step="epoch-1/1")
         refused = [one.end.code for one in update.evidence.ended if isinstance(one.end, Rejected)]

@@ -63,7 +63,7 @@ class JudgeReward:
     async def judge(self, task: Task, trajectory: Trajectory) -> Verdict:
         """Ask the model. Raises VerifierError when no model was given, BudgetExceeded at a limit."""
         if self.model is None:
-            raise VerifierError("the reward 'judge' has no model to ask; give one with `domain.judged_by(model)`")
+            raise VerifierError("the reward 'judge' has no model to ask; give one with `domain.with_judge(model)`")
         if task.answer is None:
             return _undecided("the task has no expected answer")
         if trajectory.answer is None:

@@ -3,12 +3,12 @@
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentlearn.domain.base import Answer, JudgeModel, RolloutContext, installed_domains
+from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, installed_domains
 from agentlearn.domain.custom.gym_reward import GymReward
 from agentlearn.domain.custom.judge import JudgeReward, judge_prompt
 from agentlearn.domain.custom.reward import Reward, reward_of
@@ -63,7 +63,7 @@ def name_for(source: Path | str) -> str:
 
 
 @dataclass(frozen=True)
-class CustomTasks:
+class CustomTasks(Domain):
     """Implements `agentlearn.domain.base.Domain`."""
 
     name: str
@@ -74,12 +74,12 @@ class CustomTasks:
     """A running sandbox, which `open` takes its sessions from."""
     threshold: float = 1.0
 
-    @property
-    def description(self) -> str:
-        """Which reward judges."""
-        return f"own tasks, judged by {self.reward.name}"
+    description: str = field(init=False)
 
-    def using(self, sandbox: CodeSandbox) -> "CustomTasks":
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "description", f"own tasks, judged by {self.reward.name}")
+
+    def with_sandbox(self, sandbox: CodeSandbox) -> "CustomTasks":
         """The same domain, bound to a running sandbox."""
         return replace(self, sandbox=sandbox)
 
@@ -101,7 +101,7 @@ class CustomTasks:
             key=lambda answer: self.reward.answer_key(answer) or answer,
         )
 
-    def gold_of(self, source: str | Path) -> Callable[[str], str]:
+    def answer_reader(self, source: str | Path) -> Callable[[str], str]:
         """The expected answer as the reward reads it, for `agentlearn data check`."""
         return self.reward.gold
 
@@ -124,7 +124,9 @@ class CustomTasks:
             yield None
             return
         if self.sandbox is None:
-            raise ToolError(f"{self.name!r} has no sandbox to run code in; bind one with `domain.using(sandbox)`")
+            raise ToolError(
+                f"{self.name!r} has no sandbox to run code in; bind one with `domain.with_sandbox(sandbox)`"
+            )
         from agentlearn.sandbox.python_tool import CodeDeps
 
         async with self.sandbox.open(context.seed) as session:
@@ -155,7 +157,9 @@ class CustomTasks:
 class JudgedTasks(CustomTasks):
     """Own tasks whose reward asks a model."""
 
-    def judged_by(self, judge: JudgeModel) -> "JudgedTasks":
+    uses_judge = True
+
+    def with_judge(self, judge: JudgeModel) -> "JudgedTasks":
         """The same domain, with a model to ask."""
         assert isinstance(self.reward, JudgeReward)
         return replace(self, reward=self.reward.with_model(judge))

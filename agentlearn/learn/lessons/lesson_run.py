@@ -4,10 +4,9 @@ import time
 from dataclasses import dataclass
 
 from agentlearn.config import LearnSettings
-from agentlearn.domain.base import ShowsPages
 from agentlearn.learn.batch import Batch
 from agentlearn.learn.learner import Update
-from agentlearn.learn.lessons.lesson_learner import LessonLearner, no_pages
+from agentlearn.learn.lessons.lesson_learner import LessonLearner
 from agentlearn.learn.loop import RunLoop
 from agentlearn.learn.report import CurvePoint, LearnReport
 from agentlearn.learn.task_sets import TaskSets
@@ -98,5 +97,5 @@ class LessonRun(RunLoop[LearnSettings]):
             reflector=self.reflector,
             store=self.store,
             threshold=self.rollouts.domain.threshold,
-            pages=domain.pages if isinstance(domain := self.rollouts.domain, ShowsPages) else no_pages,
+            pages=self.rollouts.domain.pages_seen,
         )

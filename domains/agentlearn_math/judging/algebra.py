@@ -15,7 +15,7 @@ from typing import Literal as OneOf
 
 import mpmath
 
-from agentlearn_math.judging.comparator import Algebra
+from agentlearn_math.judging.algebra_base import Algebra
 from agentlearn_math.judging.exact import exact_value
 from agentlearn_math.judging.match import Match, decided, different, equal, unsure
 from agentlearn_math.judging.numeric import Evaluation, NoValue

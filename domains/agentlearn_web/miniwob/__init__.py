@@ -6,7 +6,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentlearn.domain.base import Answer, RolloutContext
+from agentlearn.domain.base import Answer, Domain, RolloutContext
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split, Task
@@ -15,7 +15,7 @@ from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdi
 if TYPE_CHECKING:
     from pydantic_ai import Agent
 
-    from agentlearn.doctor.check_result import CheckResult
+    from agentlearn.domain.check_result import CheckResult
     from agentlearn_web.boundary.access_policy import HostPort
     from agentlearn_web.browser.pool import Browsers
     from agentlearn_web.miniwob.episode_agent import EpisodeDeps
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["MiniwobDomain", "domain"]
 
 
-class MiniwobDomain:
+class MiniwobDomain(Domain):
     """Implements `agentlearn.domain.base.Domain`. Heavy modules are imported when they are first needed."""
 
     name: str = "miniwob"
     description: str = "tasks on MiniWoB++'s small pages, done in a real Chromium and rewarded by the page"
     threshold: float = 1.0
     runs_code: bool = False
-    repeatable: bool = False
+    replayable: bool = False
     """What a browser did cannot be done again: an interrupted episode begins anew."""
 
     def __init__(self) -> None:
@@ -39,8 +39,7 @@ class MiniwobDomain:
         self.served: Mapping[str, HostPort] = {}
         """The pages' site, with the loopback address behind it."""
 
-    @property
-    def at_once(self) -> int:
+    def max_open_rollouts(self) -> int:
         """Episodes open at the same time, as many as the browser keeps contexts."""
         from agentlearn_web.browser.pool import default_walkers
 
@@ -123,13 +122,13 @@ class MiniwobDomain:
             return Verdict(status="correct", reward=1.0, reason=reason)
         return Verdict(status="partial" if reward > 0 else "incorrect", reward=max(reward, 0.0), reason=reason)
 
-    def pages(self, trajectory: Trajectory) -> Iterable[str]:
+    def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
         """What the rollout saw of the page: names and texts, without refs and other words of ours."""
         from agentlearn_web.observation import words_of
 
         return (words_of(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
 
-    def examine(self) -> "Iterator[CheckResult]":
+    def machine_checks(self) -> "Iterator[CheckResult]":
         """Whether the pages are here, for `agentlearn doctor`; what drives the browser, the web domain examines."""
         from agentlearn_web.miniwob.pages import examine
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from agentlearn.doctor.check_result import CheckResult
+from agentlearn.domain.check_result import CheckResult
 from agentlearn.errors import MissingExtra
 
 PAGES = (

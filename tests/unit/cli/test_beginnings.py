@@ -47,7 +47,7 @@ def test_a_broken_domain_is_told(capsys: pytest.CaptureFixture[str], monkeypatch
         "from agentlearn_math import MathDomain\n"
         "from agentlearn.types.trajectory import Verdict\n"
         "class Bent(MathDomain):\n"
-        "    def using(self, sandbox):\n"
+        "    def with_sandbox(self, sandbox):\n"
         "        return Bent(sandbox)\n"
         "    def verify(self, task, trajectory):\n"
         "        return Verdict(status='correct', reward=1.0)\n"

@@ -85,8 +85,8 @@ def test_a_gym_task_brings_its_reward_unless_another_is_given() -> None:
 @pytest.mark.parametrize("source", ["prices.csv", "PRICES.JSONL", "hf:aime24", "gym:chain_sum"])
 def test_a_source_of_tasks_is_no_domain(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = (
-        f"{source!r} is a source of tasks and no domain (found: 'math', 'miniwob', 'web'); learn from it with"
-        f" `agentlearn learn {source} --reward number`, and give the lessons to an agent of yours with Experiences"
+        f"{source!r} is a source of tasks, not a domain (found: 'math', 'miniwob', 'web'); learn from it with"
+        f" `agentlearn learn {source} --reward number`, and give the lessons to your own agent with Experiences"
     )
     with pytest.raises(UnknownDomain) as caught:
         asyncio.run(solve(SolveSettings(domain=source, problem="How many?", store=tmp_path)))
@@ -95,7 +95,7 @@ def test_a_source_of_tasks_is_no_domain(source: str, tmp_path: Path, capsys: pyt
 
 def test_solve_says_so_and_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["solve", "prices.csv", "How many?", "--store", str(tmp_path / "store")]) == 2
-    assert "'prices.csv' is a source of tasks and no domain" in capsys.readouterr().err
+    assert "'prices.csv' is a source of tasks, not a domain" in capsys.readouterr().err
     assert not (tmp_path / "store").exists()
 
 

@@ -57,7 +57,7 @@ def test_bad_options_are_refused(tmp_path: Path) -> None:
 class Picky(MathDomain):
     """Reads what stands behind a colon, and later takes even numbers only."""
 
-    def gold_of(self, source: str | Path) -> Callable[[str], str]:
+    def answer_reader(self, source: str | Path) -> Callable[[str], str]:
         return lambda text: text.rpartition(":")[2].strip()
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict:

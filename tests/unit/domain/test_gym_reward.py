@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.domain.base import Domain, Runs
+from agentlearn.domain.base import Domain
 from agentlearn.domain.custom import GymTasks, custom_tasks
 from agentlearn.domain.custom.gym_reward import GymReward
 from agentlearn.errors import DataError, VerifierError
@@ -27,7 +27,6 @@ def test_scores_become_verdicts() -> None:
     domain = custom_tasks("chain_sum", "gym")
     assert isinstance(domain, GymTasks)
     assert isinstance(domain, Domain)
-    assert isinstance(domain, Runs)
     task = domain.read(SOURCE)[2]
 
     async def judged(*answers: str | None) -> list[Verdict]:

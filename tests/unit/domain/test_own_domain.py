@@ -12,7 +12,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn.domain.base import Answer, Domain, RolloutContext, UsesJudge, UsesSandbox
+from agentlearn.domain.base import Answer, Domain, RolloutContext
 from agentlearn.domain.custom import CustomTasks, custom_tasks, name_for
 from agentlearn.domain.custom.judge import judge_prompt
 from agentlearn.errors import ConfigError, DataError, ToolError
@@ -66,11 +66,11 @@ def test_it_is_a_whole_domain() -> None:
 
 
 def test_only_a_judged_domain_asks_for_a_judge() -> None:
-    assert not isinstance(custom_tasks("prices", "number"), UsesJudge)
+    assert not custom_tasks("prices", "number").uses_judge
     judged = custom_tasks("prices", "judge")
-    assert isinstance(judged, UsesJudge)
+    assert judged.uses_judge
     assert judge_prompt().ref in judged.prompts()
-    bound = judged.judged_by(lambda name: FunctionModel(lambda messages, info: ModelResponse(parts=[])))
+    bound = judged.with_judge(lambda name: FunctionModel(lambda messages, info: ModelResponse(parts=[])))
     assert bound is not judged
     assert isinstance(bound, CustomTasks)
 
@@ -140,9 +140,9 @@ def test_with_tools_python_programs_run_in_the_sandbox() -> None:
         return ModelResponse(parts=[TextPart("Answer: 12")])
 
     sandbox, domain = Printing(), custom_tasks("prices", "number", tools="python")
-    assert isinstance(domain, UsesSandbox)
     assert domain.runs_code
-    assert answered(domain.using(sandbox), FunctionModel(compute)).answer == "12"
+    assert domain.runs_code
+    assert answered(domain.with_sandbox(sandbox), FunctionModel(compute)).answer == "12"
     assert (sandbox.programs, sandbox.seeds) == (["print(12)"], [9])
     assert load_prompt("own_python", 1).ref in domain.prompts()
     with pytest.raises(ToolError, match=r"^'prices' has no sandbox to run code in; bind one with"):

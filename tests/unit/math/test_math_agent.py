@@ -11,7 +11,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn.domain.base import Answer, Domain, RolloutContext, UsesSandbox, load_domain
+from agentlearn.domain.base import Answer, Domain, RolloutContext, load_domain
 from agentlearn.errors import ToolError
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport, Session
 from agentlearn.sandbox.tool_text import FAILED, rendered, value_in
@@ -68,7 +68,7 @@ def rollout(*results: CodeResult) -> tuple[Answer, list[ToolReturnPart], Scripte
     sandbox = ScriptedSandbox(Scripted(list(results)))
 
     async def run() -> tuple[Answer, list[ToolReturnPart]]:
-        bound = domain.using(sandbox)
+        bound = domain.with_sandbox(sandbox)
         async with bound.open(CONTEXT) as deps:
             assert isinstance(deps, MathDeps)
             ran = await bound.agent().run("What is 6 times 7?", model=FunctionModel(compute_and_answer), deps=deps)
@@ -81,7 +81,7 @@ def rollout(*results: CodeResult) -> tuple[Answer, list[ToolReturnPart], Scripte
 def test_the_domain_is_installed_and_whole() -> None:
     assert load_domain("math") is domain
     assert isinstance(domain, Domain)
-    assert isinstance(domain, UsesSandbox)
+    assert domain.runs_code
     assert (domain.name, domain.threshold, domain.runs_code) == ("math", 1.0, True)
 
 
@@ -138,14 +138,14 @@ def test_without_a_sandbox_nothing_opens() -> None:
             pass
 
     with pytest.raises(
-        ToolError, match=r"^the math domain has no sandbox to run code in; bind one with `domain\.using"
+        ToolError, match=r"^the math domain has no sandbox to run code in; bind one with `domain\.with_sandbox"
     ):
         asyncio.run(enter())
 
 
 def test_using_a_sandbox_leaves_the_domain_itself_unbound() -> None:
     sandbox = ScriptedSandbox(Scripted([]))
-    bound = domain.using(sandbox)
+    bound = domain.with_sandbox(sandbox)
     assert (bound.sandbox, domain.sandbox) == (sandbox, None)
     assert isinstance(bound, MathDomain)
 

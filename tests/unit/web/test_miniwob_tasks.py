@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.data.overlap import overlaps
-from agentlearn.domain.base import Domain, RolloutContext, Runs
+from agentlearn.domain.base import Domain, RolloutContext
 from agentlearn.errors import ConfigError, DataError, MissingExtra, ToolError
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, rollout_id
@@ -29,7 +29,6 @@ from agentlearn_web.miniwob.serving import SITE, pages_served
 
 def test_it_is_a_domain() -> None:
     assert isinstance(domain, Domain)
-    assert isinstance(domain, Runs)
     assert domain.answer_key("reward 1") is None
 
 

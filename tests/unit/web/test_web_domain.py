@@ -85,7 +85,7 @@ def _reason(domain: object, rollout: Trajectory) -> str:
 
 
 def test_what_pages_said_is_told_without_refs() -> None:
-    assert list(WebDomain().pages(walked(TASK, None, "http://a.test/"))) == ["T Opening hours /hours from nine"]
+    assert list(WebDomain().pages_seen(walked(TASK, None, "http://a.test/"))) == ["T Opening hours /hours from nine"]
 
 
 def test_what_dialogs_and_other_tabs_said_counts_as_seen() -> None:

@@ -1,0 +1,284 @@
+"""Comparison of forms that state one value: numbers, formulas, quantities, ratios, equations, choices, words.
+
+A function for two forms of one kind takes `(to, answer, gold)`. A function for one kind and any other takes
+`(to, form, other, is_answer)`, where `is_answer` says whether `form` is the answer.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from agentlearn_math.judging.algebra_base import EXACTLY, Comparator, compare_part
+from agentlearn_math.judging.forms import (
+    Based,
+    ChoiceLetter,
+    Equation,
+    Form,
+    Formula,
+    Infinity,
+    Number,
+    Quantity,
+    Ratio,
+    Readings,
+    Unreadable,
+    Words,
+)
+from agentlearn_math.judging.match import Match, all_of, any_of, decided, different, equal, unsure
+from agentlearn_math.judging.quantities import DEGREES, PERCENT
+from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol, free_symbols
+from agentlearn_math.judging.words import may_be_a_number, may_mean_the_same
+
+Scalar = Number | Formula | Infinity
+
+
+def compare_numbers(to: Comparator, answer: Number, gold: Number) -> Match:
+    """Compare two exact numbers."""
+    return decided(answer.value == gold.value, EXACTLY)
+
+
+def compare_formulas(to: Comparator, answer: Form, gold: Form) -> Match:
+    """Compare two formulas, or a formula and a number."""
+    left, right = node_of(answer), node_of(gold)
+    assert left is not None
+    assert right is not None
+    return equal("the same formula") if left == right else to.algebra.same_value(left, right)
+
+
+def compare_infinities(to: Comparator, answer: Infinity, gold: Infinity) -> Match:
+    """Compare the signs."""
+    return decided(answer.sign == gold.sign, "compared as infinities")
+
+
+def infinity_and_other(to: Comparator, form: Infinity, other: Number | Formula, is_answer: bool) -> Match:
+    """Different when the other side is certainly finite."""
+    if isinstance(other, Number):
+        return different("only one of them is finite")
+    finite = to.algebra.is_finite(other.node)
+    return different("only one of them is finite") if finite.status == "equal" else finite
+
+
+def compare_readings(to: Comparator, answer: Form, gold: Form) -> Match:
+    """Equal when one pair of readings is equal; words are compared as words first."""
+    match answer, gold:
+        case Readings(forms=(Words() as one, formula)), Readings(forms=(Words() as other, other_formula)):
+            words = compare_words(to, one, other)
+            return words if words.status != "different" else _readable(to, [(formula, other_formula)], words)
+        case _:
+            answers = answer.forms if isinstance(answer, Readings) else (answer,)
+            golds = gold.forms if isinstance(gold, Readings) else (gold,)
+            pairs = [(one, other) for one in answers for other in golds]
+            return _readable(to, pairs, to.compare(*pairs[0]))
+
+
+def _readable(to: Comparator, pairs: Sequence[tuple[Form, Form]], otherwise: Match) -> Match:
+    readable = [pair for pair in pairs if not any(isinstance(form, Unreadable) for form in pair)]
+    if not readable:
+        return otherwise
+    return any_of((to.compare(*pair) for pair in readable), "compared in every way to read them")
+
+
+def compare_choices(to: Comparator, answer: ChoiceLetter, gold: ChoiceLetter) -> Match:
+    """Compare the letters, and the contents when both are given."""
+    if answer.letter != gold.letter:
+        return different("compared as choices")
+    if answer.content is None or gold.content is None:
+        return equal("compared as choices")
+    contents = to.compare(answer.content, gold.content)
+    return contents if contents.status != "different" else unsure("the same letter has another content")
+
+
+def choice_and_other(to: Comparator, form: ChoiceLetter, other: Form, is_answer: bool) -> Match:
+    """Compare the choice's content with the other side; a letter without content is read as a symbol."""
+    if isinstance(other, Words):
+        may_name_it = form.letter.casefold() in other.text.split()
+        return unsure("one is a choice in words") if may_name_it else different("compared as choices")
+    content = Formula(Symbol(form.letter)) if form.content is None else form.content
+    return compare_part(to, content, other, is_answer=is_answer)
+
+
+def compare_equations(to: Comparator, answer: Equation, gold: Equation) -> Match:
+    """Compare the values that the equations give, or else the equations as a whole."""
+    if _gives_value(answer) and _gives_value(gold):
+        right = to.compare(answer.right, gold.right)
+        if answer.label == gold.label or right.status != "equal":
+            return right
+        return unsure("the same value is given to different letters")
+    if answer.label == gold.label and answer.label:
+        right = to.compare(answer.right, gold.right)
+        return right if right.status == "equal" else _whole_equations(to, answer, gold)
+    return _whole_equations(to, answer, gold)
+
+
+def equation_and_other(to: Comparator, form: Equation, other: Form, is_answer: bool) -> Match:
+    """Compare the value that the equation gives with the other side."""
+    if not form.label:
+        return different("only one of them is an equation")
+    return compare_part(to, form.right, other, is_answer=is_answer)
+
+
+def _whole_equations(to: Comparator, answer: Equation, gold: Equation) -> Match:
+    sides = [node_of(form) for form in (answer.left, answer.right, gold.left, gold.right)]
+    match sides:
+        case [Literal() | Symbol() | Apply() as a, Literal() | Symbol() | Apply() as b, c, d] if c and d:
+            return to.algebra.same_equation((a, b), (c, d))
+        case _:
+            return unsure("a side of the equations is not a number or formula")
+
+
+def _gives_value(equation: Equation) -> bool:
+    """Whether the equation gives its label a value without letters."""
+    return bool(equation.label) and (equation.left is None or not _letters(equation.right))
+
+
+def compare_words(to: Comparator, answer: Words, gold: Words) -> Match:
+    """Compare two texts; undecided when they may mean the same."""
+    one, other = answer.text, gold.text
+    if one == other:
+        return equal("the same words")
+    if may_mean_the_same(one, other) or sorted(one) == sorted(other):
+        return unsure("the words differ, but may mean the same")
+    return different("compared as words")
+
+
+def words_and_other(to: Comparator, form: Words, other: Form, is_answer: bool) -> Match:
+    """Different, unless the words may name a number."""
+    if " " in form.text or may_be_a_number(form.text):
+        return unsure("only one of them is in words")
+    return different("only one of them is in words")
+
+
+def compare_quantities(to: Comparator, answer: Quantity, gold: Quantity) -> Match:
+    """Compare the amounts; undecided when the units differ."""
+    amounts = to.compare(answer.amount, gold.amount)
+    if answer.unit == gold.unit:
+        return amounts
+    return unsure(f"the units differ ({answer.unit!r} and {gold.unit!r})")
+
+
+def quantity_and_other(to: Comparator, form: Quantity, other: Form, is_answer: bool) -> Match:
+    """Compare the amount without its unit; degrees also as radians, percent as a hundredth."""
+    if not isinstance(other, Scalar | Based | Ratio):
+        return unsure("only one of them has a unit")
+    if form.unit == PERCENT:
+        return _percentage(to, form.amount, other)
+    bare = compare_part(to, form.amount, other, is_answer=is_answer)
+    if form.unit != DEGREES or bare.status == "equal" or isinstance(other, Number):
+        return bare
+    return any_of([bare, to.compare(_radians(form.amount), other)], "compared in degrees and radians")
+
+
+def _percentage(to: Comparator, amount: Form, other: Form) -> Match:
+    """Equal when the other side is a hundredth of the amount, or the amount itself and more than 1.
+
+    In the second case the question asked for percent and one side left the sign out. Up to 1 that is not certain.
+    """
+    node = node_of(amount)
+    if node is None:
+        return unsure("the percentage cannot be read")
+    hundredth: Form = Formula(Apply("div", (node, Literal(Fraction(100)))))
+    if isinstance(amount, Number):
+        hundredth = Number(Fraction(amount.value) / 100)
+    as_number = to.compare(hundredth, other)
+    if as_number.status != "different":
+        return as_number
+    as_written = to.compare(amount, other)
+    if as_written.status != "equal":
+        return as_written
+    if isinstance(other, Number) and abs(other.value) > 1:
+        return equal("compared without the percent sign")
+    return unsure("only one of them has a percent sign")
+
+
+def compare_based(to: Comparator, answer: Based, gold: Based) -> Match:
+    """Compare two integers whose bases are given."""
+    same = int(answer.digits, answer.base) == int(gold.digits, gold.base)
+    return decided(same, "compared in their base") if not same or answer.base == gold.base else _other_base()
+
+
+def based_and_other(to: Comparator, form: Based, other: Form, is_answer: bool) -> Match:
+    """Undecided when only one side gives a base and the digits or the value agree."""
+    if not isinstance(other, Number):
+        return unsure("only one of them names a base")
+    looks_alike = str(other.value) == form.digits or other.value == int(form.digits, form.base)
+    return _other_base() if looks_alike else different("neither the digits nor the value agree")
+
+
+def _other_base() -> Match:
+    return unsure("they are written in different bases")
+
+
+def compare_ratios(to: Comparator, answer: Ratio, gold: Ratio) -> Match:
+    """Compare part by part, then up to a common factor."""
+    same = compare_in_order(to, answer.parts, gold.parts)
+    if same.status == "equal" or len(answer.parts) != len(gold.parts):
+        return same
+    scaled = _proportional(to, answer.parts, gold.parts)
+    if scaled.status == "equal" and (answer.is_clock_like or gold.is_clock_like):
+        return unsure("they may be ratios or times of day")
+    return scaled
+
+
+def ratio_and_other(to: Comparator, form: Ratio, other: Form, is_answer: bool) -> Match:
+    """Compare a ratio of two parts with its quotient."""
+    if len(form.parts) != 2 or not isinstance(other, Scalar):
+        return unsure("only one of them is a ratio")
+    quotient = _proportional(to, form.parts, (other, Number(1)))
+    return quotient if quotient.status != "equal" or not form.is_clock_like else unsure("one may be a time")
+
+
+def _proportional(to: Comparator, left: Sequence[Form], right: Sequence[Form]) -> Match:
+    """Compare the cross products with the first parts."""
+    first, other = left[0], right[0]
+    pairs = [(_times(one, other), _times(two, first)) for one, two in zip(left[1:], right[1:], strict=True)]
+    return all_of((to.compare(one, two) for one, two in pairs), "compared as ratios")
+
+
+def compare_in_order(to: Comparator, left: Sequence[Form], right: Sequence[Form]) -> Match:
+    """Compare two sequences of forms part by part."""
+    if len(left) != len(right):
+        return different("the number of parts differs")
+    matches = (to.compare(one, other) for one, other in zip(left, right, strict=True))
+    return all_of(matches, "compared part by part")
+
+
+def has_letters(*forms: Form) -> bool:
+    """Whether one of the forms is a formula with letters."""
+    return any(_letters(form) for form in forms if isinstance(form, Formula))
+
+
+def _letters(form: Form) -> bool:
+    match form:
+        case Formula(node=node):
+            return bool(free_symbols(node))
+        case Quantity(amount=amount):
+            return _letters(amount)
+        case _:
+            return False
+
+
+def node_of(form: Form | None) -> Node | None:
+    """Return a number, formula or amount as an expression; None for anything else."""
+    match form:
+        case Number(value=value):
+            return Literal(Fraction(value))
+        case Formula(node=node):
+            return node
+        case Quantity(amount=amount):
+            return node_of(amount)
+        case _:
+            return None
+
+
+def _times(one: Form, other: Form) -> Form:
+    left, right = node_of(one), node_of(other)
+    if isinstance(one, Number) and isinstance(other, Number):
+        return Number(one.value * other.value)
+    if left is None or right is None:
+        return Unreadable("holds a ratio of parts that are not numbers")
+    return Formula(Apply("mul", (left, right)))
+
+
+def _radians(amount: Form) -> Form:
+    node = node_of(amount)
+    if node is None:
+        return amount
+    return Formula(Apply("mul", (node, Apply("div", (Symbol("pi"), Literal(Fraction(180)))))))
