@@ -92,7 +92,6 @@ def build() -> App:
         help=_HELP,
         help_epilogue=_EPILOGUE,
         version=version,
-        error_formatter=lambda error: f"agentlearn: {_sentence(error)}",
         help_format="plaintext",
         suppress_keyboard_interrupt=False,
     )
@@ -122,26 +121,21 @@ def run(arguments: Sequence[str]) -> int:
     app, json = build(), "--json" in arguments
     restart_output()
     try:
-        app(list(arguments), exit_on_error=False, print_error=True, result_action="return_value")
+        app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        if json:
-            print_json_error("usage", _sentence(error))
-        return 2
+        return _report_error("usage", " ".join(str(error).split()), 2, json=json)
     except AgentlearnError as error:
-        print(f"agentlearn: {error}", file=sys.stderr)
-        if json:
-            print_json_error(error.code, error.message)
-        return error.exit_status
+        return _report_error(error.code, error.message, error.exit_status, json=json)
     except KeyboardInterrupt:
-        print(f"agentlearn: {_INTERRUPTED}", file=sys.stderr)
-        if json:
-            print_json_error("interrupted", _INTERRUPTED)
-        return 130
+        return _report_error("interrupted", _INTERRUPTED, 130, json=json)
     except BrokenPipeError:
         sys.stderr.close()  # nobody reads our output any more
         return 1
     return 0
 
 
-def _sentence(error: CycloptsError) -> str:
-    return " ".join(str(error).split())
+def _report_error(code: str, message: str, status: int, *, json: bool) -> int:
+    print(f"agentlearn: {message}", file=sys.stderr)
+    if json:
+        print_json_error(code, message)
+    return status

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from agentlearn.cli.extras import require_extras
 from agentlearn.cli.options import DryRun, GivenSettings, Json, LogLevel, Resume, Yes, setting_options
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import (
@@ -47,6 +48,7 @@ def learn(
     from agentlearn.cli.progress import LearnProgress
     from agentlearn.learn.lessons.run import run_learning
 
+    require_extras((settings.model, settings.reflector_name), sandbox=settings.sandbox, otel=settings.otel)
     ask_before_spending(settings, yes=yes)
     progress = LearnProgress(settings, console(to_stderr=json))
     report = run_to_end(lambda: run_learning(settings, progress, resume=run), progress)

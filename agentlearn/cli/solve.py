@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from agentlearn.cli.extras import require_extras
 from agentlearn.cli.options import GivenSettings, Json, Yes, setting_options
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import SolveSettings, default_model, given_settings, is_lab
@@ -30,6 +31,7 @@ def solve(
 
     fields = {"model": default_model(domain), "domain": domain, "problem": problem, **given.over()}
     settings = given_settings(SolveSettings, fields)
+    require_extras((settings.model,), sandbox=settings.sandbox, otel=settings.otel)
     if is_paid(settings.model):
         ask(f"{settings.model} may cost money (one rollout, a few thousand tokens)", yes=yes)
     trajectory = asyncio.run(solve_one(settings))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from agentlearn.cli.extras import require_extras
 from agentlearn.cli.options import DryRun, GivenSettings, Json, LogLevel, Store, Yes, setting_options
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import DEFAULT_STORE, given_settings
@@ -125,6 +126,8 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     from agentlearn_evals.plan import forecast, planned
     from agentlearn_evals.progress import CompareProgress
 
+    if not dry_run:
+        require_extras((*settings.models, settings.judge or ""), sandbox=settings.sandbox, otel=settings.otel)
     plan = planned(settings)
     expected = forecast(plan)
     if dry_run:
