@@ -1,39 +1,40 @@
 """Every error agentlearn raises on purpose.
 
     AgentlearnError
-      ConfigError            the user can mend it: a bad file, option, number
+      ConfigError            the user can correct it: a bad file, option or number
         UnknownDomain        no installed domain has that name
         MissingExtra         a feature needs an optional dependency (also an ImportError)
-        DataError            a task file or a row in it cannot be used
+        DataError            a task file or a row of it cannot be used
         LibraryError         a library file or name cannot be used
       StoreError             the trajectory store cannot be used
-        StoreMissing         there is none in that directory
-        StoreLocked          another process holds it
-        SchemaTooNew         a newer agentlearn wrote it
+        StoreMissing         the directory holds no store
+        StoreLocked          another process uses the store
+        SchemaTooNew         a newer agentlearn wrote the store
         StoreDamaged         acknowledged rows are missing or unreadable
-      RolloutError           something a rollout or a stage stands on broke
-        EndpointError        the model's service: unreachable, refusing, or answering nonsense
-        ToolError            a tool could not be run at all (a tool that ran and failed is a result)
-        VerifierError        the verifier could not decide
+      RolloutError           something that a rollout or a stage needs failed
+        EndpointError        the model service is unreachable, refuses, or sends an invalid answer
+        ToolError            a tool could not be run (a tool that ran and failed is a result, not an error)
+          ToolLost           what a tool works with is gone; the rollout is repeated
+        VerifierError        the verifier failed
         BudgetExceeded       the run reached a limit that its user set
-        EndpointGone         the model's service answers nobody any more
-      WeightsDiffer          a served model answers with other weights than those that are trained
+        EndpointGone         the model service has stopped answering
+      WeightsDiffer          a served model has other weights than the trained ones
       Interrupted            the user stopped the run
 
-A class names the boundary that broke, because that is what a caller can act on. Each instance carries a stable
-`code` (lower_snake) for programs and one sentence for people: what happened, the value, the next step.
+A class names what failed, so that a caller can react to it. Each error has a stable `code` (lower_snake) for programs
+and one sentence for people: what happened, the value, the next step.
 """
 
 from typing import ClassVar
 
 
 class AgentlearnError(Exception):
-    """Root of the tree. `exit_status` is what the command line returns when it ends a command."""
+    """Base of all errors. `exit_status` is the status of a command that the error ends."""
 
     code: str = "error"
     exit_status: ClassVar[int] = 1
     resumable: ClassVar[bool] = False
-    """Whether it only stops a run, with which nothing is wrong: `agentlearn learn --resume` goes on."""
+    """Whether the run is intact and can be continued with `--resume`."""
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
         super().__init__(message)
@@ -49,11 +50,19 @@ class AgentlearnError(Exception):
 
 
 def only_stops(error: BaseException | None) -> bool:
-    """Whether a run that ends with this can be resumed as it is: its user, its budget or its endpoint stopped it."""
-    import asyncio  # here, so that `--help` does not pay for it
+    """Whether a run that ended with this error can be resumed: its user, its budget or its endpoint stopped it."""
+    import asyncio  # imported here to keep `--help` fast
 
     by_user = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
     return by_user or (isinstance(error, AgentlearnError) and error.resumable)
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """The error that matters in nested exception groups: the first AgentlearnError, else the first error."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = [root_cause(one) for one in error.exceptions]
+    return next((leaf for leaf in leaves if isinstance(leaf, AgentlearnError)), leaves[0])
 
 
 def _rebuild(kind: type[AgentlearnError], message: str, code: str) -> AgentlearnError:
@@ -61,26 +70,26 @@ def _rebuild(kind: type[AgentlearnError], message: str, code: str) -> Agentlearn
 
 
 class ConfigError(AgentlearnError):
-    """Raised when what the user asked for cannot be done as asked, and the user can mend it."""
+    """Raised when the user asks for something impossible and can correct it."""
 
     code = "bad_config"
     exit_status = 2
 
 
 class UnknownDomain(ConfigError):
-    """Raised when no installed package announces a domain of that name."""
+    """Raised when no installed package provides a domain of that name."""
 
     code = "unknown_domain"
 
 
 class MissingExtra(ConfigError, ImportError):
-    """Raised where a feature is chosen whose optional dependency is not installed."""
+    """Raised when a feature is chosen whose optional dependency is not installed."""
 
     code = "missing_extra"
 
 
 class DataError(ConfigError):
-    """Raised when a task file or one of its rows cannot be used; names the file and the line."""
+    """Raised when a task file or one of its rows cannot be used; the message names the file and the line."""
 
     code = "bad_data"
 
@@ -98,14 +107,14 @@ class StoreError(AgentlearnError):
 
 
 class StoreMissing(StoreError):
-    """Raised when a store is to be read where there is none."""
+    """Raised when a directory to read from holds no store."""
 
     code = "no_store"
     exit_status = 2
 
 
 class StoreLocked(StoreError):
-    """Raised when another process holds the store; names its pid."""
+    """Raised when another process uses the store; the message names its process id."""
 
     code = "store_locked"
     exit_status = 2
@@ -119,37 +128,37 @@ class SchemaTooNew(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """Raised when rows that were acknowledged are missing or cannot be read."""
+    """Raised when acknowledged rows are missing or cannot be read."""
 
     code = "store_damaged"
 
 
 class RolloutError(AgentlearnError):
-    """Raised when something a rollout or a stage stands on breaks; becomes a stored failure, not a crash."""
+    """Raised when something that a rollout or a stage needs fails; it is stored as a failure of the rollout."""
 
     code = "rollout"
 
 
 class EndpointError(RolloutError):
-    """Raised when the model's service is unreachable, refuses, or answers what is no answer."""
+    """Raised when the model service is unreachable, refuses, or sends an invalid answer."""
 
     code = "endpoint"
 
 
 class ToolError(RolloutError):
-    """Raised when a tool cannot be run at all."""
+    """Raised when a tool cannot be run."""
 
     code = "tool"
 
 
 class ToolLost(ToolError):
-    """What a rollout's tools worked with is gone, through nothing that the rollout did: it begins anew."""
+    """Raised when what a tool works with is gone through no fault of the rollout; the rollout is repeated."""
 
     code = "tool_lost"
 
 
 class VerifierError(RolloutError):
-    """Raised when a verifier breaks."""
+    """Raised when a verifier fails."""
 
     code = "verifier"
 
@@ -163,14 +172,14 @@ class BudgetExceeded(RolloutError):
 
 
 class EndpointGone(RolloutError):
-    """Raised when a model's service answers no call any more; the run can be resumed."""
+    """Raised when a model service has stopped answering; the run can be resumed."""
 
     code = "endpoint_gone"
     resumable = True
 
 
 class WeightsDiffer(AgentlearnError):
-    """Raised when a served model's log-probabilities show other weights than the trained ones; training stops."""
+    """Raised when log-probabilities show that a served model has other weights than the trained ones."""
 
     code = "weights_differ"
 

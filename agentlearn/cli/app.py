@@ -1,4 +1,4 @@
-"""The tree of commands. Each is loaded only when it is called, so that `--help` stays cheap."""
+"""The tree of commands. Each command is imported only when it is called, so that `--help` stays fast."""
 
 import os
 import sys
@@ -7,94 +7,135 @@ from importlib.metadata import entry_points
 
 from cyclopts import App, CycloptsError
 
-from agentlearn.cli.announced import Announced
+from agentlearn.cli.command_entry import CommandEntry
+from agentlearn.cli.output import print_json_error, restart_output
 from agentlearn.errors import AgentlearnError
 from agentlearn.version import version
 
 GROUP = "agentlearn.commands"
 
-_HELP = "Agents that get better from their own rollouts, with numbers that say what it is worth."
+_HELP = "Agents that get better from their own rollouts, with statistics that show by how much."
+_EPILOGUE = (
+    "Every option of a setting has an environment variable for its default: AGENTLEARN_MODEL for --model,"
+    " AGENTLEARN_MAX_COST_USD for --max-cost-usd. An option wins over a recipe, a recipe over the environment.\n\n"
+    "Exit status: 0 done, 1 failed, 2 wrong usage or a setting to correct, 3 budget reached, 130 interrupted."
+)
+_INTERRUPTED = "interrupted; what was finished is stored"
 
 
-def _sentence(error: CycloptsError) -> str:
-    return f"agentlearn: {' '.join(str(error).split())}"
+_COMMANDS = {
+    "learn": CommandEntry("agentlearn.cli.learn:learn", "Learn lessons from rollouts and measure them."),
+    "train": CommandEntry("agentlearn.cli.train:train", "Train a local model's weights on rollouts (gradient GRPO)."),
+    "solve": CommandEntry("agentlearn.cli.solve:solve", "Solve one problem and show each step."),
+    "doctor": CommandEntry(
+        "agentlearn.cli.doctor:doctor", "Check what works here, and print how to fix what does not."
+    ),
+    "trace": CommandEntry("agentlearn.cli.trace:trace", "Show one rollout, step by step."),
+    "init": CommandEntry("agentlearn.cli.init:init", "Write a recipe to start from."),
+    "--install-completion": CommandEntry(
+        "agentlearn.cli.completion:install_completion", "Install completion for your shell."
+    ),
+}
+_GROUPS = {
+    "runs": (
+        "List and show past runs.",
+        {
+            "list": CommandEntry("agentlearn.cli.runs:list_runs", "List runs, newest first."),
+            "show": CommandEntry("agentlearn.cli.runs:show", "Show one run: its report and its rollouts."),
+        },
+    ),
+    "library": (
+        "List, show and export libraries of lessons.",
+        {
+            "list": CommandEntry("agentlearn.cli.library:list_libraries", "List libraries."),
+            "show": CommandEntry("agentlearn.cli.library:show", "Show the lessons of a library."),
+            "log": CommandEntry("agentlearn.cli.library:log", "Show the versions of a library, newest first."),
+            "export": CommandEntry("agentlearn.cli.library:export", "Write a library to a file."),
+        },
+    ),
+    "data": (
+        "Check task files.",
+        {"check": CommandEntry("agentlearn.cli.data:check", "Check that the tasks of a file can be used.")},
+    ),
+    "domain": (
+        "Write and check your own domains.",
+        {
+            "new": CommandEntry("agentlearn.cli.domain:new", "Write a package for a new domain, with its tests."),
+            "check": CommandEntry("agentlearn.cli.domain:check", "Check that a domain keeps its promises."),
+        },
+    ),
+    "lab": (
+        "Build and check lab models: tiny transformers trained from scratch.",
+        {
+            "build": CommandEntry("agentlearn.cli.lab:build", "Train a lab model from random weights."),
+            "check": CommandEntry("agentlearn.cli.lab:check", "Measure a lab model with and without lessons."),
+            "export": CommandEntry("agentlearn.cli.lab:export", "Write a lab model as a Hugging Face checkpoint."),
+        },
+    ),
+    "store": (
+        "Check, repair, export and import the trajectory store.",
+        {
+            "check": CommandEntry("agentlearn.cli.store:check", "Check the whole store without changing it."),
+            "repair": CommandEntry("agentlearn.cli.store:repair", "Repair a damaged store, and list what is lost."),
+            "snapshot": CommandEntry("agentlearn.cli.store:snapshot", "Write the tables as Parquet, for notebooks."),
+            "export": CommandEntry("agentlearn.cli.store:export", "Write rollouts for other programs."),
+            "import": CommandEntry("agentlearn.cli.store:import_", "Import rollouts of other programs."),
+        },
+    ),
+}
 
 
 def build() -> App:
-    """The application with every command, our own and those that installed packages announce."""
+    """The application with all commands: agentlearn's own and those that installed packages register."""
     app = App(
         name="agentlearn",
         help=_HELP,
+        help_epilogue=_EPILOGUE,
         version=version,
-        error_formatter=_sentence,
         help_format="plaintext",
         suppress_keyboard_interrupt=False,
     )
-    app.command(
-        "agentlearn.cli.learn:learn", name="learn", help="Learn lessons from rollouts and measure what they are worth."
-    )
-    app.command(
-        "agentlearn.cli.train:train", name="train", help="Train a local model's weights on rollouts (gradient GRPO)."
-    )
-    app.command("agentlearn.cli.solve:solve", name="solve", help="Solve one problem, with the steps shown.")
-    app.command(
-        "agentlearn.cli.doctor:doctor", name="doctor", help="Say what works here and how to mend what does not."
-    )
-    app.command("agentlearn.cli.trace:trace", name="trace", help="Show one rollout, step by step.")
-    runs = App(name="runs", help="What happened: past runs.")
-    runs.command("agentlearn.cli.runs:list_runs", name="list", help="List runs, newest first.")
-    runs.command("agentlearn.cli.runs:show", name="show", help="Show one run: its report and its rollouts.")
-    app.command(runs)
-    library = App(name="library", help="Libraries of lessons.")
-    library.command("agentlearn.cli.library:list_libraries", name="list", help="List libraries.")
-    library.command("agentlearn.cli.library:show", name="show", help="Show the lessons of a library.")
-    library.command("agentlearn.cli.library:log", name="log", help="Show the versions of a library, newest first.")
-    library.command("agentlearn.cli.library:export", name="export", help="Write a library to a file.")
-    app.command(library)
-    data = App(name="data", help="Task files.")
-    data.command("agentlearn.cli.data:check", name="check", help="Say what is in a task file, and what it can show.")
-    app.command(data)
-    domain = App(name="domain", help="Domains of your own.")
-    domain.command("agentlearn.cli.domain:new", name="new", help="Write a package for a new domain, with its tests.")
-    domain.command("agentlearn.cli.domain:check", name="check", help="Hold a domain to what it promises.")
-    app.command(domain)
-    lab = App(name="lab", help="Lab models: tiny transformers that a package schools and ships itself.")
-    lab.command("agentlearn.cli.lab:build", name="build", help="School one from nothing, by a budget of tokens.")
-    lab.command("agentlearn.cli.lab:check", name="check", help="Let one sit exams with and without lessons.")
-    lab.command("agentlearn.cli.lab:export", name="export", help="Write the shipped one as a Hugging Face checkpoint.")
-    app.command(lab)
-    store = App(name="store", help="The trajectory store: check, repair, export, import.")
-    store.command("agentlearn.cli.store:check", name="check", help="Look at everything in it, changing nothing.")
-    store.command("agentlearn.cli.store:repair", name="repair", help="Mend it, and say what is lost.")
-    store.command("agentlearn.cli.store:snapshot", name="snapshot", help="Write its tables, slim, as Parquet.")
-    store.command("agentlearn.cli.store:export", name="export", help="Write rollouts for other programs.")
-    store.command("agentlearn.cli.store:import_", name="import", help="Take in rollouts of other programs.")
-    app.command(store)
-    app.command("agentlearn.cli.init:init", name="init", help="Write a recipe to begin with.")
+    for name, command in _COMMANDS.items():
+        _add(app, name, command)
+    for name, (words, commands) in _GROUPS.items():
+        group = App(name=name, help=words, help_epilogue="")
+        for subname, command in commands.items():
+            _add(group, subname, command)
+        app.command(group)
     for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
         found = entry.load()
-        if isinstance(found, Announced):
-            app.command(found.function, name=entry.name, help=found.help)
+        if isinstance(found, CommandEntry):
+            _add(app, entry.name, found)
         else:
             app.command(found, name=entry.name)
     return app
 
 
+def _add(app: App, name: str, command: CommandEntry) -> None:
+    app.command(command.function, name=name, help=command.help, help_epilogue="")
+
+
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; the exit status."""
-    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # it would print its own advertisement into our lines
-    app = build()
+    """Run one command and return its exit status. With `--json`, an error is also one JSON object on stdout."""
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # pydantic-ai would print an advertisement between our lines
+    app, json = build(), "--json" in arguments
+    restart_output()
     try:
-        app(list(arguments), exit_on_error=False, print_error=True, result_action="return_value")
-    except CycloptsError:
-        return 2
+        app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        return _report_error("usage", " ".join(str(error).split()), 2, json=json)
     except AgentlearnError as error:
-        print(f"agentlearn: {error}", file=sys.stderr)
-        return error.exit_status
+        return _report_error(error.code, error.message, error.exit_status, json=json)
     except KeyboardInterrupt:
-        print("agentlearn: interrupted; what was finished is stored", file=sys.stderr)
-        return 130
+        return _report_error("interrupted", _INTERRUPTED, 130, json=json)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; there is nobody to tell
+        sys.stderr.close()  # nobody reads our output any more
         return 1
     return 0
+
+
+def _report_error(code: str, message: str, status: int, *, json: bool) -> int:
+    print(f"agentlearn: {message}", file=sys.stderr)
+    if json:
+        print_json_error(code, message)
+    return status

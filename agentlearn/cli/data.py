@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from agentlearn.cli.options import Json
 from agentlearn.cli.output import console, print_json
 from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, DataReport, Judged
 from agentlearn.data.check import check as check_source
@@ -26,34 +27,32 @@ def check(
     source: Annotated[str, Parameter(help="A file (.jsonl, .json, .csv, .parquet), hf:NAME or gym:TASK.")],
     /,
     *,
-    domain: Annotated[
-        str | None, Parameter(help="The installed domain that judges the answers. [default: math]")
-    ] = None,
+    domain: Annotated[str | None, Parameter(help="Installed domain that judges the answers. [default: math]")] = None,
     reward: Annotated[
-        str | None, Parameter(help="Instead of a domain, what judges your own tasks, as in `learn --reward`.")
+        str | None, Parameter(help="How answers are judged without a domain, as in `learn --reward`.")
     ] = None,
-    test_share: Annotated[float, Parameter(help="Share to hold out.")] = 0.3,
-    limit: Annotated[int | None, Parameter(help="Rows looked at; all without it.")] = None,
-    json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
+    test_share: Annotated[float, Parameter(help="Share of the tasks to hold out.")] = 0.3,
+    limit: Annotated[int | None, Parameter(help="Largest number of rows to check. [default: all]")] = None,
+    json: Json = False,
 ) -> None:
-    """Say what a source of tasks holds, and whether all of it can be learned from."""
+    """Check a source of tasks: what it holds, and whether every task can be used."""
     if not 0 <= test_share < 1:
         raise DataError(f"a share of {test_share!r} cannot be held out; give one from 0 to below 1", code="bad_share")
     if limit is not None and limit < 1:
         raise DataError(f"a limit of {limit!r} rows leaves nothing to check; give at least 1", code="bad_limit")
-    report = asyncio.run(_checked(_judge_of(source, domain, reward), source, test_share, limit))
+    report = asyncio.run(_check(_judging_domain(source, domain, reward), source, test_share, limit))
     if json:
         print_json({**report.model_dump(mode="json"), "sound": report.sound})
     else:
         _print(report)
     if not report.sound:
         count = report.refused + report.unverifiable
-        what = f"{count} of {report.rows} rows cannot be used" if count else "there is no task in it"
+        what = f"{count} of {report.rows} rows cannot be used" if count else "it holds no task"
         raise AgentlearnError(f"{source}: {what}", code="unusable_rows")
 
 
-def _judge_of(source: str, domain: str | None, reward: str | None) -> Domain:
-    """Who says what answers are worth: a domain, or a reward as `learn` would take it."""
+def _judging_domain(source: str, domain: str | None, reward: str | None) -> Domain:
+    """The domain that judges the answers: the named one, or custom tasks with a reward as in `learn`."""
     if domain is not None and reward is not None:
         raise ConfigError(
             f"the domain {domain!r} and the reward {reward!r} cannot both judge; give one of --domain and --reward",
@@ -63,20 +62,20 @@ def _judge_of(source: str, domain: str | None, reward: str | None) -> Domain:
     return load_domain(domain or "math") if chosen is None else custom_tasks(name_for(source), chosen)
 
 
-async def _checked(domain: Domain, source: str, test_share: float, limit: int | None) -> DataReport:
-    """The report, made in a thread that asks the domain back here, where what it shares is running."""
+async def _check(domain: Domain, source: str, test_share: float, limit: int | None) -> DataReport:
+    """The report. It is made in a thread, which asks the domain in this event loop, where its services run."""
     loop = asyncio.get_running_loop()
     async with domain.running() as opened:
 
         def accepts(task: Task) -> str:
-            return asyncio.run_coroutine_threadsafe(why_not(opened, task), loop).result()
+            return asyncio.run_coroutine_threadsafe(refusal(opened, task), loop).result()
 
         judged = judged_by(opened, source, accepts)
         return await asyncio.to_thread(check_source, source, judged, test_share=test_share, limit=limit)
 
 
 def judged_by(domain: Domain, source: str, accepts: Callable[[Task], str]) -> Judged:
-    """What the check needs to know of a domain."""
+    """The parts of a domain that the check needs."""
     return Judged(
         domain=domain.name,
         accepts=accepts,
@@ -88,8 +87,8 @@ def judged_by(domain: Domain, source: str, accepts: Callable[[Task], str]) -> Ju
     )
 
 
-async def why_not(domain: Domain, task: Task) -> str:
-    """Empty when the verifier takes the expected answer for right, or cannot be asked for nothing; else its reason."""
+async def refusal(domain: Domain, task: Task) -> str:
+    """Why the verifier rejects the expected answer of a task; empty when it accepts it, or when asking costs money."""
     if task.answer is None or domain.uses_judge:
         return ""
     rollout = Trajectory(

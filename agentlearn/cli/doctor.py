@@ -1,15 +1,14 @@
 """`agentlearn doctor`."""
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.cli.ask import allow
+from agentlearn.cli.options import Json, Store, Yes
 from agentlearn.cli.output import console, print_json
+from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import AgentlearnError
-from agentlearn.models.endpoint import is_paid
 
 if TYPE_CHECKING:
     from agentlearn.doctor import CheckResult
@@ -19,17 +18,17 @@ _MARKS = {"ok": "ok     ", "missing": "missing", "broken": "BROKEN ", "note": "n
 
 def doctor(
     *,
-    model: Annotated[str | None, Parameter(help="Ask this model too what it can do: three small calls.")] = None,
-    store: Annotated[Path, Parameter(help="Directory of everything kept.")] = Path(".agentlearn"),
-    yes: Annotated[bool, Parameter(negative="", help="Spend without asking.")] = False,
-    json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
+    model: Annotated[str | None, Parameter(help="Also test what this model can do, with three small calls.")] = None,
+    store: Store = DEFAULT_STORE,
+    yes: Yes = False,
+    json: Json = False,
 ) -> None:
-    """Say what works here, and the line that mends what does not."""
+    """Check what works here, and print how to fix what does not."""
     from agentlearn.doctor import examine
 
-    # Whoever says no to the costs is told nothing, so the question comes first.
-    asked = _probed(model, yes=yes) if model is not None else ()
-    findings = (*examine(store), *asked)
+    # ask about the costs before any check runs: a user who refuses them gets no report
+    probed = _probe(model, yes=yes) if model is not None else ()
+    findings = (*examine(store), *probed)
     broken = sum(finding.state == "broken" for finding in findings)
     if json:
         print_json({"broken": broken, "findings": [finding.model_dump(mode="json") for finding in findings]})
@@ -41,12 +40,14 @@ def doctor(
             if finding.mend:
                 out.print(f"  {' ' * (width + 11)}{finding.mend}")
     if broken:
-        raise AgentlearnError(f"{broken} of {len(findings)} checks found something broken", code="doctor")
+        raise AgentlearnError(f"{broken} of {len(findings)} checks failed", code="doctor")
 
 
-def _probed(model: str, *, yes: bool) -> "tuple[CheckResult, ...]":
+def _probe(model: str, *, yes: bool) -> "tuple[CheckResult, ...]":
+    from agentlearn.cli.ask import ask
     from agentlearn.doctor.model_probe import probe, probe_words
+    from agentlearn.models.endpoint import is_paid
 
     if is_paid(model):
-        allow(probe_words(model), yes=yes)
+        ask(probe_words(model), yes=yes)
     return asyncio.run(probe(model))

@@ -14,7 +14,7 @@ def init(
     *,
     out: Annotated[Path, Parameter(help="File to write.")] = Path("recipe.yaml"),
 ) -> None:
-    """Write a recipe with the settings that matter, each with what it means."""
+    """Write a recipe with the most important settings, each explained."""
     from agentlearn.domain.templates import write_recipe
 
     write_recipe(domain, out)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from agentlearn.cli.options import Json
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import ConfigError
@@ -16,21 +17,24 @@ if TYPE_CHECKING:
     from agentlearn.train.lab.training import TrainingProgress
 
 NOVICE = "novice"
+LabName = Annotated[str, Parameter(help="Name of the lab model.")]
 
 
 def build(
-    name: Annotated[str, Parameter(help="Which lab model.")] = NOVICE,
+    name: LabName = NOVICE,
     /,
     *,
     out: Annotated[Path | None, Parameter(help="Folder to write. [default: .agentlearn/lab/NAME-KEY]")] = None,
-    tokens: Annotated[int | None, Parameter(help="Tokens of the corpus to read. [default: as the shipped one]")] = None,
-    seed: Annotated[int, Parameter(help="Seed of the corpus and of the first weights.")] = 0,
-    exams: Annotated[int, Parameter(help="Exams per condition in the end; 0 for none.")] = 200,
+    tokens: Annotated[
+        int | None, Parameter(help="Training tokens. [default: as many as the shipped model has seen]")
+    ] = None,
+    seed: Annotated[int, Parameter(help="Seed of the corpus and of the initial weights.")] = 0,
+    exams: Annotated[int, Parameter(help="Problems per condition in the evaluation at the end; 0: none.")] = 200,
 ) -> None:
-    """School a lab model from random weights and write its checkpoint; nothing is done twice."""
+    """Train a lab model from random weights and write its checkpoint. A model that is already built is kept."""
     from agentlearn.lab.contract import announced_lab
     from agentlearn.train.lab.build import SHIPPED, is_built, require_torch
-    from agentlearn.train.lab.build import build as built
+    from agentlearn.train.lab.build import build as build_lab
 
     lab = announced_lab(name)
     if tokens is not None and tokens < 1:
@@ -40,34 +44,34 @@ def build(
 
     recipe = Recipe(seed=seed) if tokens is None else Recipe(tokens=tokens, seed=seed)
     folder = out or DEFAULT_STORE / "lab" / f"{name}-{recipe.key(lab)}"
-    screen, began = console(), time.perf_counter()
+    screen, started = console(), time.perf_counter()
 
     def report(progress: "TrainingProgress") -> None:
-        share, passed_s = progress.tokens / recipe.tokens, time.perf_counter() - began
+        share, passed_s = progress.tokens / recipe.tokens, time.perf_counter() - started
         screen.print(
             f"  {min(share, 1):4.0%}  step {progress.step}  {progress.tokens / 1e6:.2f} M tokens"
-            f"  loss {progress.loss:.4f}  from the teacher {progress.apart:.4f}  {passed_s:.0f} s"
+            f"  loss {progress.loss:.4f}  distance from the teacher {progress.apart:.4f}  {passed_s:.0f} s"
         )
 
     if is_built(lab, recipe, folder):
-        screen.print(f"built before: {folder}")
+        screen.print(f"already built: {folder}")
     else:
-        built(lab, recipe, folder, report)
-        screen.print(f"written to {folder} in {time.perf_counter() - began:.0f} s")
+        build_lab(lab, recipe, folder, report)
+        screen.print(f"wrote {folder} in {time.perf_counter() - started:.0f} s")
     if exams:
         _print(asyncio.run(_scores(name, folder / SHIPPED, exams, seed)))
 
 
 def check(
-    name: Annotated[str, Parameter(help="Which lab model.")] = NOVICE,
+    name: LabName = NOVICE,
     /,
     *,
-    folder: Annotated[Path | None, Parameter(help="Its files. [default: those that its package ships]")] = None,
-    exams: Annotated[int, Parameter(help="Exams per condition.")] = 200,
-    seed: Annotated[int, Parameter(help="Seed of the exams and of what is drawn.")] = 0,
-    json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
+    folder: Annotated[Path | None, Parameter(help="Folder of the model. [default: the shipped one]")] = None,
+    exams: Annotated[int, Parameter(help="Problems per condition.")] = 200,
+    seed: Annotated[int, Parameter(help="Seed of the problems and of sampling.")] = 0,
+    json: Json = False,
 ) -> None:
-    """Let a lab model sit exams on problems that it was not schooled with; its programs are really run."""
+    """Measure a lab model with and without lessons on problems it was not trained on. Its programs are executed."""
     from agentlearn.lab.contract import announced_lab
 
     lab = announced_lab(name)
@@ -82,14 +86,14 @@ def export(
     folder: Annotated[Path, Parameter(help="Folder to write.")],
     /,
     *,
-    name: Annotated[str, Parameter(help="Which lab model.")] = NOVICE,
+    name: LabName = NOVICE,
 ) -> None:
-    """Write the shipped weights as a checkpoint for `local:` and for Hugging Face's programs."""
+    """Write the shipped weights as a checkpoint for `local:` and for Hugging Face programs."""
     from agentlearn.lab.contract import announced_lab
-    from agentlearn.train.lab.build import export as exported
+    from agentlearn.train.lab.build import export as export_lab
 
-    exported(announced_lab(name), folder)
-    console().print(f"written to {folder}")
+    export_lab(announced_lab(name), folder)
+    console().print(f"wrote {folder}")
 
 
 async def _scores(name: str, folder: Path, exams: int, seed: int) -> "list[ConditionScore]":
@@ -101,6 +105,6 @@ async def _scores(name: str, folder: Path, exams: int, seed: int) -> "list[Condi
 
 def _print(scores: "list[ConditionScore]") -> None:
     screen = console()
-    screen.print("  condition    right   teacher  exams")
+    screen.print("  condition    right   teacher  problems")
     for one in scores:
-        screen.print(f"  {one.condition:<11}  {one.share:6.1%}  {one.expected:6.1%}  {one.number:5d}")
+        screen.print(f"  {one.condition:<11}  {one.share:6.1%}  {one.expected:6.1%}  {one.number:8d}")

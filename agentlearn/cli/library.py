@@ -2,33 +2,34 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from agentlearn.cli.options import Json, LibraryReference, Store
 from agentlearn.cli.output import console, print_json
+from agentlearn.config import DEFAULT_STORE
 
-Store = Annotated[Path, Parameter(help="Directory of everything kept.")]
-Json = Annotated[bool, Parameter(negative="", help="Print one JSON object.")]
-Reference = Annotated[str, Parameter(help="NAME, NAME@VERSION, or a file.")]
+if TYPE_CHECKING:
+    from agentlearn.library import LibraryStore
 
 
-def list_libraries(*, store: Store = Path(".agentlearn"), json: Json = False) -> None:
+def list_libraries(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
     """List libraries with their current versions."""
-    found = _shelf(store).list()
+    found = _library_store(store).list()
     if json:
-        print_json({"libraries": [_plain(asdict(one)) for one in found]})
+        print_json({"libraries": [_as_json(asdict(one)) for one in found]})
         return
     out = console()
     if not found:
-        out.print(f"there are no libraries in {store}; begin with: agentlearn learn math")
+        out.print(f"there are no libraries in {store}; start with: agentlearn learn math")
     for one in found:
         out.print(f"{one.name}@{one.version[:8]}  {one.lessons} lessons, {one.tokens} tokens  {one.at:%Y-%m-%d %H:%M}")
 
 
-def show(reference: Reference, /, *, store: Store = Path(".agentlearn"), json: Json = False) -> None:
+def show(reference: LibraryReference, /, *, store: Store = DEFAULT_STORE, json: Json = False) -> None:
     """Show the lessons of a library."""
-    library = _shelf(store).load(reference)
+    library = _library_store(store).load(reference)
     if json:
         print_json({"version": library.version, **library.model_dump(mode="json")})
         return
@@ -42,16 +43,16 @@ def show(reference: Reference, /, *, store: Store = Path(".agentlearn"), json: J
 
 
 def log(
-    name: Annotated[str, Parameter(help="A library's name.")],
+    name: Annotated[str, Parameter(help="Name of a library.")],
     /,
     *,
-    store: Store = Path(".agentlearn"),
+    store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
     """Show the versions of a library, newest first."""
-    versions = _shelf(store).log(name)
+    versions = _library_store(store).log(name)
     if json:
-        print_json({"versions": [_plain(asdict(one)) for one in versions]})
+        print_json({"versions": [_as_json(asdict(one)) for one in versions]})
         return
     out = console()
     for one in versions:
@@ -59,26 +60,26 @@ def log(
 
 
 def export(
-    reference: Reference,
+    reference: LibraryReference,
     /,
     *,
     out: Annotated[Path, Parameter(help="File to write.")],
     form: Annotated[
         Literal["agentlearn", "training-free-grpo"],
-        Parameter(name="--format", help="training-free-grpo: the original's JSON."),
+        Parameter(name="--format", help="training-free-grpo: the JSON of the original implementation."),
     ] = "agentlearn",
-    store: Store = Path(".agentlearn"),
+    store: Store = DEFAULT_STORE,
 ) -> None:
     """Write a library to a file that `--from`, `--library` and other programs can read."""
-    _shelf(store).export(reference, out, format=form)
+    _library_store(store).export(reference, out, format=form)
     console().print(f"wrote {out}")
 
 
-def _shelf(store: Path) -> Any:
+def _library_store(store: Path) -> "LibraryStore":
     from agentlearn.library import LibraryStore
 
     return LibraryStore(store / "libraries")
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
+def _as_json(row: dict[str, Any]) -> dict[str, Any]:
     return {key: value.isoformat() if hasattr(value, "isoformat") else value for key, value in row.items()}

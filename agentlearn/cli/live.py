@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from agentlearn.cli.output import ago
+from agentlearn.cli.output import duration
 from agentlearn.cli.stages import cost_words, short
 from agentlearn.learn.estimate import CostEstimate
 from agentlearn.learn.learner import Update
@@ -117,7 +117,7 @@ class LiveView:
         return line
 
     def _elapsed(self, phase: Phase) -> Text:
-        return Text(ago(max(0.0, self.clock() - phase.started)), style="dim", no_wrap=True)
+        return Text(duration(max(0.0, self.clock() - phase.started)), style="dim", no_wrap=True)
 
     def _groups(self) -> Text:
         seen = self.groups.copy()

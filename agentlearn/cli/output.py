@@ -1,49 +1,69 @@
-"""How commands speak: one JSON object on stdout, or lines for people; logs and progress go to stderr with `--json`."""
+"""Output of commands: one JSON object on stdout, or lines for people. With `--json`, progress goes to stderr."""
 
 import json
 import logging
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
 
-from agentlearn.errors import ConfigError
-from agentlearn.types.value import Value
+    from agentlearn.types.value import Value
 
 _LEVELS = ("debug", "info", "warning", "error")
 
 
-def print_json(value: Value | Mapping[str, Any]) -> None:
-    """Exactly one JSON object on stdout."""
-    plain = value.model_dump(mode="json") if isinstance(value, Value) else value
+class _Output:
+    """What this process has printed for the present command."""
+
+    json_printed = False
+
+
+def restart_output() -> None:
+    """Forget the output of an earlier command in this process."""
+    _Output.json_printed = False
+
+
+def print_json(value: "Value | Mapping[str, Any]") -> None:
+    """Print exactly one JSON object on stdout."""
+    plain = value if isinstance(value, Mapping) else value.model_dump(mode="json")
     text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
-    # a lone surrogate becomes JSON's own escape for it
+    # JSON has an escape for a lone surrogate; UTF-8 does not
     sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
+    _Output.json_printed = True
 
 
-class _Lines(Console):
-    """A console whose broken pipe is an error like others: rich would end the process from within a task."""
+def print_json_error(code: str, message: str) -> None:
+    """Print an error as the one JSON object on stdout, unless the command has already printed its result."""
+    if not _Output.json_printed:
+        print_json({"error": {"code": code, "message": message}})
 
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
 
+def console(*, to_stderr: bool = False) -> "Console":
+    """A console that prints text unchanged: no markup, no emoji codes, no highlighting of text from models."""
+    from rich.console import Console
 
-def console(*, to_stderr: bool = False) -> Console:
-    """A console that writes text as it is: no markup, no emoji codes, no highlighting of words from models."""
-    return _Lines(stderr=to_stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    class Lines(Console):
+        def on_broken_pipe(self) -> None:
+            """Raise an ordinary error; rich would end the process from inside a task."""
+            raise BrokenPipeError
+
+    return Lines(stderr=to_stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def show_logs(level: str) -> None:
-    """Send the library's events of that level and above to stderr. Raises ConfigError for a level that is none."""
+    """Send log events of this level and above to stderr. Raises ConfigError when the level is unknown."""
+    from agentlearn.errors import ConfigError
+
     if level.lower() not in _LEVELS:
-        raise ConfigError(f"--log {level!r} is no level; give {', '.join(_LEVELS)}", code="bad_log_level")
+        raise ConfigError(f"--log {level!r} is not a level; give {', '.join(_LEVELS)}", code="bad_log_level")
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.WARNING)
     logging.getLogger("agentlearn").setLevel(level.upper())
 
 
-def ago(seconds: float) -> str:
-    """A length of time as people say it: `00:09`, `1:02:03`."""
+def duration(seconds: float) -> str:
+    """A duration as minutes and seconds, with hours if there are any: `00:09`, `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"

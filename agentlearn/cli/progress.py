@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.live import Live
 
 from agentlearn.cli.live import LiveView, Traffic
-from agentlearn.cli.output import ago
+from agentlearn.cli.output import duration
 from agentlearn.cli.stages import print_stages
 from agentlearn.config import DEFAULT_STORE, LearnSettings, is_lab
 from agentlearn.errors import BudgetExceeded, Interrupted, only_stops
@@ -137,7 +137,7 @@ class LearnProgress(Callbacks):
             f"epoch {line.epoch}/{self.settings.as_pilot().epochs}",
             f"reward {reward}   mixed groups {mixed}/{sum(line.groups.values())}   lessons {line.lessons}   "
             f"applied {line.applied} · folded {line.folded} · dropped {line.dropped} · rejected {line.rejected}   "
-            f"{ago(line.seconds)}",
+            f"{duration(line.seconds)}",
         )
 
     def measured(self, updates: int, score: HeldOutScore) -> None:
@@ -162,7 +162,8 @@ class LearnProgress(Callbacks):
             cost = f"${report.cost_usd:.4f}"
         calls = sum(stage.calls for stage in report.stages.values())
         self._line(
-            "spent", f"{cost} for {calls:,} model calls in {ago(report.wall_s)}      agentlearn runs show {report.run}"
+            "spent",
+            f"{cost} for {calls:,} model calls in {duration(report.wall_s)}      agentlearn runs show {report.run}",
         )
         print_stages(report.stages, self.out, indent=2)
         for note in report.notes:

@@ -2,29 +2,32 @@
 
 import json as json_module
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from agentlearn.cli.options import Json, Store
 from agentlearn.cli.output import console, print_json
-
-Store = Annotated[Path, Parameter(help="Directory of everything kept.")]
-Json = Annotated[bool, Parameter(negative="", help="Print one JSON object.")]
+from agentlearn.config import DEFAULT_STORE
 
 
-def list_runs(*, limit: int = 20, store: Store = Path(".agentlearn"), json: Json = False) -> None:
+def list_runs(
+    *,
+    limit: Annotated[int, Parameter(help="Largest number of runs to list.")] = 20,
+    store: Store = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
     """List runs, newest first."""
     from agentlearn.store import read_store
 
     with read_store(store) as reader:
         runs = reader.runs(limit=limit)
     if json:
-        print_json({"runs": [_plain(asdict(run)) for run in runs]})
+        print_json({"runs": [_as_json(asdict(run)) for run in runs]})
         return
     out = console()
     if not runs:
-        out.print(f"there are no runs in {store}; begin with: agentlearn learn math")
+        out.print(f"there are no runs in {store}; start with: agentlearn learn math")
     for run in runs:
         simulated = " (simulated)" if run.simulated else ""
         result = _result(run.report)
@@ -32,14 +35,14 @@ def list_runs(*, limit: int = 20, store: Store = Path(".agentlearn"), json: Json
         out.print(f"{run.run}  {when}  {run.kind:6}  {run.state:11}  {run.domain}  {run.model}{simulated}{result}")
 
 
-def show(run: str, /, *, store: Store = Path(".agentlearn"), json: Json = False) -> None:
-    """Show one run: its report, its rollouts by phase, and how proposals ended.
-
-    Parameters
-    ----------
-    run
-        A run's id, or the beginning of one.
-    """
+def show(
+    run: Annotated[str, Parameter(help="The id of a run, or the start of it.")],
+    /,
+    *,
+    store: Store = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Show one run: its report, its rollouts by phase, and the proposals that changed the library."""
     from agentlearn.store import read_store
     from agentlearn.types.trajectory import prompt_labels
 
@@ -48,7 +51,7 @@ def show(run: str, /, *, store: Store = Path(".agentlearn"), json: Json = False)
         rollouts = reader.trajectories(row.run)
         proposals = reader.proposals(row.run)
     if json:
-        print_json({"run": _plain(asdict(row)), "rollouts": [asdict(one) for one in rollouts]})
+        print_json({"run": _as_json(asdict(row)), "rollouts": [asdict(one) for one in rollouts]})
         return
     out = console()
     out.print(
@@ -132,8 +135,8 @@ def _result(report: str) -> str:
     return f"  {delta['mean']:+.2f}" if delta and delta["mean"] is not None else ""
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Times as ISO text, stored JSON as JSON."""
+def _as_json(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with times as ISO texts, and with settings and report parsed."""
     plain = {key: value.isoformat() if hasattr(value, "isoformat") else value for key, value in row.items()}
     for key in ("settings", "report"):
         plain[key] = json_module.loads(plain[key]) if plain.get(key) else None

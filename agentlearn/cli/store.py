@@ -5,17 +5,14 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from agentlearn.cli.options import Json, Store
 from agentlearn.cli.output import console, print_json
+from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import StoreDamaged
 
-Store = Annotated[Path, Parameter(help="Directory of everything kept.")]
-Json = Annotated[bool, Parameter(negative="", help="Print one JSON object.")]
 
-_HERE = Path(".agentlearn")
-
-
-def check(*, store: Store = _HERE, json: Json = False) -> None:
-    """Look at everything in the store without changing a byte; exit 1 where something is wrong."""
+def check(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
+    """Check the whole store without changing it; exit with status 1 when something is damaged."""
     from agentlearn.store import check_store
 
     report = check_store(store)
@@ -24,22 +21,22 @@ def check(*, store: Store = _HERE, json: Json = False) -> None:
     else:
         out = console()
         commits = "unreadable" if report.commits is None else f"{report.commits} commits"
-        waiting = f", {report.journal_entries} calls in the journal's file" if report.journal_entries else ""
+        waiting = f", {report.journal_entries} calls in the journal file" if report.journal_entries else ""
         out.print(f"{store}: {commits}, {report.size_bytes / 2**20:.1f} MiB{waiting}")
         for table, rows in report.tables.items():
             out.print(f"  {table.ljust(18)}{rows:,} rows")
         for one in report.findings:
             out.print(f"broken: {one.words}")
-            out.print(f"        mend it with: {one.mend.replace('DIR', str(store))}")
+            out.print(f"        fix it with: {one.mend.replace('DIR', str(store))}")
         if report.sound:
-            out.print("sound: every table was read, every acknowledged commit is there, and ids resolve")
+            out.print("sound: every table can be read, every acknowledged commit is there, and all ids resolve")
     if not report.sound:
         found = len(report.findings)
-        raise StoreDamaged(f"the store {str(store)!r} has {found} damage{'s' * (found > 1)}, as listed")
+        raise StoreDamaged(f"the store {str(store)!r} has {found} problem{'s' * (found > 1)}, listed above")
 
 
-def repair(*, store: Store = _HERE, json: Json = False) -> None:
-    """Bring a damaged store back to its last sound state. Damaged files are copied aside first; losses are listed."""
+def repair(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
+    """Restore a damaged store to its last sound state. Copies damaged files first, and lists what is lost."""
     from agentlearn.store import repair_store
 
     done = repair_store(store)
@@ -50,23 +47,21 @@ def repair(*, store: Store = _HERE, json: Json = False) -> None:
     if not done.changed:
         out.print(f"{store}: nothing to repair")
         return
-    out.print(f"kept aside: {', '.join(done.kept)}")
+    out.print(f"copies kept: {', '.join(done.kept)}")
     commits = "an unknown number of" if done.lost_commits is None else f"{done.lost_commits}"
     entries = "an unknown number of" if done.lost_entries is None else f"{done.lost_entries}"
-    out.print(f"lost: {commits} acknowledged commits ({done.lost_log_bytes} bytes of the log were given up)")
-    out.print(f"lost: {entries} entries of the journal's file ({done.lost_journal_bytes} bytes)")
-    out.print(
-        f"the store stands at commit {done.last_commit}; interrupted runs go on with: agentlearn learn --resume RUN"
-    )
+    out.print(f"lost: {commits} acknowledged commits ({done.lost_log_bytes} bytes of the log dropped)")
+    out.print(f"lost: {entries} entries of the journal file ({done.lost_journal_bytes} bytes)")
+    out.print(f"the store is at commit {done.last_commit}; resume interrupted runs with: agentlearn learn --resume RUN")
 
 
 def snapshot(
     *,
     out: Annotated[Path | None, Parameter(help="Folder to write. [default: snapshots in the store]")] = None,
-    store: Store = _HERE,
+    store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Write every table but for its long texts as Parquet, for notebooks."""
+    """Write every table as Parquet, without its long texts, for notebooks."""
     from agentlearn.store import read_store
 
     with read_store(store) as reader:
@@ -82,18 +77,22 @@ def export(
     *,
     form: Annotated[
         Literal["parquet", "openai-jsonl", "trl-jsonl", "trl-grpo", "trl-sft", "trl-dpo"],
-        Parameter(name="--format", help="parquet: all tables, whole; openai-jsonl: chat; the others: for TRL."),
+        Parameter(
+            name="--format", help="parquet: all tables, complete; openai-jsonl: chat messages; the others: for TRL."
+        ),
     ],
     out: Annotated[Path, Parameter(help="File to write; for parquet a folder.")],
-    run: Annotated[str | None, Parameter(help="Of one run only, by its id or the beginning of it.")] = None,
-    phase: Annotated[str | None, Parameter(help="Of one phase only, such as epoch-1.")] = None,
-    domain: Annotated[str | None, Parameter(help="Of one domain only.")] = None,
-    outcome: Annotated[Literal["ok", "failed", "undecided"] | None, Parameter(help="Of one outcome only.")] = None,
-    min_reward: Annotated[float | None, Parameter(help="With at least this reward.")] = None,
-    store: Store = _HERE,
+    run: Annotated[str | None, Parameter(help="Only rollouts of this run; the start of its id is enough.")] = None,
+    phase: Annotated[str | None, Parameter(help="Only rollouts of this phase, such as epoch-1.")] = None,
+    domain: Annotated[str | None, Parameter(help="Only rollouts of this domain.")] = None,
+    outcome: Annotated[
+        Literal["ok", "failed", "undecided"] | None, Parameter(help="Only rollouts with this outcome.")
+    ] = None,
+    min_reward: Annotated[float | None, Parameter(help="Only rollouts with at least this reward.")] = None,
+    store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Write stored rollouts for other programs: Parquet, OpenAI chat, or what TRL's trainers load."""
+    """Write stored rollouts as Parquet, as OpenAI chat messages, or in a format for TRL."""
     from agentlearn.formats import export_lines
     from agentlearn.store import Selection, read_store
 
@@ -112,14 +111,14 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, Parameter(help="JSONL: messages as in OpenAI's chat format; reward, answer, task if known.")],
+    file: Annotated[Path, Parameter(help="JSONL with OpenAI chat messages, and optionally reward, answer and task.")],
     /,
     *,
-    domain: Annotated[str, Parameter(help="The domain that the rollouts belong to.")],
-    store: Store = _HERE,
+    domain: Annotated[str, Parameter(help="Domain of the rollouts.")],
+    store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Store rollouts of another program as a run of their own, marked as foreign."""
+    """Store rollouts of another program as a new run, marked as imported."""
     from agentlearn.formats import import_file
 
     done = import_file(file, domain, store)
@@ -128,5 +127,5 @@ def import_(
         return
     console().print(
         f"run {done.run}: {done.rollouts:,} rollouts of {done.tasks:,} tasks, {done.rewarded:,} with a reward;"
-        f" see them with: agentlearn runs show {done.run} --store {store}"
+        f" show them with: agentlearn runs show {done.run} --store {store}"
     )

@@ -1,4 +1,4 @@
-"""Rows of text as aligned lines: the first column to the left, figures to the right."""
+"""Rows of text as aligned lines: the first column left-aligned, the others right-aligned."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ _GAP = "  "
 
 
 def aligned(rows: Sequence[Sequence[str]], *, label: int = 0) -> tuple[str, ...]:
-    """A line per row, all of which have as many cells. label: the least width of the first column."""
+    """One line per row; all rows have the same number of cells. label: smallest width of the first column."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     widths[0] = max(label, widths[0])
-    return tuple(_joined(row, widths) for row in rows)
+    return tuple(_line(row, widths) for row in rows)
 
 
-def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     first = cells[0].ljust(widths[0])
     return _GAP.join((first, *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))))

@@ -1,21 +1,22 @@
 """`agentlearn trace`."""
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from agentlearn.cli.options import Json, Store
 from agentlearn.cli.output import console, print_json
+from agentlearn.config import DEFAULT_STORE
 
 
 def trace(
-    rollout: Annotated[str, Parameter(help="A rollout's id, or the beginning of one.")],
+    rollout: Annotated[str, Parameter(help="The id of a rollout, or the start of it.")],
     /,
     *,
-    store: Annotated[Path, Parameter(help="Directory of everything kept.")] = Path(".agentlearn"),
-    json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
+    store: Store = DEFAULT_STORE,
+    json: Json = False,
 ) -> None:
-    """Show one rollout: task, treatment, every step, verdict, and the lessons it saw."""
+    """Show one rollout: task, treatment, every step, verdict, and the lessons in its prompt."""
     from agentlearn.rollout.transcript import transcript
     from agentlearn.store import read_store
     from agentlearn.types.trajectory import prompt_labels

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from agentlearn.cli.output import ago
+from agentlearn.cli.output import duration
 from agentlearn.config import is_lab
 from agentlearn.files import write_whole
 from agentlearn.html import (
@@ -71,7 +71,7 @@ def _figures(report: TrainReport) -> KeyFigures:
         KeyFigure(label="Updates", value=f"{len(report.updates)}", sub=f"{report.skipped} skipped"),
         KeyFigure(label="Rollouts", value=f"{rollouts:,}", sub=f"{report.rollouts['failed']} failed"),
         KeyFigure(label="Trained tokens", value=f"{sum(one.tokens for one in report.updates):,}"),
-        KeyFigure(label="Time", value=ago(report.wall_s)),
+        KeyFigure(label="Time", value=duration(report.wall_s)),
     )
     return KeyFigures(caption="The run in numbers", figures=figures)
 

@@ -6,7 +6,7 @@ from typing import Self
 
 from rich.console import Console
 
-from agentlearn.cli.output import ago
+from agentlearn.cli.output import duration
 from agentlearn.cli.progress import change, count, number
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import Interrupted, only_stops
@@ -16,9 +16,8 @@ from agentlearn.learn.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.train.callbacks import TrainCallbacks
-from agentlearn.train.report import TrainReport, UpdateLine
+from agentlearn.train.report import TrainReport, UpdateLine, update_line
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.training_run import update_line
 from agentlearn.types.task import Task
 
 _LABEL = 14
@@ -111,8 +110,8 @@ class TrainProgress(TrainCallbacks):
         self._line("use them", f"agentlearn solve {report.domain} PROBLEM --model local:{weights.path}")
         turns = report.turns
         self._line("turns", f"{turns['clean']:,} continued, {turns['forked']:,} forked; none encoded again")
-        parts = ", ".join(f"{name} {ago(seconds)}" for name, seconds in report.seconds.items())
-        self._line("time", f"{ago(report.wall_s)}, of which {parts}")
+        parts = ", ".join(f"{name} {duration(seconds)}" for name, seconds in report.seconds.items())
+        self._line("time", f"{duration(report.wall_s)}, of which {parts}")
         for note in report.notes:
             self._line("note", note)
 

@@ -1,5 +1,6 @@
 """Settings: option groups, the settings of runs, recipes, and the names of built-in models."""
 
+from agentlearn.config.environment import EnvironmentText, environment_settings
 from agentlearn.config.model_names import (
     LAB,
     LAB_MODEL,
@@ -20,6 +21,7 @@ from agentlearn.config.options import (
     LessonOptions,
     LoopOptions,
     ModelOptions,
+    OptionGroup,
     RolloutOptions,
     SamplingOptions,
     SeedOptions,
@@ -30,7 +32,7 @@ from agentlearn.config.options import (
     as_tuple,
 )
 from agentlearn.config.recipes import default_recipe, packaged_recipe, read_recipe
-from agentlearn.config.settings import LearnSettings, RunSettings, given_settings, learn_settings
+from agentlearn.config.settings import LearnSettings, RunSettings, SolveSettings, given_settings, learn_settings
 
 __all__ = [
     "DEFAULT_STORE",
@@ -43,15 +45,18 @@ __all__ = [
     "BudgetOptions",
     "CallOptions",
     "CustomTaskOptions",
+    "EnvironmentText",
     "EvalOptions",
     "LearnSettings",
     "LessonOptions",
     "LoopOptions",
     "ModelOptions",
+    "OptionGroup",
     "RolloutOptions",
     "RunSettings",
     "SamplingOptions",
     "SeedOptions",
+    "SolveSettings",
     "StoreOptions",
     "StoredRolloutOptions",
     "TaskOptions",
@@ -60,6 +65,7 @@ __all__ = [
     "default_model",
     "default_recipe",
     "default_reflector",
+    "environment_settings",
     "given_settings",
     "is_lab",
     "learn_settings",

@@ -1,10 +1,12 @@
 """Settings of runs over tasks, as frozen models. The resolved settings are stored with each run."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 
+from agentlearn.config.environment import EnvironmentText
 from agentlearn.config.model_names import SIMULATED_MODEL, default_model, default_reflector
 from agentlearn.config.options import (
     BudgetOptions,
@@ -80,13 +82,37 @@ class LearnSettings(RunSettings, LessonOptions, StoredRolloutOptions):
         return self if self.pilot is None else self.model_copy(update={"epochs": 1, "evaluate": False})
 
 
+class SolveSettings(RolloutOptions, SeedOptions, StoreOptions):
+    """Settings of `solve`."""
+
+    domain: str
+    """Name of an installed domain."""
+    problem: str
+    """The problem to solve."""
+    library: str = "none"
+    """Lessons in the prompt: none, NAME, NAME@VERSION, or a file."""
+    model: str = SIMULATED_MODEL
+    """Model that solves the problem. Default: the domain's lab model if it has one, else sim:novice (simulated)."""
+    api_key: SecretStr | None = None
+    """API key for http(s)://…#model endpoints."""
+    temperature: float = Field(default=0.3, ge=0, le=2)
+    """Sampling temperature."""
+    start: str = ""
+    """Where the work on the problem starts, such as the address of a site for the domain `web`."""
+    record: Path | None = None
+    """Folder for recordings of the rollout, such as screenshots; each rollout gets a folder of its own in it."""
+
+
 def learn_settings(fields: Mapping[str, Any]) -> LearnSettings:
     """`LearnSettings` from options or a recipe. Raises ConfigError with the value and what is allowed."""
     return given_settings(LearnSettings, fields)
 
 
 def given_settings(kind: type[S], fields: Mapping[str, Any]) -> S:
-    """Settings of any command from options or a recipe. Raises ConfigError with the value and what is allowed."""
+    """Settings of any command from options, a recipe and environment variables.
+
+    Raises ConfigError with the value and what is allowed.
+    """
     try:
         return kind.model_validate(dict(fields))
     except ValidationError as error:
@@ -95,8 +121,9 @@ def given_settings(kind: type[S], fields: Mapping[str, Any]) -> S:
         if first["type"] == "extra_forbidden":
             known = ", ".join(sorted(kind.model_fields))
             raise ConfigError(f"there is no setting {name!r} (known: {known})", code="unknown_setting") from error
+        shown = first["input"].variable if isinstance(first["input"], EnvironmentText) else name
         raise ConfigError(
-            f"{name} is {first['input']!r}, but {_lower(first['msg'])}; give a value in that range",
+            f"{shown} is {first['input']!r}, but {_lower(first['msg'])}; give a value in that range",
             code="out_of_range",
         ) from error
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from agentlearn.config import RunSettings
-from agentlearn.errors import AgentlearnError, ConfigError, only_stops
+from agentlearn.errors import ConfigError, only_stops, root_cause
 from agentlearn.learn.batch import Batch, GroupStream, Planned, batches_of
 from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.evaluate import Scores, score_of
@@ -45,14 +45,6 @@ TaskRollout = tuple[TaskId, int]
 """A task, and which of its rollouts."""
 S = TypeVar("S", bound=RunSettings)
 R = TypeVar("R", bound=Value)
-
-
-def root_cause(error: BaseException) -> BaseException:
-    """What a tree of exception groups is about: one of our own errors if there is one, else the first."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    leaves = [root_cause(one) for one in error.exceptions]
-    return next((leaf for leaf in leaves if isinstance(leaf, AgentlearnError)), leaves[0])
 
 
 def at_once(concurrency: int) -> int:

@@ -1,16 +1,14 @@
 """Solve one problem with a library: a single rollout, stored like any other."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
-from pydantic import Field, SecretStr
-
-from agentlearn.config import DEFAULT_STORE, SIMULATED_MODEL
+from agentlearn.config import SolveSettings
 from agentlearn.domain.base import load_domain
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget, BudgetLimits
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import EndpointOptions, open_endpoint
+from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.runner import RolloutSlot, open_rollouts
 from agentlearn.store import open_store
 from agentlearn.types.ids import derive_seed, new_run_id
@@ -18,28 +16,7 @@ from agentlearn.types.run import RunEvent
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.treatment import Treatment
-from agentlearn.types.value import Value
 from agentlearn.version import version
-
-
-class SolveSettings(Value):
-    """Everything that `solve` can be told."""
-
-    domain: str
-    problem: str
-    library: str = "none"
-    model: str = SIMULATED_MODEL
-    api_key: SecretStr | None = None
-    temperature: float = 0.3
-    seed: int = 0
-    sandbox: str | None = None
-    start: str = ""
-    """Where the work on the problem begins, such as a site's address."""
-    max_turns: int = Field(default=16, ge=1, le=1000)
-    """Model calls."""
-    record: Path | None = None
-    """A folder for what the rollout's tools record, such as screenshots; it gets a folder of its own there."""
-    store: Path = DEFAULT_STORE
 
 
 async def solve(settings: SolveSettings) -> Trajectory:
@@ -51,13 +28,15 @@ async def solve(settings: SolveSettings) -> Trajectory:
     key = settings.api_key.get_secret_value() if settings.api_key else None
     options = EndpointOptions(concurrency=1, api_key=key, seed=settings.seed)
     async with (
+        open_tracing(wanted=settings.otel) as tracing,
         open_store(settings.store) as store,
         open_endpoint(settings.model, options) as endpoint,
         open_rollouts(
             domain,
             endpoint,
-            call_context=CallContext(run, store, Budget(BudgetLimits())),
+            call_context=CallContext(run, store, Budget(BudgetLimits()), tracing=tracing),
             sandbox=settings.sandbox,
+            deadline_s=settings.rollout_deadline_s,
             max_turns=settings.max_turns,
             record=settings.record,
         ) as rollouts,

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from agentlearn.config import given_settings
+from agentlearn.config import OptionGroup, given_settings
 from agentlearn.errors import ConfigError
-from agentlearn.types.value import Value
 
 LossName = Literal["grpo", "dr_grpo", "bnpo", "dapo", "cispo", "gspo"]
 Divergence = Literal["none", "k1", "k2", "k3"]
@@ -24,7 +23,7 @@ def _several(given: object) -> object:
     return (given,) if isinstance(given, str) else given
 
 
-class GradientArguments(Value):
+class GradientArguments(OptionGroup):
     """What GRPO and GSPO share."""
 
     seed: int = Field(default=0, ge=0, le=2**31 - 1)

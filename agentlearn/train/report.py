@@ -1,5 +1,7 @@
 """What a training run came to: the JSON contract of `train --json`, and the source of what is printed and drawn."""
 
+from collections.abc import Mapping
+
 from agentlearn.learn.report import CurvePoint, Delta, HeldOut, HeldOutScore, StageLine
 from agentlearn.types.ids import LibraryVersion, RunId
 from agentlearn.types.value import Value
@@ -25,6 +27,23 @@ class UpdateLine(Value):
     """Trained tokens."""
     seconds: float
     """Of the update alone."""
+
+
+def update_line(update: int, values: Mapping[str, float]) -> UpdateLine:
+    """The line of one update, from its stored metrics."""
+    groups = values.get("groups", 0.0)
+    clipped = [values[name] for name in ("clip_ratio/region_mean", "cispo_clip_ratio") if name in values]
+    return UpdateLine(
+        update=update,
+        reward=values.get("reward"),
+        mixed=values.get("groups/mixed", 0.0) / groups if groups else 0.0,
+        loss=values.get("loss"),
+        entropy=values.get("entropy"),
+        clipped=clipped[0] if clipped else None,
+        mismatch=values.get("mismatch/kl"),
+        tokens=int(values.get("tokens", 0)),
+        seconds=round(values.get("seconds/updating", 0.0), 3),
+    )
 
 
 class TrainedWeights(Value):

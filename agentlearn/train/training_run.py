@@ -16,7 +16,7 @@ from agentlearn.learn.run_stats import resumption_notes
 from agentlearn.learn.task_sets import TaskSets
 from agentlearn.learn.warnings import run_warnings
 from agentlearn.train.gradient_learner import GradientLearner
-from agentlearn.train.report import TrainedWeights, TrainReport, UpdateLine
+from agentlearn.train.report import TrainedWeights, TrainReport, update_line
 from agentlearn.train.settings import TrainSettings
 from agentlearn.types.experience import Library
 from agentlearn.types.run import RunKind
@@ -155,23 +155,6 @@ class TrainingRun(RunLoop[TrainSettings]):
 
 
 _COUNTED = ("turns/clean", "turns/forked", "skipped", "rows/stale")
-
-
-def update_line(update: int, values: Mapping[str, float]) -> UpdateLine:
-    """One update's line, from its numbers as they are stored."""
-    groups = values.get("groups", 0.0)
-    clipped = [values[name] for name in ("clip_ratio/region_mean", "cispo_clip_ratio") if name in values]
-    return UpdateLine(
-        update=update,
-        reward=values.get("reward"),
-        mixed=values.get("groups/mixed", 0.0) / groups if groups else 0.0,
-        loss=values.get("loss"),
-        entropy=values.get("entropy"),
-        clipped=clipped[0] if clipped else None,
-        mismatch=values.get("mismatch/kl"),
-        tokens=int(values.get("tokens", 0)),
-        seconds=round(values.get("seconds/updating", 0.0), 3),
-    )
 
 
 def _change_notes(found: HeldOut | None) -> list[str]:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from agentlearn_evals.callbacks import CompareCallbacks
     from agentlearn_evals.comparing import Compared, compare, compare_sync
     from agentlearn_evals.comparison import Comparison, Contrast
-    from agentlearn_evals.designing import PowerReport, PowerSettings, power
+    from agentlearn_evals.designing import PowerReport, power
     from agentlearn_evals.log_comparison import compare_logs
     from agentlearn_evals.observation import Observation
     from agentlearn_evals.page import comparison_page
-    from agentlearn_evals.settings import CompareSettings
+    from agentlearn_evals.settings import CompareSettings, PowerSettings
 
 _HOMES = {
     "CompareSettings": "settings",
@@ -26,7 +26,7 @@ _HOMES = {
     "Contrast": "comparison",
     "Observation": "observation",
     "PowerReport": "designing",
-    "PowerSettings": "designing",
+    "PowerSettings": "settings",
     "CompareCallbacks": "callbacks",
     "compare": "comparing",
     "compare_logs": "log_comparison",

@@ -1,12 +1,12 @@
-"""The commands of this package, as the command line learns of them."""
+"""The commands of this package, as entries of the group `agentlearn.commands`."""
 
-from agentlearn.cli.announced import Announced
+from agentlearn.cli.command_entry import CommandEntry
 
-compare = Announced(
+compare = CommandEntry(
     "agentlearn_evals.command:compare",
-    "Say with statistics which arm is better: libraries, models, instructions, or several of these.",
+    "Compare libraries, models or instructions, and report which is better.",
 )
-power = Announced(
+power = CommandEntry(
     "agentlearn_evals.command:power",
-    "Say how many tasks and rollouts an effect takes, and what they cost, before anything is spent.",
+    "Show how many tasks and rollouts are needed to detect a difference, and their cost.",
 )

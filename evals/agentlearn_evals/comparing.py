@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from agentlearn.errors import only_stops
-from agentlearn.learn.loop import root_cause
+from agentlearn.errors import only_stops, root_cause
 from agentlearn.log import get_log
 from agentlearn.store import Store, open_store
 from agentlearn.types.experience import Library

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-from pydantic import Field
-
-from agentlearn.config import SIMULATED_MODEL
 from agentlearn.errors import ConfigError
 from agentlearn.learn.estimate import StageEstimate, rollouts_estimate
 from agentlearn.stats import (
@@ -18,32 +15,11 @@ from agentlearn.stats import (
 from agentlearn.store import read_store
 from agentlearn.types.value import Value
 from agentlearn_evals.comparison import Comparison
+from agentlearn_evals.settings import PowerSettings
 
 _KS = (1, 2, 4, 8, 16, 32)
 _LESSONS = 1_000
 """Tokens of lessons in a prompt that prices are reckoned with."""
-
-
-class PowerSettings(Value):
-    """What `power` can be told."""
-
-    effect: float = Field(default=0.05, ge=0.001, lt=1)
-    """Difference that is to be found."""
-    baseline: float = Field(default=0.5, gt=0, lt=1)
-    """Share of right rollouts without lessons."""
-    task_spread: float = Field(default=0.3, ge=0, lt=1)
-    """Standard deviation of the tasks' own shares: 0 where all are equally hard."""
-    difference_spread: float = Field(default=0.1, ge=0, lt=1)
-    """Standard deviation of the tasks' true differences."""
-    tasks: int | None = Field(default=None, ge=2)
-    """Tasks that there are."""
-    k: int | None = Field(default=None, ge=1)
-    """Rollouts per task and arm."""
-    arms: int = Field(default=2, ge=2, le=100)
-    """With the baseline. Each of the others is held to its share of the level."""
-    power: float = Field(default=0.8, gt=0, lt=1)
-    alpha: float = Field(default=0.05, gt=0, lt=1)
-    model: str = SIMULATED_MODEL
 
 
 class Design(Value):

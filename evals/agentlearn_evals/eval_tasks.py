@@ -54,6 +54,12 @@ def _refuse_own(settings: CompareSettings, names: Sequence[str]) -> None:
             f"--tools {settings.tools!r} is for tasks of your own, but {domains} has its own tools; leave it out",
             code="contradiction",
         )
+    if settings.instructions is not None:
+        raise ConfigError(
+            f"--instructions is for tasks of your own, but {domains} has its own prompt; give an arm its instructions"
+            " with ,instructions=FILE",
+            code="contradiction",
+        )
 
 
 def _task_set(name: str, settings: CompareSettings) -> EvalTasks:
@@ -65,7 +71,7 @@ def _task_set(name: str, settings: CompareSettings) -> EvalTasks:
                 " module:function",
                 code="no_reward",
             )
-        domain: Domain = custom_tasks(name_for(name), reward, tools=settings.tools)
+        domain: Domain = custom_tasks(name_for(name), reward, tools=settings.tools, instructions=settings.instructions)
         tasks = domain.read(Path(name), split="test", limit=settings.limit)
         return EvalTasks(domain, tuple(tasks), reward)
     domain = load_domain(name)

@@ -1,69 +1,85 @@
-"""Settings of `compare`, resolved and stored with its run."""
+"""Settings of `compare` and of `power`."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import BeforeValidator, Field
 
-from agentlearn.config import DEFAULT_STORE, TaskSource
-from agentlearn.types.value import Value
+from agentlearn.config import (
+    SIMULATED_MODEL,
+    BudgetOptions,
+    CallOptions,
+    CustomTaskOptions,
+    OptionGroup,
+    RolloutOptions,
+    SeedOptions,
+    StoreOptions,
+    TaskSource,
+    as_tuple,
+)
 
 Correction = Literal["holm", "bh", "none"]
+Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 
 
-def _several(given: object) -> object:
-    return (given,) if isinstance(given, str | Path) else given
-
-
-class CompareSettings(Value):
-    """Everything that `compare` can be told."""
+class CompareSettings(CustomTaskOptions, CallOptions, RolloutOptions, BudgetOptions, SeedOptions, StoreOptions):
+    """Settings of `compare`. They are stored with its run."""
 
     arms: tuple[str, ...] = Field(min_length=1)
-    """`NAME=LIBRARY,key=value,…`, the baseline first; see `agentlearn_evals.arms`."""
-    methods: tuple[str, ...] = ()
-    """`NAME=ARM+ARM+…`: ways of learning, each by the libraries that it learned with different seeds."""
-    domains: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
-    """Installed domains, or files of own tasks with `reward`; none: the domain that the libraries are named after."""
+    """Arms as `NAME=LIBRARY,key=value,…`, the baseline first; see `agentlearn_evals.arms`."""
+    methods: Names = ()
+    """A method as `NAME=ARM+ARM`: arms whose libraries one method learned with different seeds. May be repeated."""
+    domains: Names = ()
+    """Installed domain, or a task file with `reward`; may be repeated. Default: the domain named like the libraries."""
     data: TaskSource | None = None
-    """Tasks in place of the domain's own test split; only with one domain."""
-    reward: str | None = None
-    """How answers to own tasks are judged."""
-    tools: Literal["none", "python"] = "none"
-    """What the agent for own tasks may use."""
+    """Tasks in place of the domain's own test tasks; only with one domain."""
     limit: int | None = Field(default=None, ge=1)
-    """Tasks per domain."""
+    """Largest number of tasks per domain."""
     k: int = Field(default=8, ge=1, le=4096)
     """Rollouts per task and arm."""
-    models: tuple[str, ...] = ()
-    """Endpoints; with several, every arm that names none is run on each. None: as in `learn`."""
+    models: Names = ()
+    """Model of the arms that name none; with several, each such arm runs on each. Default: as in `learn`."""
     judge: str | None = None
-    """Endpoint of a reward that asks a model; None: the baseline's model, for all arms."""
-    api_key: SecretStr | None = None
+    """Model that judges answers, for a reward that asks a model. Default: the baseline's model, for all arms."""
     temperature: float = Field(default=0.3, ge=0, le=2)
-    seed: int = Field(default=0, ge=0, le=2**31 - 1)
-    concurrency: int = Field(default=32, ge=1, le=4096)
-    call_deadline_s: float = Field(default=120.0, gt=0)
-    rollout_deadline_s: float = Field(default=600.0, gt=0)
-    max_turns: int = Field(default=16, ge=1, le=1000)
-    sandbox: str | None = None
+    """Sampling temperature."""
     margin: float | None = Field(default=None, gt=0, lt=1)
-    """Difference by which an arm may be worse and still count as no worse."""
+    """Non-inferiority margin: an arm that is worse by less than this counts as not worse."""
     correction: Correction = "holm"
-    """How p-values are corrected for the number of arms."""
+    """Correction of p-values for the number of arms."""
     planned_looks: int = Field(default=1, ge=1, le=100)
-    """Looks at growing data that were planned beforehand."""
+    """Number of times that the result of growing data will be looked at, fixed in advance."""
     sequential: bool = False
-    """Stop early by an anytime-valid rule."""
+    """Stop as soon as the result is certain, by an anytime-valid test."""
     block: int = Field(default=5, ge=1)
-    """Tasks between two looks of a sequential comparison."""
+    """With sequential: tasks between two tests."""
     sentinels: int = Field(default=8, ge=0, le=1000)
-    """Reused rollouts per arm that are made anew, where some are reused and others new."""
+    """Reused rollouts per arm that are repeated to detect drift of the model, when some are reused and others new."""
     fresh: bool = False
-    """Reuse nothing."""
+    """Reuse no stored rollouts."""
     retry_failed: bool = False
-    """Make reused rollouts anew that failed, in every arm alike."""
-    max_cost_usd: float | None = Field(default=None, gt=0)
-    max_tokens: int | None = Field(default=None, gt=0)
-    max_minutes: float | None = Field(default=None, gt=0)
-    otel: bool = False
-    store: Path = DEFAULT_STORE
+    """Repeat the stored rollouts that failed, in every arm."""
+
+
+class PowerSettings(OptionGroup):
+    """Settings of `power`."""
+
+    effect: float = Field(default=0.05, ge=0.001, lt=1)
+    """Difference to detect."""
+    baseline: float = Field(default=0.5, gt=0, lt=1)
+    """Share of right rollouts without lessons."""
+    task_spread: float = Field(default=0.3, ge=0, lt=1)
+    """Standard deviation of that share between tasks; 0: all tasks are equally hard."""
+    difference_spread: float = Field(default=0.1, ge=0, lt=1)
+    """Standard deviation of the true difference between tasks."""
+    tasks: int | None = Field(default=None, ge=2)
+    """Number of available tasks."""
+    k: int | None = Field(default=None, ge=1)
+    """Rollouts per task and arm."""
+    arms: int = Field(default=2, ge=2, le=100)
+    """Number of arms with the baseline. The level alpha is divided by the number of the others."""
+    power: float = Field(default=0.8, gt=0, lt=1)
+    """Probability of detecting the difference if it exists."""
+    alpha: float = Field(default=0.05, gt=0, lt=1)
+    """Probability of reporting a difference if there is none."""
+    model: str = SIMULATED_MODEL
+    """Model whose price is used."""

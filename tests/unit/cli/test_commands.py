@@ -105,7 +105,7 @@ def test_libraries_are_listed_shown_logged_and_exported(
 
 
 def test_an_empty_place_says_how_to_begin(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "begin with: agentlearn learn math" in said(capsys, tmp_path / "none", "library", "list")
+    assert "start with: agentlearn learn math" in said(capsys, tmp_path / "none", "library", "list")
     assert "does not exist yet" in said(capsys, tmp_path / "none", "doctor")
 
 
@@ -122,7 +122,7 @@ def test_doctor_fails_when_something_is_broken(capsys: pytest.CaptureFixture[str
     assert run(["doctor", "--store", str(broken)]) == 1
     captured = capsys.readouterr()
     assert "BROKEN" in captured.out
-    assert "found something broken" in captured.err
+    assert "checks failed" in captured.err
 
 
 def test_doctor_finds_keys(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_a_real_store_is_sound_snapshot_and_exported(
     report = given(capsys, finished, "store", "check")
     assert (report["sound"], report["findings"]) == (True, [])
     assert report["tables"]["trajectory"] == 31
-    assert "sound: every table was read" in said(capsys, finished, "store", "check")
+    assert "sound: every table can be read" in said(capsys, finished, "store", "check")
     assert said(capsys, finished, "store", "repair") == f"{finished}: nothing to repair\n"
     written = given(capsys, finished, "store", "snapshot", "--out", str(tmp_path / "slim"))["files"]
     assert {"table": "trajectory", "path": str(tmp_path / "slim" / "trajectory.parquet"), "rows": 31} in written
@@ -220,7 +220,7 @@ def test_a_damaged_store_fails_its_check_and_is_mended(capsys: pytest.CaptureFix
     assert run(["store", "check", "--store", str(store)]) == 1
     printed = capsys.readouterr()
     assert "broken: the database holds commits up to 1, but 7 were acknowledged" in printed.out
-    assert f"mend it with: agentlearn store repair --store {store}" in printed.out
-    assert printed.err == f"agentlearn: the store {str(store)!r} has 1 damage, as listed\n"
+    assert f"fix it with: agentlearn store repair --store {store}" in printed.out
+    assert printed.err == f"agentlearn: the store {str(store)!r} has 1 problem, listed above\n"
     assert "lost: 6 acknowledged commits" in said(capsys, store, "store", "repair")
     assert run(["store", "check", "--store", str(store)]) == 0

@@ -7,7 +7,8 @@ import pytest
 from pydantic_ai.models.test import TestModel
 
 from agentlearn.cli.app import run
-from agentlearn.cli.learn import _fields
+from agentlearn.cli.learn import learn_fields
+from agentlearn.cli.options import GivenSettings
 from agentlearn.cli.output import console
 from agentlearn.cli.progress import LearnProgress, command
 from agentlearn.config import LearnSettings
@@ -71,13 +72,13 @@ def test_the_simulated_model_is_said_to_know_the_bundled_problems_only(capsys: p
 
 
 def test_a_gym_task_brings_its_reward_unless_another_is_given() -> None:
-    assert _fields("gym:leg_counting", {}) == {
+    assert learn_fields("gym:leg_counting", GivenSettings({})) == {
         "domain": "leg_counting",
         "data": "gym:leg_counting",
         "reward": "gym",
     }
-    assert _fields("gym:leg_counting", {"reward": "number"})["reward"] == "number"
-    math = _fields("math", {"data": "gym:leg_counting"})
+    assert learn_fields("gym:leg_counting", GivenSettings({"reward": "number"}))["reward"] == "number"
+    math = learn_fields("math", GivenSettings({"data": "gym:leg_counting"}))
     assert (math["domain"], math.get("reward")) == ("math", None)
     assert (default_reward("hf:aime24"), default_reward("prices.csv")) == (None, None)
 

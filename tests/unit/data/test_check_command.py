@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.cli.data import _checked, check
+from agentlearn.cli.data import _check, check
 from agentlearn.errors import AgentlearnError, ConfigError, DataError, UnknownDomain
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
@@ -70,7 +70,7 @@ class Picky(MathDomain):
 
 def test_a_domain_reads_and_judges_its_own_golds(tmp_path: Path) -> None:
     path = jsonl(tmp_path, {"problem": "P", "answer": "so: 4"}, {"problem": "Q", "answer": "so: 5"})
-    found = asyncio.run(_checked(Picky(), path, 0.3, None))
+    found = asyncio.run(_check(Picky(), path, 0.3, None))
     assert (found.usable, found.unverifiable, found.kinds) == (1, 1, {"integer": 2})
     assert found.sentences == ("mine.jsonl:2: the verifier does not accept the expected answer '5' (odd)",)
 
@@ -116,7 +116,7 @@ def test_a_judge_is_not_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert checked(capsys, jsonl(tmp_path, *PRICES), "judge", sound=True)["usable"] == 2
 
 
-def test_generated_tasks_are_checked_with_their_own_scorer(
+def test_generated_tasks_are_check_with_their_own_scorer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with stand_in_gym(tmp_path, monkeypatch):

@@ -3,10 +3,9 @@
 import asyncio
 
 from agentlearn.config import LearnSettings
-from agentlearn.errors import BudgetExceeded, ConfigError
+from agentlearn.errors import BudgetExceeded, ConfigError, root_cause
 from agentlearn.learn.batch import GroupStream
 from agentlearn.learn.estimate import estimate
-from agentlearn.learn.loop import root_cause
 from tests.support.stages import group
 
 

@@ -172,4 +172,4 @@ def test_a_pilot_publishes_nothing_and_can_be_seen(tmp_path: Path, capsys: pytes
     assert "whole run, measured: about 1,200 rollouts" in shown
     assert "library    " not in shown
     assert run(["library", "list", "--store", str(store)]) == 0
-    assert "begin with" in capsys.readouterr().out
+    assert "start with" in capsys.readouterr().out

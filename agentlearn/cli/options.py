@@ -1,0 +1,177 @@
+"""Command-line options: generated from the settings models, and the options that every command shares."""
+
+import inspect
+import types
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from cyclopts import Group, Parameter
+from pydantic.fields import FieldInfo
+
+from agentlearn.config import environment_settings
+from agentlearn.types.value import Value
+
+Store = Annotated[
+    Path,
+    Parameter(help="Directory of the trajectory store and the libraries.", env_var="AGENTLEARN_STORE"),
+]
+Json = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON object.")]
+Yes = Annotated[bool, Parameter(negative="", show_default=False, help="Spend money without asking.")]
+DryRun = Annotated[
+    bool, Parameter(negative="", show_default=False, help="Print what the run would do and cost, and stop.")
+]
+Resume = Annotated[str | None, Parameter(help="Continue this interrupted run; the start of its id is enough.")]
+LogLevel = Annotated[str, Parameter(help="Log level on stderr: debug, info, warning, error.")]
+LibraryReference = Annotated[str, Parameter(help="NAME, NAME@VERSION, or a file.")]
+
+_USUAL = Group.create_default_parameters()
+_ADVANCED = Group("Advanced", sort_key=2)
+ADVANCED = frozenset(
+    {
+        "answer_tokens",
+        "block",
+        "call_deadline_s",
+        "instructions",
+        "keep_checkpoints",
+        "max_deletes",
+        "max_lessons",
+        "max_library_tokens",
+        "max_proposals",
+        "max_staleness",
+        "max_turns",
+        "otel",
+        "reproducible",
+        "rollout_deadline_s",
+        "sandbox",
+        "save_every",
+        "tensorboard",
+    }
+)
+"""Settings that `--help` lists last, in a group of their own."""
+_NEVER = frozenset({"api_key"})
+"""Settings that are not options: other users of the machine can read the arguments of a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSettings:
+    """Settings that the user gave, not yet validated."""
+
+    options: Mapping[str, Any]
+    """Settings given as options on the command line."""
+    environment: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Settings given as environment variables."""
+
+    def over(self, recipe: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """All fields, in order of precedence: options, then `recipe`, then environment variables."""
+        return {**self.environment, **(recipe or {}), **self.options}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.options or name in self.environment
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value from the command line, or from the environment, or the default."""
+        return self.options.get(name, self.environment.get(name, default))
+
+
+def setting_options(
+    kind: type[Value],
+    *,
+    parameter: str = "given",
+    only: Collection[str] | None = None,
+    leave_out: Collection[str] = (),
+    names: Mapping[str, str | tuple[str, ...]] | None = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that replaces one parameter of a command by an option for each field of a settings model.
+
+    The command receives the fields that the user gave as a `GivenSettings`. parameter: the parameter that is replaced.
+    only: fields that get an option. leave_out: fields that get none. names: option names that differ from the field's.
+    annotations: types that differ from the field's.
+    """
+    left_out = {*leave_out, *_NEVER}
+    chosen = [name for name in _in_order(kind) if name not in left_out and (only is None or name in only)]
+    option_names = {name: _option_names(name, (names or {}).get(name)) for name in chosen}
+    variables = {name: known[0] for name, known in option_names.items()}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def collect(*arguments: Any, **keywords: Any) -> None:
+            values = {name: keywords.pop(name, None) for name in chosen}
+            options = {name: value for name, value in values.items() if value is not None}
+            keywords[parameter] = GivenSettings(options, environment_settings(variables))
+            command(*arguments, **keywords)
+
+        signature = inspect.signature(command)
+        generated = [_option(kind, name, option_names[name], (annotations or {}).get(name)) for name in chosen]
+        parameters: list[inspect.Parameter] = []
+        for one in signature.parameters.values():
+            parameters += generated if one.name == parameter else [one]
+        vars(collect).update(
+            __signature__=signature.replace(parameters=parameters),
+            __annotations__={one.name: one.annotation for one in parameters} | {"return": None},
+        )
+        return collect
+
+    return decorate
+
+
+def _option_names(name: str, names: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    if names is None:
+        return (f"--{name.replace('_', '-')}",)
+    return (names,) if isinstance(names, str) else names
+
+
+def _option(kind: type[Value], name: str, option_names: tuple[str, ...], annotation: Any) -> inspect.Parameter:
+    """The keyword parameter of one field. Its value is None when the user did not give it."""
+    setting = kind.model_fields[name]
+    words = _description(kind, name)
+    option = Parameter(
+        name=option_names,
+        help=words,
+        show_default=_shown_default(setting, words),
+        negative=None if setting.default is True else "",
+        group=_ADVANCED if name in ADVANCED else _USUAL,
+    )
+    kept = Annotated[Union[annotation or _plain(setting.annotation), None], option]  # noqa: UP007  a type made at run time
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kept)
+
+
+def _in_order(kind: type[Value]) -> tuple[str, ...]:
+    """The names of a model's fields: its own first, then those of each option group that it inherits."""
+    names = [
+        *kind.__annotations__,
+        *(name for base in kind.__bases__ if issubclass(base, Value) for name in _in_order(base)),
+    ]
+    return tuple(name for name in dict.fromkeys(names) if name in kind.model_fields)
+
+
+def _description(kind: type[Value], name: str) -> str:
+    """The docstring of a field; a field that only changes the default has that of its base."""
+    found = (base.model_fields[name].description for base in kind.__mro__ if _has(base, name))
+    return " ".join(next((words for words in found if words), "").split())
+
+
+def _has(base: type, name: str) -> bool:
+    return issubclass(base, Value) and name in base.model_fields
+
+
+def _shown_default(setting: FieldInfo, words: str) -> str | bool:
+    """The default for the help, unless there is none to show or the description names it."""
+    default = setting.default
+    hidden = default is None or default is False or default in ((), "") or "Default:" in words
+    return False if hidden or setting.is_required() else str(default)
+
+
+def _plain(annotation: Any) -> Any:
+    """The type without validators, and a tuple as a list, which the command line takes by repeating the option."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _plain(arguments[0])
+    if origin is Literal or origin is None:
+        return annotation
+    if origin in {Union, types.UnionType}:
+        return Union[tuple(_plain(one) for one in arguments)]  # noqa: UP007
+    return list[_plain(arguments[0])] if origin is tuple else annotation

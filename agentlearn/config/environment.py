@@ -1,0 +1,35 @@
+"""Settings from environment variables: `AGENTLEARN_<OPTION>` sets the default of a command-line option.
+
+An option wins over a recipe, a recipe over the environment, the environment over the built-in default. Only the command
+line reads these variables; functions of the library take their settings as arguments.
+"""
+
+import os
+from collections.abc import Mapping
+
+PREFIX = "AGENTLEARN_"
+
+
+class EnvironmentText(str):
+    """The value of an environment variable. Errors about it name the variable."""
+
+    __slots__ = ("variable",)
+    variable: str
+
+    @classmethod
+    def read(cls, variable: str) -> "EnvironmentText | None":
+        """The value of a variable; None when it is not set or empty."""
+        text = cls(os.environ.get(variable, ""))
+        text.variable = variable
+        return text or None
+
+
+def variable_of(option: str) -> str:
+    """The environment variable of an option: `AGENTLEARN_MAX_COST_USD` for `--max-cost-usd`."""
+    return PREFIX + option.lstrip("-").replace("-", "_").upper()
+
+
+def environment_settings(options: Mapping[str, str]) -> dict[str, EnvironmentText]:
+    """The settings whose variable is set, as texts still to be validated. options: option names by setting."""
+    found = {setting: EnvironmentText.read(variable_of(option)) for setting, option in options.items()}
+    return {setting: text for setting, text in found.items() if text is not None}
