@@ -30,7 +30,7 @@ from agentlearn.types.value import Value
 from agentlearn.version import version
 
 FOREIGN = "foreign"
-"""Arm of every imported rollout's treatment, and its model where the log names none."""
+"""Model of a rollout whose log names none."""
 
 PHASE = "import"
 
@@ -140,7 +140,7 @@ def _rollout(
         task=task.id,
         g=g,
         seed=0,
-        treatment=Treatment(model=model, library=EMPTY_LIBRARY.version, arm=FOREIGN),
+        treatment=Treatment(model=model, library=EMPTY_LIBRARY.version),
         steps=steps_of(messages),
         answer=said or None,
         verdict=_verdict(line.reward),

@@ -335,7 +335,6 @@ class RunLoop(ABC, Generic[S]):
         treatment = Treatment(
             model=self.rollouts.endpoint.name,
             library=library.version,
-            arm=phase,
             temperature=self.settings.eval_temperature,
         )
         self.callbacks.phase_started(phase, len(tasks) * k)
