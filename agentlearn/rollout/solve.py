@@ -1,6 +1,5 @@
 """Solve one problem with a library: a single rollout, stored like any other."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import Field, SecretStr
@@ -11,15 +10,14 @@ from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget, BudgetLimits
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import EndpointOptions, open_endpoint
+from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import RolloutSlot, open_rollouts
 from agentlearn.store import open_store
 from agentlearn.types.ids import derive_seed, new_run_id
-from agentlearn.types.run import RunEvent
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.treatment import Treatment
 from agentlearn.types.value import Value
-from agentlearn.version import version
 
 
 class SolveSettings(Value):
@@ -62,26 +60,22 @@ async def solve(settings: SolveSettings) -> Trajectory:
             record=settings.record,
         ) as rollouts,
     ):
-        event = RunEvent(
-            run=run,
+        event = started_event(
+            run,
+            "solve",
             domain=settings.domain,
-            kind="solve",
-            state="running",
             model=settings.model,
             simulated=endpoint.simulated,
             seed=settings.seed,
             settings=settings.model_dump_json(),
-            package_version=version(),
-            at=datetime.now(UTC),
         )
-        await store.save_run(event)
-        await store.save_tasks([task])
-        await store.save_version(experiences.library, run=run)
-        treatment = Treatment(
-            model=settings.model, library=experiences.library.version, temperature=settings.temperature
-        )
-        place = RolloutSlot("solve", 0, derive_seed(settings.seed, "solve", task.id))
-        finished = await rollouts.one(task, place, treatment, experiences)
-        await store.save_trajectory(finished.trajectory, finished.messages)
-        await store.save_run(event.model_copy(update={"state": "done", "at": datetime.now(UTC)}))
+        async with recorded_run(store, event):
+            await store.save_tasks([task])
+            await store.save_version(experiences.library, run=run)
+            treatment = Treatment(
+                model=settings.model, library=experiences.library.version, temperature=settings.temperature
+            )
+            slot = RolloutSlot("solve", 0, derive_seed(settings.seed, "solve", task.id))
+            finished = await rollouts.one(task, slot, treatment, experiences)
+            await store.save_trajectory(finished.trajectory, finished.messages)
     return finished.trajectory

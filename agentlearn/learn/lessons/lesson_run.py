@@ -45,7 +45,7 @@ class LessonRun(RunLoop[LearnSettings]):
 
         A pilot publishes no library.
         """
-        report = await self.told(self._learn(sets, whole, start, library_store))
+        report = await self.recorded(self._learn(sets, whole, start, library_store))
         self.callbacks.done(report)
         return report
 

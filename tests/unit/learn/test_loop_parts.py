@@ -6,7 +6,7 @@ from agentlearn.config import LearnSettings
 from agentlearn.errors import BudgetExceeded, ConfigError
 from agentlearn.learn.batch import GroupStream
 from agentlearn.learn.estimate import estimate
-from agentlearn.learn.loop import root_cause
+from agentlearn.rollout.recorded_run import root_cause
 from tests.support.stages import group
 
 
