@@ -26,8 +26,8 @@ from agentlearn.learn.warnings import run_warnings
 from agentlearn.library.capability import Experiences
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import EndpointState
 from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot
 from agentlearn.store import Store

@@ -1,15 +1,13 @@
-"""Solve one problem with a library: a single rollout, stored like any other."""
+"""Solve one problem with a library: a single rollout, stored like every other."""
 
 from pathlib import Path
 
-from pydantic import Field, SecretStr
-
-from agentlearn.config import DEFAULT_STORE, SIMULATED_MODEL
+from agentlearn.config import DEFAULT_STORE, BudgetOptions, ModelOptions, RolloutOptions, SeedOptions
 from agentlearn.domain.base import load_domain
 from agentlearn.library.capability import Experiences
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.endpoint import EndpointOptions, open_endpoint
+from agentlearn.models.endpoint import open_endpoint
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import RolloutSlot, open_rollouts
 from agentlearn.store import open_store
@@ -17,46 +15,41 @@ from agentlearn.types.ids import derive_seed, new_run_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.treatment import Treatment
-from agentlearn.types.value import Value
 
 
-class SolveSettings(Value):
-    """Everything that `solve` can be told."""
+class SolveSettings(ModelOptions, RolloutOptions, SeedOptions):
+    """Settings of `solve`."""
 
     domain: str
+    """Name of an installed domain."""
     problem: str
+    """The problem to solve."""
     library: str = "none"
-    model: str = SIMULATED_MODEL
-    api_key: SecretStr | None = None
+    """Library to use: none, NAME, NAME@VERSION, or a file."""
     temperature: float = 0.3
-    seed: int = 0
-    sandbox: str | None = None
+    """Sampling temperature."""
     start: str = ""
-    """Where the work on the problem begins, such as a site's address."""
-    max_turns: int = Field(default=16, ge=1, le=1000)
-    """Model calls."""
+    """Where the work on the problem starts, such as the address of a site."""
     record: Path | None = None
-    """A folder for what the rollout's tools record, such as screenshots; it gets a folder of its own there."""
+    """Folder for what the tools record, such as screenshots. Each rollout gets a subfolder."""
     store: Path = DEFAULT_STORE
+    """Directory of the trajectory store and the libraries."""
 
 
 async def solve(settings: SolveSettings) -> Trajectory:
-    """The stored rollout; its `failure` says what broke, its `answer` what was found."""
+    """Run one rollout on the problem, store it and return it; `failure` says what broke, if anything did."""
     domain = load_domain(settings.domain)
     experiences = Experiences(settings.library, store=settings.store)
     task = Task.of(settings.domain, settings.problem, None, source="solve", start=settings.start)
     run = new_run_id()
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    options = EndpointOptions(concurrency=1, api_key=key, seed=settings.seed)
     async with (
         open_store(settings.store) as store,
-        open_endpoint(settings.model, options) as endpoint,
+        open_endpoint(settings.model, settings, seed=settings.seed) as endpoint,
         open_rollouts(
             domain,
             endpoint,
-            call_context=CallContext(run, store, Budget(BudgetLimits())),
-            sandbox=settings.sandbox,
-            max_turns=settings.max_turns,
+            settings,
+            call_context=CallContext(run, store, Budget(BudgetOptions())),
             record=settings.record,
         ) as rollouts,
     ):

@@ -8,9 +8,10 @@ from typing import get_args
 
 import pytest
 
+from agentlearn.config import BudgetOptions
 from agentlearn.errors import BudgetExceeded, ConfigError, Interrupted
 from agentlearn.formats import import_file
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import Rollouts
@@ -74,7 +75,7 @@ def test_a_stopped_call_context_ends_the_run_as_interrupted(tmp_path: Path) -> N
 
     async def work() -> None:
         async with open_store(tmp_path) as store:
-            call_context = CallContext(RunId(started.run), store, Budget(BudgetLimits()))
+            call_context = CallContext(RunId(started.run), store, Budget(BudgetOptions()))
             async with recorded_run(store, started, call_context=call_context) as running:
                 call_context.stop(Interrupted("stopped"))
                 await running.until_stopped(asyncio.Event().wait())

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from agentlearn.library.render import Rendered, render
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import WorkUnit
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.journal import Stage
+from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import derive_seed
 
