@@ -17,7 +17,7 @@ from agentlearn.learn.estimate import CostEstimate
 from agentlearn.learn.learner import Update
 from agentlearn.learn.lessons.curate import EndCounts, count_ends
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import EndpointState
+from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.stats import mean_interval
 from agentlearn.types.group import GroupKind
 from agentlearn.types.operation import Ended

@@ -13,7 +13,7 @@ from agentlearn.config import SolveSettings, default_model, given_settings, is_l
 from agentlearn.errors import RolloutError
 
 
-@setting_options(SolveSettings, leave_out=("domain", "problem"), names={"start": "--url"})
+@setting_options(SolveSettings, leave_out=("domain", "problem", "concurrency"), names={"start": "--url"})
 def solve(
     domain: Annotated[str, Parameter(help="An installed domain, such as 'math'.")],
     problem: Annotated[str, Parameter(help="The problem, in quotes.")],

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from agentlearn.config.environment import EnvironmentText
 from agentlearn.config.model_names import SIMULATED_MODEL, default_model, default_reflector
@@ -82,7 +82,7 @@ class LearnSettings(RunSettings, LessonOptions, StoredRolloutOptions):
         return self if self.pilot is None else self.model_copy(update={"epochs": 1, "evaluate": False})
 
 
-class SolveSettings(RolloutOptions, SeedOptions, StoreOptions):
+class SolveSettings(ModelOptions, RolloutOptions, SeedOptions, StoreOptions):
     """Settings of `solve`."""
 
     domain: str
@@ -91,10 +91,6 @@ class SolveSettings(RolloutOptions, SeedOptions, StoreOptions):
     """The problem to solve."""
     library: str = "none"
     """Lessons in the prompt: none, NAME, NAME@VERSION, or a file."""
-    model: str = SIMULATED_MODEL
-    """Model that solves the problem. Default: the domain's lab model if it has one, else sim:novice (simulated)."""
-    api_key: SecretStr | None = None
-    """API key for http(s)://…#model endpoints."""
     temperature: float = Field(default=0.3, ge=0, le=2)
     """Sampling temperature."""
     start: str = ""

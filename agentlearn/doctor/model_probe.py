@@ -13,23 +13,25 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
+from agentlearn.config import BudgetOptions, CallOptions
 from agentlearn.domain.check_result import CheckResult
 from agentlearn.errors import ConfigError, RolloutError
 from agentlearn.learn.estimate import known_price
 from agentlearn.learn.lessons.stage_agent import StageReply, stage_agent
 from agentlearn.learn.lessons.stage_prompts import STAGE_PROMPTS
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import WorkUnit
-from agentlearn.models.endpoint import Endpoint, EndpointOptions, open_endpoint
+from agentlearn.models.endpoint import Endpoint, open_endpoint
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.retry import RetryPolicy
+from agentlearn.models.work_unit import WorkUnit
 from agentlearn.sandbox.tool_text import TOOL
 from agentlearn.types.ids import CallId, derive_seed, new_run_id
 
 CALLS, TOKENS_IN, TOKENS_OUT = 3, 1_500, 1_500
 """What a probe asks for, roughly."""
 
+_CALLS, _RETRY = CallOptions(concurrency=1, call_deadline_s=60), RetryPolicy(attempts=2)
 _WORDS = "Is 7 a prime number? Answer with one word."
 _PROBLEM = "Find the number of integers from -101 to 126, inclusive, that are divisible by 6 or by 8."
 _TOOL_QUESTION = f"{_PROBLEM} Use the tool {TOOL} to compute it."
@@ -97,12 +99,11 @@ def probe_words(model: str) -> str:
     return f"{model}: {CALLS} calls, about {TOKENS_IN:,} tokens in and {TOKENS_OUT:,} out, {cost}"
 
 
-async def probe(model: str, options: EndpointOptions | None = None) -> tuple[CheckResult, ...]:
+async def probe(model: str, options: CallOptions = _CALLS, retry: RetryPolicy = _RETRY) -> tuple[CheckResult, ...]:
     """What was found, in order. A model that cannot be asked is one broken finding."""
-    chosen = options or EndpointOptions(concurrency=1, deadline_s=60, retry=RetryPolicy(attempts=2))
     try:
-        async with open_endpoint(model, chosen) as endpoint:
-            call_context = CallContext(new_run_id(), MemoryJournal(), Budget(BudgetLimits()))
+        async with open_endpoint(model, options, retry=retry) as endpoint:
+            call_context = CallContext(new_run_id(), MemoryJournal(), Budget(BudgetOptions()))
             unit = WorkUnit(call_context, "probe", "doctor", derive_seed("probe", model))
             return await _findings(_Probe(endpoint, unit))
     except ConfigError as error:

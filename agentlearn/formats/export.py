@@ -13,6 +13,7 @@ from agentlearn.files import put
 from agentlearn.formats.openai_chat import Chat, to_chat
 from agentlearn.store import Selection, StoreReader, WholeRollout
 from agentlearn.store.parquet import nothing_selected
+from agentlearn.store.stored_arm import stored_arm
 from agentlearn.types.ids import RolloutId, content_hash
 from agentlearn.types.trajectory import Trajectory
 
@@ -101,7 +102,7 @@ def _openai(rollout: WholeRollout, chat: Chat) -> Mapping[str, Any]:
         "task": trajectory.task,
         "model": trajectory.treatment.model,
         "library": trajectory.treatment.library,
-        "arm": trajectory.treatment.arm,
+        "arm": stored_arm(trajectory),
     }
 
 

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from pydantic import ConfigDict, Field, FiniteFloat, ValidationError
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
@@ -17,6 +16,7 @@ from agentlearn.data.files import file_rows
 from agentlearn.data.row import SourceRow
 from agentlearn.errors import DataError
 from agentlearn.formats.openai_chat import ChatMessage, from_chat
+from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.store import open_store
 from agentlearn.text import storable
@@ -27,10 +27,9 @@ from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
 from agentlearn.types.value import Value
-from agentlearn.version import version
 
 FOREIGN = "foreign"
-"""Arm of every imported rollout's treatment, and its model where the log names none."""
+"""Model of a rollout whose log names none."""
 
 PHASE = "import"
 
@@ -94,15 +93,14 @@ def import_file(file: Path, domain: str, store: Path) -> Imported:
         members[task.id] += 1
     if not rollouts:
         raise DataError(f"{file.name} holds no rollout; {_FORM}, one such object per line")
-    event = _event(run, domain, file, at)
-    asyncio.run(_save(store, event, list(tasks.values()), rollouts))
+    asyncio.run(_save(store, _event(run, domain, file), list(tasks.values()), rollouts))
     rewarded = sum(trajectory.reward is not None for trajectory, _ in rollouts)
     return Imported(run=run, domain=domain, rollouts=len(rollouts), tasks=len(tasks), rewarded=rewarded)
 
 
 async def _save(store: Path, event: RunEvent, tasks: list[Task], rollouts: list[tuple[Trajectory, bytes]]) -> None:
-    async with open_store(store) as opened:
-        await opened.save_import(event, tasks, rollouts)
+    async with open_store(store) as opened, recorded_run(opened, event):
+        await opened.save_import(event.run, tasks, rollouts)
 
 
 def _lines(file: Path) -> Iterator[tuple[SourceRow, _Line, list[ModelMessage]]]:
@@ -140,7 +138,7 @@ def _rollout(
         task=task.id,
         g=g,
         seed=0,
-        treatment=Treatment(model=model, library=EMPTY_LIBRARY.version, arm=FOREIGN),
+        treatment=Treatment(model=model, library=EMPTY_LIBRARY.version),
         steps=steps_of(messages),
         answer=said or None,
         verdict=_verdict(line.reward),
@@ -156,17 +154,8 @@ def _verdict(reward: float | None) -> Verdict:
     return Verdict(status=status, reward=reward, reason="as imported")
 
 
-def _event(run: RunId, domain: str, file: Path, at: datetime) -> RunEvent:
-    settings: dict[str, Any] = {"file": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
-    return RunEvent(
-        run=run,
-        domain=domain,
-        kind="import",
-        state="done",
-        model=FOREIGN,
-        simulated=False,
-        seed=0,
-        settings=json.dumps(settings),
-        package_version=version(),
-        at=at,
+def _event(run: RunId, domain: str, file: Path) -> RunEvent:
+    settings = {"file": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
+    return started_event(
+        run, "import", domain=domain, model=FOREIGN, simulated=False, seed=0, settings=json.dumps(settings)
     )

@@ -9,11 +9,10 @@ from abc import ABC, abstractmethod
 from asyncio import TaskGroup
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from agentlearn.config import RunSettings
-from agentlearn.errors import ConfigError, only_stops, root_cause
+from agentlearn.errors import ConfigError
 from agentlearn.learn.batch import Batch, GroupStream, Planned, batches_of
 from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.evaluate import Scores, score_of
@@ -27,19 +26,19 @@ from agentlearn.learn.warnings import run_warnings
 from agentlearn.library.capability import Experiences
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import EndpointState
 from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.endpoint_state import EndpointState
+from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot
 from agentlearn.store import Store
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.group import Group
 from agentlearn.types.ids import LibraryVersion, TaskId, derive_seed
-from agentlearn.types.run import RunEvent, RunInputs, RunKind, RunState
+from agentlearn.types.run import RunInputs, RunKind
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.treatment import Treatment
 from agentlearn.types.value import Value
-from agentlearn.version import version
 
 TaskRollout = tuple[TaskId, int]
 """A task, and which of its rollouts."""
@@ -108,19 +107,21 @@ class RunLoop(ABC, Generic[S]):
     def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
         """A pass over the tasks is over: batch is its last."""
 
-    async def told(self, body: Coroutine[Any, Any, R]) -> R:
-        """A run from its first event to its last, however it ends; what it came to."""
-        log = get_log(run=self.call_context.run)
-        await self._event("running")
-        log.info("run.resumed" if self.resumed else "run.started", domain=self.settings.domain)
-        try:
-            report = await self.call_context.until_stopped(body)
-        except BaseException as error:
-            cause = root_cause(error)
-            await asyncio.shield(self._event("interrupted" if only_stops(cause) else "failed"))
-            raise cause from error
-        await self._event("done", report.model_dump_json())
-        log.info("run.done")
+    async def recorded(self, body: Coroutine[Any, Any, R]) -> R:
+        """Run `body` and store the run's events; the report that it returns is stored with the last one."""
+        settings = self.settings
+        event = started_event(
+            self.call_context.run,
+            self.kind,
+            domain=settings.domain,
+            model=settings.model,
+            simulated=self.rollouts.endpoint.simulated,
+            seed=settings.seed,
+            settings=settings.resolved(),
+        )
+        async with recorded_run(self.store, event, call_context=self.call_context, resumed=self.resumed) as run:
+            report = await run.until_stopped(body)
+            run.report = report
         return report
 
     async def save_run_inputs(self, sets: TaskSets, start: Library) -> None:
@@ -327,7 +328,6 @@ class RunLoop(ABC, Generic[S]):
         treatment = Treatment(
             model=self.rollouts.endpoint.name,
             library=library.version,
-            arm=phase,
             temperature=self.settings.eval_temperature,
         )
         self.callbacks.phase_started(phase, len(tasks) * k)
@@ -348,21 +348,3 @@ class RunLoop(ABC, Generic[S]):
             ]
         trajectories: list[Trajectory] = [member.result().trajectory for member in running]
         return Scores.of(trajectories, k)
-
-    async def _event(self, state: RunState, report: str = "") -> None:
-        settings = self.settings
-        await self.store.save_run(
-            RunEvent(
-                run=self.call_context.run,
-                domain=settings.domain,
-                kind=self.kind,
-                state=state,
-                model=settings.model,
-                simulated=self.rollouts.endpoint.simulated,
-                seed=settings.seed,
-                settings=settings.resolved(),
-                package_version=version(),
-                at=datetime.now(UTC),
-                report=report,
-            )
-        )

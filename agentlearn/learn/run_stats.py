@@ -23,8 +23,8 @@ from agentlearn.learn.report import (
 from agentlearn.learn.task_sets import TaskSets
 from agentlearn.learn.warnings import RunSnapshot, run_warnings
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import EndpointState
 from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.store import StageTotals
 from agentlearn.types.experience import Library
 from agentlearn.types.group import GroupKind

@@ -1,47 +1,39 @@
-"""What a run may spend, and what it has spent."""
+"""What a run has spent, checked against its limits."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pydantic import Field
-
+from agentlearn.config import BudgetOptions
 from agentlearn.errors import BudgetExceeded
 from agentlearn.types.trajectory import Usage
-from agentlearn.types.value import Value
 
 LimitName = Literal["max_cost_usd", "max_tokens", "max_minutes"]
 
 
-class BudgetLimits(Value):
-    """Limits of a run; None is no limit."""
-
-    max_cost_usd: float | None = Field(default=None, gt=0)
-    max_tokens: int | None = Field(default=None, gt=0)
-    """Tokens in and out together."""
-    max_minutes: float | None = Field(default=None, gt=0)
-
-
 @dataclass(slots=True)
 class Budget:
-    """A running total held against limits. `check` stands before every call, `spend` after it."""
+    """Running totals and their limits. Call `check` before every call and `spend` after it."""
 
-    limits: BudgetLimits
+    limits: BudgetOptions
     clock: Callable[[], float] = time.monotonic
+    """Returns seconds."""
     usage: Usage = field(default_factory=Usage)
     cost_usd: float = 0.0
+    """Cost of the calls whose price is known."""
     unpriced_calls: int = 0
-    """Calls whose model has no known price: their cost is unknown, not zero."""
+    """Calls to models without a known price. Their cost is unknown, not zero."""
     reached: LimitName | None = None
-    """The limit that stopped the run."""
+    """The limit that stopped the run; None while none has."""
     started: float = field(init=False)
+    """Time of `clock` when the budget was made."""
 
     def __post_init__(self) -> None:
         self.started = self.clock()
 
     def check(self) -> None:
-        """Raises BudgetExceeded when a limit is reached."""
+        """Raise BudgetExceeded when a limit is reached."""
         limits, tokens = self.limits, self.usage.tokens_in + self.usage.tokens_out
         minutes = (self.clock() - self.started) / 60
         if limits.max_cost_usd is not None and self.cost_usd >= limits.max_cost_usd:
@@ -55,7 +47,7 @@ class Budget:
             raise BudgetExceeded(f"the run has taken {minutes:.1f} of --max-minutes {limits.max_minutes:g}")
 
     def spend(self, usage: Usage, cost_usd: float | None) -> None:
-        """Add what one call used."""
+        """Add one call. cost_usd: None when the price is unknown."""
         self.usage += usage
         if cost_usd is None:
             self.unpriced_calls += 1

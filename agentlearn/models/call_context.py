@@ -1,7 +1,7 @@
-"""A run at the door to its models: where its calls are recorded, what it may spend, and whether it may still ask.
+"""What all model calls of one run share: the journal, the budget, and whether the run has been stopped.
 
-A run that is stopped, by its budget, its user or a service that is gone, asks nothing more. Calls that are under way
-are paid for: they come to their end and are recorded before the work is cancelled. Whoever resumes the run finds them.
+A run is stopped by its budget, by its user or by a service that no longer answers. It then makes no new calls. Calls in
+flight are paid for, so they finish and are recorded before the work is cancelled; a resumed run takes them from there.
 """
 
 import asyncio
@@ -24,43 +24,45 @@ T = TypeVar("T")
 
 Tasks = WeakSet["asyncio.Task[Any]"]
 _WORK: ContextVar[Tasks | None] = ContextVar("work", default=None)
-"""The tasks of the work that the current task belongs to."""
+"""Collects the asyncio tasks of the work that the current task belongs to."""
 
 
 @dataclass(slots=True)
 class CallContext:
-    """What all calls of one run share. Belongs to one event loop."""
+    """Journal, budget and stop signal of one run. It belongs to one event loop."""
 
     run: RunId
     journal: Journal
     budget: Budget
     tracing: "Tracing | None" = None
-    """Where spans of its units go; None: nowhere."""
+    """Tracer for units of work; None: no tracing."""
     in_flight: int = 0
-    """Calls under way, from the request to its record."""
+    """Calls that have been sent and are not recorded yet."""
     stopped: AgentlearnError | None = None
-    """Why nothing more is asked; None while the run goes on."""
-    _attended: bool = False
-    _quiet: asyncio.Event = field(default_factory=asyncio.Event)
+    """Why the run was stopped; None while it goes on."""
+    _cancels: bool = False
+    """Whether `until_stopped` is running, which cancels the work of a stopped run."""
+    _idle: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the run is stopped and no call is in flight."""
 
     def stop(self, why: AgentlearnError) -> None:
-        """Ask nothing more. Of several reasons the first counts."""
+        """Make no new calls. Only the first reason is kept."""
         if self.stopped is None:
             self.stopped = why
-        self._hush()
+        self._check_idle()
 
     @asynccontextmanager
-    async def asking(self) -> AsyncGenerator[None]:
-        """One call. Raises the reason where the run was stopped or has reached its budget.
+    async def one_call(self) -> AsyncGenerator[None]:
+        """Count the block as one call in flight. Raises the reason when the run is stopped or over its budget.
 
-        Under `until_stopped` it does not raise but waits, to be cancelled: a raise would take calls under way with it.
+        Under `until_stopped` it waits to be cancelled instead of raising: an error would end calls in flight too.
         """
         if self.stopped is None:
             try:
                 self.budget.check()
             except BudgetExceeded as reached:
                 self.stop(reached)
-        await self.hold()
+        await self.wait_if_stopped()
         if self.stopped is not None:
             raise self.stopped
         self.in_flight += 1
@@ -68,62 +70,62 @@ class CallContext:
             yield
         finally:
             self.in_flight -= 1
-            self._hush()
+            self._check_idle()
 
-    async def hold(self) -> None:
-        """Under `until_stopped`, in a run that was stopped: wait to be cancelled. Returns at once otherwise."""
-        if self.stopped is not None and self._attended:
+    async def wait_if_stopped(self) -> None:
+        """Wait to be cancelled when the run is stopped under `until_stopped`; otherwise return at once."""
+        if self.stopped is not None and self._cancels:
             await asyncio.Event().wait()
 
     async def until_stopped(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result; or, when the run is stopped, the reason, raised once no call is under way any more."""
-        self._attended = True
-        with _begun_here() as begun:
-            working, quiet = asyncio.create_task(work), asyncio.create_task(self._quiet.wait())
+        """Return the work's result. When the run is stopped, raise the reason once no call is in flight."""
+        self._cancels = True
+        with _collect_tasks() as begun:
+            working, idle = asyncio.create_task(work), asyncio.create_task(self._idle.wait())
             try:
-                await asyncio.wait({working, quiet}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({working, idle}, return_when=asyncio.FIRST_COMPLETED)
                 if working.done():
                     return working.result()
             finally:
-                await _cancelled(working, quiet)
-                await _cancelled(*begun)  # pydantic-ai leaves a task behind when it is cancelled as a run begins
-                self._attended = False
+                await _cancel(working, idle)
+                await _cancel(*begun)  # pydantic-ai leaves a task behind when it is cancelled as a run begins
+                self._cancels = False
         assert self.stopped is not None
         raise self.stopped
 
-    def _hush(self) -> None:
+    def _check_idle(self) -> None:
         if self.stopped is not None and not self.in_flight:
-            self._quiet.set()
+            self._idle.set()
 
 
 @contextmanager
-def _begun_here() -> Generator[Tasks]:
-    """All tasks that are begun in the block, and by those; whoever else uses the event loop is not concerned."""
+def _collect_tasks() -> Generator[Tasks]:
+    """Yield the tasks that are created in the block and by its tasks; other tasks of the event loop are left alone."""
     loop, tasks = asyncio.get_running_loop(), Tasks()
     before, token = loop.get_task_factory(), _WORK.set(tasks)
 
-    def begin(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
+    def create(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
         task: Any = asyncio.Task(work, loop=loop, **options) if before is None else before(loop, work, **options)
         if _WORK.get() is tasks:
             tasks.add(task)
         return task
 
-    loop.set_task_factory(begin)
+    loop.set_task_factory(create)
     try:
         yield tasks
     finally:
         _WORK.reset(token)
-        if loop.get_task_factory() is begin:
+        if loop.get_task_factory() is create:
             loop.set_task_factory(before)
 
 
-async def _cancelled(*tasks: "asyncio.Task[Any]") -> None:
-    """Return when every task has ended. What a task ends with while it is being cancelled is nobody's concern."""
-    if not (going_on := [task for task in tasks if not task.done()]):
+async def _cancel(*tasks: "asyncio.Task[Any]") -> None:
+    """Cancel the tasks, wait until they have ended, and ignore their errors."""
+    if not (running := [task for task in tasks if not task.done()]):
         return
-    for task in going_on:
+    for task in running:
         task.cancel()
-    await asyncio.wait(going_on)
-    for task in going_on:
+    await asyncio.wait(running)
+    for task in running:
         if not task.cancelled():
-            task.exception()  # asked for, or it would be reported as never retrieved
+            task.exception()  # read it, or asyncio reports that it was never retrieved

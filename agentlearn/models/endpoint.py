@@ -1,6 +1,6 @@
-"""Endpoints by name: what the user writes after `--model`, opened as one model behind one gate and one HTTP client.
+"""Endpoints by name: what the user gives with `--model`, opened as one model with its limiter and its HTTP client.
 
-sim:novice, local:DIR, …      a plug-in's own service (entry-point group `agentlearn.endpoints`)
+sim:novice, local:DIR, …      a service started by a plug-in (entry-point group `agentlearn.endpoints`)
 http://host:port/v1#model     any OpenAI-compatible service
 openai:gpt-5-mini             any model id of pydantic-ai
 """
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from agentlearn.config import CallOptions
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
@@ -23,33 +24,29 @@ from agentlearn.types.value import Value
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from agentlearn.models.client import EndpointState, ModelClient, WorkUnit
+    from agentlearn.models.client import ModelClient
+    from agentlearn.models.endpoint_state import EndpointState
+    from agentlearn.models.work_unit import WorkUnit
 
 GROUP = "agentlearn.endpoints"
+"""Entry-point group of plug-ins that start a service."""
+DEFAULT_RETRY = RetryPolicy()
 
 
-class EndpointOptions(Value):
-    """How an endpoint is used."""
+class TokenRequest(Value):
+    """Ask for the exact tokens of every answer and their log-probabilities, which training needs.
 
-    concurrency: int = 16
-    """Requests in flight at once."""
-    deadline_s: float = 120.0
-    retry: RetryPolicy = RetryPolicy()
-    api_key: str | None = None
-    """For http(s) endpoints; None takes AGENTLEARN_API_KEY. Services with ids of their own read their own variables."""
-    seed: int = 0
-    """For a service that is itself seeded, as the simulated world is."""
-    token_ids: bool = False
-    """Whether every answer shall carry its exact tokens and their log-probabilities (`calls.tokens.tokens_of`), which
-    training needs. For services that know `return_token_ids`: local:, vllm: and the lab model."""
+    Only for services that know `return_token_ids`: local:, vllm: and the lab model.
+    """
+
     top_p: float = Field(default=1.0, gt=0, le=1)
-    """With token_ids: draw from the likeliest tokens that have so much probability together."""
+    """Sample from the most likely tokens that together have this probability."""
     top_k: int = Field(default=0, ge=0)
-    """With token_ids: draw from so many likeliest tokens; 0: from all."""
+    """Sample from this many most likely tokens; 0: from all."""
 
 
 class Service(Protocol):
-    """What a plug-in's endpoint yields: an OpenAI-compatible service that it started."""
+    """An OpenAI-compatible service that a plug-in started."""
 
     @property
     def base_url(self) -> str: ...
@@ -63,10 +60,10 @@ class Service(Protocol):
 
 @runtime_checkable
 class HoldsWeights(Protocol):
-    """What a service of local weights also provides."""
+    """A service that can hash the weights it answers with."""
 
     def weights_sha256(self) -> str | None:
-        """Hash of the weights that it answers with; None where they are not to be had here. Blocks."""
+        """Return the hash of the weights; None when they are not on this machine. Blocks."""
         ...
 
 
@@ -75,28 +72,28 @@ class Endpoint:
     """An open endpoint."""
 
     name: str
-    """As the user wrote it."""
+    """Name, as the user wrote it."""
     model: "Model"
     endpoint_state: "EndpointState"
     simulated: bool
     url: str
     service: Service | None = None
-    """What a plug-in started; None for a service that was there."""
+    """The service that a plug-in started; None for a service that was running already."""
 
     def client(self, unit: "WorkUnit") -> "ModelClient":
-        """The model as one unit of work sees it."""
+        """Return the model for one unit of work."""
         from agentlearn.models.client import ModelClient
 
         return ModelClient(self.model, self.endpoint_state, unit)
 
 
 def is_simulated(name: str) -> bool:
-    """Whether the name stands for the simulated world."""
+    """Whether the endpoint is a simulated model."""
     return name.startswith("sim:")
 
 
 def is_paid(name: str) -> bool:
-    """Whether using it may cost money: every endpoint but plug-ins and loopback services."""
+    """Whether using the endpoint may cost money; plug-ins and loopback services cost nothing."""
     prefix = name.partition(":")[0]
     if prefix in {"http", "https"}:
         return urlsplit(name).hostname not in {"127.0.0.1", "localhost", "::1"}
@@ -104,21 +101,32 @@ def is_paid(name: str) -> bool:
 
 
 @asynccontextmanager
-async def open_endpoint(name: str, options: EndpointOptions) -> AsyncGenerator[Endpoint]:
-    """The endpoint of that name; its client and its service are closed in the loop that opened them.
+async def open_endpoint(
+    name: str,
+    options: CallOptions,
+    *,
+    seed: int = 0,
+    retry: RetryPolicy = DEFAULT_RETRY,
+    tokens: TokenRequest | None = None,
+) -> AsyncGenerator[Endpoint]:
+    """Open the endpoint of that name; its client and its service are closed when the block ends.
 
-    Raises ConfigError (bad name, unreachable service) or MissingExtra.
+    An http(s) endpoint takes its key from `options.api_key`, else from AGENTLEARN_API_KEY. seed: for services that are
+    seeded themselves, such as the simulated model. Raises ConfigError (bad name, unreachable service) or MissingExtra.
     """
-    from agentlearn.models.client import EndpointState
+    from agentlearn.models.endpoint_state import EndpointState
 
     prefix, _, rest = name.partition(":")
     plugins = {entry.name: entry for entry in entry_points(group=GROUP)}
     if prefix in plugins:
-        service: AbstractAsyncContextManager[Service] = plugins[prefix].load()(rest, seed=options.seed)
-        async with service as running, open_service(name, running, options) as endpoint:
+        service: AbstractAsyncContextManager[Service] = plugins[prefix].load()(rest, seed=seed)
+        async with (
+            service as running,
+            open_service(name, running, options, retry=retry, tokens=tokens) as endpoint,
+        ):
             yield endpoint
         return
-    endpoint_state = EndpointState(Limiter(options.concurrency), deadline_s=options.deadline_s, retry=options.retry)
+    state = EndpointState(Limiter(options.concurrency), deadline_s=options.call_deadline_s, retry=retry)
     if prefix in {"http", "https"}:
         base_url, _, model_name = name.partition("#")
         if not model_name or not urlsplit(base_url).hostname:
@@ -126,41 +134,42 @@ async def open_endpoint(name: str, options: EndpointOptions) -> AsyncGenerator[E
                 f"the endpoint {name!r} must name a model after '#', as in http://127.0.0.1:8000/v1#my-model",
                 code="bad_endpoint",
             )
-        key = options.api_key or os.environ.get("AGENTLEARN_API_KEY")
-        await _reach(base_url, key)
-        async with _served(base_url, model_name, key, options) as model:
-            yield Endpoint(name=name, model=model, endpoint_state=endpoint_state, simulated=False, url=base_url)
+        key = options.api_key.get_secret_value() if options.api_key else os.environ.get("AGENTLEARN_API_KEY")
+        await _check_reachable(base_url, key)
+        async with _served(base_url, model_name, key, options, tokens) as model:
+            yield Endpoint(name=name, model=model, endpoint_state=state, simulated=False, url=base_url)
     else:
         async with _inferred(name) as model:
             yield Endpoint(
-                name=name,
-                model=model,
-                endpoint_state=endpoint_state,
-                simulated=False,
-                url=model.base_url or model.system,
+                name=name, model=model, endpoint_state=state, simulated=False, url=model.base_url or model.system
             )
 
 
 @asynccontextmanager
 async def open_service(
-    name: str, service: Service, options: EndpointOptions, *, adaptive: bool = True
+    name: str,
+    service: Service,
+    options: CallOptions,
+    *,
+    retry: RetryPolicy = DEFAULT_RETRY,
+    tokens: TokenRequest | None = None,
+    adaptive: bool = True,
 ) -> AsyncGenerator[Endpoint]:
-    """A service that runs in this process or beside it, as an endpoint of that name; it costs nothing.
+    """Open a service on this machine as an endpoint of that name; its answers cost nothing.
 
-    adaptive: False where it queues by itself, so that it is to be given as many requests as there are places.
+    adaptive: False for a service that queues requests itself; it is always given `options.concurrency` of them.
     """
-    from agentlearn.models.client import EndpointState
+    from agentlearn.models.endpoint_state import EndpointState
 
-    endpoint_state = EndpointState(
-        Limiter(options.concurrency, adaptive=adaptive), deadline_s=options.deadline_s, retry=options.retry, free=True
-    )
-    async with _served(service.base_url, service.model, None, options) as model:
-        yield Endpoint(name, model, endpoint_state, simulated=service.simulated, url=service.base_url, service=service)
+    limiter = Limiter(options.concurrency, adaptive=adaptive)
+    state = EndpointState(limiter, deadline_s=options.call_deadline_s, retry=retry, free=True)
+    async with _served(service.base_url, service.model, None, options, tokens) as model:
+        yield Endpoint(name, model, state, simulated=service.simulated, url=service.base_url, service=service)
 
 
 @asynccontextmanager
 async def _served(
-    base_url: str, model_name: str, api_key: str | None, options: EndpointOptions
+    base_url: str, model_name: str, api_key: str | None, options: CallOptions, tokens: TokenRequest | None = None
 ) -> AsyncGenerator["Model"]:
     import httpx2
     from openai import AsyncOpenAI
@@ -168,17 +177,17 @@ async def _served(
     from pydantic_ai.providers.openai import OpenAIProvider
 
     limits = httpx2.Limits(max_connections=options.concurrency, max_keepalive_connections=options.concurrency)
-    # The gate has the deadline and the retries; a second set inside the client would multiply them.
-    timeout = httpx2.Timeout(options.deadline_s + 5, connect=10)
+    # `ModelClient` has the deadline and the retries; a second set in the HTTP client would multiply them.
+    timeout = httpx2.Timeout(options.call_deadline_s + 5, connect=10)
     async with httpx2.AsyncClient(limits=limits, timeout=timeout, trust_env=not _loopback(base_url)) as http:
         client = AsyncOpenAI(base_url=base_url, api_key=api_key or "none", http_client=http, max_retries=0)
         provider = OpenAIProvider(openai_client=client)
-        if not options.token_ids:
+        if tokens is None:
             yield OpenAIChatModel(model_name, provider=provider)
             return
         from agentlearn.models.token_model import TokenModel
 
-        yield TokenModel.asking(model_name, provider, top_p=options.top_p, top_k=options.top_k)
+        yield TokenModel.with_tokens(model_name, provider, top_p=tokens.top_p, top_k=tokens.top_k)
 
 
 @asynccontextmanager
@@ -193,14 +202,14 @@ async def _inferred(name: str) -> AsyncGenerator["Model"]:
     except ImportError as error:
         provider = name.partition(":")[0]
         raise MissingExtra(
-            f"the endpoint {name!r} needs a package that is not here: pip install 'pydantic-ai-slim[{provider}]'"
+            f"the endpoint {name!r} needs a package that is not installed: pip install 'pydantic-ai-slim[{provider}]'"
         ) from error
     async with model:
         yield model
 
 
-async def _reach(base_url: str, api_key: str | None) -> None:
-    """Raises ConfigError with URL and cause when nothing answers there; any HTTP answer will do."""
+async def _check_reachable(base_url: str, api_key: str | None) -> None:
+    """Raise ConfigError with address and cause when nothing answers there; any HTTP answer is enough."""
     import httpx2
 
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
@@ -214,7 +223,9 @@ async def _reach(base_url: str, api_key: str | None) -> None:
             code="endpoint_unreachable",
         ) from error
     except httpx2.InvalidURL as error:
-        raise ConfigError(f"the endpoint {base_url!r} is no address: {error}", code="bad_endpoint") from error
+        raise ConfigError(
+            f"the endpoint {base_url!r} is not an address: {error}; correct it", code="bad_endpoint"
+        ) from error
 
 
 def _loopback(base_url: str) -> bool:

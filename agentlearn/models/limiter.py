@@ -97,7 +97,7 @@ class Limiter:
         self._round = self._next_round()
 
     @asynccontextmanager
-    async def place(self) -> AsyncGenerator[Ticket]:
+    async def slot(self) -> AsyncGenerator[Ticket]:
         """A place among the requests in flight."""
         if self._waiting or self.in_flight >= int(self.limit):
             await self._turn()

@@ -1,4 +1,4 @@
-"""A chat model whose answers carry the exact tokens behind them."""
+"""A chat model that keeps the exact tokens of its answers."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -12,11 +12,13 @@ from agentlearn.models.tokens import IDS, LOGPROBS, PROMPT_IDS
 
 
 class TokenModel(OpenAIChatModel):
-    """A chat model whose answers carry their tokens, where the service knows `return_token_ids`."""
+    """A chat model that keeps the tokens of its answers, for services that know `return_token_ids`."""
 
     @classmethod
-    def asking(cls, name: str, provider: Provider[AsyncOpenAI], *, top_p: float = 1.0, top_k: int = 0) -> "TokenModel":
-        """The model of that name, which asks for tokens and log-probabilities in every request."""
+    def with_tokens(
+        cls, name: str, provider: Provider[AsyncOpenAI], *, top_p: float = 1.0, top_k: int = 0
+    ) -> "TokenModel":
+        """Return the model of that name, set to ask for tokens and log-probabilities in every request."""
         body: dict[str, object] = {"return_token_ids": True, **({"top_k": top_k} if top_k else {})}
         wanted = OpenAIChatModelSettings(openai_logprobs=True, extra_body=body)
         if top_p < 1:

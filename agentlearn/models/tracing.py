@@ -1,6 +1,6 @@
-"""OpenTelemetry, when it is asked for: a span around each unit of work, pydantic-ai's own spans inside it.
+"""Optional OpenTelemetry spans: one for each unit of work, with pydantic-ai's own spans inside.
 
-Nothing global is set: a program that configures OpenTelemetry for itself is left as it is.
+No global state is set, so a program that configures OpenTelemetry itself is not affected.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opentelemetry.trace import Tracer, TracerProvider
 from pydantic_ai.capabilities import AbstractCapability, Instrumentation
@@ -17,11 +17,8 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 from agentlearn.errors import MissingExtra
 from agentlearn.log import get_log
 
-if TYPE_CHECKING:
-    from agentlearn.models.client import WorkUnit
-
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-"""The variable that says where spans go; set, it asks for them."""
+"""Environment variable with the address that spans are sent to; setting it turns tracing on."""
 INSTALL_OTEL = "pip install 'agentlearn-lib[otel]'"
 
 _LOG = get_log()
@@ -29,39 +26,33 @@ _LOG = get_log()
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """Where the spans of a run go."""
+    """The tracer of a run."""
 
     tracer: Tracer
     settings: InstrumentationSettings
 
     @classmethod
     def of(cls, provider: TracerProvider) -> "Tracing":
-        """Tracing to that provider."""
+        """Tracing through that provider."""
         return cls(provider.get_tracer("agentlearn"), InstrumentationSettings(tracer_provider=provider))
 
+    @contextmanager
+    def span(self, name: str, attributes: Mapping[str, str]) -> Generator[list[AbstractCapability[Any]]]:
+        """Open the span `agentlearn NAME`, and yield the capability that puts an agent's spans inside it.
 
-@contextmanager
-def traced(unit: "WorkUnit", attributes: Mapping[str, str] | None = None) -> Generator[list[AbstractCapability[Any]]]:
-    """A span around one unit's work, and what its agent needs to put its own spans inside; nothing without tracing.
-
-    attributes: more than run, stage and unit, by names to which `agentlearn.` is put in front.
-    """
-    tracing = unit.call_context.tracing
-    if tracing is None:
-        yield []
-        return
-    named = {"run": unit.call_context.run, "stage": unit.stage, "unit": unit.name, **(attributes or {})}
-    told = {f"agentlearn.{name}": value for name, value in named.items()}
-    with tracing.tracer.start_as_current_span(f"agentlearn {unit.stage}", attributes=told):
-        yield [Instrumentation(settings=tracing.settings)]
+        attributes: each name gets the prefix `agentlearn.`.
+        """
+        prefixed = {f"agentlearn.{name}": value for name, value in attributes.items()}
+        with self.tracer.start_as_current_span(f"agentlearn {name}", attributes=prefixed):
+            yield [Instrumentation(settings=self.settings)]
 
 
 @asynccontextmanager
 async def open_tracing(*, wanted: bool) -> AsyncGenerator[Tracing | None]:
-    """Spans go by OTLP over HTTP to where the environment says, until the end; what waits is sent then.
+    """Send spans by OTLP over HTTP to the address in the environment until the block ends; None when tracing is off.
 
-    None where nobody asked. Raises MissingExtra where tracing is wanted and cannot be had; where only the environment
-    asks, that is a warning in the log.
+    Raises MissingExtra when tracing is wanted and the SDK is not installed. When only the environment asks for
+    tracing, a missing SDK is logged as a warning.
     """
     if not wanted and not os.environ.get(ENDPOINT):
         yield None
@@ -72,10 +63,10 @@ async def open_tracing(*, wanted: bool) -> AsyncGenerator[Tracing | None]:
         from opentelemetry.sdk.trace import TracerProvider as Provider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
-        words = f"tracing needs the OpenTelemetry SDK: {INSTALL_OTEL}"
+        message = f"tracing needs the OpenTelemetry SDK: {INSTALL_OTEL}"
         if wanted:
-            raise MissingExtra(words) from error
-        _LOG.warning("tracing.missing", reason=words)
+            raise MissingExtra(message) from error
+        _LOG.warning("tracing.missing", reason=message)
         yield None
         return
     name = os.environ.get("OTEL_SERVICE_NAME", "agentlearn")

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from pydantic_ai import Agent, RunContext, UsageLimits, capture_run_messages
+from pydantic_ai import Agent, UsageLimits, capture_run_messages
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, ToolCallPart, ToolReturn
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import ToolDefinition
 
+from agentlearn.config import RolloutOptions
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext
 from agentlearn.errors import (
     BudgetExceeded,
@@ -37,19 +37,20 @@ from agentlearn.errors import (
 from agentlearn.library.capability import Experiences
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import WorkUnit
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.tokens import without_tokens
-from agentlearn.models.tracing import traced
+from agentlearn.models.work_unit import WorkUnit
+from agentlearn.rollout.tool_journal import ToolJournal
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.sandbox import open_sandbox
-from agentlearn.types.ids import RolloutId, content_hash, derive_seed, rollout_id
+from agentlearn.types.ids import RolloutId, derive_seed, rollout_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import STATUS, Failure, PromptRef, Trajectory, Usage, Verdict
+from agentlearn.types.trajectory import Failure, PromptRef, Trajectory, Usage, Verdict
 from agentlearn.types.treatment import Treatment
 
 DEFAULT_SANDBOX = "zygote"
+DEFAULT_OPTIONS = RolloutOptions()
 RESTARTS = 2
 """How often a rollout whose tools were lost begins anew before that counts as its failure."""
 
@@ -77,75 +78,14 @@ class Finished:
 
 
 @dataclass(slots=True)
-class _ToolJournal(AbstractCapability[Any]):
-    """Commits every tool result before the agent sees it, and keeps how long each took.
-
-    In a run that is resumed, a tool whose result is on record runs again, for the state that it leaves; the agent sees
-    the result on record, also where the new one is another.
-    """
-
-    unit: WorkUnit
-    seconds: dict[str, float] = field(default_factory=dict[str, float])
-    diverged: set[str] = field(default_factory=set[str])
-    """Ids of the tool calls whose new result was another."""
-
-    def __post_init__(self) -> None:
-        self.id = None
-
-    async def wrap_tool_execute(
-        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], handler: Any
-    ) -> Any:
-        unit, ordinal, started = self.unit, self.unit.next_ordinal("tool"), time.perf_counter()
-        request_hash = content_hash(call.tool_name, call.args_as_json_str())
-        identity = unit.call_id("tool", ordinal, request_hash)
-        result = await handler(args)  # also where the result is known: what the tool did has to be done again
-        status, text = _status_and_text(result)
-        if (past := unit.recorded(identity)) is not None:
-            self.seconds[call.tool_call_id] = past.seconds
-            if text != past.response:
-                self.diverged.add(call.tool_call_id)
-                return ToolReturn(past.response, metadata={STATUS: past.error or "ok"})
-            return result
-        self.seconds[call.tool_call_id] = time.perf_counter() - started
-        await unit.call_context.journal.record(
-            CallRecord(
-                id=identity,
-                run=unit.call_context.run,
-                stage=unit.stage,
-                unit=unit.name,
-                ordinal=ordinal,
-                kind="tool",
-                name=call.tool_name,
-                ok=status == "ok",
-                error="" if status == "ok" else status,
-                response=text,
-                request_hash=request_hash,
-                seconds=self.seconds[call.tool_call_id],
-                at=datetime.now(UTC),
-            )
-        )
-        return result
-
-
-def _status_and_text(result: object) -> tuple[str, str]:
-    if isinstance(result, ToolReturn):
-        metadata: object = result.metadata
-        status = str(metadata.get(STATUS, "ok")) if isinstance(metadata, dict) else "ok"
-        return status, str(result.return_value)
-    return "ok", str(result)
-
-
-@dataclass(slots=True)
 class Rollouts:
     """Everything that the rollouts of one run share."""
 
     call_context: CallContext
     domain: Domain
     endpoint: Endpoint
-    deadline_s: float = 600.0
-    """Seconds for one rollout; reaching them is a failure of that rollout alone."""
-    max_turns: int = 16
-    """Model calls in one rollout."""
+    options: RolloutOptions = DEFAULT_OPTIONS
+    """Limits of one rollout."""
     sandbox: str = ""
     isolation: str = ""
     words: str = ""
@@ -183,7 +123,7 @@ class Rollouts:
                 try:
                     return await self._once(task, replace(place, attempt=attempt), treatment, experiences)
                 except ToolLost as lost:
-                    await self.call_context.hold()
+                    await self.call_context.wait_if_stopped()
                     told = {"attempt": attempt, "code": lost.code, "reason": lost.message}
                     get_log(task=task.id).warning("rollout.restarted", **told)
             last = replace(place, attempt=first + RESTARTS)
@@ -207,12 +147,12 @@ class Rollouts:
         identity = self._identity(task, place)
         structlog.contextvars.bind_contextvars(task=task.id, rollout=identity)  # each rollout is an asyncio task
         unit = WorkUnit(self.call_context, "rollout", identity, place.seed)
-        tools = _ToolJournal(unit)
+        tools = ToolJournal(unit)
         started_at, started = datetime.now(UTC), time.perf_counter()
         answer, failure = None, None
         with capture_run_messages() as messages:
             try:
-                with traced(unit, {"task": task.id, "rollout": identity, "phase": place.phase}) as tracing:
+                with unit.traced({"task": task.id, "rollout": identity, "phase": place.phase}) as tracing:
                     capabilities = [experiences, tools, *tracing]
                     with self._told(experiences):
                         answer = await self._act(task, place, treatment, capabilities, unit)
@@ -221,10 +161,10 @@ class Rollouts:
             except ToolLost as error:
                 if not last:
                     raise
-                await self.call_context.hold()
+                await self.call_context.wait_if_stopped()
                 failure = self._failure(error)
             except (RolloutError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded) as error:
-                await self.call_context.hold()  # what breaks while the run is being stopped is no result
+                await self.call_context.wait_if_stopped()  # what breaks while the run is being stopped is no result
                 failure = self._failure(error)
         trajectory = Trajectory(
             id=identity,
@@ -273,13 +213,13 @@ class Rollouts:
             sandbox=self.sandbox,
             record=None if self.record is None else self.record / self._identity(task, place),
         )
-        async with asyncio.timeout(self.deadline_s), self.domain.open(context) as deps:
+        async with asyncio.timeout(self.options.rollout_deadline_s), self.domain.open(context) as deps:
             result = await self.agent.run(
                 self.domain.question(task),
                 model=self.endpoint.client(unit),
                 deps=deps,
                 model_settings=settings,
-                usage_limits=UsageLimits(request_limit=self.max_turns),
+                usage_limits=UsageLimits(request_limit=self.options.max_turns),
                 capabilities=capabilities,
             )
         return result.output
@@ -304,10 +244,10 @@ class Rollouts:
             case RolloutError():
                 return Failure(code=error.code, message=error.message, boundary="verifier")
             case TimeoutError():
-                message = f"the rollout took longer than {self.deadline_s:g} s"
+                message = f"the rollout took longer than {self.options.rollout_deadline_s:g} s"
                 return Failure(code="rollout_timeout", message=message, boundary="deadline")
             case UsageLimitExceeded():
-                message = f"the agent gave no answer within {self.max_turns} model calls"
+                message = f"the agent gave no answer within {self.options.max_turns} model calls"
                 return Failure(code="too_many_turns", message=message, boundary="output")
             case _:
                 return Failure(code="unusable_output", message=str(error), boundary="output")
@@ -317,12 +257,10 @@ class Rollouts:
 async def open_rollouts(
     domain: Domain,
     endpoint: Endpoint,
+    options: RolloutOptions = DEFAULT_OPTIONS,
     *,
     call_context: CallContext,
-    sandbox: str | None = None,
     judge: Endpoint | None = None,
-    deadline_s: float = 600.0,
-    max_turns: int = 16,
     answer_tokens: int | None = None,
     record: Path | None = None,
 ) -> AsyncGenerator[Rollouts]:
@@ -333,7 +271,7 @@ async def open_rollouts(
     Raises ConfigError when the sandbox cannot hold here what it promises; its words name the ways out.
     """
     async with AsyncExitStack() as stack:
-        isolation, name = "", sandbox_for(domain, sandbox)
+        isolation, name = "", sandbox_for(domain, options.sandbox)
         if name:
             opened = await stack.enter_async_context(open_sandbox(name))
             domain = domain.with_sandbox(opened)
@@ -345,8 +283,7 @@ async def open_rollouts(
             call_context=call_context,
             domain=domain,
             endpoint=endpoint,
-            deadline_s=deadline_s,
-            max_turns=max_turns,
+            options=options,
             sandbox=name,
             isolation=isolation,
             answer_tokens=answer_tokens,

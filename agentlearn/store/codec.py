@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter
 
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.models.journal import JOURNAL_SCHEMA, CallRecord
+from agentlearn.store.stored_arm import read_arm, stored_arm
 from agentlearn.store.table_row import RowGroup, TableRow, row
 from agentlearn.store.text import escape, from_json, to_json, unescape
 from agentlearn.types.experience import Experience, Library, Origin
@@ -99,7 +100,7 @@ def _metadata_row(trajectory: Trajectory) -> TableRow:
         model=treatment.model,
         library_version=treatment.library,
         masked=treatment.masked,
-        arm=treatment.arm,
+        arm=stored_arm(trajectory),
         temperature=treatment.temperature,
         outcome=trajectory.outcome,
         failure_code=failure and failure.code,
@@ -167,7 +168,7 @@ def trajectory_of(found: Mapping[str, Any]) -> Trajectory:
             model=found["model"],
             library=found["library_version"],
             masked=tuple(found["masked"]),
-            arm=found["arm"],
+            arm=read_arm(found["arm"], found["phase"]),
             temperature=found["temperature"],
         ),
         steps=from_json(_adapter(tuple[Step, ...]), found["steps"]),

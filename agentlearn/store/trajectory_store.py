@@ -105,12 +105,12 @@ class Store(StoreReader):
         await self._write(JournalEntry(rows, filed(FiledRollout(trajectory=trajectory, messages=messages.decode()))))
 
     async def save_import(
-        self, event: RunEvent, tasks: Sequence[Task], rollouts: Sequence[tuple[Trajectory, bytes]]
+        self, run: RunId, tasks: Sequence[Task], rollouts: Sequence[tuple[Trajectory, bytes]]
     ) -> None:
-        """Store a run that was made elsewhere, in one commit: all of it or nothing."""
+        """Store rollouts that were made elsewhere, in one commit: all of them or none."""
         rows = (one for trajectory, messages in rollouts for one in trajectory_rows(trajectory, messages))
-        version = library_rows(EMPTY_LIBRARY, event.run, event.at)
-        await self._write((*run_rows(event), *task_rows(tasks), *version, *rows))
+        version = library_rows(EMPTY_LIBRARY, run, datetime.now(UTC))
+        await self._write((*task_rows(tasks), *version, *rows))
 
     async def save_summary(self, summary: Summary) -> None:
         """Store a summary. Of several of one id the last counts."""

@@ -26,8 +26,6 @@ from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
 
-_ARM = "step-"
-
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
@@ -68,8 +66,8 @@ class GradientLearner:
         return Treatment(
             model=self.settings.endpoint,
             library=self.start.version,
-            arm=f"{_ARM}{self.updater.steps}",
             temperature=self.settings.temperature,
+            weights_step=self.updater.steps,
         )
 
     async def update(self, groups: AsyncIterable[Group], *, step: str) -> Update:
@@ -172,13 +170,13 @@ class GradientLearner:
 
     def _staleness(self, trajectory: Trajectory) -> int:
         """Optimiser steps made since the rollout was planned."""
-        arm = trajectory.treatment.arm
-        return self.updater.steps - int(arm.removeprefix(_ARM)) if arm.startswith(_ARM) else 0
+        step = trajectory.treatment.weights_step
+        return 0 if step is None else self.updater.steps - step
 
     def _outcome(self, before: int) -> Outcome:
         if self.updater.steps == before:
             return Held(reason="no row had an advantage, or no step was finite")
-        return Advanced(version=f"{_ARM}{self.updater.steps}", parent=f"{_ARM}{before}")
+        return Advanced(version=f"step-{self.updater.steps}", parent=f"step-{before}")
 
     def weights_sha256(self) -> str:
         """Of the weights of now."""

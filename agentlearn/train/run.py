@@ -96,10 +96,8 @@ async def _open(
             open_rollouts(
                 domain_of(settings),
                 trained.endpoint,
+                settings,
                 call_context=call_context,
-                sandbox=settings.sandbox,
-                deadline_s=settings.rollout_deadline_s,
-                max_turns=settings.max_turns,
                 answer_tokens=settings.answer_tokens,
             )
         )

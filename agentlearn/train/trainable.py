@@ -9,11 +9,10 @@ from typing import Any
 
 from torch import nn
 
-from agentlearn.config import LAB
+from agentlearn.config import LAB, CallOptions
 from agentlearn.lab.contract import announced_lab
 from agentlearn.learn.loop import at_once
-from agentlearn.learn.open_run import options_of
-from agentlearn.models.endpoint import Endpoint, EndpointOptions, open_service
+from agentlearn.models.endpoint import Endpoint, TokenRequest, open_service
 from agentlearn.train.distributed.torchrun import accelerator_for
 from agentlearn.train.engine.torch_engine import TorchEngine
 from agentlearn.train.lab.build import export
@@ -110,16 +109,14 @@ async def open_trainable(settings: TrainSettings) -> AsyncGenerator[TrainableMod
 async def _shared(
     settings: TrainSettings, source: str, loaded: LoadedModel
 ) -> AsyncGenerator[tuple[Endpoint, Sampler]]:
-    options = _options(settings).model_copy(
-        update={
-            "concurrency": at_once(settings.concurrency),
-            "deadline_s": settings.rollout_deadline_s,  # a round waits for its slowest
-        }
+    options = CallOptions(
+        concurrency=at_once(settings.concurrency),
+        call_deadline_s=settings.rollout_deadline_s,  # a round waits for its slowest
     )
     weights = local.ServedCheckpoint(loaded.model, loaded.tokenizer, Path(source).name)
     async with (
         local.served(weights, seed=settings.seed) as service,
-        open_service(settings.endpoint, service, options, adaptive=False) as endpoint,
+        open_service(settings.endpoint, service, options, tokens=_tokens(settings), adaptive=False) as endpoint,
     ):
         yield endpoint, SharedWeights(service.engine, loaded.model)
 
@@ -130,7 +127,7 @@ async def _served(
 ) -> AsyncGenerator[tuple[Endpoint, Sampler]]:
     async with (
         vllm_endpoint(source, seed=settings.seed, trained=True) as service,
-        open_service(settings.endpoint, service, _options(settings)) as endpoint,
+        open_service(settings.endpoint, service, settings, tokens=_tokens(settings)) as endpoint,
     ):
         sampler = ServedWeights(service)
         await sampler.synchronise(loaded.model)  # an adapter, or other numbers: from the first draw on they are ours
@@ -148,9 +145,8 @@ def source_of(settings: TrainSettings) -> str:
     return str(folder)
 
 
-def _options(settings: TrainSettings) -> EndpointOptions:
-    given = settings.gradient
-    return options_of(settings).model_copy(update={"token_ids": True, "top_p": given.top_p, "top_k": given.top_k})
+def _tokens(settings: TrainSettings) -> TokenRequest:
+    return TokenRequest(top_p=settings.gradient.top_p, top_k=settings.gradient.top_k)
 
 
 def _device() -> str:

@@ -39,7 +39,7 @@ class TrainingRun(RunLoop[TrainSettings]):
 
     async def train(self, sets: TaskSets, start: Library) -> TrainReport:
         """The run from its first event to its last."""
-        return await self.told(self._train(sets, start))
+        return await self.recorded(self._train(sets, start))
 
     async def _train(self, sets: TaskSets, start: Library) -> TrainReport:
         started, learner = time.perf_counter(), self.learner

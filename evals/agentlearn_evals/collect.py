@@ -5,10 +5,11 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequ
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
+from agentlearn.config import BudgetOptions, CallOptions, RolloutOptions
 from agentlearn.library.capability import Experiences
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.endpoint import Endpoint, EndpointOptions, open_endpoint
+from agentlearn.models.endpoint import Endpoint, open_endpoint
 from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.runner import Rollouts, RolloutSlot, open_rollouts
 from agentlearn.store import Store
@@ -117,13 +118,10 @@ class Collector:
 async def open_collector(plan: ComparePlan, store: Store, watcher: CompareCallbacks) -> AsyncGenerator[Collector]:
     """Every endpoint once, and the rollouts of each arm in each domain. Raises ConfigError."""
     settings = plan.settings
-    options = EndpointOptions(
-        concurrency=settings.concurrency,
-        deadline_s=settings.call_deadline_s,
-        api_key=settings.api_key.get_secret_value() if settings.api_key else None,
-        seed=settings.seed,
+    options = CallOptions(
+        concurrency=settings.concurrency, call_deadline_s=settings.call_deadline_s, api_key=settings.api_key
     )
-    limits = BudgetLimits(
+    limits = BudgetOptions(
         max_cost_usd=settings.max_cost_usd, max_tokens=settings.max_tokens, max_minutes=settings.max_minutes
     )
     async with AsyncExitStack() as stack:
@@ -131,18 +129,20 @@ async def open_collector(plan: ComparePlan, store: Store, watcher: CompareCallba
         call_context = CallContext(new_run_id(), store, Budget(limits), tracing=tracing)
         endpoints: dict[str, Endpoint] = {}
         for name in plan.models:
-            endpoints[name] = await stack.enter_async_context(open_endpoint(name, options))
+            endpoints[name] = await stack.enter_async_context(open_endpoint(name, options, seed=settings.seed))
         shared: dict[RolloutKey, Rollouts] = {}
         for task_set in plan.task_sets:
             for model in dict.fromkeys(arm.model for arm in plan.arms):
                 rollouts = open_rollouts(
                     task_set.domain,
                     endpoints[model],
+                    RolloutOptions(
+                        rollout_deadline_s=settings.rollout_deadline_s,
+                        max_turns=settings.max_turns,
+                        sandbox=settings.sandbox,
+                    ),
                     call_context=call_context,
-                    sandbox=settings.sandbox,
                     judge=endpoints.get(plan.judge),
-                    deadline_s=settings.rollout_deadline_s,
-                    max_turns=settings.max_turns,
                 )
                 shared[model, task_set.domain.name] = await stack.enter_async_context(rollouts)
         yield Collector(plan, call_context, store, endpoints, _rollouts_of(plan.arms, shared), watcher)

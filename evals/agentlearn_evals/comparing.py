@@ -5,16 +5,13 @@ import platform
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import structlog
 
-from agentlearn.errors import only_stops, root_cause
-from agentlearn.log import get_log
+from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.store import Store, open_store
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import LibraryVersion, content_hash
-from agentlearn.types.run import RunEvent, RunState
 from agentlearn.types.task import Task
 from agentlearn.version import version
 from agentlearn_evals.analysis import assemble
@@ -89,19 +86,20 @@ class _Session:
 
     async def run(self) -> Compared:
         """From the run's first event to its last."""
-        call_context, started = self.collector.call_context, time.perf_counter()
+        started, plan, call_context = time.perf_counter(), self.plan, self.collector.call_context
         structlog.contextvars.bind_contextvars(run=call_context.run)
-        log = get_log(run=call_context.run)
-        await self._event("running")
-        log.info("run.started", arms=[arm.name for arm in self.plan.arms])
-        try:
-            compared = await call_context.until_stopped(self._compare(started))
-        except BaseException as error:
-            cause = root_cause(error)
-            await asyncio.shield(self._event("interrupted" if only_stops(cause) else "failed"))
-            raise cause from error
-        await self._event("done", compared.comparison.model_dump_json())
-        log.info("run.done", wall_s=compared.comparison.wall_s)
+        event = started_event(
+            call_context.run,
+            "eval",
+            domain=",".join(task_set.domain.name for task_set in plan.task_sets),
+            model=",".join(dict.fromkeys(arm.model for arm in plan.arms)),
+            simulated=self.collector.simulated,
+            seed=plan.settings.seed,
+            settings=plan.settings.model_dump_json(),
+        )
+        async with recorded_run(self.store, event, call_context=call_context) as run:
+            compared = await run.until_stopped(self._compare(started))
+            run.report = compared.comparison
         return compared
 
     async def _compare(self, started: float) -> Compared:
@@ -231,24 +229,6 @@ class _Session:
                 "cost_usd": None if budget.unpriced_calls else budget.cost_usd,
                 "wall_s": time.perf_counter() - started,
             }
-        )
-
-    async def _event(self, state: RunState, report: str = "") -> None:
-        plan = self.plan
-        await self.store.save_run(
-            RunEvent(
-                run=self.collector.call_context.run,
-                domain=",".join(task_set.domain.name for task_set in plan.task_sets),
-                kind="eval",
-                state=state,
-                model=",".join(dict.fromkeys(arm.model for arm in plan.arms)),
-                simulated=self.collector.simulated,
-                seed=plan.settings.seed,
-                settings=plan.settings.model_dump_json(),
-                package_version=version(),
-                at=datetime.now(UTC),
-                report=report,
-            )
         )
 
 

@@ -94,7 +94,7 @@ def test_every_number_of_every_update_is_in_the_store(whole: tuple[TrainReport, 
     assert turn.tokens is not None
     assert len(turn.tokens.ids) == len(turn.tokens.logprobs) > 0
     assert b"token_ids" not in messages  # the steps hold them already
-    assert one.treatment.arm == "step-0"
+    assert one.treatment.weights_step == 0
 
 
 def test_sampler_and_trainer_agree_on_every_probability(whole: tuple[TrainReport, TrainSettings]) -> None:

@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from agentlearn.config import BudgetOptions
 from agentlearn.learn.lessons.stage_context import StageContext
 from agentlearn.library.render import render
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import EndpointState
 from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
@@ -87,7 +88,7 @@ class Arguments:
 def stage_context(reply: Reply, library: Library = EMPTY_LIBRARY, step: str = "epoch-1/1") -> StageContext:
     """A stage context with a scripted model."""
     return StageContext(
-        call_context=CallContext(RUN, ListJournal(), Budget(BudgetLimits())),
+        call_context=CallContext(RUN, ListJournal(), Budget(BudgetOptions())),
         endpoint=scripted(reply),
         seed=0,
         step=step,

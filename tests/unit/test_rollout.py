@@ -10,13 +10,14 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from agentlearn.config import BudgetOptions, RolloutOptions
 from agentlearn.domain.base import Domain, RolloutContext
 from agentlearn.errors import BudgetExceeded, ConfigError, ToolLost
 from agentlearn.library.capability import Experiences
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import EndpointState
 from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts, sandbox_for
@@ -47,7 +48,7 @@ def run(
     domain: ToyDomain | None = None,
     *,
     library: Library = EMPTY_LIBRARY,
-    limits: BudgetLimits | None = None,
+    limits: BudgetOptions | None = None,
     deadline_s: float = 60.0,
     max_turns: int = 4,
 ) -> tuple[Finished, ListJournal, ToyDomain]:
@@ -56,11 +57,10 @@ def run(
 
     async def one() -> Finished:
         rollouts = Rollouts(
-            call_context=CallContext(RUN, journal, Budget(limits or BudgetLimits())),
+            call_context=CallContext(RUN, journal, Budget(limits or BudgetOptions())),
             domain=toy,
             endpoint=endpoint(script),
-            deadline_s=deadline_s,
-            max_turns=max_turns,
+            options=RolloutOptions(rollout_deadline_s=deadline_s, max_turns=max_turns),
         )
         treatment = Treatment(model="scripted", library=library.version, temperature=0.5)
         return await rollouts.one(task, RolloutSlot("epoch-1", 2, seed=11), treatment, Experiences(library))
@@ -160,8 +160,8 @@ def run_once(domain: ToyDomain, journal: ListJournal, number: int = 1) -> list[T
     task = domain.tasks("train", seed=0, limit=5)[4]
 
     async def all_of_them() -> list[Trajectory]:
-        call_context = CallContext(RUN, journal, Budget(BudgetLimits()))
-        rollouts = Rollouts(call_context=call_context, domain=domain, endpoint=endpoint(use_tool), max_turns=4)
+        call_context = CallContext(RUN, journal, Budget(BudgetOptions()))
+        rollouts = Rollouts(call_context=call_context, domain=domain, endpoint=endpoint(use_tool))
         treatment = Treatment(model="scripted", library=EMPTY_LIBRARY.version)
         ones = (
             rollouts.one(task, RolloutSlot("epoch-1", g, seed=g), treatment, Experiences(EMPTY_LIBRARY))
@@ -249,7 +249,7 @@ def test_a_verifier_that_breaks_leaves_the_rollout_undecided() -> None:
 
 def test_a_budget_ends_the_run_and_not_the_rollout() -> None:
     with pytest.raises(BudgetExceeded):
-        run(use_tool, limits=BudgetLimits(max_minutes=1e-9))
+        run(use_tool, limits=BudgetOptions(max_minutes=1e-9))
 
 
 def test_lone_surrogates_from_a_model_can_be_kept() -> None:
@@ -270,7 +270,7 @@ def test_code_is_isolated_unless_the_user_says_otherwise() -> None:
 
 def test_a_domain_that_runs_code_must_take_a_sandbox() -> None:
     async def opened() -> None:
-        call_context = CallContext(RUN, ListJournal(), Budget(BudgetLimits()))
+        call_context = CallContext(RUN, ListJournal(), Budget(BudgetOptions()))
         async with open_rollouts(ToyDomain(runs_code=True), endpoint(use_tool), call_context=call_context):
             pass
 

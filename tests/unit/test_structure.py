@@ -51,10 +51,14 @@ def test_every_public_class_and_type_alias_is_defined_once() -> None:
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 homes[node.name].append(name)
-            elif isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name):
-                if target.id[0].isupper() and not target.id.isupper() and len(target.id) > 1:
-                    homes[target.id].append(name)
+            elif isinstance(node, ast.Assign) and is_type_alias(node.targets[0]):
+                homes[ast.unparse(node.targets[0])].append(name)
     assert {name: found for name, found in homes.items() if len(found) > 1 and not name.startswith("_")} == {}
+
+
+def is_type_alias(target: ast.expr) -> bool:
+    """Whether a module assigns to a name in CamelCase."""
+    return isinstance(target, ast.Name) and len(target.id) > 1 and target.id[0].isupper() and not target.id.isupper()
 
 
 def test_no_file_name_occurs_more_than_twice() -> None:

@@ -11,8 +11,9 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.settings import ModelSettings
 from transformers import AutoModelForCausalLM
 
+from agentlearn.config import CallOptions
 from agentlearn.errors import WeightsDiffer
-from agentlearn.models.endpoint import EndpointOptions, _served, open_endpoint
+from agentlearn.models.endpoint import TokenRequest, _served, open_endpoint
 from agentlearn.models.tokens import SampledTokens, tokens_of
 from agentlearn.serving.chat_service import ChatService
 from agentlearn.serving.engine import Sampling
@@ -39,7 +40,7 @@ def test_a_typed_agent_calls_its_tool_and_every_token_is_known(tmp_path: Path) -
 
     async def record() -> None:
         service = ChatService(reciting, TemplateFormat(tiny_tokenizer()), model="toy")
-        async with service.serve() as url, _served(url, "toy", None, EndpointOptions()) as model:
+        async with service.serve() as url, _served(url, "toy", None, CallOptions()) as model:
             await adder().run("2 + 3?", model=model, model_settings=ModelSettings(seed=1))
 
     asyncio.run(record())
@@ -49,7 +50,9 @@ def test_a_typed_agent_calls_its_tool_and_every_token_is_known(tmp_path: Path) -
     directory = saved(tmp_path / "adding", network)
 
     async def use() -> None:
-        async with open_endpoint(f"vllm:{directory}", EndpointOptions(token_ids=True, deadline_s=300)) as endpoint:
+        async with open_endpoint(
+            f"vllm:{directory}", CallOptions(call_deadline_s=300), tokens=TokenRequest()
+        ) as endpoint:
             for temperature in (0.0, 0.1):
                 settings = ModelSettings(seed=3, temperature=temperature)
                 result = await adder().run("2 + 3?", model=endpoint.model, model_settings=settings)

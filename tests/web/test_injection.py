@@ -8,13 +8,13 @@ from pathlib import Path
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn.config import LearnSettings
+from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.learn.lessons.lesson_learner import LessonLearner
 from agentlearn.library.capability import Experiences
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import EndpointState
 from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
 from agentlearn.rollout.runner import RolloutSlot, open_rollouts
@@ -86,7 +86,7 @@ async def learned(folder: Path) -> tuple[Library, list[str]]:
     """The library after three groups, and the codes of what was refused."""
     async with listening(page) as port, open_store(folder) as store:
         run = new_run_id()
-        call_context = CallContext(run, store, Budget(BudgetLimits()))
+        call_context = CallContext(run, store, Budget(BudgetOptions()))
         tasks = [
             Task.of("web", f"What does the {kind} cost?", "31", source="generated", start=f"http://{HOST}:{port}/")
             for kind in WRITTEN

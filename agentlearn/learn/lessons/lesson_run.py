@@ -41,7 +41,7 @@ class LessonRun(RunLoop[LearnSettings]):
 
         sets: tasks to use; in a pilot, a sample of `whole`.
         """
-        report = await self.told(self._learn(sets, whole, start, library_store))
+        report = await self.recorded(self._learn(sets, whole, start, library_store))
         self.callbacks.done(report)
         return report
 

@@ -12,7 +12,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.estimate import refuse_unpriced_budget
 from agentlearn.learn.lessons.lesson_run import LessonRun
-from agentlearn.learn.open_run import budget_of, domain_of, options_of
+from agentlearn.learn.open_run import budget_of, domain_of
 from agentlearn.learn.pilot import pilot_sets
 from agentlearn.learn.report import LearnReport
 from agentlearn.learn.stored_groups import StoredGroups, log_sets, refuse_contradictions
@@ -87,26 +87,25 @@ async def _open(
     logs: StoredGroups | None,
 ) -> AsyncGenerator[LessonRun]:
     run = resume or new_run_id()
-    options = options_of(settings)
     if resume is not None:
         store.recall(resume)
     async with AsyncExitStack() as stack:
         tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
         call_context = CallContext(run, store, budget_of(settings, store, resume), tracing=tracing)
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
-        endpoint = await stack.enter_async_context(open_endpoint(settings.model, options))
+        endpoint = await stack.enter_async_context(open_endpoint(settings.model, settings, seed=settings.seed))
         reflector = endpoint
         if settings.reflector_name != settings.model:
-            reflector = await stack.enter_async_context(open_endpoint(settings.reflector_name, options))
+            reflector = await stack.enter_async_context(
+                open_endpoint(settings.reflector_name, settings, seed=settings.seed)
+            )
         rollouts = await stack.enter_async_context(
             open_rollouts(
                 domain,
                 endpoint,
+                settings,
                 call_context=call_context,
-                sandbox=settings.sandbox,
                 judge=reflector,
-                deadline_s=settings.rollout_deadline_s,
-                max_turns=settings.max_turns,
             )
         )
         yield LessonRun(settings, call_context, store, rollouts, callbacks, resume is not None, logs, stages=reflector)

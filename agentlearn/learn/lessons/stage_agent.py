@@ -12,9 +12,8 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.output import OutputContext
 
 from agentlearn.learn.lessons.reply_schema import ListKey, ProposalsReply, Salvaged, StepsReply, salvage
-from agentlearn.models.client import WorkUnit
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.models.tracing import traced
+from agentlearn.models.work_unit import WorkUnit
 from agentlearn.text import storable
 
 MAX_RAW_CHARACTERS = 4_000
@@ -71,7 +70,7 @@ class StageAgent:
         history: the conversation that the question continues.
         """
         try:
-            with traced(unit) as tracing:
+            with unit.traced() as tracing:
                 result = await self.agent.run(
                     question,
                     model=endpoint.client(unit),

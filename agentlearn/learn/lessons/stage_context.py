@@ -6,9 +6,9 @@ from agentlearn.config.options import LessonOptions
 from agentlearn.learn.lessons.stage_prompts import STAGE_PROMPTS, StagePrompts
 from agentlearn.library.render import Rendered
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import WorkUnit
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.journal import Stage
+from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import derive_seed
 

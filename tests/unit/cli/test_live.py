@@ -10,13 +10,13 @@ from rich.console import Console
 
 from agentlearn.cli.live import LiveView
 from agentlearn.cli.progress import LearnProgress
-from agentlearn.config import LearnSettings
+from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.errors import BudgetExceeded
 from agentlearn.learn.learner import Evidence, Held, Update
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import EndpointState
 from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.types.experience import library_of
 from agentlearn.types.ids import ProposalId, RunId
@@ -41,7 +41,7 @@ def endpoint(name: str = "openai:gpt-5-mini", *, most: int = 32) -> Endpoint:
 
 
 def call_context() -> CallContext:
-    return CallContext(RunId("01run"), ListJournal(), Budget(BudgetLimits()))
+    return CallContext(RunId("01run"), ListJournal(), Budget(BudgetOptions()))
 
 
 def terminal(width: int = 100) -> Console:
@@ -162,7 +162,7 @@ def test_the_terminal_is_given_back_whatever_ends_the_run(error: BaseException) 
 def test_a_run_stopped_by_its_budget_says_which_limit_to_raise(limits: dict[str, float], more: str) -> None:
     out = Console(file=io.StringIO(), force_terminal=False, width=200, soft_wrap=True)
     settings = LearnSettings.model_validate({"domain": "math", "store": "kept", **limits})
-    told = CallContext(RunId("01run"), ListJournal(), Budget(BudgetLimits.model_validate(limits)))
+    told = CallContext(RunId("01run"), ListJournal(), Budget(BudgetOptions.model_validate(limits)))
     told.budget.spend(Usage(requests=1, tokens_in=2000), 0.5)
 
     def ends() -> None:

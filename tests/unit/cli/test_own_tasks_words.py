@@ -11,14 +11,14 @@ from agentlearn.cli.learn import learn_fields
 from agentlearn.cli.options import GivenSettings
 from agentlearn.cli.output import console
 from agentlearn.cli.progress import LearnProgress, command
-from agentlearn.config import LearnSettings
+from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.domain.custom import default_reward
 from agentlearn.errors import UnknownDomain
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import EndpointState
 from agentlearn.models.discover import FoundModel
 from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
 from agentlearn.rollout.solve import SolveSettings, solve
@@ -50,7 +50,7 @@ def opened(settings: LearnSettings, capsys: pytest.CaptureFixture[str], *, simul
     endpoint_state = EndpointState(Limiter(1), deadline_s=5, retry=RetryPolicy(attempts=1, base_s=0))
     name = "sim:novice" if simulated else "openai:gpt-5-mini"
     endpoint = Endpoint(name=name, model=TestModel(), endpoint_state=endpoint_state, simulated=simulated, url="none")
-    call_context = CallContext(RunId("01run"), ListJournal(), Budget(BudgetLimits()))
+    call_context = CallContext(RunId("01run"), ListJournal(), Budget(BudgetOptions()))
     LearnProgress(settings, console()).opened(call_context, endpoint, endpoint, (), ())
     return capsys.readouterr().out
 

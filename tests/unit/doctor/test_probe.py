@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from agentlearn.cli.app import run
+from agentlearn.config import CallOptions
 from agentlearn.doctor import CheckResult
 from agentlearn.doctor.model_probe import CALLS, probe, probe_words
-from agentlearn.models.endpoint import EndpointOptions
 from agentlearn.models.retry import RetryPolicy
 from tests.support.openai_script import (
     CODE_TOOL,
@@ -26,14 +26,14 @@ from tests.support.openai_script import (
 )
 from tests.support.openai_stub import OpenAIStub
 
-OPTIONS = EndpointOptions(concurrency=1, retry=RetryPolicy(attempts=1, base_s=0))
+OPTIONS = CallOptions(concurrency=1), RetryPolicy(attempts=1, base_s=0)
 SOLVER = Solver()
 
 
 def probed(script: Script) -> tuple[dict[str, CheckResult], OpenAIStub]:
     """The findings by what they are about, and the stub that was asked."""
     with OpenAIStub(script) as stub:
-        found = asyncio.run(probe(f"{stub.base_url}#stub", OPTIONS))
+        found = asyncio.run(probe(f"{stub.base_url}#stub", *OPTIONS))
     return {one.what: one for one in found}, stub
 
 
@@ -125,7 +125,7 @@ def test_a_model_that_cannot_be_asked_is_one_finding() -> None:
     ((name, one),) = found.items()
     assert name == f"model {stub.base_url}#stub"
     assert (one.state, "status 401" in one.words, "set the key" in one.mend) == ("broken", True, True)
-    (nowhere,) = asyncio.run(probe("http://127.0.0.1:9/v1#m", OPTIONS))
+    (nowhere,) = asyncio.run(probe("http://127.0.0.1:9/v1#m", *OPTIONS))
     assert (nowhere.state, "cannot be reached" in nowhere.words) == ("broken", True)
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from agentlearn.config import BudgetOptions
 from agentlearn.errors import BudgetExceeded
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.types.trajectory import Usage
 
 
@@ -17,13 +18,13 @@ class Clock:
 @pytest.mark.parametrize(
     ("limits", "reached"),
     [
-        (BudgetLimits(max_tokens=30), "max_tokens"),
-        (BudgetLimits(max_cost_usd=0.5), "max_cost_usd"),
-        (BudgetLimits(max_minutes=2), "max_minutes"),
-        (BudgetLimits(max_tokens=30, max_cost_usd=9.0), "max_tokens"),
+        (BudgetOptions(max_tokens=30), "max_tokens"),
+        (BudgetOptions(max_cost_usd=0.5), "max_cost_usd"),
+        (BudgetOptions(max_minutes=2), "max_minutes"),
+        (BudgetOptions(max_tokens=30, max_cost_usd=9.0), "max_tokens"),
     ],
 )
-def test_the_limit_that_was_reached_is_named(limits: BudgetLimits, reached: str) -> None:
+def test_the_limit_that_was_reached_is_named(limits: BudgetOptions, reached: str) -> None:
     clock = Clock()
     budget = Budget(limits, clock=clock)
     budget.check()
@@ -36,7 +37,7 @@ def test_the_limit_that_was_reached_is_named(limits: BudgetLimits, reached: str)
 
 
 def test_a_call_of_unknown_price_is_counted_apart() -> None:
-    budget = Budget(BudgetLimits(max_cost_usd=0.5))
+    budget = Budget(BudgetOptions(max_cost_usd=0.5))
     budget.spend(Usage(requests=1, tokens_in=1), None)
     budget.check()
     assert (budget.unpriced_calls, budget.cost_usd) == (1, 0.0)

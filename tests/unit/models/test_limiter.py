@@ -25,7 +25,7 @@ def a_round(limiter: Limiter, *, refused: int = 0, seconds: float = 1.0, retry_a
 
     async def main() -> None:
         for n in range(max(8, int(limiter.limit))):
-            async with limiter.place() as ticket:
+            async with limiter.slot() as ticket:
                 if n < refused:
                     ticket.refused(retry_after_s)
                 else:
@@ -39,7 +39,7 @@ def test_no_more_than_the_limit_are_in_flight_and_everybody_gets_a_turn_in_order
 
     async def one(number: int) -> None:
         nonlocal most
-        async with limiter.place():
+        async with limiter.slot():
             order.append(number)
             most = max(most, limiter.in_flight)
             await asyncio.sleep(0)
@@ -60,7 +60,7 @@ def test_whoever_stops_waiting_takes_no_place_along(leavers: set[int], after: in
     limiter, served = Limiter(2), set[int]()
 
     async def one(number: int) -> None:
-        async with limiter.place():
+        async with limiter.slot():
             await asyncio.sleep(0)
             served.add(number)
 
@@ -122,7 +122,7 @@ def test_kinds_of_answers_are_not_compared_with_each_other() -> None:
 
     async def main() -> None:
         for n in range(60):
-            async with limiter.place() as ticket:
+            async with limiter.slot() as ticket:
                 ticket.answered(0.1 if n % 2 else 20.0, "rollout" if n % 2 else "consolidate")
 
     asyncio.run(main())
@@ -133,7 +133,7 @@ def test_refusals_that_come_sooner_than_answers_do_not_look_like_more() -> None:
     limiter = Limiter(16, clock=Clock())
 
     async def one(number: int) -> None:
-        async with limiter.place() as ticket:
+        async with limiter.slot() as ticket:
             if number % 5 == 0:
                 ticket.refused(None)
                 return
@@ -154,7 +154,7 @@ def test_one_burst_of_refusals_halves_the_limit_once() -> None:
     limiter = Limiter(16, clock=Clock())
 
     async def one(ticks: int) -> None:
-        async with limiter.place() as ticket:
+        async with limiter.slot() as ticket:
             for _ in range(ticks):
                 await asyncio.sleep(0)
             ticket.refused(None)
@@ -179,7 +179,7 @@ def test_after_a_round_of_refusals_nobody_asks_before_the_service_wants_it(monke
     a_round(limiter, refused=8, retry_after_s=7.0)
 
     async def main() -> None:
-        async with limiter.place():
+        async with limiter.slot():
             assert clock.now_s == 7.0
 
     with monkeypatch.context() as patched:

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from agentlearn.config import BudgetOptions
 from agentlearn.errors import MissingExtra
 from agentlearn.learn.lessons.stage_agent import stage_agent
 from agentlearn.library.capability import Experiences
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import WorkUnit
 from agentlearn.models.tracing import ENDPOINT, Tracing, open_tracing
+from agentlearn.models.work_unit import WorkUnit
 from agentlearn.rollout.runner import Rollouts, RolloutSlot
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.treatment import Treatment
@@ -37,7 +38,7 @@ class Spans:
         self.exporter = InMemorySpanExporter()
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self.call_context = CallContext(RUN, ListJournal(), Budget(BudgetLimits()), tracing=Tracing.of(provider))
+        self.call_context = CallContext(RUN, ListJournal(), Budget(BudgetOptions()), tracing=Tracing.of(provider))
 
     @property
     def finished(self) -> Sequence[ReadableSpan]:
@@ -65,7 +66,7 @@ def rolled_out(call_context: CallContext, answer: str) -> None:
     treatment = Treatment(model="scripted", library=EMPTY_LIBRARY.version)
 
     async def one() -> None:
-        rollouts = Rollouts(call_context=call_context, domain=toy, endpoint=scripted(lambda _: answer), deadline_s=60)
+        rollouts = Rollouts(call_context=call_context, domain=toy, endpoint=scripted(lambda _: answer))
         await rollouts.one(task, RolloutSlot("epoch-1", 2, seed=11), treatment, Experiences(EMPTY_LIBRARY))
 
     asyncio.run(one())

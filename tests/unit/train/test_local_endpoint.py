@@ -14,8 +14,9 @@ pytest.importorskip("transformers")
 from pydantic_ai.messages import ModelMessage, ModelResponse  # noqa: E402
 from pydantic_ai.settings import ModelSettings  # noqa: E402
 
+from agentlearn.config import CallOptions  # noqa: E402
 from agentlearn.errors import ConfigError, MissingExtra  # noqa: E402
-from agentlearn.models.endpoint import EndpointOptions, _served, is_paid, open_endpoint, open_service  # noqa: E402
+from agentlearn.models.endpoint import TokenRequest, _served, is_paid, open_endpoint, open_service  # noqa: E402
 from agentlearn.models.tokens import SampledTokens, tokens_of  # noqa: E402
 from agentlearn.serving.chat_service import ChatService  # noqa: E402
 from agentlearn.serving.engine import Sampled, Sampling  # noqa: E402
@@ -46,7 +47,7 @@ def adding(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def record() -> None:
         service = ChatService(reciting, TemplateFormat(tiny_tokenizer()), model="toy")
-        async with service.serve() as url, _served(url, "toy", None, EndpointOptions()) as model:
+        async with service.serve() as url, _served(url, "toy", None, CallOptions()) as model:
             result = await adder().run("2 + 3?", model=model, model_settings=ModelSettings(seed=1))
             assert result.output == Total(total=5)
 
@@ -58,7 +59,7 @@ def adding(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def talk(directory: Path, **settings: Any) -> tuple[Total, list[SampledTokens], list[ModelMessage]]:
     async def once() -> tuple[Total, list[SampledTokens], list[ModelMessage]]:
-        async with open_endpoint(f"local:{directory}", EndpointOptions(token_ids=True)) as endpoint:
+        async with open_endpoint(f"local:{directory}", CallOptions(), tokens=TokenRequest()) as endpoint:
             assert not endpoint.simulated
             how = ModelSettings(seed=3, **settings)
             result = await adder().run("2 + 3?", model=endpoint.model, model_settings=how)
@@ -84,7 +85,7 @@ def test_a_typed_agent_calls_its_tool_and_every_token_is_known(adding: Path) -> 
 
 def test_without_being_asked_no_tokens_are_sent(adding: Path) -> None:
     async def once() -> list[ModelMessage]:
-        async with open_endpoint(f"local:{adding}", EndpointOptions()) as endpoint:
+        async with open_endpoint(f"local:{adding}", CallOptions()) as endpoint:
             result = await adder().run("2 + 3?", model=endpoint.model, model_settings=ModelSettings(temperature=0.0))
             return result.all_messages()
 
@@ -98,7 +99,7 @@ def test_a_trainer_beside_it_changes_the_weights(adding: Path) -> None:
             assert service.model == "adding"
             assert not service.simulated
             how = Sampling(seed=1, max_tokens=6)
-            async with open_service("local:adding", service, EndpointOptions(token_ids=True)) as endpoint:
+            async with open_service("local:adding", service, CallOptions(), tokens=TokenRequest()) as endpoint:
                 assert (endpoint.name, endpoint.url, endpoint.simulated) == ("local:adding", service.base_url, False)
                 assert endpoint.endpoint_state.free
                 asked = ModelSettings(seed=3, temperature=0.0)

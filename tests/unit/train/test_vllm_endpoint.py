@@ -22,8 +22,9 @@ from pydantic_ai.messages import ModelResponse  # noqa: E402
 from pydantic_ai.settings import ModelSettings  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
+from agentlearn.config import CallOptions  # noqa: E402
 from agentlearn.errors import AgentlearnError, ConfigError, EndpointError, MissingExtra, WeightsDiffer  # noqa: E402
-from agentlearn.models.endpoint import EndpointOptions, _served, is_paid  # noqa: E402
+from agentlearn.models.endpoint import TokenRequest, _served, is_paid  # noqa: E402
 from agentlearn.models.tokens import tokens_of  # noqa: E402
 from agentlearn.train.serving import supervised_server as supervision  # noqa: E402
 from agentlearn.train.serving import vllm  # noqa: E402
@@ -65,7 +66,7 @@ def test_a_frozen_model_answers_with_exact_tokens(checkpoint: Path, monkeypatch:
 
     async def use(service: VllmService, http: httpx2.AsyncClient) -> None:
         assert (service.model, service.simulated, service.folder) == ("tiny", False, None)
-        async with _served(service.base_url, service.model, None, EndpointOptions(token_ids=True)) as model:
+        async with _served(service.base_url, service.model, None, CallOptions(), TokenRequest()) as model:
             agent = Agent(model, instructions="Be short.")
             how = ModelSettings(temperature=0.7, max_tokens=6, seed=1)
             first = await agent.run("a", model_settings=how)

@@ -27,7 +27,7 @@ def lowered(*, refusals: int) -> Limiter:
 
     async def a_round() -> None:
         for number in range(32):
-            async with limiter.place() as ticket:
+            async with limiter.slot() as ticket:
                 if number < refusals:
                     ticket.refused(None)
                 else:

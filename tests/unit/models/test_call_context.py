@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from agentlearn.config import BudgetOptions
 from agentlearn.errors import BudgetExceeded, Interrupted
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.types.trajectory import Usage
 from tests.support.stages import RUN, ListJournal
@@ -17,7 +18,7 @@ STOP = Interrupted("interrupted")
 
 
 def call_context(**limits: Any) -> CallContext:
-    return CallContext(RUN, ListJournal(), Budget(BudgetLimits(**limits)))
+    return CallContext(RUN, ListJournal(), Budget(BudgetOptions(**limits)))
 
 
 def run(work: Callable[[], Coroutine[Any, Any, Any]]) -> tuple[Any, list[str]]:
@@ -49,7 +50,7 @@ def test_calls_under_way_end_and_others_never_begin() -> None:
     one = call_context()
 
     async def call(number: int, place: asyncio.Semaphore) -> None:
-        async with place, one.asking():
+        async with place, one.one_call():
             begun.append(number)
             await asyncio.sleep(0.01)
             ended.append(number)
@@ -79,7 +80,7 @@ def test_a_budget_that_is_reached_lets_the_others_end() -> None:
     one = call_context(max_tokens=10)
 
     async def call(number: int) -> None:
-        async with one.asking():
+        async with one.one_call():
             await asyncio.sleep(0.01 * number)
             one.budget.spend(Usage(requests=1, tokens_in=6, tokens_out=0), None)
             ended.append(number)
@@ -133,7 +134,7 @@ def test_outside_of_a_run_the_reason_is_raised_at_once() -> None:
 
     async def main() -> None:
         with pytest.raises(Interrupted):
-            async with one.asking():
+            async with one.one_call():
                 pass
 
     run(main)
@@ -143,7 +144,7 @@ def test_a_task_that_the_cancelling_did_not_reach_ends_too() -> None:
     one, strays = call_context(), list[asyncio.Task[None]]()
 
     async def ask() -> None:
-        async with one.asking():
+        async with one.one_call():
             raise AssertionError("asked")
 
     async def work() -> None:

@@ -10,13 +10,16 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
+from agentlearn.config import BudgetOptions
 from agentlearn.errors import BudgetExceeded, EndpointError, EndpointGone
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import EndpointState, ModelClient, WorkUnit
+from agentlearn.models.client import ModelClient
+from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
+from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.ids import CallId, RunId
 
 Script = Callable[[list[ModelMessage], AgentInfo], ModelResponse]
@@ -40,9 +43,9 @@ def answer(text: str = "done", tokens: int = 5) -> ModelResponse:
 
 
 def client(
-    script: Script, *, limits: BudgetLimits | None = None, endpoint_state: EndpointState | None = None
+    script: Script, *, limits: BudgetOptions | None = None, endpoint_state: EndpointState | None = None
 ) -> ModelClient:
-    unit = WorkUnit(CallContext(RunId("r"), ListJournal(), Budget(limits or BudgetLimits())), "rollout", "u", 7)
+    unit = WorkUnit(CallContext(RunId("r"), ListJournal(), Budget(limits or BudgetOptions())), "rollout", "u", 7)
     retry = RetryPolicy(attempts=3, base_s=0.0)
     return ModelClient(
         FunctionModel(script), endpoint_state or EndpointState(Limiter(4), deadline_s=30.0, retry=retry), unit
@@ -227,11 +230,11 @@ def test_no_more_requests_in_flight_than_places() -> None:
 @pytest.mark.parametrize(
     ("limits", "sentence"),
     [
-        (BudgetLimits(max_tokens=10), "the run has used 10 tokens of --max-tokens 10"),
-        (BudgetLimits(max_minutes=0.001), "--max-minutes 0.001"),
+        (BudgetOptions(max_tokens=10), "the run has used 10 tokens of --max-tokens 10"),
+        (BudgetOptions(max_minutes=0.001), "--max-minutes 0.001"),
     ],
 )
-def test_a_budget_stops_the_next_call(limits: BudgetLimits, sentence: str) -> None:
+def test_a_budget_stops_the_next_call(limits: BudgetOptions, sentence: str) -> None:
     async def two() -> None:
         one = client(lambda messages, info: answer(), limits=limits)
         if limits.max_minutes:

@@ -1,0 +1,76 @@
+"""Tool results in the journal."""
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ToolCallPart, ToolReturn
+from pydantic_ai.tools import ToolDefinition
+
+from agentlearn.models.journal import CallRecord
+from agentlearn.models.work_unit import WorkUnit
+from agentlearn.types.ids import content_hash
+from agentlearn.types.trajectory import STATUS
+
+
+@dataclass(slots=True)
+class ToolJournal(AbstractCapability[Any]):
+    """Commits every tool result to the journal before the agent sees it, and measures how long each call took.
+
+    A resumed run executes a recorded tool call again, because later calls may need the state that it leaves. The agent
+    is given the recorded result, even if the new one differs.
+    """
+
+    unit: WorkUnit
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    """Duration of each call, by tool call id."""
+    diverged: set[str] = field(default_factory=set[str])
+    """Ids of the tool calls whose new result differs from the recorded one."""
+
+    def __post_init__(self) -> None:
+        self.id = None
+
+    async def wrap_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], handler: Any
+    ) -> Any:
+        unit, ordinal, started = self.unit, self.unit.next_ordinal("tool"), time.perf_counter()
+        request_hash = content_hash(call.tool_name, call.args_as_json_str())
+        identity = unit.call_id("tool", ordinal, request_hash)
+        result = await handler(args)  # also for a recorded call: its side effects are needed
+        status, text = _status_and_text(result)
+        if (past := unit.recorded(identity)) is not None:
+            self.seconds[call.tool_call_id] = past.seconds
+            if text != past.response:
+                self.diverged.add(call.tool_call_id)
+                return ToolReturn(past.response, metadata={STATUS: past.error or "ok"})
+            return result
+        self.seconds[call.tool_call_id] = time.perf_counter() - started
+        await unit.call_context.journal.record(
+            CallRecord(
+                id=identity,
+                run=unit.call_context.run,
+                stage=unit.stage,
+                unit=unit.name,
+                ordinal=ordinal,
+                kind="tool",
+                name=call.tool_name,
+                ok=status == "ok",
+                error="" if status == "ok" else status,
+                response=text,
+                request_hash=request_hash,
+                seconds=self.seconds[call.tool_call_id],
+                at=datetime.now(UTC),
+            )
+        )
+        return result
+
+
+def _status_and_text(result: object) -> tuple[str, str]:
+    if isinstance(result, ToolReturn):
+        metadata: object = result.metadata
+        status = str(metadata.get(STATUS, "ok")) if isinstance(metadata, dict) else "ok"
+        return status, str(result.return_value)
+    return "ok", str(result)

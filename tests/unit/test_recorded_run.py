@@ -1,0 +1,118 @@
+"""Every kind of run ends in the store as done, failed or interrupted."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from agentlearn.config import BudgetOptions
+from agentlearn.errors import BudgetExceeded, ConfigError, Interrupted
+from agentlearn.formats import import_file
+from agentlearn.models.budget import Budget
+from agentlearn.models.call_context import CallContext
+from agentlearn.rollout.recorded_run import recorded_run, started_event
+from agentlearn.rollout.runner import Rollouts
+from agentlearn.rollout.solve import SolveSettings, solve
+from agentlearn.store import Store, open_store, read_store
+from agentlearn.types.ids import RunId, new_run_id
+from agentlearn.types.run import RunEvent, RunKind
+from agentlearn.types.value import Value
+
+ENDS: list[tuple[Callable[[], BaseException | None], str]] = [
+    (lambda: None, "done"),
+    (lambda: ConfigError("x"), "failed"),
+    (lambda: KeyError("x"), "failed"),
+    (lambda: BaseExceptionGroup("all", [KeyError("x"), BudgetExceeded("y")]), "interrupted"),
+    (asyncio.CancelledError, "interrupted"),
+]
+KINDS = get_args(RunKind)
+
+
+class Report(Value):
+    lessons: int
+
+
+def event(kind: RunKind) -> RunEvent:
+    return started_event(
+        new_run_id(), kind, domain="toy", model="sim:novice", simulated=True, seed=3, settings='{"a": 1}'
+    )
+
+
+def run(directory: Path, started: RunEvent, error: BaseException | None) -> None:
+    async def work() -> None:
+        async with open_store(directory) as store, recorded_run(store, started) as running:
+            assert store.run(started.run).state == "running"
+            if error is not None:
+                raise error
+            running.report = Report(lessons=2)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("ending", "state"), ENDS)
+def test_every_kind_ends_as_done_failed_or_interrupted(
+    tmp_path: Path, kind: RunKind, ending: Callable[[], BaseException | None], state: str
+) -> None:
+    started, error = event(kind), ending()
+    if error is None:
+        run(tmp_path, started, None)
+    else:
+        wanted = BudgetExceeded if isinstance(error, BaseExceptionGroup) else type(error)
+        with pytest.raises(wanted):
+            run(tmp_path, started, error)
+    with read_store(tmp_path) as reader:
+        row = reader.run(started.run)
+    assert (row.kind, row.state, row.domain, row.settings) == (kind, state, "toy", '{"a": 1}')
+    assert row.report == ('{"lessons":2}' if state == "done" else "")
+
+
+def test_a_stopped_call_context_ends_the_run_as_interrupted(tmp_path: Path) -> None:
+    started = event("learn")
+
+    async def work() -> None:
+        async with open_store(tmp_path) as store:
+            call_context = CallContext(RunId(started.run), store, Budget(BudgetOptions()))
+            async with recorded_run(store, started, call_context=call_context) as running:
+                call_context.stop(Interrupted("stopped"))
+                await running.until_stopped(asyncio.Event().wait())
+
+    with pytest.raises(Interrupted):
+        asyncio.run(work())
+    with read_store(tmp_path) as reader:
+        assert reader.run(started.run).state == "interrupted"
+
+
+def import_one(directory: Path) -> None:
+    log = directory / "log.jsonl"
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    log.write_text(json.dumps({"messages": messages}))
+    import_file(log, "toy", directory / "store")
+
+
+def solve_one(directory: Path) -> None:
+    asyncio.run(solve(SolveSettings(domain="math", problem="What is 2 + 2?", store=directory / "store")))
+
+
+@pytest.mark.parametrize(("one", "owner", "method"), [(import_one, Store, "save_import"), (solve_one, Rollouts, "one")])
+@pytest.mark.parametrize(("error", "state"), [(ConfigError, "failed"), (BudgetExceeded, "interrupted")])
+def test_an_import_or_a_solve_that_breaks_is_stored_as_such(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    one: Callable[[Path], None],
+    owner: type,
+    method: str,
+    error: type[Exception],
+    state: str,
+) -> None:
+    async def broken(*_: object, **__: object) -> None:
+        raise error("x")
+
+    monkeypatch.setattr(owner, method, broken)
+    with pytest.raises(error):
+        one(tmp_path)
+    with read_store(tmp_path / "store") as reader:
+        assert [row.state for row in reader.runs()] == [state]
