@@ -89,7 +89,7 @@ def page(site: Site, path: str, query: str = "") -> SiteResponse:
     found = site.pages.get(target(path, asked)) or (site.pages.get(path) if dict(asked).get("page") == "1" else None)
     if found is None:
         return SiteResponse(
-            404, _framed(site, SitePage("SitePage not found", joined(heading("SitePage not found"), _LOST)))
+            404, _framed(site, SitePage("Page not found", joined(heading("Page not found"), _LOST)))
         )
     return SiteResponse(200, _framed(site, found))
 
