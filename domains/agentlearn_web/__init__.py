@@ -60,9 +60,9 @@ class WebDomain:
     async def running(self) -> AsyncGenerator[Self]:
         """The same domain with its sites served and its browser started. Raises MissingExtra, ConfigError."""
         from agentlearn_web.browser.pool import open_browsers
-        from agentlearn_web.sites.site_server import sites_served
+        from agentlearn_web.sites.site_server import serve_sites
 
-        async with sites_served() as served, open_browsers() as browsers:
+        async with serve_sites() as served, open_browsers() as browsers:
             bound = copy(self)
             bound.served, bound.browsers = served, browsers
             yield bound
@@ -84,15 +84,15 @@ class WebDomain:
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
         """Questions about generated sites; no two splits share a site. Default sizes: 24, 16 and 30."""
-        from agentlearn_web.tasks import generated
+        from agentlearn_web.tasks import generate_walk_tasks
 
-        return generated(split, seed, _checked(limit))
+        return generate_walk_tasks(split, seed, _checked(limit))
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Tasks from a file, each with the address where it begins. Raises DataError with file, line and next step."""
-        from agentlearn_web.task_reader import read_tasks
+        from agentlearn_web.task_reader import read_walk_tasks
 
-        return read_tasks(path, split=split, limit=_checked(limit))
+        return read_walk_tasks(path, split=split, limit=_checked(limit))
 
     @property
     def columns(self) -> "Columns":
@@ -147,9 +147,9 @@ class WebDomain:
 
         Of answers in free text, which are those of tasks that were not generated here, the judge has the last word.
         """
-        from agentlearn_web.verify import verify
+        from agentlearn_web.verify import verify_walk
 
-        return verify(task, trajectory, self.judge, shaped=self.reward == "path")
+        return verify_walk(task, trajectory, self.judge, shaped=self.reward == "path")
 
     def shape(self, data: str | None) -> RolloutShape:
         """Walks are longer than most rollouts and see pages of some 1,200 tokens; read tasks are judged by a model."""
@@ -157,21 +157,21 @@ class WebDomain:
 
     def pages(self, trajectory: Trajectory) -> Iterable[str]:
         """What the walk saw of pages: their titles, names and texts, without refs and other words of ours."""
-        from agentlearn_web.observation import words_of
+        from agentlearn_web.observation import site_words
 
-        return (words_of(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
+        return (site_words(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
 
     def examine(self) -> "Iterator[CheckResult]":
         """What walks need here, for `agentlearn doctor`."""
-        from agentlearn_web.doctor import examine
+        from agentlearn_web.doctor import check_browser
 
-        return examine()
+        return check_browser()
 
     def answer_key(self, answer: str) -> str | None:
         """One form for equal answers; None for an empty one."""
-        from agentlearn_web.matching import answer_key
+        from agentlearn_web.matching import answer_match_key
 
-        return answer_key(answer)
+        return answer_match_key(answer)
 
 
 def _checked(limit: int | None) -> int | None:

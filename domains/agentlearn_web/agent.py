@@ -12,8 +12,8 @@ from agentlearn.domain.base import Answer
 from agentlearn.prompts import Prompt, load_prompt
 from agentlearn.types.trajectory import STATUS
 from agentlearn_web.browser.walk import Walk
-from agentlearn_web.observation import PageObservation, rendered
-from agentlearn_web.pages import same_page
+from agentlearn_web.observation import PageObservation, render_observation
+from agentlearn_web.page_key import same_page
 
 NOT_FOUND = "not found"
 
@@ -28,7 +28,7 @@ class WalkDeps:
 
     def shown(self, seen: PageObservation) -> ToolReturn:
         """An observation as a tool's result."""
-        return ToolReturn(rendered(seen, self.nonce), metadata={STATUS: seen.status})
+        return ToolReturn(render_observation(seen, self.nonce), metadata={STATUS: seen.status})
 
 
 WalkRunContext = RunContext[WalkDeps]

@@ -6,11 +6,11 @@ from importlib.util import find_spec
 
 from agentlearn.doctor.check_result import CheckResult
 from agentlearn.errors import ConfigError
-from agentlearn_web.browser.find import DEBIAN_INSTALL, EXTRA, PLAYWRIGHT_INSTALL, find_chromium
+from agentlearn_web.browser.chromium import DEBIAN_INSTALL, EXTRA, PLAYWRIGHT_INSTALL, find_chromium
 from agentlearn_web.browser.pool import has_sandbox
 
 
-def examine() -> Iterator[CheckResult]:
+def check_browser() -> Iterator[CheckResult]:
     """Playwright, the Chromium that would be driven, and whether its own sandbox holds. Starts no browser."""
     if find_spec("playwright") is None:
         yield CheckResult(what="playwright", state="missing", words="not installed; needed to walk the web", mend=EXTRA)

@@ -8,10 +8,10 @@ from agentlearn.domain.custom.judge import JudgeReward
 from agentlearn.prompts import Prompt, load_prompt
 
 
-def judge_prompt() -> Prompt:
+def web_judge_prompt() -> Prompt:
     """The rubric."""
     return load_prompt("judge", 1, package="agentlearn_web.prompts")
 
 
-JUDGE = JudgeReward(rubric=judge_prompt)
+JUDGE = JudgeReward(rubric=web_judge_prompt)
 """Judges once a model is given: `JUDGE.with_model(model).judge(task, trajectory)`."""

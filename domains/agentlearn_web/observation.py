@@ -1,7 +1,7 @@
 """What the walker shows a model after each act: a typed value, the text made of it, and that text read back.
 
 Whatever a site wrote stands between `<page N>` and `</page N>`, N being a number that the site cannot know; what stands
-outside is ours. `rendered` and `read` are each other's inverse for everything that the simulated solver looks at.
+outside is ours. `render_observation` and `parse_observation` are each other's inverse for everything that the simulated solver looks at.
 """
 
 import json
@@ -58,7 +58,7 @@ class Event(Value):
     kind: EventKind
     reason: str = ""
     """Our own words."""
-    said: str = ""
+    site_text: str = ""
     """The site's words, shown inside the fence."""
 
 
@@ -103,23 +103,23 @@ class ParsedObservation(Value):
     lines: tuple[ElementLine, ...] = ()
 
 
-def cleaned(text: str) -> str:
+def clean_site_text(text: str) -> str:
     """A site's text on one line, without anything that looks like a ref or a fence of ours."""
     return _FORGED.sub(lambda found: "(" if found[0] == "[" else "‹", " ".join(text.split()))
 
 
-def line_text(line: ElementLine) -> str:
+def format_line(line: ElementLine) -> str:
     """`- link "People" [t1:e5] -> /people`: one line, its name quoted as JSON."""
-    named, said = cleaned(line.name), cleaned(line.text)
-    name = f" {json.dumps(named, ensure_ascii=False)}" if named else ""
+    name_text, text = clean_site_text(line.name), clean_site_text(line.text)
+    name = f" {json.dumps(name_text, ensure_ascii=False)}" if name_text else ""
     marks = "".join(f" [{mark}]" for mark in (*line.marks, *filter(None, [line.ref])))
     url = f" -> {_address(line.url)}" if line.url else ""
-    text = f": {said}" if said else ""
+    text = f": {text}" if text else ""
     return f"{'  ' * line.depth}- {line.role}{name}{marks}{url}{text}"
 
 
-def line_of(text: str) -> ElementLine | None:
-    """The line that `line_text` made this of; None for any other text."""
+def parse_line(text: str) -> ElementLine | None:
+    """The line that `format_line` made this of; None for any other text."""
     found = _LINE.fullmatch(text)
     if found is None:
         return None
@@ -136,71 +136,71 @@ def line_of(text: str) -> ElementLine | None:
     )
 
 
-def rendered(seen: PageObservation, nonce: str) -> str:
+def render_observation(observation: PageObservation, nonce: str) -> str:
     """The text a model reads. nonce: letters and digits that no page can know, the same throughout a rollout."""
-    return "\n".join([*_header(seen), f"<page {nonce}>", *_body(seen), f"</page {nonce}>"])
+    return "\n".join([*_header(observation), f"<page {nonce}>", *_body(observation), f"</page {nonce}>"])
 
 
-def read(text: str) -> ParsedObservation:
+def parse_observation(text: str) -> ParsedObservation:
     """What a rendered observation says; of any other text, an empty view."""
     fence = _FENCE.search(text)
     ours = text[: fence.start()] if fence else text
     headers = {name: value for name, value in _HEADER.findall(ours) if name != "event"}
     body = fence[2].splitlines() if fence else []
-    places = re.match(r"(\d+) of (\d+)", headers.get("page", ""))
+    part_numbers = re.match(r"(\d+) of (\d+)", headers.get("page", ""))
     return ParsedObservation(
         status=headers.get("status", "ok").partition(".")[0],
         url=headers.get("url", ""),
         tab=headers.get("tab", "").partition(" ")[0],
-        page=int(places[1]) if places else 1,
-        pages=int(places[2]) if places else 1,
+        page=int(part_numbers[1]) if part_numbers else 1,
+        pages=int(part_numbers[2]) if part_numbers else 1,
         title=next((line.removeprefix("title: ") for line in body if line.startswith("title: ")), ""),
-        lines=tuple(filter(None, (line_of(re.sub(r"^p\d+ \| ", "", line)) for line in body))),
+        lines=tuple(filter(None, (parse_line(re.sub(r"^p\d+ \| ", "", line)) for line in body))),
     )
 
 
-def words_of(text: str) -> str:
+def site_words(text: str) -> str:
     """What sites wrote in a rendered observation, without refs and roles, in order.
 
     Titles, names, texts and addresses, and what dialogs and other tabs say.
     """
     fence = _FENCE.search(text)
-    return " ".join(filter(None, map(_words_in, fence[2].splitlines()))) if fence else ""
+    return " ".join(filter(None, map(_site_words_in, fence[2].splitlines()))) if fence else ""
 
 
-def _words_in(written: str) -> str:
-    line = line_of(re.sub(r"^p\d+ \| ", "", written))
+def _site_words_in(written: str) -> str:
+    line = parse_line(re.sub(r"^p\d+ \| ", "", written))
     if line is None:
         return written.partition(": ")[2] or written
     return " ".join(filter(None, (line.name, line.url, line.text)))
 
 
-def _header(seen: PageObservation) -> Iterable[str]:
-    if seen.status != "ok":
-        yield f"status: {seen.status}. {seen.note}"
-    yield f"url: {_address(seen.url)}"
-    yield f"tab: {seen.tab} of {', '.join(one.id for one in seen.tabs)}"
-    yield f"page: {seen.page} of {seen.pages}{' (more shows the next)' if seen.page < seen.pages else ''}"
-    yield from (f"event: {one.kind}{f': {one.reason}' if one.reason else ''}" for one in seen.events)
+def _header(observation: PageObservation) -> Iterable[str]:
+    if observation.status != "ok":
+        yield f"status: {observation.status}. {observation.note}"
+    yield f"url: {_address(observation.url)}"
+    yield f"tab: {observation.tab} of {', '.join(one.id for one in observation.tabs)}"
+    yield f"page: {observation.page} of {observation.pages}{' (more shows the next)' if observation.page < observation.pages else ''}"
+    yield from (f"event: {one.kind}{f': {one.reason}' if one.reason else ''}" for one in observation.events)
 
 
-def _body(seen: PageObservation) -> Iterable[str]:
-    if seen.title:
-        yield f"title: {cleaned(seen.title)}"
-    for one in seen.tabs:
-        if one.id != seen.tab:
-            yield f"tab {one.id}: {cleaned(one.title)} ({_address(one.url)})"
-    for event in seen.events:
-        if event.said:
-            yield f"{event.kind}: {cleaned(event.said)}"
-    if seen.found is None:
-        yield from map(line_text, seen.lines)
+def _body(observation: PageObservation) -> Iterable[str]:
+    if observation.title:
+        yield f"title: {clean_site_text(observation.title)}"
+    for one in observation.tabs:
+        if one.id != observation.tab:
+            yield f"tab {one.id}: {clean_site_text(one.title)} ({_address(one.url)})"
+    for event in observation.events:
+        if event.site_text:
+            yield f"{event.kind}: {clean_site_text(event.site_text)}"
+    if observation.found is None:
+        yield from map(format_line, observation.lines)
     else:
-        yield from _found_lines(seen.lines, seen.found)
+        yield from _found_lines(observation.lines, observation.found)
 
 
 def _found_lines(lines: Sequence[ElementLine], pages: Sequence[int]) -> Iterable[str]:
-    return (f"p{page} | {line_text(line).lstrip()}" for line, page in zip(lines, pages, strict=True))
+    return (f"p{page} | {format_line(line).lstrip()}" for line, page in zip(lines, pages, strict=True))
 
 
 def _address(url: str) -> str:

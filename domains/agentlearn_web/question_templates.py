@@ -7,7 +7,7 @@ from functools import cached_property
 from random import Random
 from string import Formatter
 
-Params = Mapping[str, str]
+TemplateParams = Mapping[str, str]
 """What fills the holes of a wording, by name."""
 
 
@@ -26,11 +26,11 @@ class QuestionTemplate:
         """The wordings one by one, each a single line."""
         return tuple(" ".join(wording.split()) for wording in self.text.split("\n\n"))
 
-    def ask(self, params: Params, rng: Random) -> str:
+    def ask(self, params: TemplateParams, rng: Random) -> str:
         """The question in one of the wordings."""
         return rng.choice(self.templates).format_map(params)
 
-    def recognise(self, text: str) -> Params | None:
+    def recognise(self, text: str) -> TemplateParams | None:
         """What fills the holes of a question of this family, read from its words alone; None for any other text."""
         words = " ".join(text.split())
         found = next(filter(None, (pattern.search(words) for pattern in self._patterns)), None)
@@ -52,7 +52,7 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile("".join(parts))
 
 
-WORDINGS = (
+TEMPLATES = (
     QuestionTemplate(
         "office_room",
         ("room", "office of"),

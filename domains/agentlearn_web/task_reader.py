@@ -12,7 +12,7 @@ from agentlearn import data
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Split, Task
 from agentlearn_web.boundary.access_policy import host_port
-from agentlearn_web.matching import answer_key
+from agentlearn_web.matching import answer_match_key
 
 DOMAIN = "web"
 STARTS = ("root_url", "start", "url")
@@ -22,7 +22,9 @@ WAYS = ("info.golden_path", "golden_path", "path", "info.source_website", "sourc
 COLUMNS = data.Columns(family=("info.domain", "family", "domain", "type", "subject"))
 
 
-def read_tasks(source: str | Path, *, split: Split, limit: int | None = None, domain: str = DOMAIN) -> tuple[Task, ...]:
+def read_walk_tasks(
+    source: str | Path, *, split: Split, limit: int | None = None, domain: str = DOMAIN
+) -> tuple[Task, ...]:
     """The source's tasks in its order, each once. Raises DataError naming file, line and next step.
 
     The family is the kind of site: conference, education, game or organization.
@@ -33,7 +35,7 @@ def read_tasks(source: str | Path, *, split: Split, limit: int | None = None, do
         split=split,
         limit=limit,
         columns=COLUMNS,
-        key=lambda text: answer_key(text) or text,
+        key=lambda text: answer_match_key(text) or text,
         way=way_of,
     )
     return tuple(task.model_copy(update={"family": task.family.casefold()}) for task in found)

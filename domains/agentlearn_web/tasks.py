@@ -7,7 +7,7 @@ from random import Random
 from agentlearn.errors import ConfigError
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Split, Task
-from agentlearn_web.question_templates import WORDINGS
+from agentlearn_web.question_templates import TEMPLATES
 from agentlearn_web.questions import LEARNING, UNSEEN, Problems
 from agentlearn_web.sites import site
 from agentlearn_web.sites.site import SiteKind
@@ -18,10 +18,10 @@ SOURCE = "generated"
 SITES: dict[Split, range] = {"train": range(5), "validation": range(5, 8), "test": range(8, 12)}
 """Numbers of the sites that belong to each split, the same of each kind."""
 
-_WORDINGS = {wording.family: wording for wording in WORDINGS}
+_TEMPLATES = {template.family: template for template in TEMPLATES}
 
 
-def generated(split: Split, seed: int, limit: int | None = None) -> tuple[Task, ...]:
+def generate_walk_tasks(split: Split, seed: int, limit: int | None = None) -> tuple[Task, ...]:
     """The split's tasks, balanced over its families; a smaller limit gives the beginning of the same list.
 
     Of every three tasks of the test split one is of an unseen family; the other splits hold learning families only.
@@ -61,7 +61,7 @@ def _of_family(family: str, kind: SiteKind, problems: Problems, split: Split, se
     for one, problem in drawn:
         yield Task.of(
             DOMAIN,
-            _WORDINGS[family].ask(problem.params, rng),
+            _TEMPLATES[family].ask(problem.params, rng),
             problem.answer,
             family=family,
             split=split,

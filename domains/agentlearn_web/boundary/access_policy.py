@@ -72,10 +72,10 @@ def named_by(url: str) -> frozenset[HostPort]:
         explicit = urlsplit(url.strip()).port is not None
     except ConfigError:
         return frozenset()
-    return frozenset({(host, port)}) if explicit or host == "localhost" or _is_address(host) else frozenset()
+    return frozenset({(host, port)}) if explicit or host == "localhost" or _is_ip_address(host) else frozenset()
 
 
-def _is_address(host: str) -> bool:
+def _is_ip_address(host: str) -> bool:
     try:
         ip_address(host)
     except ValueError:

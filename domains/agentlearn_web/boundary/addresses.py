@@ -66,7 +66,7 @@ def read_host(text: str) -> Host | None:
         return _read_v6(text[1:-1])
     if ":" in text:
         return _read_v6(text)
-    name = _ascii(text)
+    name = _to_ascii(text)
     if name is None:
         return None
     labels = name.removesuffix(".").split(".")
@@ -95,7 +95,7 @@ def may_be_public(name: str) -> bool:
     return bool(dot) and ending not in _PRIVATE_ENDINGS.split()
 
 
-def _ascii(text: str) -> str | None:
+def _to_ascii(text: str) -> str | None:
     if text.isascii():
         return text.lower()
     try:
@@ -115,14 +115,14 @@ def _read_v6(text: str) -> IPv6Address | None:
 def _read_v4(labels: list[str]) -> IPv4Address | None:
     """Up to four numbers, each decimal, octal (0…) or hexadecimal (0x…); the last fills all that is left."""
     numbers = [_number(label) for label in labels]
-    *firsts, last = numbers
-    if len(numbers) > 4 or last is None or last >= 256 ** (4 - len(firsts)):
+    *leading, last = numbers
+    if len(numbers) > 4 or last is None or last >= 256 ** (4 - len(leading)):
         return None
     value = last
-    for at, first in enumerate(firsts):
-        if first is None or first > 255:
+    for index, number in enumerate(leading):
+        if number is None or number > 255:
             return None
-        value += first * 256 ** (3 - at)
+        value += number * 256 ** (3 - index)
     return IPv4Address(value)
 
 

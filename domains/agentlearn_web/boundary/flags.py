@@ -25,14 +25,14 @@ SCHEMES = ("http", "https")
 BLANK = "about:blank"
 
 
-def context_options(lane: ProxySession) -> dict[str, Any]:
+def context_options(session: ProxySession) -> dict[str, Any]:
     """Arguments of `browser.new_context` for a walk: all traffic through its lane, loopback included."""
     return {
         "accept_downloads": False,
         "bypass_csp": False,
         "ignore_https_errors": False,
         "permissions": [],
-        "proxy": {"server": lane.server, "bypass": "<-loopback>"},
+        "proxy": {"server": session.server, "bypass": "<-loopback>"},
         "service_workers": "block",
     }
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import h11
 
 from agentlearn_web.boundary.access_policy import AccessPolicy
-from agentlearn_web.boundary.caller import Caller, WatchedReader
+from agentlearn_web.boundary.client_connection import ClientConnection, WatchedReader
 from agentlearn_web.boundary.headers import has_body
 from agentlearn_web.boundary.proxy_session import NetworkLimits, ProxySession, RequestBlocked
 from agentlearn_web.boundary.relay import Relay
@@ -29,7 +29,7 @@ _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 @asynccontextmanager
 async def open_proxy(
-    places: AccessPolicy,
+    policy: AccessPolicy,
     limits: NetworkLimits = _DEFAULT,
     *,
     resolve: Resolve = system_resolve,
@@ -41,8 +41,8 @@ async def open_proxy(
     """
     connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
     loop = asyncio.get_running_loop()
-    lane = ProxySession(0, limits)
-    routes = Routes(places, lane, resolve, dial)
+    session = ProxySession(0, limits)
+    routes = Routes(policy, session, resolve, dial)
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -53,7 +53,9 @@ async def open_proxy(
             return
         connections[task] = writer
         try:
-            await _converse(Caller(reader, writer), routes, lane, crowded=len(connections) > limits.connections)
+            await _serve_connection(
+                ClientConnection(reader, writer), routes, session, crowded=len(connections) > limits.connections
+            )
         except (OSError, asyncio.CancelledError):
             writer.transport.abort()  # the browser went away, or the walk is over
         finally:
@@ -64,16 +66,16 @@ async def open_proxy(
         return asyncio.StreamReaderProtocol(WatchedReader(limit=READ_BYTES, loop=loop), connection, loop=loop)
 
     server = await loop.create_server(protocol, _HOST, 0, backlog=256)
-    lane.port = server.sockets[0].getsockname()[1]
+    session.port = server.sockets[0].getsockname()[1]
     try:
-        yield lane
+        yield session
     finally:
         server.close()
-        await _ended(connections)
+        await _close_connections(connections)
         await server.wait_closed()
 
 
-async def _ended(connections: dict[asyncio.Task[None], asyncio.StreamWriter]) -> None:
+async def _close_connections(connections: dict[asyncio.Task[None], asyncio.StreamWriter]) -> None:
     for task, writer in connections.items():
         writer.transport.abort()
         task.cancel()
@@ -82,71 +84,75 @@ async def _ended(connections: dict[asyncio.Task[None], asyncio.StreamWriter]) ->
     await asyncio.sleep(0)  # transports close in the loop's next round
 
 
-async def _converse(caller: Caller, routes: Routes, lane: ProxySession, *, crowded: bool) -> None:
+async def _serve_connection(client: ClientConnection, routes: Routes, session: ProxySession, *, crowded: bool) -> None:
     """One connection: request, answer, and again until a side has had enough."""
-    while (request := await _next_request(caller, lane)) is not None:
-        await _answer(caller, request, routes, lane, crowded=crowded)
-        if not caller.next_cycle():
+    while (request := await _next_request(client, session)) is not None:
+        await _handle_request(client, request, routes, session, crowded=crowded)
+        if not client.next_cycle():
             return
 
 
-async def _next_request(caller: Caller, lane: ProxySession) -> h11.Request | None:
+async def _next_request(client: ClientConnection, session: ProxySession) -> h11.Request | None:
     """None when the browser ends the connection, keeps silent for too long, or sends what is no HTTP."""
     try:
-        async with asyncio.timeout(lane.limits.idle_s):
-            return await caller.next_request()
+        async with asyncio.timeout(session.limits.idle_s):
+            return await client.next_request()
     except TimeoutError:
         return None
     except h11.RemoteProtocolError:
-        lane.requests += 1
-        lane.refuse("bad_request", "", "", 0)
-        await caller.refuse(RequestBlocked("bad_request", "this is no HTTP/1.1 request"))
+        session.requests += 1
+        session.add_refusal("bad_request", "", "", 0)
+        await client.refuse(RequestBlocked("bad_request", "this is no HTTP/1.1 request"))
         return None
 
 
-async def _answer(caller: Caller, request: h11.Request, routes: Routes, lane: ProxySession, *, crowded: bool) -> None:
+async def _handle_request(
+    client: ClientConnection, request: h11.Request, routes: Routes, session: ProxySession, *, crowded: bool
+) -> None:
     """Carry one request, or refuse it."""
     method, target = request.method.decode("ascii"), None
-    lane.requests += 1
+    session.requests += 1
     try:
         target = read_target(method, request.target.decode("ascii"))
-        lane.check(crowded=crowded)
-        await _carry(caller, request, target, routes, lane)
+        session.check_limits(crowded=crowded)
+        await _forward_request(client, request, target, routes, session)
     except RequestBlocked as refused:
         host, port = (str(target.host), target.port) if target else ("", 0)
-        if not (caller.reader.gone and refused.code in {"unreachable", "too_slow"}):
-            lane.refuse(refused.code, method, host, port)
-        await caller.refuse(refused)
+        if not (client.reader.gone and refused.code in {"unreachable", "too_slow"}):
+            session.add_refusal(refused.code, method, host, port)
+        await client.refuse(refused)
 
 
-async def _carry(caller: Caller, request: h11.Request, target: ProxyTarget, routes: Routes, lane: ProxySession) -> None:
+async def _forward_request(
+    client: ClientConnection, request: h11.Request, target: ProxyTarget, routes: Routes, session: ProxySession
+) -> None:
     """Raises RequestBlocked, and OSError when the browser goes away."""
     is_tunnel, with_body = request.method == b"CONNECT", has_body(request)
     if is_tunnel and with_body:
         raise RequestBlocked("bad_request", "a CONNECT has no body")
     server = await routes.connect(target)
     try:
-        async with asyncio.timeout(lane.limits.idle_s) as clock:
+        async with asyncio.timeout(session.limits.idle_s) as deadline:
             loop = asyncio.get_running_loop()
-            relay = Relay(caller, server, lane, lambda: clock.reschedule(loop.time() + lane.limits.idle_s))
+            relay = Relay(client, server, session, lambda: deadline.reschedule(loop.time() + session.limits.idle_s))
             if is_tunnel:
-                await caller.end()
-                await caller.send(_ESTABLISHED)
-                await relay.tunnel(caller.early())
+                await client.end()
+                await client.send(_ESTABLISHED)
+                await relay.tunnel(client.early_bytes())
             else:
                 await relay.exchange(request, target, with_body=with_body)
     except TimeoutError:
-        raise _silent(target, lane, is_tunnel=is_tunnel) from None
+        raise _idle_error(target, session, is_tunnel=is_tunnel) from None
     except (OSError, h11.ProtocolError) as error:
-        if is_tunnel or caller.reader.gone:
+        if is_tunnel or client.reader.gone:
             raise ConnectionAbortedError from error
         raise RequestBlocked("unreachable", f"{target.host} broke off, or speaks no HTTP/1.1") from None
     finally:
         server[1].transport.abort()
 
 
-def _silent(target: ProxyTarget, lane: ProxySession, *, is_tunnel: bool) -> Exception:
+def _idle_error(target: ProxyTarget, session: ProxySession, *, is_tunnel: bool) -> Exception:
     """A tunnel that nobody uses is closed without a word: what comes next opens another."""
     if is_tunnel:
         return ConnectionAbortedError()
-    return RequestBlocked("too_slow", f"{target.host} kept silent for {lane.limits.idle_s:g} s")
+    return RequestBlocked("too_slow", f"{target.host} kept silent for {session.limits.idle_s:g} s")

@@ -17,7 +17,7 @@ class NetworkLimits:
     """Of one http response, as it is sent (compressed or not)."""
     tunnel_bytes: int = 50_000_000
     """From the server through one tunnel (https, WebSocket), in which responses cannot be told apart."""
-    lane_bytes: int = 200_000_000
+    session_bytes: int = 200_000_000
     """Of everything, both ways."""
     connections: int = 64
     """Open at once, from the browser."""
@@ -30,8 +30,8 @@ class NetworkLimits:
 class RequestBlocked(Exception):
     """Raised where a request is not let through, or its connection is cut."""
 
-    def __init__(self, code: RefusalCode, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, code: RefusalCode, message: str) -> None:
+        super().__init__(message)
         self.code: RefusalCode = code
 
 
@@ -53,7 +53,7 @@ class ProxySession:
         return f"http://127.0.0.1:{self.port}"
 
     @property
-    def refusals(self) -> int:
+    def refusal_count(self) -> int:
         """Refusals that wait to be drained."""
         return len(self._refusals)
 
@@ -63,18 +63,20 @@ class ProxySession:
         self._refusals.clear()
         return drained
 
-    def refuse(self, code: RefusalCode, method: str, host: str, port: int) -> None:
+    def add_refusal(self, code: RefusalCode, method: str, host: str, port: int) -> None:
         """Note a refusal."""
         self._refusals.append(RefusedConnection(code, method, host, port))
 
-    def carry(self, size_bytes: int) -> None:
+    def count_bytes(self, size_bytes: int) -> None:
         """Count bytes. Raises Refused (too_large) once the lane has carried more than it may."""
         self.bytes += size_bytes
-        self.check()
+        self.check_limits()
 
-    def check(self, *, crowded: bool = False) -> None:
+    def check_limits(self, *, crowded: bool = False) -> None:
         """Raises Refused: too_many for a connection that is one too many, too_large once the lane has had its bytes."""
         if crowded:
             raise RequestBlocked("too_many", f"this walk has more than {self.limits.connections} connections open")
-        if self.bytes > self.limits.lane_bytes:
-            raise RequestBlocked("too_large", f"this walk has had its {self.limits.lane_bytes} bytes from the network")
+        if self.bytes > self.limits.session_bytes:
+            raise RequestBlocked(
+                "too_large", f"this walk has had its {self.limits.session_bytes} bytes from the network"
+            )

@@ -23,20 +23,20 @@ async def system_resolve(name: str, port: int) -> Sequence[str]:
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Sequence[str]] = loop.create_future()
 
-    def settle(found: Sequence[str] | OSError) -> None:
+    def deliver(result: Sequence[str] | OSError) -> None:
         if answer.done():
             return
-        if isinstance(found, OSError):
-            answer.set_exception(found)
+        if isinstance(result, OSError):
+            answer.set_exception(result)
         else:
-            answer.set_result(found)
+            answer.set_result(result)
 
-    def ask() -> None:
-        found = _looked_up(name, port)
+    def look_up() -> None:
+        result = _lookup(name, port)
         with contextlib.suppress(RuntimeError):  # the loop ended before the answer came
-            loop.call_soon_threadsafe(settle, found)
+            loop.call_soon_threadsafe(deliver, result)
 
-    threading.Thread(target=ask, name="agentlearn-lookup", daemon=True).start()
+    threading.Thread(target=look_up, name="agentlearn-lookup", daemon=True).start()
     return await answer
 
 
@@ -45,7 +45,7 @@ async def system_dial(address: str, port: int) -> Streams:
     return await asyncio.open_connection(address, port, limit=READ_BYTES)
 
 
-def _looked_up(name: str, port: int) -> Sequence[str] | OSError:
+def _lookup(name: str, port: int) -> Sequence[str] | OSError:
     try:
         rows = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except OSError as error:

@@ -17,14 +17,14 @@ from agentlearn.log import get_log
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.flags import FLAGS, context_options
 from agentlearn_web.boundary.proxy import NetworkLimits, open_proxy
-from agentlearn_web.browser.find import Chromium, find_chromium, require_playwright
-from agentlearn_web.browser.lost import BrowserLost
+from agentlearn_web.browser.act_result import BrowserLost
+from agentlearn_web.browser.chromium import Chromium, find_chromium, require_playwright
 from agentlearn_web.browser.walk import Walk, WalkSettings
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright
 
-WALKERS = "AGENTLEARN_WALKERS"
+WALKERS_VARIABLE = "AGENTLEARN_WALKERS"
 _LAUNCH_S = 60.0
 _CONTEXT_S = 60.0
 _CLOSE_S = 10.0
@@ -45,11 +45,11 @@ class BrowserOptions:
 
 
 @dataclass(slots=True)
-class _Living:
+class _BrowserProcess:
     """One browser process, and the walks on it."""
 
     browser: "Browser"
-    begun: int = 0
+    walks_started: int = 0
     open: int = 0
     broken: bool = False
 
@@ -65,24 +65,24 @@ class Browsers:
         """Walks open at once."""
         self._slots = asyncio.Semaphore(self.walkers)
         self._launching = asyncio.Lock()
-        self._current: _Living | None = None
+        self._current: _BrowserProcess | None = None
         self.launched = 0
         """Browsers started so far."""
 
     @asynccontextmanager
-    async def walk(self, places: AccessPolicy, *, nonce: str, record: Path | None = None) -> AsyncGenerator[Walk]:
+    async def walk(self, policy: AccessPolicy, *, nonce: str, record: Path | None = None) -> AsyncGenerator[Walk]:
         """A walk in a fresh context behind a lane of its own. Waits for a free place. Raises BrowserLost, ToolError.
 
         nonce: marks the fence around what sites wrote. record: a folder for screenshots and a trace.
         """
-        async with self._slots, open_proxy(places, self._options.limits) as lane, AsyncExitStack() as stack:
-            living = await self._living()
-            living.begun += 1
-            living.open += 1
-            stack.push_async_callback(self._left, living)
-            context = await self._context(living, context_options(lane))
-            stack.push_async_callback(self._closed, living, context)
-            walk = Walk(context, lane, self._options.walk, nonce=nonce, record=record)
+        async with self._slots, open_proxy(policy, self._options.limits) as session, AsyncExitStack() as stack:
+            process = await self._browser_process()
+            process.walks_started += 1
+            process.open += 1
+            stack.push_async_callback(self._leave, process)
+            context = await self._context(process, context_options(session))
+            stack.push_async_callback(self._close_context, process, context)
+            walk = Walk(context, session, self._options.walk, nonce=nonce, record=record)
             await walk.begin()
             stack.push_async_callback(walk.end)
             yield walk
@@ -90,7 +90,7 @@ class Browsers:
     async def start(self) -> None:
         """Start the browser now rather than at the first walk. Raises ConfigError when it does not start."""
         try:
-            await self._living()
+            await self._browser_process()
         except ToolError as error:
             raise ConfigError(
                 f"{self._chromium.path} did not start: {error.message}; `agentlearn doctor` says what was found",
@@ -100,22 +100,22 @@ class Browsers:
     async def close(self) -> None:
         """End the browser; walks that are open lose it."""
         if self._current is not None:
-            await _ended(self._current.browser)
+            await _close_browser(self._current.browser)
 
-    async def _living(self) -> _Living:
+    async def _browser_process(self) -> _BrowserProcess:
         """The browser for the next walk: the current one, unless it is used up or gone."""
         async with self._launching:
             current = self._current
-            if current is not None and self._fit(current):
+            if current is not None and self._is_usable(current):
                 return current
             if current is not None and current.open == 0:
-                await _ended(current.browser)
-            self._current = _Living(await self._launch())
+                await _close_browser(current.browser)
+            self._current = _BrowserProcess(await self._launch())
             return self._current
 
-    def _fit(self, living: _Living) -> bool:
-        fresh = living.begun < self._options.recycle_after
-        return fresh and not living.broken and living.browser.is_connected()
+    def _is_usable(self, process: _BrowserProcess) -> bool:
+        fresh = process.walks_started < self._options.recycle_after
+        return fresh and not process.broken and process.browser.is_connected()
 
     async def _launch(self) -> "Browser":
         from playwright.async_api import Error
@@ -137,17 +137,17 @@ class Browsers:
         get_log().debug("browser.launched", path=str(self._chromium.path), number=self.launched)
         return browser
 
-    async def _context(self, living: _Living, options: dict[str, object]) -> "BrowserContext":
+    async def _context(self, process: _BrowserProcess, options: dict[str, object]) -> "BrowserContext":
         from playwright.async_api import Error
 
         try:
             async with asyncio.timeout(_CONTEXT_S):
-                return await living.browser.new_context(**options)  # pyright: ignore[reportArgumentType]
+                return await process.browser.new_context(**options)  # pyright: ignore[reportArgumentType]
         except (Error, TimeoutError) as error:
-            living.broken = True
+            process.broken = True
             raise BrowserLost(f"the browser gave no context: {error or 'it took too long'}") from error
 
-    async def _closed(self, living: _Living, context: "BrowserContext") -> None:
+    async def _close_context(self, process: _BrowserProcess, context: "BrowserContext") -> None:
         """Close a walk's context. One that does not close takes its browser with it, once the others have left."""
         from playwright.async_api import Error
 
@@ -155,12 +155,12 @@ class Browsers:
             async with asyncio.timeout(_CLOSE_S):
                 await context.close()
         except (Error, TimeoutError):
-            living.broken = True
+            process.broken = True
 
-    async def _left(self, living: _Living) -> None:
-        living.open -= 1
-        if living is not self._current and living.open == 0:
-            await _ended(living.browser)
+    async def _leave(self, process: _BrowserProcess) -> None:
+        process.open -= 1
+        if process is not self._current and process.open == 0:
+            await _close_browser(process.browser)
 
 
 @asynccontextmanager
@@ -185,12 +185,14 @@ async def open_browsers(options: BrowserOptions | None = None) -> AsyncGenerator
 
 def default_walkers() -> int:
     """How many contexts may be open at once, unless told otherwise. Raises ConfigError for a bad variable."""
-    told = os.environ.get(WALKERS, "")
-    if not told:
+    value = os.environ.get(WALKERS_VARIABLE, "")
+    if not value:
         return min(8 * (os.cpu_count() or 1), 32)
-    if not told.isdecimal() or int(told) < 1:
-        raise ConfigError(f"{WALKERS} is {told!r}; give the number of browser contexts open at once, at least 1")
-    return int(told)
+    if not value.isdecimal() or int(value) < 1:
+        raise ConfigError(
+            f"{WALKERS_VARIABLE} is {value!r}; give the number of browser contexts open at once, at least 1"
+        )
+    return int(value)
 
 
 def has_sandbox() -> bool:
@@ -198,7 +200,7 @@ def has_sandbox() -> bool:
     return os.geteuid() != 0
 
 
-async def _ended(browser: "Browser") -> None:
+async def _close_browser(browser: "Browser") -> None:
     from playwright.async_api import Error
 
     try:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from agentlearn_web.browser.events import Happened
-from agentlearn_web.browser.faults import browser_error, is_timeout
-from agentlearn_web.browser.paging import SnapshotPage, paged
-from agentlearn_web.browser.settle import Hung, Watch, watched
-from agentlearn_web.browser.snapshot import lines_of
+from agentlearn_web.browser.page_events import PageEvents
+from agentlearn_web.browser.page_watch import PageHung, PageWatch, watch_page
+from agentlearn_web.browser.paging import SnapshotPage, split_pages
+from agentlearn_web.browser.playwright_errors import browser_error, is_timeout
+from agentlearn_web.browser.snapshot import parse_snapshot
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import ElementLine, TabLine
 
@@ -55,38 +55,38 @@ class Tab:
 
     id: str
     page: "Page"
-    watch: Watch
+    watch: PageWatch
     shown: ShownSnapshot | None = None
     at: int = 1
     """The page of the snapshot that was shown last."""
 
     @property
-    def failed(self) -> bool:
+    def is_error_page(self) -> bool:
         """Whether it shows the browser's own page about a failure."""
         return self.page.url.startswith(_ERROR_PAGE)
 
     @property
     def line(self) -> TabLine:
         """The tab as it is listed."""
-        return TabLine(id=self.id, url=BLANK if self.failed else self.page.url, title=self.watch.title)
+        return TabLine(id=self.id, url=BLANK if self.is_error_page else self.page.url, title=self.watch.title)
 
     async def snapshot(self, settings: WalkSettings) -> ShownSnapshot:
         """A fresh snapshot. Raises Hung, and Playwright's errors of a page that is gone."""
         document = self.watch.document
-        if self.failed:
+        if self.is_error_page:
             return ShownSnapshot(document)
-        if self.watch.bodiless is not None:
-            lines = (ElementLine(role="text", text=self.watch.bodiless),) if self.watch.bodiless.strip() else ()
-            return ShownSnapshot(document, lines, paged(lines, settings.page_chars))
+        if self.watch.text_only is not None:
+            lines = (ElementLine(role="text", text=self.watch.text_only),) if self.watch.text_only.strip() else ()
+            return ShownSnapshot(document, lines, split_pages(lines, settings.page_chars))
         try:
             text = await self.page.aria_snapshot(mode="ai", timeout=settings.hung_s * 1000)
         except browser_error() as error:
             if is_timeout(error):
-                raise Hung from None
+                raise PageHung from None
             raise
         kept = text if len(text) <= settings.snapshot_chars else text[: settings.snapshot_chars].rpartition("\n")[0]
-        lines = lines_of(kept, self.id, scripted=not self.watch.still)
-        return ShownSnapshot(document, lines, paged(lines, settings.page_chars), len(text) - len(kept))
+        lines = parse_snapshot(kept, self.id, scripted=not self.watch.is_static)
+        return ShownSnapshot(document, lines, split_pages(lines, settings.page_chars), len(text) - len(kept))
 
     async def close(self) -> None:
         """Close it, whatever state it is in."""
@@ -95,14 +95,14 @@ class Tab:
                 await self.page.close()
 
 
-async def attached(page: "Page", number: int, happened: Happened) -> Tab:
+async def attach_tab(page: "Page", number: int, events: PageEvents) -> Tab:
     """A tab for a page. Raises Playwright's errors of a page that is gone."""
 
     def downloads(download: "Download") -> None:
-        happened.note("download", "a download was refused", download.suggested_filename)
+        events.add("download", "a download was refused", download.suggested_filename)
 
     page.on("download", downloads)
-    tab = Tab(f"t{number}", page, await watched(page))
+    tab = Tab(f"t{number}", page, await watch_page(page))
 
-    page.on("crash", lambda _: tab.watch.crash())
+    page.on("crash", lambda _: tab.watch.on_crash())
     return tab

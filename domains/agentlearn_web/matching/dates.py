@@ -43,8 +43,8 @@ class Day:
         return " ".join(str(part) for part in (self.day, _MONTHS[self.month - 1], self.year) if part is not None)
 
 
-def dates_in(text: str) -> tuple[Day, ...]:
-    """Every reading of a text that is a date, in the form of `words`: day before month first; empty for other texts.
+def parse_dates(text: str) -> tuple[Day, ...]:
+    """Every reading of a text that is a date, in the form of `normal_text`: day before month first; empty for other texts.
 
     With points the day comes first everywhere. A weekday that the date does not fall on makes it no date.
     """

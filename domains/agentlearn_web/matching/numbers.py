@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from agentlearn_web.matching.units import MAGNITUDES, MeasureUnit, unit_in
+from agentlearn_web.matching.units import MAGNITUDES, MeasureUnit, parse_unit
 
 MAX_CHARACTERS = 80
 _DIGITS = r"(?P<digits>\d[\d., '_]*\d|\d|\.\d+)"
@@ -42,8 +42,8 @@ class NumberWithUnit:
         return f"{_decimal(self.readings[0])} {self.unit}".strip()
 
 
-def quantity_in(text: str) -> NumberWithUnit | None:
-    """The number that the text is, in the form of `words`; None for any other text."""
+def parse_number(text: str) -> NumberWithUnit | None:
+    """The number that the text is, in the form of `normal_text`; None for any other text."""
     found = _NUMBER.fullmatch(text) if len(text) <= MAX_CHARACTERS else None
     if found is None or (found["sign"] and found["inner"]):
         return None
@@ -63,8 +63,8 @@ def quantity_in(text: str) -> NumberWithUnit | None:
 
 def _unit(before: str, after: str) -> MeasureUnit | None:
     """What stands around the digits; None for anything but one unit, of which money alone may stand before them."""
-    unit = unit_in(before or after)
-    if unit is None or (before and not unit.money) or (before and after and unit_in(after) != unit):
+    unit = parse_unit(before or after)
+    if unit is None or (before and not unit.money) or (before and after and parse_unit(after) != unit):
         return None
     return unit
 

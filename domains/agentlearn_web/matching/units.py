@@ -97,13 +97,13 @@ class MeasureUnit:
         return bool(self.name) and not self.known
 
 
-NONE = MeasureUnit("")
+NO_UNIT = MeasureUnit("")
 
 
-def unit_in(text: str) -> MeasureUnit | None:
-    """The unit that the text is; `NONE` for an empty text, None for what is no unit and no noun of three words."""
+def parse_unit(text: str) -> MeasureUnit | None:
+    """The unit that the text is; `NO_UNIT` for an empty text, None for what is no unit and no noun of three words."""
     if not text:
-        return NONE
+        return NO_UNIT
     if text in _PERCENT:
         return MeasureUnit("", scale=Fraction(1, 100))
     if text in _MONEY_NAMES:

@@ -50,25 +50,25 @@ class MiniwobDomain:
     async def running(self) -> AsyncGenerator[Self]:
         """The same domain with its pages served and its browser started. Raises MissingExtra, ConfigError."""
         from agentlearn_web.browser.pool import open_browsers
-        from agentlearn_web.miniwob.pages import pages_folder
-        from agentlearn_web.miniwob.serving import pages_served
+        from agentlearn_web.miniwob.pages import miniwob_folder
+        from agentlearn_web.miniwob.serving import serve_miniwob
 
-        async with pages_served(pages_folder()) as served, open_browsers() as browsers:
+        async with serve_miniwob(miniwob_folder()) as served, open_browsers() as browsers:
             bound = copy(self)
             bound.served, bound.browsers = served, browsers
             yield bound
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
         """Episodes of all pages; no two splits share one, whatever their seeds. Default sizes: 40, 20 and 40."""
-        from agentlearn_web.miniwob.episode_tasks import generated
+        from agentlearn_web.miniwob.episode_tasks import generate_episode_tasks
 
-        return generated(split, seed, _checked(limit))
+        return generate_episode_tasks(split, seed, _checked(limit))
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Episodes that a file names. Raises DataError with file, line and next step."""
-        from agentlearn_web.miniwob.episode_tasks import read_tasks
+        from agentlearn_web.miniwob.episode_tasks import read_episode_tasks
 
-        return read_tasks(path, split=split, limit=_checked(limit))
+        return read_episode_tasks(path, split=split, limit=_checked(limit))
 
     def agent(self) -> "Agent[EpisodeDeps, Answer]":
         """The agent; its deps are what `open` yields."""
@@ -90,32 +90,32 @@ class MiniwobDomain:
     async def open(self, context: RolloutContext) -> AsyncGenerator["EpisodeDeps"]:
         """The task's page in a fresh browser context, its episode begun. Raises ToolError."""
         from agentlearn_web.boundary.access_policy import AccessPolicy
-        from agentlearn_web.miniwob.episode import begin
+        from agentlearn_web.miniwob.episode import begin_episode
         from agentlearn_web.miniwob.episode_agent import EpisodeDeps
-        from agentlearn_web.miniwob.episode_tasks import episode_of
-        from agentlearn_web.miniwob.serving import address
+        from agentlearn_web.miniwob.episode_tasks import parse_episode
+        from agentlearn_web.miniwob.serving import page_url
 
         if self.browsers is None:
             raise ToolError("the miniwob domain has no browser; open rollouts inside `domain.running()`")
-        page, episode = episode_of(context.task)
+        page, episode = parse_episode(context.task)
         nonce, mark = content_hash("fence", context.seed)[:16], content_hash("episode", context.seed)
         places = AccessPolicy(public=False, served=self.served)
         async with self.browsers.walk(places, nonce=nonce, record=context.record) as walk:
-            seen = await walk.open(address(page))
+            seen = await walk.open(page_url(page))
             if seen.status != "ok":
                 raise ToolError(f"the page {page!r} did not open: {seen.note}", code="no_episode")
-            begun = await begin(walk.page, seed=episode, mark=mark)
+            begun = await begin_episode(walk.page, seed=episode, mark=mark)
             await walk.tabs()  # the view before was of a page that had not begun
             yield EpisodeDeps(walk, nonce, begun)
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict:
         """What the page gave: 1 is right, what lies between 0 and 1 is partly right."""
-        from agentlearn_web.miniwob.episode import reward_in
+        from agentlearn_web.miniwob.episode import parse_reward
 
         answer = trajectory.answer
         if answer is None:
             return Verdict(status="no_answer", reward=0.0, reason="no answer")
-        reward = reward_in(answer)
+        reward = parse_reward(answer)
         if reward is None:
             return Verdict(status="incorrect", reward=0.0, reason="the episode was not brought to its end")
         reason = f"the page gave {reward:g}"
@@ -125,15 +125,15 @@ class MiniwobDomain:
 
     def pages(self, trajectory: Trajectory) -> Iterable[str]:
         """What the rollout saw of the page: names and texts, without refs and other words of ours."""
-        from agentlearn_web.observation import words_of
+        from agentlearn_web.observation import site_words
 
-        return (words_of(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
+        return (site_words(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
 
     def examine(self) -> "Iterator[CheckResult]":
         """Whether the pages are here, for `agentlearn doctor`; what drives the browser, the web domain examines."""
-        from agentlearn_web.miniwob.pages import examine
+        from agentlearn_web.miniwob.pages import check_miniwob
 
-        return examine()
+        return check_miniwob()
 
     def answer_key(self, answer: str) -> str | None:
         """None: rewards are no answers to vote about."""

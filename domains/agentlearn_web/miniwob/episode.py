@@ -19,7 +19,7 @@ T = TypeVar("T")
 UNFINISHED = "unfinished"
 READING_S = 10.0
 _DAY_MS = 86_400_000
-SIGNS = (
+UNNAMED_CONTROLS = (
     (".alink", "link", ""),
     (".email-actions .trash", "button", "trash"),
     (".email-actions .star", "button", "star"),
@@ -35,8 +35,8 @@ SIGNS = (
     (".food-order .add", "button", "add"),
 )
 """What the pages draw as links and icons and do not name: selector, role, name."""
-_READY = """() => document.readyState === "complete" && typeof core === "object" && Boolean(core.cover_div)"""
-_BEGIN = """([seed, mark, limit, signs]) => {
+_READY_JS = """() => document.readyState === "complete" && typeof core === "object" && Boolean(core.cover_div)"""
+_BEGIN_JS = """([seed, mark, limit, signs]) => {
   const style = document.createElement("style");
   style.textContent = "#reward-display, #click-canvas, #sync-task-cover { display: none !important; }";
   document.head.append(style);
@@ -58,7 +58,7 @@ _BEGIN = """([seed, mark, limit, signs]) => {
   new MutationObserver(name).observe(document.body, { childList: true, subtree: true });
   globalThis.agentlearnEpisode = mark;
 }"""
-_REWARD = """(mark) => globalThis.agentlearnEpisode === mark && WOB_DONE_GLOBAL ? WOB_RAW_REWARD_GLOBAL : null"""
+_REWARD_JS = """(mark) => globalThis.agentlearnEpisode === mark && WOB_DONE_GLOBAL ? WOB_RAW_REWARD_GLOBAL : null"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +71,23 @@ class Episode:
 
     async def reward(self) -> float | None:
         """What the page says once the episode has ended, -1..1; None before. Raises ToolError where it says nothing."""
-        return await _asked(self.page, lambda: self.page.evaluate(_REWARD, self.mark))
+        return await _ask_page(self.page, lambda: self.page.evaluate(_REWARD_JS, self.mark))
 
 
-async def begin(page: "Page", *, seed: int, mark: str) -> Episode:
+async def begin_episode(page: "Page", *, seed: int, mark: str) -> Episode:
     """Begin the episode of that seed on a page of MiniWoB++. Raises ToolError for another page, or one that hangs."""
-    await _asked(page, lambda: page.wait_for_function(_READY, timeout=READING_S * 1000))
-    await _asked(page, lambda: page.evaluate(_BEGIN, [seed, mark, _DAY_MS, SIGNS]))
+    await _ask_page(page, lambda: page.wait_for_function(_READY_JS, timeout=READING_S * 1000))
+    await _ask_page(page, lambda: page.evaluate(_BEGIN_JS, [seed, mark, _DAY_MS, UNNAMED_CONTROLS]))
     return Episode(page, mark)
 
 
-def reward_text(reward: float | None) -> str:
+def format_reward(reward: float | None) -> str:
     """The answer of a rollout: `reward 1`, `reward 0.5`, or `unfinished`."""
     return UNFINISHED if reward is None else f"reward {round(reward, 4):g}"
 
 
-def reward_in(answer: str) -> float | None:
-    """What `reward_text` was made of, to four decimals; None for `unfinished`, and for any other text."""
+def parse_reward(answer: str) -> float | None:
+    """What `format_reward` was made of, to four decimals; None for `unfinished`, and for any other text."""
     word, _, number = answer.partition(" ")
     try:
         return float(number) if word == "reward" else None
@@ -95,7 +95,7 @@ def reward_in(answer: str) -> float | None:
         return None
 
 
-async def _asked(page: "Page", ask: Callable[[], Awaitable[T]]) -> T:
+async def _ask_page(page: "Page", ask: Callable[[], Awaitable[T]]) -> T:
     from playwright.async_api import Error
 
     try:

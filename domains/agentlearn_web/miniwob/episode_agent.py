@@ -9,7 +9,7 @@ from pydantic_ai import Agent, RunContext, ToolOutput
 from agentlearn.domain.base import Answer
 from agentlearn.prompts import Prompt, load_prompt
 from agentlearn_web.agent import WalkDeps, walker_tools
-from agentlearn_web.miniwob.episode import Episode, reward_text
+from agentlearn_web.miniwob.episode import Episode, format_reward
 
 LEAVING = frozenset({"open", "back"})
 """Acts that the agent does not have: they would leave the page, and the episode with it."""
@@ -29,7 +29,7 @@ async def done(ctx: RunContext[EpisodeDeps], note: str) -> Answer:
         note: What you did, in one sentence.
     """
     # What the model says is kept as text alone: the answer is the page's reward.
-    return Answer(text=note, answer=reward_text(await ctx.deps.episode.reward()))
+    return Answer(text=note, answer=format_reward(await ctx.deps.episode.reward()))
 
 
 def miniwob_prompt() -> Prompt:

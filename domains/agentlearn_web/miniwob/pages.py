@@ -54,7 +54,7 @@ LEFT_OUT = {
 EXTRA = "pip install 'agentlearn-lib[miniwob]'"
 
 
-def pages_folder() -> Path:
+def miniwob_folder() -> Path:
     """The folder of the installed package with all pages. Raises MissingExtra.
 
     The package is not imported: that would load Selenium.
@@ -67,10 +67,10 @@ def pages_folder() -> Path:
     raise MissingExtra(f"the miniwob domain needs the pages of miniwob: {EXTRA}")
 
 
-def examine() -> Iterator[CheckResult]:
+def check_miniwob() -> Iterator[CheckResult]:
     """Whether the pages are installed."""
     try:
-        pages_folder()
+        miniwob_folder()
     except MissingExtra:
         yield CheckResult(what="miniwob", state="missing", words="not installed; the tasks are its pages", mend=EXTRA)
     else:

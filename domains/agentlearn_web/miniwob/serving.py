@@ -14,18 +14,18 @@ SITE = "miniwob.test"
 CACHED_FILES = 512
 
 
-def address(page: str) -> str:
+def page_url(page: str) -> str:
     """Where a page stands."""
     return f"http://{SITE}/miniwob/{page}.html"
 
 
 @asynccontextmanager
-async def pages_served(folder: Path) -> AsyncGenerator[Mapping[str, HostPort]]:
+async def serve_miniwob(folder: Path) -> AsyncGenerator[Mapping[str, HostPort]]:
     """Serve the folder while the block runs; yields the site's name with the address behind it, for `Places.served`."""
     files = _files(folder)
 
     @lru_cache(maxsize=CACHED_FILES)
-    def answered(path: str) -> HttpResponse:
+    def respond(path: str) -> HttpResponse:
         file = files.get(path)
         if file is None:
             return HttpResponse(404, b"no such page\n", content_type="text/plain")
@@ -35,7 +35,7 @@ async def pages_served(folder: Path) -> AsyncGenerator[Mapping[str, HostPort]]:
         return HttpResponse(200, file.read_bytes(), content_type=kind)
 
     async def app(request: HttpRequest) -> HttpResponse:
-        return answered(unquote(request.path))
+        return respond(unquote(request.path))
 
     async with listening(app) as port:
         yield {SITE: (HOST, port)}

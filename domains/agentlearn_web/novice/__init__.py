@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from agentlearn.sim.skills import Conversation, Situation, Trap
-from agentlearn_web.novice.scripts import WALKS
+from agentlearn_web.novice.scripts import FAMILY_SCRIPTS
 from agentlearn_web.novice.traps import TRAPS
 from agentlearn_web.novice.walking import WalkTurn, next_step
-from agentlearn_web.question_templates import WORDINGS
+from agentlearn_web.question_templates import TEMPLATES
 
 __all__ = ["WebSkills", "skills"]
 
@@ -29,7 +29,7 @@ class WebSkills:
 
     @property
     def topics(self) -> Mapping[str, tuple[str, ...]]:
-        return {wording.family: wording.topics for wording in WORDINGS}
+        return {template.family: template.topics for template in TEMPLATES}
 
     def recognise(self, conversation: Conversation) -> Situation | None:
         """The turn at hand, if the question is worded as one of our families words it and says where to begin."""
@@ -37,11 +37,11 @@ class WebSkills:
         if start is None or TOOL not in conversation.tools:
             return None
         question = conversation.question[start.end() :]
-        for wording in WORDINGS:
-            params = wording.recognise(question)
+        for template in TEMPLATES:
+            params = template.recognise(question)
             if params is not None:
-                script = partial(WALKS[wording.family], params)
-                return WalkTurn(wording.family, next_step(script, start[1], conversation.turns))
+                script = partial(FAMILY_SCRIPTS[template.family], params)
+                return WalkTurn(template.family, next_step(script, start[1], conversation.turns))
         return None
 
 

@@ -9,7 +9,7 @@ from agentlearn_web.observation import ElementLine, ParsedObservation
 T = TypeVar("T")
 
 
-class Lost(Exception):
+class NotOnPage(Exception):
     """Raised where a page does not hold what the walk needs."""
 
 
@@ -24,15 +24,15 @@ class PageView:
     """Of the snapshot."""
 
     @property
-    def is_cut(self) -> bool:
+    def has_more(self) -> bool:
         """Whether the snapshot goes on."""
         return self.page < self.pages
 
-    def seeing(self, seen: ParsedObservation) -> "PageView":
+    def updated(self, seen: ParsedObservation) -> "PageView":
         """The view after another look: more of the same page, or another page."""
         if seen.url == self.url and seen.page == self.page + 1:
             return replace(self, lines=self.lines + seen.lines, page=seen.page)
-        return view_of(seen)
+        return first_view(seen)
 
     def links(self, prefix: str = "") -> list[ElementLine]:
         """Links that can be clicked and whose names begin with that, in order."""
@@ -40,7 +40,7 @@ class PageView:
 
     def link(self, name: str) -> ElementLine:
         """The first link of exactly that name. Raises Lost."""
-        return needed(next((line for line in self.links() if line.name == name), None))
+        return require(next((line for line in self.links() if line.name == name), None))
 
     def has_link(self, name: str) -> bool:
         """Whether there is a link of exactly that name."""
@@ -48,17 +48,17 @@ class PageView:
 
     def first_link(self, prefix: str) -> ElementLine:
         """The first link whose name begins with that. Raises Lost."""
-        return needed(next(iter(self.links(prefix)), None))
+        return require(next(iter(self.links(prefix)), None))
 
     def link_about(self, word: str) -> ElementLine:
         """The first link whose name has the word in it, but is not the word alone. Raises Lost."""
         names = ((line, line.name.casefold()) for line in self.links())
-        return needed(next((line for line, name in names if word in name and name != word), None))
+        return require(next((line for line, name in names if word in name and name != word), None))
 
     def control(self, role: str, name: str) -> ElementLine:
         """The button or field of that name. Raises Lost."""
         named = (line for line in self.lines if line.role == role and line.name == name and line.ref)
-        return needed(next(named, None))
+        return require(next(named, None))
 
     def has_button(self, name: str) -> bool:
         """Whether there is a button of that name."""
@@ -66,13 +66,13 @@ class PageView:
 
     def search_box(self) -> ElementLine:
         """Where words to search for are typed. Raises Lost."""
-        return needed(next((line for line in self.lines if line.role == "searchbox" and line.ref), None))
+        return require(next((line for line in self.lines if line.role == "searchbox" and line.ref), None))
 
     def is_result(self) -> bool:
         """Whether it is a page of search results."""
         return any(line.role == "heading" and line.name == "Search results" for line in self.lines)
 
-    def beside(self, link: ElementLine) -> str:
+    def text_after(self, link: ElementLine) -> str:
         """The words between a link and the one after it."""
         at = self.lines.index(link)
         return " ".join(_until_link(self.lines[at + 1 :]))
@@ -85,7 +85,7 @@ class PageView:
         """The rows of all tables, cell by cell."""
         for at, line in enumerate(self.lines):
             if line.role == "row":
-                yield tuple(_cells(_inside(self.lines, at)))
+                yield tuple(_cells(_descendants(self.lines, at)))
 
     def row(self, first: str) -> tuple[str, ...] | None:
         """The first row with two cells or more that begins with that cell."""
@@ -93,18 +93,18 @@ class PageView:
 
     def field(self, name: str) -> str:
         """What a table of names and values says to that name. Raises Lost."""
-        return needed(self.row(name))[1]
+        return require(self.row(name))[1]
 
 
-def view_of(seen: ParsedObservation) -> PageView:
+def first_view(seen: ParsedObservation) -> PageView:
     """The view of a page that comes into sight."""
     return PageView(seen.url, seen.lines, seen.page, seen.pages)
 
 
-def needed(thing: T | None) -> T:
+def require(thing: T | None) -> T:
     """The thing. Raises Lost where there is none."""
     if thing is None:
-        raise Lost
+        raise NotOnPage
     return thing
 
 
@@ -116,7 +116,7 @@ def _until_link(lines: Sequence[ElementLine]) -> Iterator[str]:
             yield words
 
 
-def _inside(lines: Sequence[ElementLine], at: int) -> list[ElementLine]:
+def _descendants(lines: Sequence[ElementLine], at: int) -> list[ElementLine]:
     inside: list[ElementLine] = []
     for line in lines[at + 1 :]:
         if line.depth <= lines[at].depth:
@@ -129,5 +129,5 @@ def _cells(inside: Sequence[ElementLine]) -> Iterator[str]:
     top = min((line.depth for line in inside), default=0)
     for at, line in enumerate(inside):
         if line.depth == top:
-            nested = (one.name or one.text for one in _inside(inside, at))
+            nested = (one.name or one.text for one in _descendants(inside, at))
             yield line.name or line.text or " ".join(filter(None, nested))

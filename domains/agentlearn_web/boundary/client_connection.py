@@ -30,20 +30,20 @@ class WatchedReader(asyncio.StreamReader):
     def feed_eof(self) -> None:
         """As in the base class."""
         super().feed_eof()
-        self._tell()
+        self._notify()
 
     def set_exception(self, exc: Exception) -> None:
         """As in the base class."""
         super().set_exception(exc)
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self.gone = True
         if self.on_gone is not None:
             self.on_gone()
 
 
-class Caller:
+class ClientConnection:
     """A browser's connection."""
 
     def __init__(self, reader: WatchedReader, writer: asyncio.StreamWriter) -> None:
@@ -68,18 +68,18 @@ class Caller:
         async for _ in self.body():
             pass
 
-    def early(self) -> bytes:
+    def early_bytes(self) -> bytes:
         """What came behind the head of a CONNECT or an upgrade, before it was answered."""
         return self._wire.trailing_data[0]
 
-    def encoded(self, event: h11.InformationalResponse | h11.Response | h11.Data | h11.EndOfMessage) -> bytes:
+    def encode(self, event: h11.InformationalResponse | h11.Response | h11.Data | h11.EndOfMessage) -> bytes:
         """The bytes of a part of the answer, in the framing that this browser understands."""
         return self._wire.send(event) or b""
 
-    def ended(self) -> bytes:
+    def end_bytes(self) -> bytes:
         """The bytes that end an answer before its time; none where its length was told."""
         try:
-            return self.encoded(h11.EndOfMessage())
+            return self.encode(h11.EndOfMessage())
         except h11.LocalProtocolError:
             return b""
 
@@ -105,7 +105,7 @@ class Caller:
             ("connection", "close"),
         ]
         head = h11.Response(status_code=status, headers=headers, reason=status.phrase)
-        await self.send(b"".join(map(self.encoded, (head, h11.Data(data=body), h11.EndOfMessage()))))
+        await self.send(b"".join(map(self.encode, (head, h11.Data(data=body), h11.EndOfMessage()))))
 
     def next_cycle(self) -> bool:
         """Make ready for the next request; False when this connection has had its last."""
@@ -117,6 +117,6 @@ class Caller:
     async def _next_event(self) -> object:
         while (event := self._wire.next_event()) is h11.NEED_DATA:
             if self._wire.they_are_waiting_for_100_continue:
-                await self.send(self.encoded(h11.InformationalResponse(status_code=100, headers=[])))
+                await self.send(self.encode(h11.InformationalResponse(status_code=100, headers=[])))
             self._wire.receive_data(await self.reader.read(READ_BYTES))
         return event

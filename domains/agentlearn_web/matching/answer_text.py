@@ -18,7 +18,7 @@ _BULLET = re.compile(r"[-*•·] +(?=[^\W\d])")
 _END = re.compile(r"(?<=[\w)\]\"'%€$£¥+#])[.,;:!]+$")
 
 
-def plain(text: str) -> str:
+def normal_lines(text: str) -> str:
     """The text with one notation for dashes, quotes and spaces, in small letters; line ends stay."""
     text = _VULGAR.sub(" ", _INVISIBLE.sub("", text))
     # A power is no digit beside its base, as it would be after NFKC.
@@ -29,9 +29,9 @@ def plain(text: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def words(text: str) -> str:
+def normal_text(text: str) -> str:
     """The text on one line without what may stand around an answer: quotes, brackets, an article, closing marks."""
-    text = " ".join(plain(text).split())
+    text = " ".join(normal_lines(text).split())
     while (inner := _peeled(text)) != text:
         text = inner
     return text

@@ -3,7 +3,7 @@
 import re
 
 _NET = re.compile(r"net::(ERR_\w+)")
-_WORDS = {
+_NETWORK_ERRORS = {
     "ERR_NAME_NOT_RESOLVED": "no such host",
     "ERR_CONNECTION_REFUSED": "the host refused the connection",
     "ERR_CONNECTION_RESET": "the host cut the connection",
@@ -14,8 +14,8 @@ _WORDS = {
     "ERR_TUNNEL_CONNECTION_FAILED": "no connection to the host",
     "ERR_INVALID_URL": "it is no address",
 }
-_DONE = ("click action done", "waiting for scheduled navigations")
-_REASONS = (
+_CLICK_DONE_PHRASES = ("click action done", "waiting for scheduled navigations")
+_ACTION_REASONS = (
     ("intercepts pointer events", "another element covers it"),
     ("not enabled", "it is disabled"),
     ("not editable", "it is read-only"),
@@ -40,29 +40,29 @@ def is_timeout(error: Exception) -> bool:
     return isinstance(error, PlaywrightTimeout)
 
 
-def was_done(error: Exception) -> bool:
+def click_was_done(error: Exception) -> bool:
     """Whether the click itself was made, and only what came of it took too long."""
-    return any(words in str(error) for words in _DONE)
+    return any(phrases in str(error) for phrases in _CLICK_DONE_PHRASES)
 
 
-def is_gone(error: Exception) -> bool:
+def is_element_gone(error: Exception) -> bool:
     """Whether the ref no longer leads to exactly one element."""
-    told = str(error)
-    words = ("does not match any element", "Invalid frame in aria-ref", "strict mode violation", "not attached")
-    return any(one in told for one in words)
+    message = str(error)
+    phrases = ("does not match any element", "Invalid frame in aria-ref", "strict mode violation", "not attached")
+    return any(phrase in message for phrase in phrases)
 
 
-def why_not(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
     """Why an element could not be acted on, in our own words: Playwright's quote the page."""
-    told = str(error)
-    return next((ours for theirs, ours in _REASONS if theirs in told), "it did not become ready in time")
+    message = str(error)
+    return next((reason for phrase, reason in _ACTION_REASONS if phrase in message), "it did not become ready in time")
 
 
-def why_not_loaded(error: Exception) -> str:
+def load_failure_reason(error: Exception) -> str:
     """Why a page did not load, in our own words."""
     if is_timeout(error):
         return "no answer in time"
-    found = _NET.search(str(error))
+    match = _NET.search(str(error))
     if "Download is starting" in str(error):
         return "it is a file to download, and downloads are refused"
-    return _WORDS.get(found[1], found[1]) if found else "the browser did not open it"
+    return _NETWORK_ERRORS.get(match[1], match[1]) if match else "the browser did not open it"

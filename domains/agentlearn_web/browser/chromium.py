@@ -15,15 +15,18 @@ from pathlib import Path
 
 from agentlearn.errors import ConfigError, MissingExtra
 
-VARIABLE = "AGENTLEARN_CHROMIUM"
+CHROMIUM_VARIABLE = "AGENTLEARN_CHROMIUM"
 PLAYWRIGHT_INSTALL = "playwright install --only-shell chromium"
 DEBIAN_INSTALL = "apt-get install --no-install-recommends chromium-headless-shell"
 EXTRA = "pip install 'agentlearn-lib[web]'"
 
-_SHELLS = ("chromium-headless-shell", "chrome-headless-shell")
-_WHOLE = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_OWN = ("chromium_headless_shell-*/*/headless_shell", "chromium_headless_shell-*/*/chrome-headless-shell*")
-_OWN_WHOLE = ("chromium-*/chrome-*/chrome",)
+_SHELL_PROGRAMS = ("chromium-headless-shell", "chrome-headless-shell")
+_CHROMIUM_PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_PLAYWRIGHT_SHELLS = (
+    "chromium_headless_shell-*/*/headless_shell",
+    "chromium_headless_shell-*/*/chrome-headless-shell*",
+)
+_PLAYWRIGHT_CHROMIUMS = ("chromium-*/chrome-*/chrome",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def find_chromium() -> Chromium:
     if found is None:
         raise ConfigError(
             f"no Chromium was found; install one with `{PLAYWRIGHT_INSTALL}`, or on Debian and Ubuntu with"
-            f" `{DEBIAN_INSTALL}`, or name one in {VARIABLE}",
+            f" `{DEBIAN_INSTALL}`, or name one in {CHROMIUM_VARIABLE}",
             code="no_browser",
         )
     return found
@@ -69,24 +72,25 @@ def require_playwright() -> None:
 
 
 def _candidates() -> Iterator[Chromium]:
-    if named := os.environ.get(VARIABLE):
+    if named := os.environ.get(CHROMIUM_VARIABLE):
         path = shutil.which(named)
         if path is None:
             raise ConfigError(
-                f"{VARIABLE} names {named!r}, which is no program here; correct it or unset it", code="no_browser"
+                f"{CHROMIUM_VARIABLE} names {named!r}, which is no program here; correct it or unset it",
+                code="no_browser",
             )
-        yield Chromium(Path(path), VARIABLE)
-    yield from _playwrights(_OWN)
-    yield from _on_path(_SHELLS)
-    yield from _playwrights(_OWN_WHOLE)
-    yield from _on_path(_WHOLE)
+        yield Chromium(Path(path), CHROMIUM_VARIABLE)
+    yield from _downloaded(_PLAYWRIGHT_SHELLS)
+    yield from _on_path(_SHELL_PROGRAMS)
+    yield from _downloaded(_PLAYWRIGHT_CHROMIUMS)
+    yield from _on_path(_CHROMIUM_PROGRAMS)
 
 
 def _on_path(names: tuple[str, ...]) -> Iterator[Chromium]:
     yield from (Chromium(Path(path), "the path") for name in names if (path := shutil.which(name)))
 
 
-def _playwrights(patterns: tuple[str, ...]) -> Iterator[Chromium]:
+def _downloaded(patterns: tuple[str, ...]) -> Iterator[Chromium]:
     """The newest of those that Playwright downloaded."""
     folder = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
     found = [path for pattern in patterns for path in folder.glob(pattern) if os.access(path, os.X_OK)]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agentlearn_web.browser.faults import browser_error
+from agentlearn_web.browser.playwright_errors import browser_error
 from agentlearn_web.browser.walk_settings import WalkSettings
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 _WORLD = "agentlearn"
 _RETRIES = 5
 _RETRY_S = 0.02
-_LEAST_S = 0.005
-_DOCUMENTS = 10
+_MIN_WAIT_S = 0.005
+_MAX_DOCUMENTS = 10
 """Documents that may follow each other within one act: some pages reload for ever."""
-_AWAITED = frozenset({"document", "fetch", "script", "stylesheet", "xhr"})
+_AWAITED_KINDS = frozenset({"document", "fetch", "script", "stylesheet", "xhr"})
 """Kinds of requests whose answers are waited for; images and streams may go on."""
 _PROBE = r"""(() => {
   const kept = globalThis.kept ??= (() => {
@@ -49,28 +49,28 @@ _PROBE = r"""(() => {
 })()"""
 
 
-class Hung(Exception):
+class PageHung(Exception):
     """A page that says nothing any more."""
 
 
 @dataclass(slots=True)
-class Watch:
-    """What one page does, as the browser tells it. Made by `watched`."""
+class PageWatch:
+    """What one page does, as the browser tells it. Made by `watch_page`."""
 
     page: "Page"
-    session: "CDPSession"
+    cdp: "CDPSession"
     frame: str
     """The main frame's id."""
     document: int = 0
     """How many documents the main frame has had."""
-    arrived: float = 0.0
+    arrived_at: float = 0.0
     """When the last of them came, by the monotonic clock."""
     loading: bool = False
     windows: list[str] = field(default_factory=list[str])
     """Addresses of the windows that the page has asked for."""
-    asked: float = 0.0
+    last_request: float = 0.0
     """When it last began a request or got an answer, by the monotonic clock."""
-    aim: str = ""
+    target_url: str = ""
     """Where its last navigation went."""
     failure: str = ""
     """Why its last navigation failed."""
@@ -79,9 +79,9 @@ class Watch:
     """HTTP status of its document; 0 where there is none."""
     restless: bool = False
     """Whether its document has not come to rest when it was waited for."""
-    still: bool = False
+    is_static: bool = False
     """Whether its document has no scripts, so that nothing but links and fields can be acted on."""
-    bodiless: str | None = None
+    text_only: str | None = None
     """The text of a document without a body, such as a drawing; None where there is a body."""
     crashed: bool = False
     pending: dict["Request", float] = field(default_factory=dict["Request", float])
@@ -91,7 +91,7 @@ class Watch:
     """The isolated world, and the document that it belongs to."""
     _clock: asyncio.Timeout | None = None
 
-    async def rest(self, settings: WalkSettings, since: float, *, certain: bool = True) -> None:
+    async def wait_until_settled(self, settings: WalkSettings, since: float, *, effects_started: bool = True) -> None:
         """Wait until the page is at rest, or for as long as the settings allow. Raises Hung.
 
         since: when the act began. certain: whether everything that the act led to at once has begun by now.
@@ -101,12 +101,12 @@ class Watch:
         last = began
         while True:
             if self.loading:
-                loaded = await self._loaded(settings)
+                loaded = await self._wait_until_loaded(settings)
                 last = time.monotonic()
             if self.document != document:
-                document, self.restless, certain = self.document, False, True
+                document, self.restless, effects_started = self.document, False, True
                 began, limit_s = last, settings.settle_s
-            if self.document - first > _DOCUMENTS:
+            if self.document - first > _MAX_DOCUMENTS:
                 await self.stop(settings)
                 loaded = False
             state = await self._probe(settings)
@@ -114,47 +114,47 @@ class Watch:
                 return
             if self.loading:
                 continue
-            busy = any(at >= since and one.resource_type in _AWAITED for one, at in self.pending.items())
-            if state["still"] and certain and not busy:
+            busy = any(at >= since and one.resource_type in _AWAITED_KINDS for one, at in self.pending.items())
+            if state["still"] and effects_started and not busy:
                 return
-            now, calm_s = time.monotonic(), settings.loaded_quiet_s if self.arrived >= since else settings.quiet_s
-            quiet_s = min(state["unchanged_s"], now - last, now - self.asked)
+            now, calm_s = time.monotonic(), settings.loaded_quiet_s if self.arrived_at >= since else settings.quiet_s
+            quiet_s = min(state["unchanged_s"], now - last, now - self.last_request)
             if quiet_s >= calm_s and state["ready"] and not busy:
                 return
             if now - began >= limit_s:
                 self.restless = True
                 return
             left_s = calm_s - quiet_s
-            await self._something(left_s if left_s > _LEAST_S else calm_s)
+            await self._wait_for_event(left_s if left_s > _MIN_WAIT_S else calm_s)
 
-    async def arrive(self, settings: WalkSettings) -> None:
+    async def wait_for_document(self, settings: WalkSettings) -> None:
         """Wait until the first document of a new window has come, as long as it may take to load."""
         until = time.monotonic() + settings.load_s
         while not self.document and not self.page.is_closed() and self.page.url in {"", "about:blank"}:
             if (left_s := until - time.monotonic()) <= 0:
                 return
-            await self._something(min(left_s, settings.quiet_s))
+            await self._wait_for_event(min(left_s, settings.quiet_s))
 
     async def stop(self, settings: WalkSettings) -> None:
         """Stop loading. Raises Hung."""
         self.loading = False
         try:
             async with asyncio.timeout(settings.hung_s):
-                await self.session.send("Page.stopLoading")
+                await self.cdp.send("Page.stopLoading")
         except TimeoutError:
-            raise Hung from None
+            raise PageHung from None
 
-    async def _loaded(self, settings: WalkSettings) -> bool:
+    async def _wait_until_loaded(self, settings: WalkSettings) -> bool:
         """Whether the page has loaded within the limit. One that has not is stopped: what is there is shown."""
         until = time.monotonic() + settings.load_s
         while self.loading:
             if (left_s := until - time.monotonic()) <= 0:
                 await self.stop(settings)
                 return False
-            await self._something(left_s)
+            await self._wait_for_event(left_s)
         return True
 
-    async def _something(self, limit_s: float) -> None:
+    async def _wait_for_event(self, limit_s: float) -> None:
         """Wait until the browser tells anything new."""
         self._changed.clear()
         try:
@@ -168,7 +168,7 @@ class Watch:
             async with asyncio.timeout(settings.hung_s) as self._clock:
                 for attempt in range(2 * _RETRIES):
                     try:
-                        state = await self._asked_of_it()
+                        state = await self._evaluate_probe()
                     except browser_error():
                         if self.page.is_closed():
                             raise
@@ -178,90 +178,90 @@ class Watch:
                         await asyncio.sleep(_RETRY_S)
                     else:
                         self.title, self.status = state["title"], state["status"]
-                        self.still, self.bodiless = state["still"], state["bodiless"]
+                        self.is_static, self.text_only = state["still"], state["bodiless"]
                         return state
         except TimeoutError:
-            raise Hung from None
-        raise Hung
+            raise PageHung from None
+        raise PageHung
 
-    async def _asked_of_it(self) -> dict[str, Any]:
+    async def _evaluate_probe(self) -> dict[str, Any]:
         world, document = self._world
         if document != self.document:
             document = self.document
             options = {"frameId": self.frame, "worldName": _WORLD}
-            world = (await self.session.send("Page.createIsolatedWorld", options))["executionContextId"]
+            world = (await self.cdp.send("Page.createIsolatedWorld", options))["executionContextId"]
             self._world = (world, document)
-        asked = {"expression": _PROBE, "contextId": world, "returnByValue": True}
-        return (await self.session.send("Runtime.evaluate", asked))["result"]["value"]
+        request = {"expression": _PROBE, "contextId": world, "returnByValue": True}
+        return (await self.cdp.send("Runtime.evaluate", request))["result"]["value"]
 
-    def crash(self) -> None:
+    def on_crash(self) -> None:
         """The page has crashed: it answers nothing any more."""
         self.crashed = True
-        self.tell()
+        self.notify()
         if self._clock is not None:
             with suppress(RuntimeError):  # nothing is being asked of it
                 self._clock.reschedule(asyncio.get_running_loop().time())
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Something has happened."""
         self._changed.set()
 
 
-async def watched(page: "Page") -> Watch:
+async def watch_page(page: "Page") -> PageWatch:
     """Begin to watch a page."""
-    session = await page.context.new_cdp_session(page)
-    await session.send("Page.enable")
-    tree = await session.send("Page.getFrameTree")
-    watch = Watch(page, session, tree["frameTree"]["frame"]["id"])
-    _hear_frames(watch)
-    _hear_requests(watch)
+    cdp = await page.context.new_cdp_session(page)
+    await cdp.send("Page.enable")
+    tree = await cdp.send("Page.getFrameTree")
+    watch = PageWatch(page, cdp, tree["frameTree"]["frame"]["id"])
+    _listen_to_frames(watch)
+    _listen_to_requests(watch)
     return watch
 
 
-def _hear_frames(watch: Watch) -> None:
-    def started(told: dict[str, Any]) -> None:
-        if told["frameId"] == watch.frame:
+def _listen_to_frames(watch: PageWatch) -> None:
+    def started(event: dict[str, Any]) -> None:
+        if event["frameId"] == watch.frame:
             watch.loading = True
-            watch.tell()
+            watch.notify()
 
-    def stopped(told: dict[str, Any]) -> None:
-        if told["frameId"] == watch.frame:
+    def stopped(event: dict[str, Any]) -> None:
+        if event["frameId"] == watch.frame:
             watch.loading = False
-            watch.tell()
+            watch.notify()
 
-    def navigated(told: dict[str, Any]) -> None:
-        if told["frame"]["id"] == watch.frame:
+    def navigated(event: dict[str, Any]) -> None:
+        if event["frame"]["id"] == watch.frame:
             watch.document += 1
-            watch.arrived = time.monotonic()
-            watch.tell()
+            watch.arrived_at = time.monotonic()
+            watch.notify()
 
-    def window(told: dict[str, Any]) -> None:
-        watch.windows.append(told["url"])
-        watch.tell()
+    def window(event: dict[str, Any]) -> None:
+        watch.windows.append(event["url"])
+        watch.notify()
 
-    watch.session.on("Page.frameStartedLoading", started)
-    watch.session.on("Page.frameStoppedLoading", stopped)
-    watch.session.on("Page.frameNavigated", navigated)
-    watch.session.on("Page.windowOpen", window)
+    watch.cdp.on("Page.frameStartedLoading", started)
+    watch.cdp.on("Page.frameStoppedLoading", stopped)
+    watch.cdp.on("Page.frameNavigated", navigated)
+    watch.cdp.on("Page.windowOpen", window)
 
 
-def _hear_requests(watch: Watch) -> None:
-    def begun(request: "Request") -> None:
-        watch.asked = watch.pending[request] = time.monotonic()
+def _listen_to_requests(watch: PageWatch) -> None:
+    def started(request: "Request") -> None:
+        watch.last_request = watch.pending[request] = time.monotonic()
         if request.is_navigation_request() and request.frame == watch.page.main_frame:
-            watch.aim, watch.failure = request.url, ""
-        watch.tell()
+            watch.target_url, watch.failure = request.url, ""
+        watch.notify()
 
-    def done(request: "Request") -> None:
-        watch.asked = time.monotonic()
+    def finished(request: "Request") -> None:
+        watch.last_request = time.monotonic()
         watch.pending.pop(request, None)
-        watch.tell()
+        watch.notify()
 
     def failed(request: "Request") -> None:
-        done(request)
-        if request.is_navigation_request() and request.url == watch.aim:
+        finished(request)
+        if request.is_navigation_request() and request.url == watch.target_url:
             watch.failure = request.failure or ""
 
-    watch.page.on("request", begun)
-    watch.page.on("requestfinished", done)
+    watch.page.on("request", started)
+    watch.page.on("requestfinished", finished)
     watch.page.on("requestfailed", failed)

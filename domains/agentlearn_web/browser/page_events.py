@@ -7,9 +7,9 @@ from typing import Protocol
 from agentlearn_web.boundary.access_policy import RefusedConnection
 from agentlearn_web.observation import Event, EventKind
 
-_MOST = 5
+_MAX_PER_KIND = 5
 """Events of one kind that are told in full; of the others the number."""
-_SAID = 500
+_MAX_SITE_TEXT = 500
 """Characters of a site's words in one event."""
 _REFUSED = {
     "private_address": "a private address, which this walk may not reach",
@@ -23,7 +23,7 @@ _REFUSED = {
 }
 
 
-class RefusalLane(Protocol):
+class RefusalSource(Protocol):
     """What a walk knows of its lane through the boundary."""
 
     def drain(self) -> tuple[RefusedConnection, ...]:
@@ -31,45 +31,45 @@ class RefusalLane(Protocol):
         ...
 
 
-class Happened:
+class PageEvents:
     """Collects events from the browser's callbacks until they are told."""
 
-    def __init__(self, lane: RefusalLane) -> None:
-        self._lane = lane
+    def __init__(self, session: RefusalSource) -> None:
+        self._session = session
         self._events: list[Event] = []
         self._counts: Counter[EventKind] = Counter()
         self._refusals: list[RefusedConnection] = []
 
-    def note(self, kind: EventKind, reason: str, said: str = "") -> None:
+    def add(self, kind: EventKind, reason: str, site_text: str = "") -> None:
         """Something happened. said: the site's words."""
         self._counts[kind] += 1
-        if self._counts[kind] <= _MOST:
-            self._events.append(Event(kind=kind, reason=reason, said=said[:_SAID]))
+        if self._counts[kind] <= _MAX_PER_KIND:
+            self._events.append(Event(kind=kind, reason=reason, site_text=site_text[:_MAX_SITE_TEXT]))
 
     def refusals(self) -> tuple[RefusedConnection, ...]:
         """Refusals of the boundary that have not been told yet."""
-        self._refusals += self._lane.drain()
+        self._refusals += self._session.drain()
         return tuple(self._refusals)
 
-    def told(self) -> tuple[Event, ...]:
+    def drain(self) -> tuple[Event, ...]:
         """All that happened since the last call, oldest first, each kind with a limit."""
-        events = [*self._events, *self._beyond(), *_refused(self.refusals())]
+        events = [*self._events, *self._overflow(), *_refusal_events(self.refusals())]
         self._events.clear()
         self._counts.clear()
         self._refusals.clear()
         return tuple(events)
 
-    def _beyond(self) -> Iterator[Event]:
+    def _overflow(self) -> Iterator[Event]:
         for kind, count in self._counts.items():
-            if count > _MOST:
-                yield Event(kind=kind, reason=f"and {count - _MOST} more of this kind")
+            if count > _MAX_PER_KIND:
+                yield Event(kind=kind, reason=f"and {count - _MAX_PER_KIND} more of this kind")
 
 
-def _refused(refusals: Iterable[RefusedConnection]) -> Iterator[Event]:
+def _refusal_events(refusals: Iterable[RefusedConnection]) -> Iterator[Event]:
     """Each host once."""
     hosts = {(one.host, one.port): one for one in refusals}
-    for one in list(hosts.values())[:_MOST]:
+    for one in list(hosts.values())[:_MAX_PER_KIND]:
         reason = f"a connection was refused: {_REFUSED.get(one.code, one.code)}"
-        yield Event(kind="blocked", reason=reason, said=f"{one.host}:{one.port}"[:_SAID])
-    if len(hosts) > _MOST:
-        yield Event(kind="blocked", reason=f"connections to {len(hosts) - _MOST} more hosts were refused")
+        yield Event(kind="blocked", reason=reason, site_text=f"{one.host}:{one.port}"[:_MAX_SITE_TEXT])
+    if len(hosts) > _MAX_PER_KIND:
+        yield Event(kind="blocked", reason=f"connections to {len(hosts) - _MAX_PER_KIND} more hosts were refused")
