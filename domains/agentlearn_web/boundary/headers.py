@@ -1,4 +1,4 @@
-"""Headers as a proxy passes them on: without those that belong to one connection only."""
+"""The headers that a proxy forwards: all except those that apply to a single connection."""
 
 from collections.abc import Iterable
 
@@ -17,11 +17,11 @@ _HOP_BY_HOP = {
     b"upgrade",
 }
 _ALWAYS_PASSED = {b"content-length", b"host"}
-"""Never taken for those of one connection, whatever a Connection header says."""
+"""Always forwarded, even if a Connection header lists them."""
 
 
 def request_fields(request: h11.Request, authority: str) -> Fields:
-    """What the server is sent. The target is the one source of its Host, whatever the browser's own header says."""
+    """Return the headers for the server. Host comes from the request target, never from the browser's own header."""
     fields: Fields = [(b"Host", authority.encode("ascii"))]
     if _is_chunked(request):
         fields.append((b"Transfer-Encoding", b"chunked"))
@@ -33,24 +33,24 @@ def request_fields(request: h11.Request, authority: str) -> Fields:
 
 
 def response_fields(response: h11.Response) -> Fields:
-    """What the browser is sent."""
+    """Return the headers for the browser."""
     return _end_to_end_fields(response)
 
 
 def switch_fields(response: h11.InformationalResponse) -> Fields:
-    """What the browser is sent when the server agrees to another protocol."""
+    """Return the headers for the browser when the server switches to another protocol."""
     upgrade = _values(response, b"upgrade")
     return [(b"Connection", b"upgrade"), (b"Upgrade", b", ".join(upgrade)), *_end_to_end_fields(response)]
 
 
 def requested_upgrade(request: h11.Request) -> bytes:
-    """The protocol that the browser asks to switch to; empty when it asks for none."""
+    """Return the protocol that the browser asks to switch to; empty if it asks for none."""
     asked = b"upgrade" in _tokens(_values(request, b"connection"))
     return b", ".join(_values(request, b"upgrade")) if asked else b""
 
 
 def has_body(request: h11.Request) -> bool:
-    """Whether a body follows. Raises Refused (bad_request) where two headers tell its length."""
+    """Return whether a body follows. Raises RequestBlocked (bad_request) if two headers give its length."""
     lengths = _values(request, b"content-length")
     if lengths and _is_chunked(request):
         raise RequestBlocked("bad_request", "two headers tell the length of this request")
@@ -58,12 +58,12 @@ def has_body(request: h11.Request) -> bool:
 
 
 def content_length(response: h11.Response) -> int:
-    """Bytes of the body that the response announces; 0 where it does not tell."""
+    """Return the body size in bytes that the response declares; 0 if it declares none."""
     return max(map(int, _values(response, b"content-length")), default=0)
 
 
 def is_html(response: h11.Response) -> bool:
-    """Whether the response is a page."""
+    """Return whether the response is an HTML page."""
     return any(value.lower().startswith(b"text/html") for value in _values(response, b"content-type"))
 
 

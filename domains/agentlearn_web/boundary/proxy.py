@@ -1,8 +1,8 @@
-"""The boundary itself: a forward proxy on loopback, one port per walk, that connects only to what the walk may reach.
+"""The forward proxy of a walk: one loopback port per walk, which connects only to hosts that the walk may reach.
 
-Every request is judged by itself, redirects, WebSockets and requests of workers included: each comes through here. Host
-names are resolved once and the connection goes to the address that was checked. https and WebSockets are tunnelled
-unread: of them only host, port and size are known.
+Every request passes through here and is checked separately, including redirects, WebSockets and requests of workers.
+Host names are resolved once, and the connection goes to the address that was checked. https and WebSockets are
+tunnelled without being read, so only their host, port and size are known.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ async def open_proxy(
     resolve: Resolve = system_resolve,
     dial: Dial = system_dial,
 ) -> AsyncGenerator[ProxySession]:
-    """A proxy for one walk while the block runs; whatever it opened is closed at the end.
+    """Run a proxy for one walk while the block runs, and close all its connections at the end.
 
-    Raises ConfigError for places that cannot be: a host that is none, a served site whose server is not on loopback.
+    Raises ConfigError if the policy names an invalid host, or a served site that is not on loopback.
     """
     connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
     loop = asyncio.get_running_loop()
@@ -49,7 +49,7 @@ async def open_proxy(
         assert task is not None
         assert isinstance(reader, WatchedReader)
         if not server.is_serving():
-            writer.transport.abort()  # it came while the block was ending
+            writer.transport.abort()  # it connected while the block was ending
             return
         connections[task] = writer
         try:
@@ -57,7 +57,7 @@ async def open_proxy(
                 ClientConnection(reader, writer), routes, session, crowded=len(connections) > limits.connections
             )
         except (OSError, asyncio.CancelledError):
-            writer.transport.abort()  # the browser went away, or the walk is over
+            writer.transport.abort()  # the browser disconnected, or the walk is over
         finally:
             del connections[task]
             writer.close()
@@ -81,11 +81,11 @@ async def _close_connections(connections: dict[asyncio.Task[None], asyncio.Strea
         task.cancel()
     if connections:
         await asyncio.wait(tuple(connections))
-    await asyncio.sleep(0)  # transports close in the loop's next round
+    await asyncio.sleep(0)  # transports close in the next iteration of the loop
 
 
 async def _serve_connection(client: ClientConnection, routes: Routes, session: ProxySession, *, crowded: bool) -> None:
-    """One connection: request, answer, and again until a side has had enough."""
+    """Serve the requests of one connection until either side closes it."""
     while (request := await _next_request(client, session)) is not None:
         await _handle_request(client, request, routes, session, crowded=crowded)
         if not client.next_cycle():
@@ -93,7 +93,7 @@ async def _serve_connection(client: ClientConnection, routes: Routes, session: P
 
 
 async def _next_request(client: ClientConnection, session: ProxySession) -> h11.Request | None:
-    """None when the browser ends the connection, keeps silent for too long, or sends what is no HTTP."""
+    """Return the next request; None when the browser closes the connection, is idle too long, or sends invalid HTTP."""
     try:
         async with asyncio.timeout(session.limits.idle_s):
             return await client.next_request()
@@ -109,7 +109,7 @@ async def _next_request(client: ClientConnection, session: ProxySession) -> h11.
 async def _handle_request(
     client: ClientConnection, request: h11.Request, routes: Routes, session: ProxySession, *, crowded: bool
 ) -> None:
-    """Carry one request, or refuse it."""
+    """Forward one request, or refuse it."""
     method, target = request.method.decode("ascii"), None
     session.requests += 1
     try:
@@ -126,7 +126,7 @@ async def _handle_request(
 async def _forward_request(
     client: ClientConnection, request: h11.Request, target: ProxyTarget, routes: Routes, session: ProxySession
 ) -> None:
-    """Raises RequestBlocked, and OSError when the browser goes away."""
+    """Forward one request. Raises RequestBlocked, and OSError when the browser disconnects."""
     is_tunnel, with_body = request.method == b"CONNECT", has_body(request)
     if is_tunnel and with_body:
         raise RequestBlocked("bad_request", "a CONNECT has no body")
@@ -152,7 +152,7 @@ async def _forward_request(
 
 
 def _idle_error(target: ProxyTarget, session: ProxySession, *, is_tunnel: bool) -> Exception:
-    """A tunnel that nobody uses is closed without a word: what comes next opens another."""
+    """Return the error for an idle connection. An idle tunnel is just closed; the next request opens a new one."""
     if is_tunnel:
         return ConnectionAbortedError()
     return RequestBlocked("too_slow", f"{target.host} kept silent for {session.limits.idle_s:g} s")

@@ -1,4 +1,4 @@
-"""What is carried between a browser and a server: one plain http exchange, or a tunnel's bytes both ways."""
+"""Forwarding between a browser and a server: one plain http exchange, or the bytes of a tunnel in both directions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,11 +21,11 @@ from agentlearn_web.boundary.target import ProxyTarget
 _FLUSH_BYTES = 65_536
 _BODYLESS = {204, 304}
 Tick = Callable[[], None]
-"""Called whenever a byte moves."""
+"""Called whenever data arrives from either side."""
 
 
 class Relay:
-    """One browser's connection joined to one server's."""
+    """A browser connection joined to a server connection."""
 
     def __init__(self, client: ClientConnection, server: Streams, session: ProxySession, tick: Tick) -> None:
         self._client = client
@@ -36,9 +36,9 @@ class Relay:
         self._is_page = False
 
     async def exchange(self, request: h11.Request, target: ProxyTarget, *, with_body: bool) -> None:
-        """Send the request on and its response back. A page that grows too large ends where its limit was met.
+        """Forward the request and its response. An HTML page that exceeds the size limit ends at the limit.
 
-        Raises Refused (too_large, unreachable), and OSError or h11.ProtocolError when a side breaks off.
+        Raises RequestBlocked (too_large, unreachable), and OSError or h11.ProtocolError when a side disconnects.
         """
         wire = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         fields = request_fields(request, target.authority)
@@ -57,10 +57,10 @@ class Relay:
             self._client.reader.on_gone = None
 
     async def tunnel(self, early_bytes: bytes = b"", late: bytes = b"") -> None:
-        """Carry bytes both ways until both sides have ended.
+        """Forward bytes in both directions until both sides have ended.
 
-        early, late: what has come already from the browser, and from the server.
-        Raises Refused (too_large), and OSError when a side breaks off.
+        early_bytes, late: bytes already received from the browser and from the server.
+        Raises RequestBlocked (too_large), and OSError when a side disconnects.
         """
         await _run_both(
             self._pump(late, self._reader, self._client.writer, self._count_received),
@@ -68,7 +68,7 @@ class Relay:
             both=True,
         )
         self._writer.close()
-        await self._writer.wait_closed()  # what the browser said last is on its way
+        await self._writer.wait_closed()  # the browser's last bytes have been handed to the system
 
     async def _upload(self, wire: h11.Connection) -> None:
         try:
@@ -89,7 +89,7 @@ class Relay:
             await self._forward_response(wire, request, buffer)
         except RequestBlocked as refused:
             if self._is_page and refused.code == "too_large":
-                # A browser shows a page that has ended; for the rest of one that was cut it would wait.
+                # End the response properly: a browser shows a page that ended, but waits for one that was cut.
                 await self._client.send(bytes(buffer) + self._client.end_bytes())
             raise
 
@@ -117,7 +117,7 @@ class Relay:
                 return
 
     async def _next_event(self, wire: h11.Connection, buffer: bytearray) -> object:
-        """The server's next event. What is held for the browser is sent before waiting, and when it has grown."""
+        """Return the server's next event. Sends the buffer to the browser before waiting, and when it is large."""
         while (event := wire.next_event()) is h11.NEED_DATA:
             if buffer:
                 await self._client.send(bytes(buffer))
@@ -174,9 +174,9 @@ class Relay:
 
 
 async def _run_both(main: Awaitable[None], second: Awaitable[None], *, both: bool = False) -> None:
-    """Run the two at once; unless both are to end by themselves, the end of `main` ends the other.
+    """Run two awaitables at once. Unless `both` is set, `second` is cancelled when `main` ends.
 
-    Raises what either raised, a refusal before a broken connection.
+    Raises the error of either one; a RequestBlocked goes before a connection error.
     """
     async with asyncio.TaskGroup() as tasks:
         second_task = tasks.create_task(_error_of(second))
@@ -191,7 +191,7 @@ async def _run_both(main: Awaitable[None], second: Awaitable[None], *, both: boo
 
 
 async def _error_of(running: Awaitable[None]) -> Exception | None:
-    """What was raised; a task group would wrap it."""
+    """Run it and return its error, if any: a task group would wrap the error in a group."""
     try:
         await running
     except (RequestBlocked, OSError, h11.ProtocolError) as error:

@@ -1,6 +1,6 @@
-"""Where a target leads: the addresses that a walk may connect to for it, looked up once and kept; or why it may not.
+"""Routing of proxy requests: the addresses that a walk may connect to for a host, resolved once and cached.
 
-A connection is made to an address that was checked, never to a name, so that a name server's second answer has no say.
+Connections go to an address that was checked, never to a name, so a name server cannot change its answer afterwards.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from agentlearn_web.boundary.resolve import Dial, Resolve, Streams
 from agentlearn_web.boundary.target import HTTP_PORT, ProxyTarget
 
 MAX_ADDRESSES = 4
-"""Of one host, tried in turn within the time to connect."""
+"""Most addresses of one host that are tried, one after the other, within the connect timeout."""
 _LOOPBACK = ("127.0.0.1", "::1")
 
 
@@ -26,11 +26,11 @@ class _Route:
     addresses: tuple[str, ...]
     port: int
     named: bool
-    """Whether the walk's places name it; then it may be private."""
+    """Whether the access policy names this host. A named host may have a private address."""
 
 
 class Routes:
-    """The ways of one lane."""
+    """Finds and opens the server connections of one proxy session."""
 
     def __init__(self, policy: AccessPolicy, session: ProxySession, resolve: Resolve, dial: Dial) -> None:
         self._public = policy.public
@@ -43,7 +43,7 @@ class Routes:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def connect(self, target: ProxyTarget) -> Streams:
-        """An open connection. Raises Refused (private_address, not_served, unresolvable, unreachable)."""
+        """Open a connection. Raises RequestBlocked (private_address, not_served, unresolvable, unreachable)."""
         try:
             async with asyncio.timeout(self._session.limits.connect_s):
                 return await self._dial_first(await self._route(target))
@@ -63,7 +63,7 @@ class Routes:
         return _Route(await self._addresses(target, named=named), target.port, named)
 
     async def _addresses(self, target: ProxyTarget, *, named: bool) -> tuple[str, ...]:
-        """The addresses behind a host, all of them public unless the walk's places name it."""
+        """Return the addresses of a host. All are public unless the access policy names the host."""
         if not isinstance(target.host, str):
             return _require_public((str(target.host),), named=named)
         name = target.host
@@ -102,7 +102,7 @@ class Routes:
 
 
 def _require_public(addresses: Sequence[str], *, named: bool) -> tuple[str, ...]:
-    """The same addresses. Raises Refused (private_address) when any of them is not public and nobody named the host."""
+    """Return the addresses. Raises RequestBlocked (private_address) if one is not public and the host is not named."""
     for address in addresses:
         if not named and not is_public(ip_address(address)):
             raise RequestBlocked("private_address", f"{address} is not public, and this walk's task does not name it")
@@ -112,7 +112,7 @@ def _require_public(addresses: Sequence[str], *, named: bool) -> tuple[str, ...]
 def _host_text(name: str) -> str:
     host = read_host(name)
     if host is None:
-        raise ConfigError(f"{name!r} is no host; give a name such as example.org or an address", code="bad_url")
+        raise ConfigError(f"{name!r} is not a host; give a name such as example.org or an IP address", code="bad_url")
     return str(host)
 
 
@@ -121,7 +121,7 @@ def _loopback(name: str, behind: HostPort) -> HostPort:
     host = read_host(address)
     if host is None or isinstance(host, str) or not host.is_loopback:
         raise ConfigError(
-            f"the site {name!r} is served at {address!r}, which is no loopback address; serve it at 127.0.0.1",
+            f"the site {name!r} is served at {address!r}, which is not a loopback address; serve it at 127.0.0.1",
             code="bad_url",
         )
     return str(host), port

@@ -1,4 +1,4 @@
-"""Which Chromium is driven: found in a stated order, the same for runs, `agentlearn doctor` and tests.
+"""Finds the Chromium that walks use, in a fixed order that is the same for runs, `agentlearn doctor` and tests.
 
 1. `$AGENTLEARN_CHROMIUM`, 2. Playwright's own (`playwright install --only-shell chromium`), 3. a headless shell on the
 path (Debian's `chromium-headless-shell`), 4. any other Chromium or Chrome on the path.
@@ -35,38 +35,38 @@ class Chromium:
 
     path: Path
     origin: str
-    """Where it was found, in words."""
+    """Where it was found: a variable, `Playwright` or `the path`."""
 
     @property
     def is_shell(self) -> bool:
-        """Whether it is a headless shell, which is about three times lighter than a whole Chromium without a window."""
+        """Whether it is a headless shell, which needs about a third of the resources of a full headless Chromium."""
         return "shell" in self.path.name
 
     def version(self) -> str:
-        """What it says of itself, such as `156.0.8078.79`; empty where it does not start."""
+        """Return its version, such as `156.0.8078.79`; empty if it does not start."""
         try:
             command = [self.path, "--version"]
-            told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603  found
+            output = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603  found
         except (OSError, subprocess.SubprocessError):
             return ""
-        found = re.search(r"\d+(?:\.\d+)+", told.stdout)
-        return found[0] if found else ""
+        match = re.search(r"\d+(?:\.\d+)+", output.stdout)
+        return match[0] if match else ""
 
 
 def find_chromium() -> Chromium:
-    """The first of the stated order. Raises ConfigError with the lines that install one."""
-    found = next(_candidates(), None)
-    if found is None:
+    """Return the first Chromium found. Raises ConfigError with the commands that install one."""
+    match = next(_candidates(), None)
+    if match is None:
         raise ConfigError(
             f"no Chromium was found; install one with `{PLAYWRIGHT_INSTALL}`, or on Debian and Ubuntu with"
             f" `{DEBIAN_INSTALL}`, or name one in {CHROMIUM_VARIABLE}",
             code="no_browser",
         )
-    return found
+    return match
 
 
 def require_playwright() -> None:
-    """Raises MissingExtra when Playwright is not installed."""
+    """Raise MissingExtra if Playwright is not installed."""
     if find_spec("playwright") is None:
         raise MissingExtra(f"walking the web needs Playwright, which is not installed: {EXTRA}")
 
@@ -91,12 +91,12 @@ def _on_path(names: tuple[str, ...]) -> Iterator[Chromium]:
 
 
 def _downloaded(patterns: tuple[str, ...]) -> Iterator[Chromium]:
-    """The newest of those that Playwright downloaded."""
+    """Yield the newest Chromium that Playwright downloaded and that matches a pattern."""
     folder = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
-    found = [path for pattern in patterns for path in folder.glob(pattern) if os.access(path, os.X_OK)]
-    yield from (Chromium(path, "Playwright") for path in sorted(found, key=_revision, reverse=True)[:1])
+    match = [path for pattern in patterns for path in folder.glob(pattern) if os.access(path, os.X_OK)]
+    yield from (Chromium(path, "Playwright") for path in sorted(match, key=_revision, reverse=True)[:1])
 
 
 def _revision(path: Path) -> int:
-    found = re.search(r"-(\d+)(?=/)", path.as_posix())
-    return int(found[1]) if found else 0
+    match = re.search(r"-(\d+)(?=/)", path.as_posix())
+    return int(match[1]) if match else 0

@@ -1,4 +1,4 @@
-"""From a ref to the element that it stood for when it was shown, and to no other element."""
+"""Finds the element that a ref named when it was shown, and never another element."""
 
 import asyncio
 import re
@@ -20,10 +20,10 @@ _STALE = ActResult("stale_ref", "the page has changed since this ref was shown; 
 
 
 async def find_element(tab: Tab, ref: str, others: Container[str], settings: WalkSettings) -> "Locator | ActResult":
-    """The element, or why there is none. others: ids of the other open tabs.
+    """Return the element, or an ActResult that says why there is none. others: ids of the other open tabs.
 
-    It is looked for in the document that was shown, and taken if it still has the role and the name it was shown with:
-    the browser gives an element another ref with another role or name, and none while it cannot be seen.
+    The document must be the one that was shown, and the element must still have the same role and name. The browser
+    gives an element a new ref when its role or name changes, and no ref while it is invisible.
     """
     shown, bare = tab.shown, bare_ref(ref)
     if shown is None or ref not in shown.refs:
@@ -39,12 +39,12 @@ async def find_element(tab: Tab, ref: str, others: Container[str], settings: Wal
         raise
     if bare in refs:
         return element
-    patience_s = 0.0 if refs else settings.action_s  # one that has a ref has another one now: it was renamed
+    patience_s = 0.0 if refs else settings.action_s  # with another ref, the element was renamed: do not wait
     return await _wait_until_visible(tab, ref, element, settings, patience_s)
 
 
 def failed_action(error: Exception, ref: str) -> ActResult:
-    """Why an element that was reached could not be acted on. Raises what has nothing to do with the element."""
+    """Return why an element could not be acted on. Re-raises errors that do not concern the element."""
     if is_element_gone(error):
         return _STALE
     if not is_timeout(error):
@@ -64,7 +64,7 @@ def _unknown_ref(tab: Tab, ref: str, others: Container[str]) -> ActResult:
 async def _wait_until_visible(
     tab: Tab, ref: str, element: "Locator", settings: WalkSettings, patience_s: float
 ) -> "Locator | ActResult":
-    """An element that could not be seen, as soon as it can be."""
+    """Return the element as soon as it is visible, or an ActResult after `patience_s`."""
     until = time.monotonic() + patience_s
     while bare_ref(ref) not in refs_in(await tab.page.aria_snapshot(mode="ai", timeout=settings.hung_s * 1000)):
         if time.monotonic() >= until:

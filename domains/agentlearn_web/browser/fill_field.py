@@ -1,4 +1,4 @@
-"""Filling fields: what an element is, and how a text gets into it."""
+"""Filling form fields: text fields, drop-down lists and editable elements."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ _TEXT_TYPES = frozenset({
     "url", "week",
 })  # fmt: skip
 _VALIDATED_TYPES = frozenset({"date", "datetime-local", "month", "number", "time", "week"})
-"""Kinds of fields that drop what they do not take."""
+"""Types of input fields that silently drop values they do not accept."""
 _MALFORMED = ("Malformed value", "Cannot type text into input")
 _KIND = """(named) => {
   const one = named instanceof HTMLLabelElement && named.control || named;
@@ -31,9 +31,9 @@ _SUBMIT = """(named) => {
 
 
 async def fill_field(element: "Locator", text: str, *, submit: bool, limit_s: float) -> ActResult:
-    """Put a text into a field in place of what is there, or choose the option of that name; then submit, if asked.
+    """Replace the text of a field, or choose the option of that name; then submit the form if `submit` is set.
 
-    Raises Playwright's errors of an element that is gone.
+    Raises Playwright's error if the element is gone.
     """
     kind: dict[str, Any] = await element.evaluate(_KIND, timeout=limit_s * 1000)
     limit_ms = limit_s * 1000
@@ -81,7 +81,7 @@ def _accepts_text(kind: dict[str, Any]) -> bool:
 
 
 def _option_index(options: list[list[str]], text: str) -> int | None:
-    """The option meant: by its words or its value exactly, else by its words whatever their case and spaces."""
+    """Return the index of an option: exact label or value first, then the label with any case and spacing."""
     labels, values = [_normal_space(label) for label, _ in options], [value for _, value in options]
     for wanted, offered in ((_normal_space(text), labels), (text, values)):
         if wanted in offered:

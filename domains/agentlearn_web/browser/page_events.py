@@ -1,4 +1,4 @@
-"""What happened beside the acts of a walk: dialogs, downloads, popups, refused connections. Told once, with limits."""
+"""Events that accompany the acts of a walk: dialogs, downloads, popups, refused connections. Each is reported once."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -8,9 +8,9 @@ from agentlearn_web.boundary.access_policy import RefusedConnection
 from agentlearn_web.observation import Event, EventKind
 
 _MAX_PER_KIND = 5
-"""Events of one kind that are told in full; of the others the number."""
+"""Events of one kind that are listed. Further ones are only counted."""
 _MAX_SITE_TEXT = 500
-"""Characters of a site's words in one event."""
+"""Most characters of a site's text in one event."""
 _REFUSED = {
     "private_address": "a private address, which this walk may not reach",
     "not_served": "an address that this walk may not reach",
@@ -24,15 +24,15 @@ _REFUSED = {
 
 
 class RefusalSource(Protocol):
-    """What a walk knows of its lane through the boundary."""
+    """Where refused connections are read from; implemented by `ProxySession`."""
 
     def drain(self) -> tuple[RefusedConnection, ...]:
-        """Refusals since the last call."""
+        """Return the refusals since the last call."""
         ...
 
 
 class PageEvents:
-    """Collects events from the browser's callbacks until they are told."""
+    """Collects events from the browser's callbacks until they are drained into an observation."""
 
     def __init__(self, session: RefusalSource) -> None:
         self._session = session
@@ -41,18 +41,18 @@ class PageEvents:
         self._refusals: list[RefusedConnection] = []
 
     def add(self, kind: EventKind, reason: str, site_text: str = "") -> None:
-        """Something happened. said: the site's words."""
+        """Record an event. reason: our own words. site_text: the site's words."""
         self._counts[kind] += 1
         if self._counts[kind] <= _MAX_PER_KIND:
             self._events.append(Event(kind=kind, reason=reason, site_text=site_text[:_MAX_SITE_TEXT]))
 
     def refusals(self) -> tuple[RefusedConnection, ...]:
-        """Refusals of the boundary that have not been told yet."""
+        """Return the refused connections that have not been drained yet."""
         self._refusals += self._session.drain()
         return tuple(self._refusals)
 
     def drain(self) -> tuple[Event, ...]:
-        """All that happened since the last call, oldest first, each kind with a limit."""
+        """Return the events since the last call, oldest first, with a limit for each kind."""
         events = [*self._events, *self._overflow(), *_refusal_events(self.refusals())]
         self._events.clear()
         self._counts.clear()
@@ -66,7 +66,7 @@ class PageEvents:
 
 
 def _refusal_events(refusals: Iterable[RefusedConnection]) -> Iterator[Event]:
-    """Each host once."""
+    """Yield one event for each refused host."""
     hosts = {(one.host, one.port): one for one in refusals}
     for one in list(hosts.values())[:_MAX_PER_KIND]:
         reason = f"a connection was refused: {_REFUSED.get(one.code, one.code)}"

@@ -1,8 +1,8 @@
-"""Waiting until a page is at rest after an act: by what it does, never by a fixed time.
+"""Waits until a page has settled after an act, based on what the page does and not on a fixed time.
 
-What a document does is asked of it in an isolated world, which its own scripts neither see nor change: there an
-observer of the document notes when it changed last. A document without scripts cannot change by itself, so that nothing
-is waited for there. Changes inside frames of other sites are not observed; their requests are.
+A probe runs in an isolated world of the document, which the page's own scripts can neither see nor change. Its mutation
+observer records when the document changed last. A document without scripts cannot change by itself, so nothing is
+waited for there. Changes inside frames of other sites are not observed, but their requests are.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ _RETRIES = 5
 _RETRY_S = 0.02
 _MIN_WAIT_S = 0.005
 _MAX_DOCUMENTS = 10
-"""Documents that may follow each other within one act: some pages reload for ever."""
+"""Most documents in a row within one act: some pages reload forever."""
 _AWAITED_KINDS = frozenset({"document", "fetch", "script", "stylesheet", "xhr"})
-"""Kinds of requests whose answers are waited for; images and streams may go on."""
+"""Resource types of requests that must finish; images and streams may continue."""
 _PROBE = r"""(() => {
   const kept = globalThis.kept ??= (() => {
     const kept = { changed: performance.now(), still: null };
@@ -50,51 +50,51 @@ _PROBE = r"""(() => {
 
 
 class PageHung(Exception):
-    """A page that says nothing any more."""
+    """Raised when a page no longer answers."""
 
 
 @dataclass(slots=True)
 class PageWatch:
-    """What one page does, as the browser tells it. Made by `watch_page`."""
+    """The activity of one page, as the browser reports it. Made by `watch_page`."""
 
     page: "Page"
     cdp: "CDPSession"
     frame: str
-    """The main frame's id."""
+    """Id of the main frame."""
     document: int = 0
-    """How many documents the main frame has had."""
+    """Number of documents that the main frame has had."""
     arrived_at: float = 0.0
-    """When the last of them came, by the monotonic clock."""
+    """Monotonic time at which the current document arrived."""
     loading: bool = False
     windows: list[str] = field(default_factory=list[str])
-    """Addresses of the windows that the page has asked for."""
+    """Addresses of the windows that the page has requested."""
     last_request: float = 0.0
-    """When it last began a request or got an answer, by the monotonic clock."""
+    """Monotonic time at which the page last started or finished a request."""
     target_url: str = ""
-    """Where its last navigation went."""
+    """Address of the last navigation."""
     failure: str = ""
-    """Why its last navigation failed."""
+    """Why the last navigation failed; empty if it did not."""
     title: str = ""
     status: int = 0
-    """HTTP status of its document; 0 where there is none."""
+    """HTTP status of the document; 0 if there is none."""
     restless: bool = False
-    """Whether its document has not come to rest when it was waited for."""
+    """Whether the document did not settle the last time."""
     is_static: bool = False
-    """Whether its document has no scripts, so that nothing but links and fields can be acted on."""
+    """Whether the document has no scripts, so only links and fields react to acts."""
     text_only: str | None = None
-    """The text of a document without a body, such as a drawing; None where there is a body."""
+    """Text of a document without a body, such as an SVG image; None if there is a body."""
     crashed: bool = False
     pending: dict["Request", float] = field(default_factory=dict["Request", float])
-    """Requests without an answer, and when they were begun."""
+    """Unfinished requests, with the monotonic time at which each started."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _world: tuple[int, int] = (-1, -1)
-    """The isolated world, and the document that it belongs to."""
+    """Execution context of the isolated world, and the number of its document."""
     _clock: asyncio.Timeout | None = None
 
     async def wait_until_settled(self, settings: WalkSettings, since: float, *, effects_started: bool = True) -> None:
-        """Wait until the page is at rest, or for as long as the settings allow. Raises Hung.
+        """Wait until the page has settled, or for as long as the settings allow. Raises PageHung.
 
-        since: when the act began. certain: whether everything that the act led to at once has begun by now.
+        since: when the act began. effects_started: whether everything that the act triggers directly has started.
         """
         began, first, document = time.monotonic(), self.document, self.document
         limit_s, loaded = settings.restless_s if self.restless else settings.settle_s, True
@@ -128,7 +128,7 @@ class PageWatch:
             await self._wait_for_event(left_s if left_s > _MIN_WAIT_S else calm_s)
 
     async def wait_for_document(self, settings: WalkSettings) -> None:
-        """Wait until the first document of a new window has come, as long as it may take to load."""
+        """Wait until the first document of a new window has arrived, at most for the load time."""
         until = time.monotonic() + settings.load_s
         while not self.document and not self.page.is_closed() and self.page.url in {"", "about:blank"}:
             if (left_s := until - time.monotonic()) <= 0:
@@ -136,7 +136,7 @@ class PageWatch:
             await self._wait_for_event(min(left_s, settings.quiet_s))
 
     async def stop(self, settings: WalkSettings) -> None:
-        """Stop loading. Raises Hung."""
+        """Stop loading. Raises PageHung."""
         self.loading = False
         try:
             async with asyncio.timeout(settings.hung_s):
@@ -145,7 +145,7 @@ class PageWatch:
             raise PageHung from None
 
     async def _wait_until_loaded(self, settings: WalkSettings) -> bool:
-        """Whether the page has loaded within the limit. One that has not is stopped: what is there is shown."""
+        """Return whether the page has loaded within the limit. Otherwise loading is stopped and the page is shown."""
         until = time.monotonic() + settings.load_s
         while self.loading:
             if (left_s := until - time.monotonic()) <= 0:
@@ -155,7 +155,7 @@ class PageWatch:
         return True
 
     async def _wait_for_event(self, limit_s: float) -> None:
-        """Wait until the browser tells anything new."""
+        """Wait until the browser reports an event, or for `limit_s`."""
         self._changed.clear()
         try:
             async with asyncio.timeout(limit_s):
@@ -172,7 +172,7 @@ class PageWatch:
                     except browser_error():
                         if self.page.is_closed():
                             raise
-                        self._world = (-1, -1)  # the document was replaced meanwhile
+                        self._world = (-1, -1)  # the document was replaced in the meantime
                         if attempt >= _RETRIES:
                             await self.stop(settings)
                         await asyncio.sleep(_RETRY_S)
@@ -195,20 +195,20 @@ class PageWatch:
         return (await self.cdp.send("Runtime.evaluate", request))["result"]["value"]
 
     def on_crash(self) -> None:
-        """The page has crashed: it answers nothing any more."""
+        """Record that the page has crashed, and abort the running probe."""
         self.crashed = True
         self.notify()
         if self._clock is not None:
-            with suppress(RuntimeError):  # nothing is being asked of it
+            with suppress(RuntimeError):  # no probe is running
                 self._clock.reschedule(asyncio.get_running_loop().time())
 
     def notify(self) -> None:
-        """Something has happened."""
+        """Wake up the waiting method."""
         self._changed.set()
 
 
 async def watch_page(page: "Page") -> PageWatch:
-    """Begin to watch a page."""
+    """Start watching a page."""
     cdp = await page.context.new_cdp_session(page)
     await cdp.send("Page.enable")
     tree = await cdp.send("Page.getFrameTree")

@@ -1,4 +1,4 @@
-"""Cutting a snapshot into pages of about equal size, at the boundaries of lines."""
+"""Splits a snapshot into pages of about equal size, between lines."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from agentlearn_web.observation import ElementLine, format_line
 
 _CONTEXT_FRACTION = 4
-"""A page's context takes at most this part of it."""
+"""A page's context takes at most 1/4 of the page."""
 _MAX_NAME_CHARS = 60
-"""Characters of an ancestor's name that a context repeats."""
+"""Most characters of an ancestor's name in a context."""
 _MIN_CHARS = 200
-"""Characters that a page has at least, whatever its budget."""
+"""Smallest page size in characters, whatever the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,20 +18,20 @@ class SnapshotPage:
     """One page of a snapshot."""
 
     context: tuple[ElementLine, ...]
-    """Where the page begins: the elements around its first line, shortened, without refs, marked `continued`."""
+    """Ancestors of the page's first line: shortened, without refs, marked `continued`."""
     lines: tuple[ElementLine, ...]
-    """Its own lines; each line of a snapshot is on exactly one page."""
+    """The page's own lines. Each line of a snapshot is on exactly one page."""
 
     @property
     def shown(self) -> tuple[ElementLine, ...]:
-        """What is shown of it."""
+        """The context and the lines, as they are shown."""
         return self.context + self.lines
 
 
 def split_pages(lines: Sequence[ElementLine], budget: int) -> tuple[SnapshotPage, ...]:
-    """Pages of at most `budget` characters as `format_line` writes them, one at least. At least 200 are taken.
+    """Split lines into one or more pages of at most `budget` characters, counted as `format_line` writes them.
 
-    A line that is longer than a page is cut, and says how many characters were left out.
+    A budget below 200 counts as 200. A line longer than a page is shortened and says how many characters are left out.
     """
     max_chars = max(budget, _MIN_CHARS)
     pages: list[SnapshotPage] = []
@@ -55,7 +55,7 @@ def split_pages(lines: Sequence[ElementLine], budget: int) -> tuple[SnapshotPage
 
 
 def shorten_line(line: ElementLine, max_chars: int) -> ElementLine:
-    """The line in at most `max_chars` characters where it has that many to spare in its name, text and address."""
+    """Return the line shortened to `max_chars` characters, as far as its name, text and address allow."""
     excess = len(format_line(line)) - max_chars
     if excess <= 0:
         return line
@@ -85,7 +85,7 @@ def _size(line: ElementLine) -> int:
 
 
 def _context(ancestors: Iterable[ElementLine], max_chars: int) -> tuple[ElementLine, ...]:
-    """The innermost ancestors that say something, as many as fit."""
+    """Return the innermost ancestors that have a role or name worth showing, as many as fit."""
     chosen: list[ElementLine] = []
     for line in reversed(list(ancestors)):
         if line.role == "generic" and not line.name:

@@ -1,4 +1,4 @@
-"""What Playwright raises, sorted by what it means for a walk. Imports Playwright only when something was raised."""
+"""Classifies Playwright's errors by what they mean for a walk. Imports Playwright only when an error is checked."""
 
 import re
 
@@ -27,39 +27,39 @@ _ACTION_REASONS = (
 
 
 def browser_error() -> type[Exception]:
-    """The base of Playwright's errors, for `except browser_error()`."""
+    """Return the base class of Playwright's errors, for `except browser_error()`."""
     from playwright.async_api import Error
 
     return Error
 
 
 def is_timeout(error: Exception) -> bool:
-    """Whether it is Playwright's own time limit that was reached."""
+    """Return whether Playwright's own time limit was reached."""
     from playwright.async_api import TimeoutError as PlaywrightTimeout
 
     return isinstance(error, PlaywrightTimeout)
 
 
 def click_was_done(error: Exception) -> bool:
-    """Whether the click itself was made, and only what came of it took too long."""
+    """Return whether the click itself was made, and only its consequences took too long."""
     return any(phrases in str(error) for phrases in _CLICK_DONE_PHRASES)
 
 
 def is_element_gone(error: Exception) -> bool:
-    """Whether the ref no longer leads to exactly one element."""
+    """Return whether the ref no longer matches exactly one element."""
     message = str(error)
     phrases = ("does not match any element", "Invalid frame in aria-ref", "strict mode violation", "not attached")
     return any(phrase in message for phrase in phrases)
 
 
 def failure_reason(error: Exception) -> str:
-    """Why an element could not be acted on, in our own words: Playwright's quote the page."""
+    """Return why an element could not be acted on, in our own words: Playwright's messages quote the page."""
     message = str(error)
     return next((reason for phrase, reason in _ACTION_REASONS if phrase in message), "it did not become ready in time")
 
 
 def load_failure_reason(error: Exception) -> str:
-    """Why a page did not load, in our own words."""
+    """Return why a page did not load, in our own words."""
     if is_timeout(error):
         return "no answer in time"
     match = _NET.search(str(error))

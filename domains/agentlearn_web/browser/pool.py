@@ -1,7 +1,7 @@
-"""The browser of a run: one Chromium, a fresh context for each walk, a limit on how many are open at once.
+"""The browser of a run: one Chromium, a fresh context for each walk, and a limit on the number of open contexts.
 
-A browser is replaced by a fresh one after `recycle_after` walks, as what contexts leave behind is never given back
-whole; and when it died, which costs the walks on it and no others.
+A browser is replaced after `recycle_after` walks, because closed contexts leave some memory behind, and when it has
+died. A browser that dies ends only the walks that it was running.
 """
 
 import asyncio
@@ -32,21 +32,21 @@ _CLOSE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class BrowserOptions:
-    """How a run's browser is kept."""
+    """Options of a run's browser pool."""
 
     walkers: int = 0
-    """Contexts open at once; 0: as `$AGENTLEARN_WALKERS` says, else eight per core, 32 at most."""
+    """Most contexts open at once. 0 takes `$AGENTLEARN_WALKERS`, or else eight per core and at most 32."""
     recycle_after: int = 200
-    """Walks on one browser."""
+    """Walks after which a browser is replaced."""
     walk: WalkSettings = field(default_factory=WalkSettings)
     limits: NetworkLimits = field(default_factory=NetworkLimits)
     chromium: Chromium | None = None
-    """None: the one that `find_chromium` finds."""
+    """The Chromium to start. None takes the one that `find_chromium` finds."""
 
 
 @dataclass(slots=True)
 class _BrowserProcess:
-    """One browser process, and the walks on it."""
+    """One browser process and its number of walks."""
 
     browser: "Browser"
     walks_started: int = 0
@@ -55,25 +55,25 @@ class _BrowserProcess:
 
 
 class Browsers:
-    """Contexts for walks. Made by `open_browsers`."""
+    """The browser pool of a run. Made by `open_browsers`."""
 
     def __init__(self, playwright: "Playwright", chromium: Chromium, options: BrowserOptions) -> None:
         self._playwright = playwright
         self._chromium = chromium
         self._options = options
         self.walkers = options.walkers or default_walkers()
-        """Walks open at once."""
+        """Most walks open at once."""
         self._slots = asyncio.Semaphore(self.walkers)
         self._launching = asyncio.Lock()
         self._current: _BrowserProcess | None = None
         self.launched = 0
-        """Browsers started so far."""
+        """Number of browsers started so far."""
 
     @asynccontextmanager
     async def walk(self, policy: AccessPolicy, *, nonce: str, record: Path | None = None) -> AsyncGenerator[Walk]:
-        """A walk in a fresh context behind a lane of its own. Waits for a free place. Raises BrowserLost, ToolError.
+        """Open a walk in a fresh context with a separate proxy. Waits for a free slot. Raises BrowserLost, ToolError.
 
-        nonce: marks the fence around what sites wrote. record: a folder for screenshots and a trace.
+        nonce: marks the fence around text from sites. record: folder for screenshots and a trace.
         """
         async with self._slots, open_proxy(policy, self._options.limits) as session, AsyncExitStack() as stack:
             process = await self._browser_process()
@@ -88,22 +88,22 @@ class Browsers:
             yield walk
 
     async def start(self) -> None:
-        """Start the browser now rather than at the first walk. Raises ConfigError when it does not start."""
+        """Start the browser now instead of at the first walk. Raises ConfigError if it does not start."""
         try:
             await self._browser_process()
         except ToolError as error:
             raise ConfigError(
-                f"{self._chromium.path} did not start: {error.message}; `agentlearn doctor` says what was found",
+                f"{self._chromium.path} did not start: {error.message}; run `agentlearn doctor` to see what was found",
                 code="browser_broken",
             ) from error
 
     async def close(self) -> None:
-        """End the browser; walks that are open lose it."""
+        """Close the browser. Open walks lose it."""
         if self._current is not None:
             await _close_browser(self._current.browser)
 
     async def _browser_process(self) -> _BrowserProcess:
-        """The browser for the next walk: the current one, unless it is used up or gone."""
+        """Return the browser for the next walk: the current one, or a new one if that is used up or gone."""
         async with self._launching:
             current = self._current
             if current is not None and self._is_usable(current):
@@ -126,7 +126,7 @@ class Browsers:
                 args=list(FLAGS),
                 chromium_sandbox=has_sandbox(),
                 timeout=_LAUNCH_S * 1000,
-                handle_sigint=False,  # ending is ours: walks are ended first
+                handle_sigint=False,  # we close the browser ourselves, after the walks
                 handle_sigterm=False,
                 handle_sighup=False,
             )
@@ -148,7 +148,7 @@ class Browsers:
             raise BrowserLost(f"the browser gave no context: {error or 'it took too long'}") from error
 
     async def _close_context(self, process: _BrowserProcess, context: "BrowserContext") -> None:
-        """Close a walk's context. One that does not close takes its browser with it, once the others have left."""
+        """Close a walk's context. If that fails, the browser is closed as soon as its other walks have ended."""
         from playwright.async_api import Error
 
         try:
@@ -165,9 +165,9 @@ class Browsers:
 
 @asynccontextmanager
 async def open_browsers(options: BrowserOptions | None = None) -> AsyncGenerator[Browsers]:
-    """Browsers for the walks of one run, the first one started; all of them end with the block.
+    """Start a browser pool for the walks of one run, and close all its browsers at the end of the block.
 
-    Raises MissingExtra without Playwright, ConfigError without a Chromium that starts.
+    Raises MissingExtra without Playwright, ConfigError if no Chromium is found or it does not start.
     """
     require_playwright()
     from playwright.async_api import async_playwright
@@ -184,7 +184,7 @@ async def open_browsers(options: BrowserOptions | None = None) -> AsyncGenerator
 
 
 def default_walkers() -> int:
-    """How many contexts may be open at once, unless told otherwise. Raises ConfigError for a bad variable."""
+    """Return the default number of contexts open at once. Raises ConfigError for a bad `$AGENTLEARN_WALKERS`."""
     value = os.environ.get(WALKERS_VARIABLE, "")
     if not value:
         return min(8 * (os.cpu_count() or 1), 32)
@@ -196,7 +196,7 @@ def default_walkers() -> int:
 
 
 def has_sandbox() -> bool:
-    """Whether Chromium's own sandbox is on: not for root, for whom it refuses to start."""
+    """Return whether Chromium's own sandbox is on. Chromium refuses to start with it as root."""
     return os.geteuid() != 0
 
 

@@ -1,7 +1,7 @@
-"""Reading the accessibility snapshots that Playwright writes for models, as lines of an observation.
+"""Parser for the accessibility snapshots that Playwright writes for models; returns the lines of an observation.
 
-A snapshot is YAML of a narrow kind: one element per line, children two spaces deeper. It is read by a grammar, because
-names and texts are the page's own words: only a mark that stands outside of all quotes is a mark.
+A snapshot is a narrow kind of YAML: one element per line, children indented by two spaces. A grammar is needed because
+names and texts come from the page: only a mark outside all quotes is a real mark.
 """
 
 import json
@@ -27,10 +27,10 @@ STRUCTURE = frozenset({
     "listitem", "main", "navigation", "paragraph", "region", "row", "rowgroup", "rowheader", "search", "separator",
     "strong", "subscript", "superscript", "table", "term", "text", "time",
 })  # fmt: skip
-"""Roles that only structure a page. Their elements, and generic ones that hold others, get no ref unless the page shows
-a pointing hand over them."""
+"""Roles that only structure a page. Elements with these roles, and generic elements with children, get a ref only if
+the page shows a pointer cursor over them."""
 _OFTEN_CLICKABLE = frozenset({"cell", "columnheader", "heading", "listitem", "rowheader"})
-"""Those of them that scripts often make answer to a click."""
+"""Structural roles that scripts often make clickable."""
 
 
 @dataclass(slots=True)
@@ -40,29 +40,29 @@ class _Node:
     marks: tuple[str, ...] = ()
     ref: str = ""
     has_pointer: bool = False
-    """Whether the page shows a pointing hand over it."""
+    """Whether the page shows a pointer cursor over it."""
     url: str = ""
     text: str = ""
     children: list["_Node"] = field(default_factory=list["_Node"])
 
 
 def parse_snapshot(snapshot: str, tab: str, *, scripted: bool = False) -> tuple[ElementLine, ...]:
-    """The lines of a page. snapshot: as `page.aria_snapshot(mode="ai")` gives it. tab: its id, which qualifies refs.
+    """Return the lines of a page. snapshot: from `page.aria_snapshot(mode="ai")`. tab: its id, a prefix of all refs.
 
-    scripted: whether the page has scripts, which can make anything answer to a click.
-    Total: what the grammar does not know becomes a line of text. Left out: wrappers that hold one child or nothing, and
-    refs of elements that only structure the page.
+    scripted: whether the page has scripts, which can make any element clickable.
+    Never fails: text outside the grammar becomes a line of text. Left out: wrappers with one child or none, and refs of
+    elements that only structure the page.
     """
     return tuple(_lines(_without_root_wrapper(_without_wrappers(_parse_tree(snapshot))), tab, 0, scripted=scripted))
 
 
 def bare_ref(ref: str) -> str:
-    """The ref as the browser's driver knows it: `e5` of `t2:e5`."""
+    """Return the ref without its tab, as Playwright knows it: `e5` for `t2:e5`."""
     return ref.partition(":")[2]
 
 
 def refs_in(snapshot: str) -> frozenset[str]:
-    """The bare refs of all elements of a snapshot."""
+    """Return the bare refs of all elements of a snapshot."""
     return frozenset(_refs(_parse_tree(snapshot)))
 
 
@@ -76,7 +76,7 @@ def _refs(nodes: Iterable[_Node]) -> Iterator[str]:
 def _parse_tree(snapshot: str) -> list[_Node]:
     root = _Node("")
     path: list[tuple[int, _Node]] = [(-1, root)]
-    for line in snapshot.split("\n"):  # no other line break ends a line of YAML here
+    for line in snapshot.split("\n"):  # not splitlines: other line breaks can occur inside a line of YAML
         content = line.lstrip(" ")
         if not content:
             continue
@@ -103,7 +103,7 @@ def _set_property(node: _Node, name: str, value: str) -> None:
 
 
 def _parse_element(line: str) -> _Node:
-    """A line after its dash: `button "Go" [disabled] [ref=e5]: text`, the part before the colon in quotes or not."""
+    """Parse a line after its dash: `button "Go" [disabled] [ref=e5]: text`. The part before the colon may be quoted."""
     if (quoted := _QUOTED_KEY.match(line)) is not None:
         key, rest = quoted[1].replace("''", "'"), line[quoted.end() :]
     else:
@@ -127,7 +127,7 @@ def _parse_element(line: str) -> _Node:
 
 
 def _parse_name(line: str | None) -> str | None:
-    """A name as JSON writes it; None where it is none."""
+    """Return a name written as a JSON string; None if it is not valid JSON."""
     try:
         return _without_surrogates(json.loads(line, strict=False)) if line else ""
     except ValueError:
@@ -135,7 +135,7 @@ def _parse_name(line: str | None) -> str | None:
 
 
 def _parse_scalar(line: str) -> str:
-    """A value, in double quotes or plain."""
+    """Return a value that is plain or in double quotes."""
     if len(line) < 2 or not (line.startswith('"') and line.endswith('"')):
         return _without_surrogates(line)
     return _without_surrogates(_ESCAPE.sub(_unescaped, line[1:-1]))
@@ -147,14 +147,14 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _without_surrogates(text: str) -> str:
-    """The text without halves of characters, which no encoding can write. Pairs of halves are joined."""
+    """Return the text without lone surrogates, which cannot be encoded. Surrogate pairs are joined."""
     if _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _without_wrappers(nodes: Iterable[_Node]) -> list[_Node]:
-    """Without wrappers that hold one child or nothing, and say and do nothing themselves."""
+    """Return the nodes without generic wrappers that have one child or none and no content."""
     kept: list[_Node] = []
     for node in nodes:
         node.children = _without_wrappers(node.children)
@@ -171,7 +171,7 @@ def _is_wrapper(node: _Node) -> bool:
 
 
 def _without_root_wrapper(nodes: list[_Node]) -> list[_Node]:
-    """Without the one wrapper around everything."""
+    """Return the nodes without a single wrapper around everything."""
     return nodes[0].children if len(nodes) == 1 and _is_wrapper(nodes[0]) else nodes
 
 
@@ -190,7 +190,7 @@ def _lines(nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool) -> I
 
 
 def _is_actionable(node: _Node, *, scripted: bool) -> bool:
-    """A click on what holds nothing else reaches all that is around it, so that holders need no refs."""
+    """Return whether a node gets a ref. A click on a leaf also reaches its ancestors, so those need no ref."""
     if not node.ref or node.has_pointer:
         return bool(node.ref)
     if node.role == "generic":

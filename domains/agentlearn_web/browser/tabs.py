@@ -1,4 +1,4 @@
-"""The open tabs of a walk: which one is current, windows that pages open, tabs that break, addresses that are left."""
+"""The open tabs of a walk: the current one, windows that pages open, broken tabs, and pages that must not be shown."""
 
 import asyncio
 import time
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, Page
 
 _POPUP_S = 1.0
-"""How long a window that a page has asked for may take to appear."""
+"""Longest time to wait for a window that a page has requested."""
 
 
 class Tabs:
-    """The tabs of one context. Numbers are given once: a tab that is gone leaves its number unused."""
+    """The tabs of one browser context. The number of a closed tab is never used again."""
 
     def __init__(self, context: "BrowserContext", events: PageEvents, settings: WalkSettings) -> None:
         self._context = context
@@ -32,7 +32,7 @@ class Tabs:
         self._current = ""
         self._numbers = 0
         self._opening = 0
-        """Pages of ours that are being opened; they are no popups."""
+        """Number of pages that we are opening ourselves; they are not popups."""
         self._arrived: list[Page] = []
         self._page_opened = asyncio.Event()
         self._closed = False
@@ -48,12 +48,12 @@ class Tabs:
 
     @property
     def current(self) -> Tab:
-        """The tab that is acted on."""
+        """The tab on which acts are done."""
         return self._open[self._current]
 
     @property
     def lines(self) -> tuple[TabLine, ...]:
-        """The tabs as they are listed."""
+        """The tabs as shown in an observation."""
         return tuple(tab.line for tab in self)
 
     async def begin(self) -> None:
@@ -64,7 +64,7 @@ class Tabs:
         await self.open_blank()
 
     async def open_blank(self) -> Tab:
-        """A blank tab, which becomes the current one. Raises BrowserLost."""
+        """Open a blank tab and make it the current one. Raises BrowserLost."""
         self._opening += 1
         try:
             page = await self._context.new_page()
@@ -83,12 +83,12 @@ class Tabs:
         self._current = name
 
     async def close(self, name: str) -> None:
-        """Close a tab; where it was the current one another takes its place, a blank one where it was the last."""
+        """Close a tab. If it was current, the newest other tab becomes current, or a blank one if it was the last."""
         await self._open[name].close()
         await self.forget(name)
 
     async def forget(self, name: str) -> None:
-        """Take a tab that is closed off the list."""
+        """Remove a closed tab from the list."""
         del self._open[name]
         if not self._open:
             await self.open_blank()
@@ -96,7 +96,7 @@ class Tabs:
             self._current = next(reversed(self._open))
 
     async def replace_current(self, status: str, why: str) -> ActResult:
-        """Close the current tab, which is broken, and put a blank one in its place."""
+        """Close the broken current tab and open a blank one instead."""
         self.require_browser()
         broken = self.current
         await broken.close()
@@ -105,13 +105,13 @@ class Tabs:
         return ActResult(status, f"{why}; its tab was closed, and a blank one took its place")
 
     async def replace_hung(self) -> ActResult:
-        """What becomes of a current tab that says nothing any more."""
+        """Replace the current tab after it stopped answering."""
         if self.current.watch.crashed:
             return await self.replace_current("crashed", "the page crashed")
         return await self.replace_current("hung", "the page hung")
 
     async def handle_error(self, error: Exception | None) -> ActResult:
-        """What an error in the current tab means for the act. Raises BrowserLost."""
+        """Return the result of an act that raised `error` in the current tab. Raises BrowserLost."""
         self.require_browser()
         tab = self.current
         if tab.watch.crashed or "crashed" in str(error):
@@ -123,13 +123,13 @@ class Tabs:
         return ActResult("not_done", f"the browser did not do it ({type(error).__name__}); look at the view below")
 
     def windows(self) -> int:
-        """How many windows the pages have asked for so far."""
+        """Return how many windows the pages have requested so far."""
         return len(self._requested_windows())
 
     async def add_windows(self, windows: int, since: float) -> None:
-        """Take in windows that pages opened; the first becomes the current tab. Raises Hung.
+        """Add windows that pages opened as tabs; the first one becomes the current tab. Raises PageHung.
 
-        windows, since: how many there were as the act began, and when that was.
+        windows: number of requested windows when the act began. since: when the act began.
         """
         await self._wait_for_windows(windows)
         has_url = any(url and url != BLANK for url in self._requested_windows()[windows:])
@@ -144,7 +144,7 @@ class Tabs:
             await first.watch.wait_until_settled(self._settings, since)
 
     async def tidy(self) -> None:
-        """Take closed tabs off the list, and leave addresses of a kind that may not be shown."""
+        """Remove closed tabs from the list, and leave pages whose address may not be shown."""
         for tab in tuple(self):
             if tab.page.is_closed():
                 self._events.add("closed", f"the tab {tab.id} was closed by its page")
@@ -154,14 +154,14 @@ class Tabs:
                 await self._leave_page(tab)
 
     def is_alive(self) -> bool:
-        """Whether the browser is still there."""
+        """Return whether the browser is still connected."""
         browser = self._context.browser
         return not self._closed and (browser is None or browser.is_connected())
 
     def require_browser(self) -> None:
-        """Raises BrowserLost when the browser is gone."""
+        """Raise BrowserLost if the browser is gone."""
         if not self.is_alive():
-            raise BrowserLost("the browser of this walk is gone; the rollout can be made again on a fresh one")
+            raise BrowserLost("the browser of this walk is gone; run the rollout again in a new browser")
 
     def _requested_windows(self) -> list[str]:
         return [url for tab in self for url in tab.watch.windows]
@@ -189,7 +189,7 @@ class Tabs:
         try:
             tab = await attach_tab(page, self._numbers + 1, self._events)
         except browser_error():
-            return None  # it has closed itself
+            return None  # the window has closed itself
         self._numbers += 1
         self._open[tab.id] = tab
         self._events.add("popup", f"the page opened the tab {tab.id}, which is now the current one")

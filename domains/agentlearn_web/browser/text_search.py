@@ -1,16 +1,17 @@
-"""Searching a snapshot: the lines that hold a text, on whichever page of it they stand."""
+"""Text search over all pages of a snapshot."""
 
 from agentlearn_web.browser.tab import ShownSnapshot
 from agentlearn_web.observation import ElementLine
 
 _CONTEXT_CHARS = 200
-"""Characters that are shown before and after what was found in a long text."""
+"""Characters shown before and after a match in a long text."""
 
 
 def search_snapshot(shown: ShownSnapshot, text: str) -> list[tuple[ElementLine, int]]:
-    """Each line that holds the text in its name, its text or its address, whatever the case, and its page.
+    """Return each line that contains the text, with its page number. Case and spacing do not matter.
 
-    Long texts are cut to the surroundings of what was found; so also those parts can be read that a page leaves out.
+    Searches names, texts and addresses. Long texts are cut around the match, so parts that a page view leaves out can
+    be read too.
     """
     query = _normal_space(text)
     lines = zip(shown.lines, shown.page_numbers(), strict=True)

@@ -1,4 +1,4 @@
-"""The address that is meant by what a model asks to open."""
+"""Turns the text that a model gives to `open` into a full address."""
 
 import re
 from urllib.parse import urljoin, urlsplit
@@ -12,10 +12,10 @@ _MAX_CHARS = 8_000
 
 
 def resolve_url(url: str, current_url: str) -> str | None:
-    """A whole http or https address; None where it is of another kind or none at all.
+    """Return a full http or https address, or None if the text is not one.
 
-    here: the address of the page, against which `/people` is read, and whose scheme its own host keeps. Any other
-    address without a scheme gets https.
+    Relative addresses such as `/people` are resolved against `current_url`. An address without a scheme gets the scheme
+    of `current_url` if the host is the same, else https.
     """
     text = url.strip()
     if not text or len(text) > _MAX_CHARS:

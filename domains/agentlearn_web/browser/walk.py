@@ -1,4 +1,4 @@
-"""A walk: the acts of one rollout in a browser, one after another, each with a view of what came of it."""
+"""A walk: the acts of one rollout in a browser, one after the other, each followed by a view of the page."""
 
 import asyncio
 import time
@@ -31,27 +31,28 @@ __all__ = ["Walk", "WalkSettings"]
 
 _BLOCKED = "this address may not be reached in this walk"
 _VIEW_TRIES = 4
-"""How often a view is tried, as pages can break while they are looked at."""
+"""How often a view is attempted, because a page can break while its snapshot is taken."""
 _BLOCKED_CODES = frozenset({"private_address", "not_served", "bad_request"})
-"""Refusals after which a page's address is said to be blocked; others are a load that failed."""
+"""Refusal codes that give the status `blocked`. Other refusals give `load_failed`."""
 
 _Action = Callable[[], Awaitable[ActResult]]
 
 
 class Walk:
-    """A browser's context as a person uses it: tabs, links, fields. Acts wait for each other.
+    """The acts that a model can do in a browser context. Acts run one at a time.
 
-    What cannot be done is an observation with a status, never an exception; only a browser that is gone raises
-    BrowserLost. Statuses: `ok`; of refs `unknown_ref`, `foreign_ref`, `stale_ref`; of elements `not_actionable`,
-    `not_typable`, `no_option`, `not_submitted`; of addresses `bad_url`, `load_failed`, `blocked`, and `http_404` and
-    the like, where the view is the site's error page; of history, pages and tabs `no_history`, `no_more`, `not_found`,
-    `unknown_tab`; of pages that break `hung`, `crashed`, `closed`, `timeout`; `not_done` for what has no other name.
+    An act that cannot be done returns an observation with a status. Only a lost browser raises an error, BrowserLost.
+
+    Statuses: `ok`; for refs `unknown_ref`, `foreign_ref`, `stale_ref`; for elements `not_actionable`, `not_typable`,
+    `no_option`, `not_submitted`; for addresses `bad_url`, `load_failed`, `blocked`, and codes such as `http_404`, where
+    the site's error page is shown; for history, pages and tabs `no_history`, `no_more`, `not_found`, `unknown_tab`; for
+    broken pages `hung`, `crashed`, `closed`, `timeout`; `not_done` for everything else.
     """
 
     def __init__(
         self,
         context: "BrowserContext",
-        session: RefusalSource,
+        refusals: RefusalSource,
         settings: WalkSettings | None = None,
         *,
         nonce: str = "",
@@ -59,7 +60,7 @@ class Walk:
     ) -> None:
         self.settings = settings or WalkSettings()
         self.nonce = nonce
-        self._events = PageEvents(session)
+        self._events = PageEvents(refusals)
         self._recorder = WalkRecorder(context, record)
         self._tabs = Tabs(context, self._events, self.settings)
         self._lock = asyncio.Lock()
@@ -81,7 +82,7 @@ class Walk:
         await self._tabs.begin()
 
     async def end(self) -> None:
-        """Write what was recorded. The context is closed by whoever opened it."""
+        """Save the recording. The caller closes the context."""
         await self._recorder.end()
 
     async def open(self, url: str) -> PageObservation:
@@ -89,11 +90,11 @@ class Walk:
         return await self._act(lambda: self._open(url))
 
     async def click(self, ref: str) -> PageObservation:
-        """Click an element of the last view of the current tab."""
+        """Click an element that was shown in the last view of the current tab."""
         return await self._act(lambda: self._click(ref))
 
     async def type(self, ref: str, text: str, submit: bool = False) -> PageObservation:
-        """Put a text into a field, or choose an option of a list by its name or value; then submit, if asked."""
+        """Fill a field, or choose a list option by its name or value; then submit the form if `submit` is set."""
         return await self._act(lambda: self._type(ref, text, submit=submit))
 
     async def back(self) -> PageObservation:
@@ -101,31 +102,31 @@ class Walk:
         return await self._act(self._back)
 
     async def tabs(self, select: str | None = None, close: str | None = None) -> PageObservation:
-        """View the current tab anew, after closing one tab and going to another, if asked."""
+        """Close one tab and select another, if given, and show the current tab."""
         return await self._act(lambda: self._choose_tabs(select, close))
 
     async def find(self, text: str) -> PageObservation:
-        """The lines of the last snapshot that hold a text, whatever its case, each with its page. Asks no browser."""
+        """Show the lines of the last snapshot that contain a text, with their pages. Does not use the browser."""
         async with self._lock:
             self._tabs.require_browser()
             shown = self._tabs.current.shown
             return self._search_result(shown, text) if shown else await self._view(ActResult())
 
     async def more(self, page: int | None = None) -> PageObservation:
-        """Another page of the last snapshot, the next one if none is named. Asks no browser."""
+        """Show another page of the last snapshot, by default the next one. Does not use the browser."""
         async with self._lock:
             self._tabs.require_browser()
             tab, shown = self._tabs.current, self._tabs.current.shown
             if shown is None:
                 return await self._view(ActResult())
-            wanted = tab.at + 1 if page is None else page
+            wanted = tab.page_number + 1 if page is None else page
             if not 1 <= wanted <= len(shown.pages):
                 note = f"there is no page {wanted}; the snapshot has {plural(len(shown.pages), 'page')}"
                 return self._observation(tab, shown, ActResult("no_more", note))
-            tab.at = wanted
+            tab.page_number = wanted
             return self._observation(tab, shown, ActResult())
 
-    # what every act has in common
+    # shared by all acts
 
     async def _act(self, act: _Action) -> PageObservation:
         async with self._lock:
@@ -141,7 +142,7 @@ class Walk:
             return await self._view(result)
 
     async def _act_within_limit(self, act: _Action) -> ActResult:
-        """Do it, and give up what takes too long. Raises Hung and Playwright's errors."""
+        """Run an act, and abandon it after the time limit. Raises PageHung and Playwright's errors."""
         try:
             async with asyncio.timeout(self.settings.act_s):
                 return await self._act_and_settle(act)
@@ -151,7 +152,7 @@ class Walk:
             return ActResult("timeout", note)
 
     async def _act_and_settle(self, act: _Action) -> ActResult:
-        """Do it, wait for what comes of it, and keep to what may be shown. Raises Hung and Playwright's errors."""
+        """Run an act, wait until the page has settled, and update the tabs. Raises PageHung and Playwright's errors."""
         since, windows = time.monotonic(), self._tabs.windows()
         result = await act()
         if result.acted:
@@ -163,7 +164,7 @@ class Walk:
         return result
 
     async def _view(self, result: ActResult) -> PageObservation:
-        """A fresh view of the current tab."""
+        """Return a fresh view of the current tab."""
         for _ in range(_VIEW_TRIES):
             try:
                 shown = await self._snapshot(self._tabs.current)
@@ -179,7 +180,7 @@ class Walk:
 
     async def _snapshot(self, tab: Tab) -> ShownSnapshot:
         shown = await tab.snapshot(self.settings)
-        if tab.watch.document != shown.document:  # it moved on meanwhile
+        if tab.watch.document != shown.document:  # the page navigated in the meantime
             await tab.watch.wait_until_settled(self.settings, time.monotonic())
             shown = await tab.snapshot(self.settings)
         return shown
@@ -187,7 +188,9 @@ class Walk:
     async def _show(self, tab: Tab, shown: ShownSnapshot, result: ActResult) -> PageObservation:
         same_document = tab.shown is not None and tab.shown.document == shown.document
         result = result if same_document else self._with_load_status(tab, result)
-        tab.at = shown.page_of(result.near_ref) or (min(tab.at, len(shown.pages)) if same_document else 1)
+        tab.page_number = shown.page_of(result.near_ref) or (
+            min(tab.page_number, len(shown.pages)) if same_document else 1
+        )
         tab.shown = shown
         if shown.truncated:
             self._events.add("truncated", f"the last {shown.truncated} characters of the page were left out")
@@ -197,7 +200,7 @@ class Walk:
         return self._observation(tab, shown, result)
 
     def _with_load_status(self, tab: Tab, result: ActResult) -> ActResult:
-        """How the load of a new document went."""
+        """Return the result of the act, with a load failure or HTTP error of the new document."""
         if result.status not in {"ok", "load_failed"} or not (tab.is_error_page or tab.watch.status >= 400):
             return result
         if self._is_refused(tab.watch.target_url, tab.page.url):
@@ -212,7 +215,7 @@ class Walk:
         return ActResult(f"http_{tab.watch.status}", "the server answered with this code; what it sent is shown below")
 
     def _is_refused(self, *urls: str) -> bool:
-        """Whether the boundary has refused one of these addresses."""
+        """Return whether the proxy has refused one of these addresses."""
         hosts = {(one.host, one.port) for one in self._events.refusals() if one.code in _BLOCKED_CODES}
         return any(_host_port_of(url) in hosts for url in urls)
 
@@ -226,9 +229,9 @@ class Walk:
             note=result.note,
             tab=tab.id,
             tabs=self._tabs.lines,
-            page=tab.at,
+            page=tab.page_number,
             pages=len(shown.pages),
-            lines=shown.pages[tab.at - 1].shown,
+            lines=shown.pages[tab.page_number - 1].shown,
             events=self._events.drain(),
         )
 
@@ -254,7 +257,7 @@ class Walk:
         return await self._navigate(tab, lambda limit_ms: tab.page.goto(address, wait_until="commit", timeout=limit_ms))
 
     async def _navigate(self, tab: Tab, load: "Callable[[float], Awaitable[Response | None]]") -> ActResult:
-        """How a load went that was asked for."""
+        """Run a navigation and classify its result."""
         try:
             await load(self.settings.load_s * 1000)
         except browser_error() as error:
@@ -294,7 +297,7 @@ class Walk:
         return await find_element(self._tabs.current, ref, self._tabs, self.settings)
 
     async def _back(self) -> ActResult:
-        """Back to the last address in the history that may be shown."""
+        """Go back to the last address in the history that may be shown."""
         tab = self._tabs.current
         history = await tab.watch.cdp.send("Page.getNavigationHistory")
         before = history["entries"][: history["currentIndex"]]

@@ -1,4 +1,4 @@
-"""Screenshots of each act and a trace that Playwright's viewer replays, where asked for. Never costs a walk."""
+"""Optional recording of a walk: a screenshot of each act and a Playwright trace. A failure never ends the walk."""
 
 import asyncio
 from contextlib import suppress
@@ -17,7 +17,7 @@ _TRACE_S = 30.0
 
 
 class WalkRecorder:
-    """Writes `step-01.png`, … and `trace.zip` into a folder; without one it does nothing."""
+    """Writes `step-01.png`, … and `trace.zip` into a folder. Without a folder it does nothing."""
 
     def __init__(self, context: "BrowserContext", folder: Path | None) -> None:
         self._context = context
@@ -26,7 +26,7 @@ class WalkRecorder:
         self._tracing = False
 
     async def begin(self) -> None:
-        """Make the folder and begin the trace."""
+        """Create the folder and start the trace."""
         if self._folder is None:
             return
         try:
@@ -37,7 +37,7 @@ class WalkRecorder:
             self._log_failure(error)
 
     async def step(self, page: "Page") -> None:
-        """A picture of the page as it is now."""
+        """Save a screenshot of the page."""
         if self._folder is None:
             return
         self._steps += 1
@@ -49,7 +49,7 @@ class WalkRecorder:
             self._log_failure(error)
 
     async def end(self) -> None:
-        """Write the trace."""
+        """Stop and save the trace."""
         if not self._tracing or self._folder is None:
             return
         self._tracing = False
@@ -62,4 +62,4 @@ class WalkRecorder:
                 (self._folder / TRACE).unlink()
 
     def _log_failure(self, error: Exception) -> None:
-        get_log().warning("web.record_failed", folder=str(self._folder), reason=str(error).partition("\n")[0])
+        get_log().warning("recording.failed", folder=str(self._folder), reason=str(error).partition("\n")[0])

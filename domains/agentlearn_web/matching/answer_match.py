@@ -1,4 +1,4 @@
-"""Two answers held against each other: as dates, as numbers, as lists, as words. Pure."""
+"""Compares two answers as dates, numbers, lists and words. Pure."""
 
 import re
 from collections import Counter
@@ -21,10 +21,10 @@ _OF_DATE = re.compile(r"(?<=[a-z] )(\d{1,2}(?:st|nd|rd|th)?), (?=\d{4}\b)")
 
 @dataclass(frozen=True, slots=True)
 class AnswerMatch:
-    """What a comparison came to."""
+    """The result of a comparison."""
 
     status: Literal["equal", "different", "unclear"]
-    """unclear: the expected answer can be read in several ways, and the answer fits one of them."""
+    """`unclear`: the expected answer has several readings, and the answer matches one of them."""
     reason: str
 
 
@@ -32,10 +32,10 @@ _DIFFERENT = AnswerMatch("different", "says something else")
 
 
 def match_answers(answer: str, gold: str, question: str = "") -> AnswerMatch:
-    """Whether the answer says what the expected one says.
+    """Return whether the answer says the same as the expected one, `gold`.
 
-    An answer that can be read in several ways is different, whatever it may have meant. A unit that the expected
-    answer names may be missing; one that it does not name must be the question's. question: the task's words.
+    An answer with several readings is `different`. The answer may omit the unit of the expected answer. A unit that
+    only the answer has must occur in the question. question: text of the task.
     """
     answer_text, expected_text = normal_text(answer), normal_text(gold)
     if answer_text == expected_text:
@@ -50,9 +50,9 @@ def match_answers(answer: str, gold: str, question: str = "") -> AnswerMatch:
 
 
 def answer_match_key(answer: str) -> str | None:
-    """A text in which equal dates, numbers and lists are equal, itself its own key; None for an empty answer.
+    """Return a text that is the same for equal dates, numbers and lists; None for an empty answer.
 
-    A number keeps its unit, since there is no expected answer that could go without it.
+    The key of a key is the key itself. A number keeps its unit.
     """
     text = normal_text(answer)
     items = _item_lists(answer)[-1:] if isinstance(_item_key(text), str) else []
@@ -60,7 +60,7 @@ def answer_match_key(answer: str) -> str | None:
 
 
 def _match_dates(answer_text: str, expected_text: str) -> AnswerMatch | None:
-    """What the two come to as dates; None where neither is one."""
+    """Compare the two as dates; None if neither is a date."""
     readings, expected = parse_dates(answer_text), parse_dates(expected_text)
     if readings and expected:
         return _match_readings(readings, expected, answer_text, expected_text)
@@ -68,7 +68,7 @@ def _match_dates(answer_text: str, expected_text: str) -> AnswerMatch | None:
 
 
 def _match_numbers(answer_text: str, expected_text: str, question: str) -> AnswerMatch | None:
-    """What the two come to as numbers; None where they are not both numbers."""
+    """Compare the two as numbers; None unless both are numbers."""
     number, expected = parse_number(answer_text), parse_number(expected_text)
     if number is None or expected is None:
         return None
@@ -103,17 +103,17 @@ def _same_unit(answer_text: NumberWithUnit, expected: NumberWithUnit, question: 
 
 
 def _stems(noun: str) -> Iterator[str]:
-    """The words of a noun without the ending of the plural."""
+    """Yield the words of a noun without the plural ending."""
     return (one.removesuffix("s") for one in noun.split() if len(one) > 3)
 
 
 def _item_counters(text: str) -> list[Counter[Hashable]]:
-    """The keys of the items, for every way in which the text can be taken apart."""
+    """Return the item keys for every way to split the text into a list."""
     return [Counter(map(_item_key, items)) for items in _item_lists(text)]
 
 
 def _item_lists(text: str) -> list[list[str]]:
-    """Every way in which a text can be taken apart into two items or more, coarse ways first."""
+    """Return every way to split a text into two or more items, coarse splits first."""
     lines = _unbulleted(normal_lines(text))
     whole = _OF_DATE.sub(r"\1 ", lines if "\n" in lines else normal_text(lines))
     if _STRONG.search(whole):
@@ -126,7 +126,7 @@ def _item_lists(text: str) -> list[list[str]]:
 
 
 def _unbulleted(lines: str) -> str:
-    """Several lines without bullets, where each has one: before a number alone, a dash would be its sign."""
+    """Return several lines without bullets, if each line has one. A single dash before a number is its sign."""
     each = lines.split("\n")
     bulleted = len(each) > 1 and all(_BULLET.match(line) for line in each)
     return "\n".join(_BULLET.sub("", line) for line in each) if bulleted else lines
@@ -138,7 +138,7 @@ def _several(ways: list[list[str]]) -> list[list[str]]:
 
 
 def _item_key(text: str) -> Hashable:
-    """Under which equal items meet; a text for what is neither date nor number."""
+    """Return a key that is the same for equal items: readings of a date or number, else the text."""
     if readings := parse_dates(text):
         return readings
     number = parse_number(text)
@@ -146,7 +146,7 @@ def _item_key(text: str) -> Hashable:
 
 
 def _canonical(text: str) -> str:
-    """A date or number that can be read in one way, in one form; other texts as they stand."""
+    """Return a date or number with a single reading in its canonical form; any other text unchanged."""
     if readings := parse_dates(text):
         return str(readings[0]) if len(readings) == 1 else text
     number = parse_number(text)

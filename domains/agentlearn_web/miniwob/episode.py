@@ -1,8 +1,8 @@
-"""One episode on a page: begun with a seed, its reward read from the page, none of which a view tells.
+"""One episode on a MiniWoB++ page: started with a seed, its reward read from the page. Views show neither.
 
-Links and icons that the pages only draw get the role and the name that they lack, since a walker reads no pixels. The
-reward counts on the document in which the episode was begun, and once: a page that is opened anew, or begun anew
-from its own start button, has none.
+Links and icons that the pages only draw get a role and a name, because the agent does not see pixels. A reward counts
+only in the document in which the episode was started, and only once: a page that is opened again, or restarted with its
+own start button, has no reward.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ UNNAMED_CONTROLS = (
     (".food-order .remove", "button", "remove"),
     (".food-order .add", "button", "add"),
 )
-"""What the pages draw as links and icons and do not name: selector, role, name."""
+"""Links and icons that the pages draw without naming them: selector, role, name."""
 _READY_JS = """() => document.readyState === "complete" && typeof core === "object" && Boolean(core.cover_div)"""
 _BEGIN_JS = """([seed, mark, limit, signs]) => {
   const style = document.createElement("style");
@@ -63,31 +63,31 @@ _REWARD_JS = """(mark) => globalThis.agentlearnEpisode === mark && WOB_DONE_GLOB
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """An episode that was begun."""
+    """A running episode."""
 
     page: "Page"
     mark: str
-    """Nothing on the page knows it before the episode begins, and a page opened anew does not have it."""
+    """Secret that is set on the document when the episode starts. A page that is opened again does not have it."""
 
     async def reward(self) -> float | None:
-        """What the page says once the episode has ended, -1..1; None before. Raises ToolError where it says nothing."""
+        """Return the page's reward, -1..1; None before the episode has ended. Raises ToolError if it cannot be read."""
         return await _ask_page(self.page, lambda: self.page.evaluate(_REWARD_JS, self.mark))
 
 
 async def begin_episode(page: "Page", *, seed: int, mark: str) -> Episode:
-    """Begin the episode of that seed on a page of MiniWoB++. Raises ToolError for another page, or one that hangs."""
+    """Start the episode with that seed. Raises ToolError if the page is not a MiniWoB++ page, or hangs."""
     await _ask_page(page, lambda: page.wait_for_function(_READY_JS, timeout=READING_S * 1000))
     await _ask_page(page, lambda: page.evaluate(_BEGIN_JS, [seed, mark, _DAY_MS, UNNAMED_CONTROLS]))
     return Episode(page, mark)
 
 
 def format_reward(reward: float | None) -> str:
-    """The answer of a rollout: `reward 1`, `reward 0.5`, or `unfinished`."""
+    """Return the answer of a rollout: `reward 1`, `reward 0.5`, or `unfinished`."""
     return UNFINISHED if reward is None else f"reward {round(reward, 4):g}"
 
 
 def parse_reward(answer: str) -> float | None:
-    """What `format_reward` was made of, to four decimals; None for `unfinished`, and for any other text."""
+    """Return the reward that `format_reward` wrote, to four decimals; None for `unfinished` and any other text."""
     word, _, number = answer.partition(" ")
     try:
         return float(number) if word == "reward" else None

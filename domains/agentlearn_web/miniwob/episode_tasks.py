@@ -1,4 +1,4 @@
-"""Episodes as tasks: a page and a number, from which the page draws its content. Splits share no episode."""
+"""Episodes as tasks: a page, and a number that seeds the page's content. No two splits share an episode."""
 
 import re
 from collections.abc import Iterator
@@ -18,28 +18,28 @@ GOLD = "reward 1"
 SOURCE = "generated"
 SIZES: dict[Split, int] = {"train": 40, "validation": 20, "test": 40}
 EPISODES = 30_000
-"""Numbers of generated episodes are below this."""
+"""Upper limit of generated episode numbers."""
 _SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 _PROBLEM = re.compile(r"MiniWoB ([a-z0-9-]+), episode (\d{1,9})")
 
 
 def generate_episode_tasks(split: Split, seed: int, limit: int | None = None) -> tuple[Task, ...]:
-    """The split's episodes, round by round one of each page in a shuffled order.
+    """Return the split's episodes: in each round one of each page, in a shuffled order.
 
-    limit: None gives the split's default size. A number's remainder by three says which split it belongs to.
+    limit: None gives the split's default size. The episode number modulo three determines its split.
     """
     size = SIZES[split] if limit is None else limit
     return tuple(episode_task(page, episode, split=split) for page, episode in islice(_episodes(split, seed), size))
 
 
 def episode_task(page: str, episode: int, *, split: Split = "train", source: str = SOURCE) -> Task:
-    """The task of one episode."""
+    """Return the task of one episode."""
     problem = f"MiniWoB {page}, episode {episode}"
     return Task.of(DOMAIN, problem, GOLD, family=page, split=split, source=source, start=page_url(page))
 
 
 def parse_episode(task: Task) -> tuple[str, int]:
-    """Page and number of a task's episode. Raises DataError for what names none."""
+    """Return page and number of a task's episode. Raises DataError if the task does not name an episode."""
     match = _PROBLEM.fullmatch(task.problem.strip())
     if match is None or match[1] not in PAGES:
         raise DataError(
@@ -51,7 +51,7 @@ def parse_episode(task: Task) -> tuple[str, int]:
 
 
 def read_episode_tasks(source: str | Path, *, split: Split, limit: int | None = None) -> tuple[Task, ...]:
-    """Episodes named in a file's column `problem`. Raises DataError with file, line and next step."""
+    """Return the episodes in a file's column `problem`. Raises DataError with file, line and next step."""
     match = data.read_tasks(source, domain=DOMAIN, split=split, limit=limit, answer_required=False)
     return tuple(episode_task(*parse_episode(one), split=split, source=one.source) for one in match)
 

@@ -1,4 +1,4 @@
-"""The pages of MiniWoB++ as a site of their own on loopback."""
+"""Serves the MiniWoB++ pages as a site on loopback."""
 
 import mimetypes
 from collections.abc import AsyncGenerator, Mapping
@@ -15,13 +15,13 @@ CACHED_FILES = 512
 
 
 def page_url(page: str) -> str:
-    """Where a page stands."""
+    """Return the address of a page."""
     return f"http://{SITE}/miniwob/{page}.html"
 
 
 @asynccontextmanager
 async def serve_miniwob(folder: Path) -> AsyncGenerator[Mapping[str, HostPort]]:
-    """Serve the folder while the block runs; yields the site's name with the address behind it, for `Places.served`."""
+    """Serve the folder while the block runs. Yields the site's name and loopback address, for `AccessPolicy.served`."""
     files = _files(folder)
 
     @lru_cache(maxsize=CACHED_FILES)
@@ -42,5 +42,5 @@ async def serve_miniwob(folder: Path) -> AsyncGenerator[Mapping[str, HostPort]]:
 
 
 def _files(folder: Path) -> Mapping[str, Path]:
-    """Every file by the path it is asked for."""
+    """Return every file by its request path."""
     return {f"/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*") if path.is_file()}

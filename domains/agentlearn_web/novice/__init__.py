@@ -1,6 +1,6 @@
-"""The simulated solver's skills for this domain: it reads a question's words and the pages it is shown, and walks.
+"""The web skills of the simulated solver: it reads the question and the pages that it is shown, and walks.
 
-There is no answer key here, and no site: it finds links by their names and reads values off the pages.
+It has no access to answers or sites: it finds links by their names and reads values from the pages.
 """
 
 import re
@@ -22,7 +22,7 @@ _START = re.compile(r"^Start page: (\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class WebSkills:
-    """Implements `agentlearn.sim.skills.Skills`."""
+    """The simulated solver's skills for the web domain. Implements `agentlearn.sim.skills.Skills`."""
 
     domain: str = "web"
     traps: tuple[Trap, ...] = TRAPS
@@ -32,7 +32,7 @@ class WebSkills:
         return {template.family: template.topics for template in TEMPLATES}
 
     def recognise(self, conversation: Conversation) -> Situation | None:
-        """The turn at hand, if the question is worded as one of our families words it and says where to begin."""
+        """Return the current turn, if the question matches a template of ours and names a start page."""
         start = _START.search(conversation.question)
         if start is None or TOOL not in conversation.tools:
             return None

@@ -1,4 +1,4 @@
-"""The walks, family by family: real acts on real pages, with or without the traps on the way."""
+"""The walk script of each question family: acts on real pages, with the traps on the way."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ FamilyScript = Callable[[TemplateParams, PageView], WalkSteps[None]]
 
 
 def office_room(params: TemplateParams, view: PageView) -> WalkSteps[None]:
-    """Search for the person, and take the namesake of the right department."""
+    """Search for the person, and choose the namesake of the right department."""
     view = yield _search_or_menu(view, params["name"], "Staff directory")
     if view.is_result():
         same = view.links(params["name"])
@@ -37,7 +37,7 @@ def office_room(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 
 def course_lecturer(params: TemplateParams, view: PageView) -> WalkSteps[None]:
-    """The list of the year, to the page on which the course stands."""
+    """Open the list of the year, and page to the course."""
     view = yield fixed_step(click_on(view.link("Courses")))
     view = yield _open_year(view, "Courses ", params["year"])
     stem = params["course"].rpartition(" ")[0]
@@ -51,7 +51,7 @@ def course_lecturer(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 
 def exam_hall(params: TemplateParams, view: PageView) -> WalkSteps[None]:
-    """The halls of the term, by the form."""
+    """Find the halls of the term with the form."""
     meant, first = view.link("Examinations"), view.link_about("examination")
     view = yield trap_step(FIRST, careful=click_on(meant), careless=click_on(first))
     if view.has_button("Show examinations"):
@@ -60,7 +60,7 @@ def exam_hall(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 
 def library_hours(params: TemplateParams, view: PageView) -> WalkSteps[None]:
-    """The page of the branch; its overview has several alike, with teasers."""
+    """Open the page of the branch. The overview lists several similar branches with teasers."""
     view = yield trap_step(
         FIRST, careful=click_on(view.link("Libraries")), careless=click_on(view.link_about("librar"))
     )
@@ -85,7 +85,7 @@ def library_hours(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 
 def report_figure(params: TemplateParams, view: PageView) -> WalkSteps[None]:
-    """The annual report of the year, behind its teaser."""
+    """Open the annual report of the year from its teaser."""
     view = yield fixed_step(click_on(view.link("Investors")))
     view = yield _open_year(view, "Financial year ", params["year"])
     report = view.first_link("Annual report ")
@@ -97,7 +97,7 @@ def report_figure(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 
 def office_phone(params: TemplateParams, view: PageView) -> WalkSteps[None]:
-    """The list of offices, to the town, and the right one of its offices."""
+    """Page through the offices to the town, and open the right one of its offices."""
     view = yield fixed_step(click_on(view.link("Offices")))
     central = view.field("All other enquiries")
     view = yield from page_until(
@@ -110,7 +110,7 @@ def office_phone(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 
 def dealer_phone(params: TemplateParams, view: PageView) -> WalkSteps[None]:
-    """The dealers of the country, by the form, to the page on which the dealer stands."""
+    """Find the dealers of the country with the form, and page to the dealer."""
     view = yield fixed_step(click_on(view.link("Dealers")))
     view = yield from fill_form(view, {"Country": params["country"]}, "Show dealers")
     central = view.field("All other enquiries")
@@ -133,7 +133,7 @@ def job_deadline(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 
 def option_default(params: TemplateParams, view: PageView) -> WalkSteps[None]:
-    """The reference of the version, down to the option."""
+    """Open the reference of the version, and read on to the option."""
     meant, newest = view.link(f"Version {params['version']}"), view.first_link("Version ")
     view = yield trap_step(DUPLICATE, careful=click_on(meant), careless=click_on(newest))
     view = yield fixed_step(click_on(view.link("Option reference")))
@@ -151,7 +151,7 @@ def option_default(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 
 def release_of_change(params: TemplateParams, view: PageView) -> WalkSteps[None]:
-    """The notes of the year, and among them the one on the change itself."""
+    """Open the release notes of the year, and the one about the change itself."""
     view = yield fixed_step(click_on(view.link("Release notes")))
     view = yield _open_year(view, "Releases of ", params["year"])
     meant, first = view.link(f"Change of {params['command']}"), view.link_about(params["command"].casefold())
@@ -172,7 +172,7 @@ def exit_status(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 
 def product_weight(params: TemplateParams, view: PageView) -> WalkSteps[None]:
-    """Search for the model, and take no other one of its name."""
+    """Search for the model, and choose it among similar names."""
     plain = " ".join(params["model"].split()[:2])
     view = yield _search_or_menu(view, f"{params['article']} {params['model']}", f"{params['article'].capitalize()}s")
     if view.is_result():
@@ -184,7 +184,7 @@ def product_weight(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 
 def light_products(params: TemplateParams, view: PageView) -> WalkSteps[None]:
-    """The full list of the category, all its pages."""
+    """Read all pages of the full list of the category."""
     view = yield fixed_step(click_on(view.link(params["articles"].capitalize())))
     meant, first = view.link(f"All {params['articles']}"), view.link_about(params["articles"].casefold())
     limit = int(require(re.fullmatch(r"\d{1,9}", params["limit"]))[0])
@@ -199,7 +199,7 @@ def light_products(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 
 def delivery_charge(params: TemplateParams, view: PageView) -> WalkSteps[None]:
-    """The list of charges of the year."""
+    """Open the list of charges of the year."""
     view = yield fixed_step(click_on(view.link("Help")))
     meant, first = view.link("Delivery charges"), view.link_about("deliver")
     view = yield trap_step(FIRST, careful=click_on(meant), careless=click_on(first))
@@ -209,7 +209,7 @@ def delivery_charge(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 
 def part_price(params: TemplateParams, view: PageView) -> WalkSteps[None]:
-    """The parts of the series, by the form, and the right one of two that are named alike."""
+    """Find the parts of the series with the form, and choose the right one of two similar names."""
     view = yield fixed_step(click_on(view.link("Spare parts")))
     view = yield from fill_form(view, {"Article": params["article"], "Series": params["series"]}, "Show parts")
     named = {row[0].casefold(): row[1] for row in view.rows() if len(row) > 1}
@@ -238,7 +238,7 @@ FAMILY_SCRIPTS: Mapping[str, FamilyScript] = {
         delivery_charge,
     )
 }
-"""By family."""
+"""The script of each question family."""
 
 
 def _search_or_menu(view: PageView, words: str, menu: str) -> WalkStep:

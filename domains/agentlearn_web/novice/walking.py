@@ -1,7 +1,7 @@
-"""How the simulated solver walks: a script per family, replayed over the turns so far to find out what comes next.
+"""How the simulated solver walks: each family has a script, which is replayed over the past turns to get the next step.
 
-A script is a generator: it yields the next step and is sent the page that the step led to, whichever that is. Nothing
-in it depends on which traps were fallen into, only on what has been seen.
+A script is a generator: it yields the next step and receives the page to which the step led. It depends only on the
+pages seen, not on the traps that the solver fell into.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -20,17 +20,17 @@ NOT_FOUND = "not found"
 
 T = TypeVar("T")
 ToolChoice = Callable[[frozenset[str]], ToolUse]
-"""The act, given the traps that were fallen into."""
+"""Returns the act, given the traps that the solver falls into."""
 
 _cached_parse = lru_cache(maxsize=1_024)(parse_observation)
-"""Each turn of a walk reads all results before it again."""
+"""Cached, because each turn of a walk parses all earlier results again."""
 
 _TRAP_BY_NAME = {trap.name: trap for trap in TRAPS}
 
 
 @dataclass(frozen=True, slots=True)
 class WalkStep:
-    """What to do next; with traps, what to do in either case."""
+    """The next step of a walk: the act to choose, and the traps that can change it."""
 
     choose: ToolChoice
     traps: tuple[str, ...] = ()
@@ -38,30 +38,30 @@ class WalkStep:
 
 WalkSteps = Generator[WalkStep, PageView, T]
 PageScript = Callable[[PageView], WalkSteps[None]]
-"""From the first page to an answer, its last step."""
+"""A script for one question: starts at the first page and ends with an answer."""
 
 
 @dataclass(frozen=True)
 class WalkTurn:
-    """A turn of a walk. Implements `agentlearn.sim.skills.Situation`."""
+    """One turn of a walk. Implements `agentlearn.sim.skills.Situation`."""
 
     family: str
     step: WalkStep
 
     @property
     def traps(self) -> tuple[str, ...]:
-        """Those that lie in this turn."""
+        """The traps of this turn."""
         return self.step.traps
 
     def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
-        """The act, said in a sentence."""
+        """Return the act, with a sentence that explains it."""
         chosen = self.step.choose(flaws)
         notes = [_decision_sentence(trap, trap in flaws, heeded, rng) for trap in self.traps]
         return ToolUse(chosen.tool, chosen.arguments, text=" ".join(notes) or rng.choice(_SENTENCES[chosen.tool]))
 
 
 def next_step(script: PageScript, start: str, turns: tuple[ToolExchange, ...]) -> WalkStep:
-    """What to do after these turns. Where the walk is lost it begins once more at the start, and then gives up."""
+    """Return the step after these turns. A script that fails starts again once; after that the solver gives up."""
     step, walk, view, lost = fixed_step(open_start(start)), None, PageView("", ()), 0
     for turn in turns:
         seen = _cached_parse(turn.result)
@@ -76,7 +76,7 @@ def next_step(script: PageScript, start: str, turns: tuple[ToolExchange, ...]) -
 
 
 def _require_page(seen: ParsedObservation) -> None:
-    """Raises Lost for anything but a page."""
+    """Raise NotOnPage if the observation does not show a page."""
     if seen.status != "ok" or not seen.lines:
         raise NotOnPage
 
@@ -89,37 +89,37 @@ def _advance(script: PageScript, walk: WalkSteps[None] | None, view: PageView) -
 
 
 def open_start(url: str) -> ToolUse:
-    """Open an address."""
+    """Return the act that opens the start page."""
     return ToolUse("open", {"url": url})
 
 
 def click_on(line: ElementLine) -> ToolUse:
-    """Click on it."""
+    """Return the act that clicks an element."""
     return ToolUse("click", {"ref": line.ref})
 
 
 def search_for(view: PageView, words: str) -> ToolUse:
-    """Search the site."""
+    """Return the act that searches the site."""
     return ToolUse("type", {"ref": view.search_box().ref, "text": words, "submit": True})
 
 
 def give_answer(view: PageView, value: str) -> ToolUse:
-    """End the walk."""
+    """Return the act that ends the walk with an answer."""
     return ToolUse("answer", {"answer": value, "url": view.url})
 
 
 def fixed_step(act: ToolUse) -> WalkStep:
-    """A step without a trap."""
+    """Return a step without a trap."""
     return WalkStep(lambda _: act)
 
 
 def trap_step(trap: str, *, careful: ToolUse, careless: ToolUse) -> WalkStep:
-    """A step with one trap."""
+    """Return a step with one trap."""
     return WalkStep(lambda flaws: careless if trap in flaws else careful, (trap,))
 
 
 def next_part(view: PageView) -> ToolUse | None:
-    """How to see more of a list; None at its end."""
+    """Return the act that shows more of a list; None at its end."""
     if view.has_more:
         return ToolUse("more", {})
     return click_on(view.link("Next page")) if view.has_link("Next page") else None
@@ -128,9 +128,9 @@ def next_part(view: PageView) -> ToolUse | None:
 def page_until(
     view: PageView, found: Callable[[PageView], bool], careless: Callable[[PageView], ToolUse]
 ) -> WalkSteps[PageView]:
-    """Go through a list until it holds what is looked for. settling: what a careless walker makes of its beginning.
+    """Page through a list until `found`, and return that view. Raises NotOnPage at the end of the list.
 
-    Raises Lost at the end of the list.
+    careless: the act of a solver that stops at the first page.
     """
     trap = (FOOTER,)
     while not found(view):
@@ -140,7 +140,7 @@ def page_until(
 
 
 def read_whole_list(view: PageView, careless: Callable[[PageView], ToolUse]) -> WalkSteps[list[PageView]]:
-    """Go through all of a list; its pages. settling: as in `page_until`."""
+    """Page through a whole list, and return its views. careless: as in `page_until`."""
     seen, trap = [view], (FOOTER,)
     while (careful := next_part(seen[-1])) is not None:
         seen.append((yield _list_step(careful, careless(seen[-1]), trap)))
@@ -149,9 +149,9 @@ def read_whole_list(view: PageView, careless: Callable[[PageView], ToolUse]) -> 
 
 
 def fill_form(view: PageView, choices: Mapping[str, str], button: str) -> WalkSteps[PageView]:
-    """Set the lists of a form and press its button; a careless walker presses it at once. The page that comes of it.
+    """Choose the options of a form, press its button, and return the resulting view.
 
-    choices: by the lists' labels.
+    A careless solver presses the button at once. choices: option to choose, by the label of its list.
     """
     trap = (FORM,)
     for label, value in choices.items():
@@ -177,7 +177,7 @@ _SENTENCES = {
 
 
 def _decision_sentence(name: str, fallen: bool, heeded: Heeded, rng: Random) -> str:
-    """The sentence on a decision; a careful one names the lesson it follows."""
+    """Return the sentence for a decision. A careful decision names the lesson that it follows."""
     trap = _TRAP_BY_NAME[name]
     phrase = rng.choice(trap.careless if fallen else trap.careful)
     label = "" if fallen else heeded.labels.get(name, "")

@@ -1,4 +1,4 @@
-"""What the generated questions ask of each site, with exact answers from what the site is made of."""
+"""The generated problems of each site, with exact answers taken from the site's data."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -25,7 +25,7 @@ from agentlearn_web.questions.university import (
 from agentlearn_web.sites.site import SiteKind
 
 Problems = Callable[[int], Sequence[Problem]]
-"""All problems of one family on the site of that number."""
+"""Returns all problems of one family on the site with that number."""
 
 LEARNING: Mapping[str, tuple[SiteKind, Problems]] = {
     "office_room": ("university", office_room_problems),
@@ -40,7 +40,7 @@ LEARNING: Mapping[str, tuple[SiteKind, Problems]] = {
     "product_weight": ("shop", product_weight_problems),
     "light_products": ("shop", light_product_problems),
 }
-"""Families of the train and validation splits; most of the test split too."""
+"""Families of the train and validation splits, and of two thirds of the test split."""
 
 UNSEEN: Mapping[str, tuple[SiteKind, Problems]] = {
     "office_phone": ("company", office_phone_problems),
@@ -48,4 +48,4 @@ UNSEEN: Mapping[str, tuple[SiteKind, Problems]] = {
     "delivery_charge": ("shop", delivery_charge_problems),
     "part_price": ("shop", part_price_problems),
 }
-"""Families of the test split only. Every trap in them lies in learning families as well."""
+"""Families of the test split only. Each of their traps also occurs in a learning family."""

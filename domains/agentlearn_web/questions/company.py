@@ -7,7 +7,7 @@ from agentlearn_web.sites.vocabulary import COUNTRIES
 
 
 def report_figure_problems(number: int) -> list[Problem]:
-    """Final figures of past years."""
+    """Return problems about final figures of past years."""
     facts = company(number)
     problems: list[Problem] = []
     for year in YEARS[1:]:
@@ -20,7 +20,7 @@ def report_figure_problems(number: int) -> list[Problem]:
 
 
 def office_phone_problems(number: int) -> list[Problem]:
-    """Numbers of service centres that stand behind the first page of the list."""
+    """Return problems about telephone numbers of service centres after the first page of the list."""
     facts = company(number)
     problems: list[Problem] = []
     for at, (kind, town) in enumerate(facts.phones):
@@ -33,7 +33,7 @@ def office_phone_problems(number: int) -> list[Problem]:
 
 
 def dealer_phone_problems(number: int) -> list[Problem]:
-    """Numbers on the second page of a country that the form does not have preset."""
+    """Return problems about dealers on the second page of a country that is not the form's default."""
     facts = company(number)
     problems: list[Problem] = []
     for at, ((country, dealer), phone) in enumerate(facts.dealers.items()):
@@ -47,7 +47,7 @@ def dealer_phone_problems(number: int) -> list[Problem]:
 
 
 def job_deadline_problems(number: int) -> list[Problem]:
-    """Deadlines of vacancies that the careers page does not show."""
+    """Return problems about deadlines of vacancies that the careers page does not list."""
     facts = company(number)
     return [
         Problem({"job": one.title, "town": one.town, "site": facts.name}, one.deadline, (one.target,))

@@ -1,15 +1,15 @@
-"""Questions about programs."""
+"""Questions about the documentation of programs."""
 
 from agentlearn_web.questions.problem import Problem
 from agentlearn_web.sites.documentation import AREAS, COMMANDS, SETTINGS, VERSIONS, YEARS, documentation
 from agentlearn_web.sites.site import slug
 
 LATE_AREAS = AREAS[-3:]
-"""Their options stand far down in the reference."""
+"""Areas whose options are far down in the reference."""
 
 
 def option_default_problems(number: int) -> list[Problem]:
-    """Defaults in older versions."""
+    """Return problems about default values in older versions."""
     facts = documentation(number)
     return [
         Problem(
@@ -24,7 +24,7 @@ def option_default_problems(number: int) -> list[Problem]:
 
 
 def release_problems(number: int) -> list[Problem]:
-    """Releases of past years."""
+    """Return problems about releases of past years."""
     facts = documentation(number)
     return [
         Problem(
@@ -38,7 +38,7 @@ def release_problems(number: int) -> list[Problem]:
 
 
 def exit_status_problems(number: int) -> list[Problem]:
-    """What faults return today."""
+    """Return problems about the current exit status of faults."""
     facts = documentation(number)
     return [
         Problem({"fault": fault, "site": facts.name}, str(now), (f"/faults/{slug(fault)}",))

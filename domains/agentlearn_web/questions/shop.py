@@ -6,13 +6,13 @@ from agentlearn_web.sites.site import slug, target
 from agentlearn_web.sites.vocabulary import COUNTRIES
 
 LIMITS = range(700, 2600, 50)
-"""In grams; above the weight of everything on offer."""
+"""Weight limits in grams; all are above the weight of every product on offer."""
 MOST_LIMITS = 4
-"""Questions about one list."""
+"""Most questions about one list."""
 
 
 def product_weight_problems(number: int) -> list[Problem]:
-    """Weights of later models."""
+    """Return problems about the weights of later models."""
     facts = shop(number)
     return [
         Problem(
@@ -26,13 +26,13 @@ def product_weight_problems(number: int) -> list[Problem]:
 
 
 def light_product_problems(number: int) -> list[Problem]:
-    """The names of two to five products, some on either page of the full list."""
+    """Return problems whose answer is two to five product names from both pages of the full list."""
     facts = shop(number)
     return [problem for category in CATEGORIES for problem in _of_category(facts, category)[:MOST_LIMITS]]
 
 
 def delivery_charge_problems(number: int) -> list[Problem]:
-    """Charges of past years."""
+    """Return problems about delivery charges of past years."""
     facts = shop(number)
     problems: list[Problem] = []
     for year in YEARS[1:]:
@@ -45,7 +45,7 @@ def delivery_charge_problems(number: int) -> list[Problem]:
 
 
 def part_price_problems(number: int) -> list[Problem]:
-    """Prices of parts that are named like another one, for other articles than the form has preset."""
+    """Return problems about parts with a similar name, for articles that are not the form's default."""
     facts = shop(number)
     preset = next(iter(facts.parts))[:2]
     problems: list[Problem] = []

@@ -16,7 +16,7 @@ from agentlearn_web.sites.university import (
 
 
 def office_room_problems(number: int) -> list[Problem]:
-    """Rooms of people whose name an older colleague bears as well."""
+    """Return problems about rooms of people who share a name with an older colleague."""
     facts = university(number)
     return [
         Problem({"name": one.name, "subject": one.subject, "site": facts.name}, one.room, (one.target,))
@@ -25,7 +25,7 @@ def office_room_problems(number: int) -> list[Problem]:
 
 
 def course_lecturer_problems(number: int) -> list[Problem]:
-    """Lecturers of past years, of the level that stands on the second page."""
+    """Return problems about lecturers of past years, for the level on the second page."""
     facts = university(number)
     return [
         Problem(
@@ -39,7 +39,7 @@ def course_lecturer_problems(number: int) -> list[Problem]:
 
 
 def exam_hall_problems(number: int) -> list[Problem]:
-    """Halls of all sittings but the one that the form has preset."""
+    """Return problems about the halls of all sittings except the form's default."""
     facts = university(number)
     return [
         Problem(
@@ -53,7 +53,7 @@ def exam_hall_problems(number: int) -> list[Problem]:
 
 
 def library_hour_problems(number: int) -> list[Problem]:
-    """Closing times of special libraries that differ from every other time given for them or next to them."""
+    """Return problems about closing times of special libraries that differ from every other time shown near them."""
     facts = university(number)
     return [
         Problem(

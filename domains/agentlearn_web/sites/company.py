@@ -1,4 +1,4 @@
-"""A company: reports by year with preliminary figures, a long list of offices, vacancies that are half hidden."""
+"""A generated company: yearly reports with preliminary figures, a long list of offices, vacancies found by search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ JOBS = (
 )  # fmt: skip
 DIVISIONS = ("Optics", "Scales", "Sensors", "Valves")
 DEALERS = 14
-"""In each country."""
+"""Number of dealers in each country."""
 DEALERS_PER_PAGE = 8
 PER_PAGE = 12
 """Offices on one page of their list."""
@@ -54,7 +54,7 @@ class Job:
     town: str
     deadline: str
     first_deadline: str
-    """Before it was extended; the search still shows it."""
+    """Deadline before it was extended; the search still shows it."""
 
     @property
     def name(self) -> str:
@@ -63,43 +63,43 @@ class Job:
 
     @property
     def target(self) -> str:
-        """Where the page is."""
+        """Path of its page."""
         return f"/careers/{slug(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """Everything there is to know of one."""
+    """All data of one company."""
 
     number: int
     maker: str
     figures: dict[tuple[int, str], Figures]
-    """By (year, measure)."""
+    """Figures by (year, measure)."""
     phones: dict[tuple[str, str], str]
-    """By (kind of office, town)."""
+    """Telephone numbers by (kind of office, town)."""
     central: str
     shown: tuple[Job, ...]
     """Vacancies on the careers page."""
     hidden: tuple[Job, ...]
-    """Each with the title of the shown one at the same place, in another town; found by the search alone."""
+    """Vacancies found only by the search; each has the title of the shown one at the same index, in another town."""
     heads: dict[str, str]
     dealers: dict[tuple[str, str], str]
     """Telephone numbers by (country, dealer); every dealer is in every country."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the company."""
         return f"{self.maker} Instruments"
 
     @property
     def towns(self) -> tuple[str, ...]:
-        """Towns with offices, in order of the list."""
+        """Towns with offices, in list order."""
         return tuple(dict.fromkeys(town for _, town in self.phones))
 
 
 @cache
 def company(number: int) -> Company:
-    """The company of that number."""
+    """Return the company with that number."""
     rng = Random(derive_seed("site", "company", number))
     towns = sorted(rng.sample(TOWNS, 18))
     phones = rng.sample(range(1000, 9999), 37)
@@ -120,12 +120,12 @@ def company(number: int) -> Company:
 
 
 def millions(tenths: int) -> str:
-    """An amount as the reports write it."""
+    """Return an amount as the reports write it."""
     return f"{tenths // 10}.{tenths % 10} million euros"
 
 
 def company_site(number: int) -> Site:
-    """The company's website."""
+    """Return the company's website."""
     facts = company(number)
     return Site(
         kind="company",
@@ -141,7 +141,10 @@ def company_site(number: int) -> Site:
             ("About us", "/about"),
         ),
         footer=(("Imprint", "/imprint"), ("Privacy", "/privacy"), ("Press", "/press")),
-        pages={**_fixed(facts), **_divisions(facts), **_investors(facts), **_offices(facts), **_dealer_pages(facts), **_careers(facts)},
+        pages={
+            **_fixed(facts), **_divisions(facts), **_investors(facts),
+            **_offices(facts), **_dealer_pages(facts), **_careers(facts),
+        },
         entries=(
             *(SearchEntry(one.name, one.target, f"Vacancy. Apply by {one.first_deadline}. Full time, from next month …")
               for one in (*facts.hidden, *facts.shown)),
@@ -182,8 +185,8 @@ def _jobs(rng: Random, towns: Sequence[str]) -> tuple[tuple[Job, ...], tuple[Job
 
 def _fixed(facts: Company) -> dict[str, SitePage]:
     about = (
-        f"{facts.name} builds measuring instruments in four divisions, with offices in {len(facts.towns)} towns. Its figures"
-        " are published twice a year, and audited once."
+        f"{facts.name} builds measuring instruments in four divisions, with offices in {len(facts.towns)} towns."
+        " Its figures are published twice a year, and audited once."
     )
     return {
         "/": SitePage(

@@ -1,4 +1,4 @@
-"""The documentation of a program: three versions side by side, long references, release notes by year, a search."""
+"""The generated documentation of a program: three versions, long references, yearly release notes, a search."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -44,26 +44,26 @@ FAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """Everything there is to know of one program."""
+    """All data of one program."""
 
     number: int
     program: str
     defaults: dict[tuple[str, str], int]
-    """By (version, option)."""
+    """Default values by (version, option)."""
     releases: dict[tuple[int, str], tuple[str, str]]
-    """By (year, command): the release that changed it, and the one for which that had been planned."""
+    """By (year, command): the release that changed the command, and the release for which the change was planned."""
     statuses: dict[str, tuple[int, int, int]]
-    """By fault: exit status today, in version 2.4, in version 1.8."""
+    """By fault: exit status now, in version 2.4 and in version 1.8."""
 
     @property
     def name(self) -> str:
-        """What the program is called."""
+        """Name of the program."""
         return self.program
 
 
 @cache
 def documentation(number: int) -> Documentation:
-    """The documentation of that number."""
+    """Return the documentation with that number."""
     rng = Random(derive_seed("site", "documentation", number))
     options = [f"{area}_{setting}" for area in AREAS for setting in SETTINGS]
     values = {
@@ -80,7 +80,7 @@ def documentation(number: int) -> Documentation:
 
 
 def documentation_site(number: int) -> Site:
-    """The program's website."""
+    """Return the program's website."""
     facts = documentation(number)
     return Site(
         kind="documentation",
@@ -98,7 +98,8 @@ def documentation_site(number: int) -> Site:
         pages={**_fixed(facts), **_versions(facts), **_notes(facts), **_faults(facts)},
         entries=(
             *(SearchEntry(f"When {fault}", f"/faults/{slug(fault)}",
-                    f"{facts.program} ends with exit status {facts.statuses[fault][1]} when {fault} (text of version 2.4) …")
+                    f"{facts.program} ends with exit status {facts.statuses[fault][1]} when {fault}"
+                    " (text of version 2.4) …")
               for fault in FAULTS),
             *(SearchEntry(f"Option reference {one}", f"/{one}/options", "All options.") for one in VERSIONS),
             *(SearchEntry(f"Commands {version}", f"/{version}/commands", "All commands.") for version in VERSIONS),
@@ -118,8 +119,8 @@ def _releases(rng: Random) -> dict[tuple[int, str], tuple[str, str]]:
 
 def _fixed(facts: Documentation) -> dict[str, SitePage]:
     about = (
-        f"{facts.program} keeps large collections of records in order. Three versions are maintained; what holds for one"
-        " of them need not hold for another."
+        f"{facts.program} keeps large collections of records in order. Three versions are maintained; what holds for"
+        " one of them need not hold for another."
     )
     community = "Questions are answered in the forum, faults are collected in the tracker, and talks are held in May."
     return {

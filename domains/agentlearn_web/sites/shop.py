@@ -1,4 +1,4 @@
-"""A shop: categories with favourites, offers and full lists, near-identical models, delivery charges by year."""
+"""A generated shop: categories with favourites, offers and full lists, similar models, yearly delivery charges."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,23 +24,23 @@ CATEGORIES = {"Kettles": "kettle", "Lamps": "lamp", "Packs": "pack", "Stoves": "
 SERIES = ("Alder", "Birch", "Cedar", "Elm", "Hazel", "Larch", "Maple")
 YEARS = (2026, 2025, 2024, 2023, 2022)
 PARTS = ("Cap", "Cap with chain", "Handle", "Handle with grip", "Seal", "Seal of rubber")
-"""Spare parts, each plain one before the one that is named like it."""
+"""Spare parts: each plain one is followed by one with a similar name."""
 PER_PAGE = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Something for sale."""
+    """A product of the shop."""
 
     category: str
     series: str
     size: int
     plus: bool
-    """The later model, of the same name with a plus sign's word behind it."""
+    """Whether it is the later model, which has `Plus` after the same name."""
     weight: int
-    """In grams."""
+    """Weight in grams."""
     price: int
-    """In euros."""
+    """Price in euros."""
 
     @property
     def name(self) -> str:
@@ -49,39 +49,39 @@ class Product:
 
     @property
     def target(self) -> str:
-        """Where the page is."""
+        """Path of its page."""
         return f"/{slug(self.category)}/{slug(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """Everything there is to know of one."""
+    """All data of one shop."""
 
     number: int
     keeper: str
     products: tuple[Product, ...]
     offers: dict[str, tuple[Product, ...]]
-    """By category: what is left of earlier years, and in no other list."""
+    """Products left over from earlier years, by category; they are in no other list."""
     charges: dict[tuple[int, str], int]
-    """For a parcel, by (year, country), in tenths of a euro."""
+    """Delivery charge of a parcel in tenths of a euro, by (year, country)."""
     express: dict[str, int]
-    """Surcharge for haste, by country."""
+    """Surcharge for express delivery in tenths of a euro, by country."""
     parts: dict[tuple[str, str, str], int]
     """Prices of spare parts in tenths of a euro, by (article, series, part); no two are the same."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the shop."""
         return f"{self.keeper} Outfitters"
 
     def of(self, category: str) -> list[Product]:
-        """The products of one category, in order of its list."""
+        """Return the products of one category, in list order."""
         return [one for one in self.products if one.category == category]
 
 
 @cache
 def shop(number: int) -> Shop:
-    """The shop of that number."""
+    """Return the shop with that number."""
     rng = Random(derive_seed("site", "shop", number))
     amounts = rng.sample(range(49, 400), (len(YEARS) + 1) * len(COUNTRIES))
     places = [(year, country) for year in YEARS for country in COUNTRIES]
@@ -97,17 +97,17 @@ def shop(number: int) -> Shop:
 
 
 def euros(tenths: int) -> str:
-    """An amount as the shop writes it."""
+    """Return an amount as the shop writes it."""
     return f"{tenths // 10}.{tenths % 10}0 euros"
 
 
 def grams(weight: int) -> str:
-    """A weight as the shop writes it."""
+    """Return a weight as the shop writes it."""
     return f"{weight} g"
 
 
 def shop_site(number: int) -> Site:
-    """The shop's website."""
+    """Return the shop's website."""
     facts = shop(number)
     return Site(
         kind="shop",
@@ -134,7 +134,7 @@ def shop_site(number: int) -> Site:
 
 
 def _products(rng: Random, category: str) -> list[Product]:
-    """Seven series; four of them also as a later model, which comes after all the plain ones."""
+    """Draw the products of one category: each series as a plain model, then each as a later model."""
     sizes = [rng.randint(2, 19) * 50 for _ in SERIES]
     weights = rng.sample(range(300, 3000, 20), len(SERIES) + len(SERIES))
     prices = rng.sample(range(29, 290, 3), len(SERIES) + len(SERIES))

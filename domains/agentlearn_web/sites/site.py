@@ -1,4 +1,4 @@
-"""A frozen site: its pages by target, its search, and the frame around every page."""
+"""A generated site: its pages by target, its search, and the frame around every page."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ SiteKind = Literal["university", "company", "documentation", "shop"]
 KINDS: tuple[SiteKind, ...] = ("university", "company", "documentation", "shop")
 SEARCH = "/search"
 SHOWN = 8
-"""Results on one page of the search."""
+"""Number of results on one page of the search."""
 
 _STYLE = "body{font:16px sans-serif;max-width:60em;margin:auto}td,th{padding:.2em .6em;text-align:left}"
 _WORD = re.compile(r"\w+")
@@ -32,7 +32,7 @@ _NOTE = "All rights reserved; no promise is made that every page is up to date."
 
 @dataclass(frozen=True, slots=True)
 class SiteResponse:
-    """What a site answers."""
+    """The response of a site."""
 
     status: int
     html: str
@@ -40,17 +40,17 @@ class SiteResponse:
 
 @dataclass(frozen=True, slots=True)
 class SitePage:
-    """A page's own part; the frame is added when it is rendered."""
+    """The content of a page. The frame is added when it is rendered."""
 
     title: str
     main: SiteHtml
     trail: tuple[tuple[str, str], ...] = ()
-    """Pages above it, each with its title and target, the home page left out."""
+    """Title and target of each parent page, without the home page."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchEntry:
-    """What the search knows of a page."""
+    """A page in the search index."""
 
     title: str
     target: str
@@ -59,7 +59,7 @@ class SearchEntry:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """All of one site. Pages are found by target: a path, and the query where there is one."""
+    """A whole site. Its pages are keyed by target: the path, with the query if there is one."""
 
     kind: SiteKind
     number: int
@@ -69,7 +69,7 @@ class Site:
     footer: tuple[tuple[str, str], ...]
     pages: Mapping[str, SitePage]
     entries: tuple[SearchEntry, ...]
-    """In order of the search's preference where several fit equally well."""
+    """The search index. Entries that match equally well are shown in this order."""
 
     @property
     def start(self) -> str:
@@ -77,12 +77,12 @@ class Site:
         return self.url("/")
 
     def url(self, target: str) -> str:
-        """Address of one of its pages."""
+        """Return the address of one of its pages."""
         return f"http://{self.host}{target}"
 
 
 def respond(site: Site, path: str, query: str = "") -> SiteResponse:
-    """The page at that path with that query, as it was sent; the same for the same request, always."""
+    """Return the page at that path and query. The same request always gives the same page."""
     asked = sorted(parse_qsl(query, keep_blank_values=True))
     if path == SEARCH:
         return SiteResponse(200, _full_page(site, _search_page(site, dict(asked))))
@@ -95,13 +95,13 @@ def respond(site: Site, path: str, query: str = "") -> SiteResponse:
 
 
 def target(path: str, query: Iterable[tuple[str, str]]) -> str:
-    """Path and query in one form, the query sorted."""
+    """Return path and query as one text, with the query sorted."""
     sent = urlencode(sorted(query))
     return f"{path}?{sent}" if sent else path
 
 
 def slug(name: str) -> str:
-    """The name as a part of a path."""
+    """Return the name as a part of a path."""
     return "-".join(_WORD.findall(name.casefold()))
 
 
@@ -112,7 +112,7 @@ def listing_pages(
     trail: tuple[tuple[str, str], ...] = (),
     above: SiteHtml = _NOTHING,
 ) -> dict[str, SitePage]:
-    """A listing over several pages, each linked to the next and the one before."""
+    """Return a listing as several pages, each with links to the next and the previous one."""
     last = len(blocks)
     return {
         _page_target(path, number): SitePage(
@@ -125,7 +125,7 @@ def listing_pages(
 
 
 def chunks(items: Sequence[Sequence[str]], size: int) -> list[Sequence[Sequence[str]]]:
-    """The items in runs of at most that many."""
+    """Return the items in groups of at most `size`."""
     return [items[at : at + size] for at in range(0, len(items), size)]
 
 
@@ -161,7 +161,7 @@ def _search_page(site: Site, query: Mapping[str, str]) -> SitePage:
 
 
 def _matching_entries(entries: Sequence[SearchEntry], words: str) -> list[SearchEntry]:
-    """Entries that hold at least half of the words, those with most of them first."""
+    """Return the entries that contain more than half of the words, best match first."""
     asked = set(_WORD.findall(words.casefold()))
     hits = [(len(asked & set(_WORD.findall(f"{one.title} {one.teaser}".casefold()))), one) for one in entries]
     enough = [hit for hit in hits if asked and 2 * hit[0] > len(asked)]

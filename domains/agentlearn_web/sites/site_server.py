@@ -1,4 +1,4 @@
-"""All sites on one loopback port, told apart by the name they are asked under."""
+"""Serves all sites on one loopback port; the Host header selects the site."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ _HTML = "text/html; charset=utf-8"
 
 @asynccontextmanager
 async def serve_sites() -> AsyncGenerator[Mapping[str, HostPort]]:
-    """Serve every site while the block runs; yields each name with the address behind it, as `Places.served` wants."""
+    """Serve every site while the block runs. Yields host names with loopback addresses, for `AccessPolicy.served`."""
     sites = {one.host: one for one in all_sites()}
 
     @lru_cache(maxsize=CACHED_PAGES)

@@ -1,4 +1,4 @@
-"""A university: a staff directory that is out of date, courses by year, libraries with teasers, news."""
+"""A generated university: an outdated staff directory, courses by year, libraries with teasers, news."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -34,12 +34,12 @@ LEVELS = ("I", "II")
 EXAM_YEARS = ("2025", "2024", "2023")
 TERMS = ("spring", "autumn")
 SITTINGS = tuple((year, term) for year in EXAM_YEARS for term in TERMS)
-"""Examinations are held in each; the first is what the form has preset."""
+"""Year and term of each round of examinations; the first one is the form's default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody on the staff."""
+    """A member of staff."""
 
     number: int
     name: str
@@ -50,7 +50,7 @@ class Person:
 
     @property
     def target(self) -> str:
-        """Where the page is."""
+        """Path of the person's page."""
         return f"/people/{slug(self.name)}-{self.number}"
 
 
@@ -61,11 +61,11 @@ class Branch:
     campus: str
     kind: str
     closes: tuple[str, str, str]
-    """On each of `DAYS`."""
+    """Closing time on each of `DAYS`."""
     teased: tuple[str, str, str]
-    """The same as the overview still has it: times of a past summer."""
+    """Outdated closing times, as shown in the overview."""
     reported: tuple[str, str, str]
-    """The same as an old piece of news has it."""
+    """Outdated closing times, as given in an old news item."""
 
     @property
     def name(self) -> str:
@@ -75,32 +75,32 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class University:
-    """Everything there is to know of one."""
+    """All data of one university."""
 
     number: int
     town: str
     veterans: tuple[Person, ...]
-    """On the staff for long, and in the old directory."""
+    """Long-time staff, listed in the old directory."""
     newcomers: tuple[Person, ...]
-    """Each with the name of the veteran at the same place, in another department; not in the old directory."""
+    """Staff not in the old directory; each has the name of the veteran at the same index, in another department."""
     lecturers: dict[tuple[str, str, str], str]
-    """By (year, subject, level)."""
+    """Names of lecturers by (year, subject, level)."""
     branches: tuple[Branch, ...]
     halls: dict[tuple[str, str, str], str]
-    """Where examinations are held, by (year, term, subject); no subject comes back to a hall."""
+    """Examination halls by (year, term, subject); no subject uses the same hall twice."""
     usual_halls: dict[str, str]
-    """Where the rules say that they are held, by subject; they never are."""
+    """Halls that the outdated examination rules name, by subject; they are always wrong."""
     news: dict[int, tuple[str, ...]]
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the university."""
         return f"{self.town} University"
 
 
 @cache
 def university(number: int) -> University:
-    """The university of that number."""
+    """Return the university with that number."""
     rng = Random(derive_seed("site", "university", number))
     firsts, lasts = rng.sample(FIRST_NAMES, 12), rng.sample(SURNAMES, 12)
     names = [f"{first} {last}" for first, last in zip(firsts, lasts, strict=True)]
@@ -120,7 +120,7 @@ def university(number: int) -> University:
 
 
 def university_site(number: int) -> Site:
-    """The university's website."""
+    """Return the university's website."""
     facts = university(number)
     everybody = [*facts.veterans, *facts.newcomers]
     return Site(
@@ -171,7 +171,7 @@ def _person(rng: Random, number: int, name: str, subject: str, room: str, since:
 
 
 def _lecturers(rng: Random, names: list[str]) -> dict[tuple[str, str, str], str]:
-    """Nobody gives both levels of a subject in a year, nor the same course in two years."""
+    """Assign lecturers: nobody teaches both levels of a subject in a year, or the same course in two years."""
     shift = rng.randint(0, 11)
     return {
         (year, subject, level): names[(shift + 2 * at + column * 3 + step) % 12]

@@ -46,7 +46,10 @@ def test_without_the_package_one_sentence_says_what_to_install(monkeypatch: pyte
     monkeypatch.setattr(pages_module, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra) as caught:
         miniwob_folder()
-    assert str(caught.value) == "the miniwob domain needs the pages of miniwob: pip install 'agentlearn-lib[miniwob]'"
+    assert (
+        str(caught.value)
+        == "the miniwob domain needs the package miniwob, which is not installed: pip install 'agentlearn-lib[miniwob]'"
+    )
     assert [(one.state, one.mend) for one in check_miniwob()] == [("missing", "pip install 'agentlearn-lib[miniwob]'")]
 
 

@@ -824,11 +824,11 @@ def test_refusals_are_kept_up_to_a_number() -> None:
     [
         (
             AccessPolicy(served={"site.test": ("10.0.0.1", 80)}),
-            "the site 'site.test' is served at '10.0.0.1', which is no loopback address; serve it at 127.0.0.1",
+            "the site 'site.test' is served at '10.0.0.1', which is not a loopback address; serve it at 127.0.0.1",
         ),
         (
             AccessPolicy(named=frozenset({("a b", 80)})),
-            "'a b' is no host; give a name such as example.org or an address",
+            "'a b' is not a host; give a name such as example.org or an IP address",
         ),
     ],
 )

@@ -78,19 +78,19 @@ def test_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     assert published("hf:webwalkerqa")[1].rows == 680
 
 
-NO_ADDRESS = "which is no web address; write one that begins with http:// or https://"
+NO_ADDRESS = "which is not a web address; write one that begins with http:// or https://"
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "has no address to begin at; put one such as https://example.org/ into the column 'root_url' or 'start'"),
-        ({"root_url": "www.example.org"}, f"begins at 'www.example.org', {NO_ADDRESS}"),
+        ({}, "has no start address; put one such as https://example.org/ into the column 'root_url' or 'start'"),
+        ({"root_url": "www.example.org"}, f"starts at 'www.example.org', {NO_ADDRESS}"),
         (
             {"url": "http://example.org/", "info": "{'domain': 'game'}"},
-            "holds in 'info' a text that is no JSON object; write one, or take the column out",
+            "has a text in 'info' that is not a JSON object; write one, or remove the column",
         ),
-        ({"url": 5, "info": None}, f"begins at '5', {NO_ADDRESS}"),
+        ({"url": 5, "info": None}, f"starts at '5', {NO_ADDRESS}"),
         ({"url": ["http://example.org/"]}, "holds in 'url' neither text nor a number; write it as text"),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_row_without_a_sound_beginning_is_refused(tmp_path: Path, fields: dict
 def test_what_is_no_web_address_is_refused(tmp_path: Path, url: str) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"question": "Q?", "answer": "A", "url": url}) + "\n")
-    with pytest.raises(DataError, match=r"line 1 begins at '.*', which is no web address"):
+    with pytest.raises(DataError, match=r"line 1 starts at '.*', which is not a web address"):
         read_walk_tasks(path, split="train")
 
 
