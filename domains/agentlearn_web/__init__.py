@@ -1,7 +1,7 @@
-"""The web domain: questions about websites, answered by a walker that drives a real Chromium behind a real boundary.
+"""The web domain: an agent answers questions about websites with a real Chromium behind a network boundary.
 
-Tasks are about generated sites that are served here, or are read from a file, such as WebWalkerQA. What the simulated
-solver needs (`agentlearn_web.novice`) is announced apart, so that nothing that learns imports it.
+Tasks are about generated sites served on this machine, or are read from a file such as WebWalkerQA. The skills of the
+simulated solver (`agentlearn_web.novice`) have their own entry point, so that no learning code imports them.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Mapping
@@ -29,52 +29,52 @@ __all__ = ["WebDomain", "domain"]
 
 
 class WebDomain(Domain):
-    """Implements `agentlearn.domain.base.Domain`. Heavy modules are imported when they are first needed."""
+    """The web domain. Heavy modules are imported when they are first needed."""
 
     name: str = "web"
     description: str = "questions about websites, walked in a real Chromium; on generated sites, or WebWalkerQA"
     threshold: float = 1.0
     runs_code: bool = False
     replayable: bool = False
-    """What a browser did cannot be done again: an interrupted walk begins anew."""
+    """False, because acts in a browser cannot be replayed: an interrupted walk starts again from the beginning."""
     uses_judge: bool = True
     rewards: tuple[str, ...] = ("answer", "path")
 
     def __init__(self) -> None:
         self.browsers: Browsers | None = None
-        """A running browser, which `open` takes its walks from."""
+        """The running browser pool, from which `open` takes its walks."""
         self.served: Mapping[str, HostPort] = {}
-        """The generated sites, each with the loopback address behind it."""
+        """Host name of each generated site, with its loopback address."""
         self.judge: JudgeModel | None = None
-        """Whom `verify` asks about answers in free text."""
+        """Model that `verify` asks about free-text answers."""
         self.reward: str = "answer"
-        """`path` also gives credit for the pages of the known way that a walk without the right answer found."""
+        """`answer`, or `path`: partial credit for a wrong answer if the walk visited pages of the known path."""
 
     def max_open_rollouts(self) -> int:
-        """Walks open at the same time, as many as the browser keeps contexts."""
+        """Number of walks that can be open at once: the size of the browser pool."""
         from agentlearn_web.browser.pool import default_walkers
 
         return self.browsers.walkers if self.browsers else default_walkers()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Self]:
-        """The same domain with its sites served and its browser started. Raises MissingExtra, ConfigError."""
+        """Yield this domain with its sites served and its browser started. Raises MissingExtra, ConfigError."""
         from agentlearn_web.browser.pool import open_browsers
-        from agentlearn_web.sites.site_server import sites_served
+        from agentlearn_web.sites.site_server import serve_sites
 
-        async with sites_served() as served, open_browsers() as browsers:
+        async with serve_sites() as served, open_browsers() as browsers:
             bound = copy(self)
             bound.served, bound.browsers = served, browsers
             yield bound
 
     def with_judge(self, judge: JudgeModel) -> Self:
-        """The same domain, with a model to ask about answers in free text."""
+        """Return this domain with a model that judges free-text answers."""
         bound = copy(self)
         bound.judge = judge
         return bound
 
     def with_reward(self, reward: str) -> Self:
-        """The same domain under one of `rewards`. Raises ConfigError for another."""
+        """Return this domain with one of its `rewards`. Raises ConfigError for an unknown one."""
         if reward not in self.rewards:
             known = " or ".join(map(repr, self.rewards))
             raise ConfigError(f"the web domain has no reward {reward!r}; choose {known}", code="bad_reward")
@@ -83,48 +83,48 @@ class WebDomain(Domain):
         return bound
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
-        """Questions about generated sites; no two splits share a site. Default sizes: 24, 16 and 30."""
-        from agentlearn_web.tasks import generated
+        """Return questions about generated sites. No two splits share a site. Default sizes: 24, 16 and 30."""
+        from agentlearn_web.tasks import generate_walk_tasks
 
-        return generated(split, seed, _checked(limit))
+        return generate_walk_tasks(split, seed, _checked(limit))
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
-        """Tasks from a file, each with the address where it begins. Raises DataError with file, line and next step."""
-        from agentlearn_web.task_reader import read_tasks
+        """Return tasks from a file, each with a start address. Raises DataError with file, line and next step."""
+        from agentlearn_web.task_reader import read_walk_tasks
 
-        return read_tasks(path, split=split, limit=_checked(limit))
+        return read_walk_tasks(path, split=split, limit=_checked(limit))
 
     def data_columns(self) -> "Columns":
-        """Under which names a source's columns are looked for."""
+        """The accepted names of a source's columns."""
         from agentlearn_web.task_reader import COLUMNS
 
         return COLUMNS
 
     def start_and_path(self, row: "SourceRow") -> "Way":
-        """Where a row's walk begins, and the addresses on the known way. Raises ValueError without a beginning."""
+        """Return a row's start address and the addresses of its known path. Raises ValueError without a start."""
         from agentlearn_web.task_reader import way_of
 
         return way_of(row)
 
     def agent(self) -> "Agent[WalkDeps, Answer]":
-        """The walker; its deps are what `open` yields."""
+        """Return the agent. Its deps come from `open`."""
         from agentlearn_web.agent import web_agent
 
         return web_agent()
 
     def prompts(self) -> tuple[PromptRef, ...]:
-        """The instructions of the agent, and the rubric of the judge of answers in free text."""
+        """Return the references of the agent's instructions and of the judge's rubric."""
         from agentlearn.prompts import load_prompt
 
         return tuple(load_prompt(name, 1, package="agentlearn_web.prompts").ref for name in ("walk", "judge"))
 
     def question(self, task: Task) -> str:
-        """Where the walk begins, and the question."""
+        """Return the start page and the question."""
         return f"Start page: {task.start}\n\n{task.problem}" if task.start else task.problem
 
     @asynccontextmanager
     async def open(self, context: RolloutContext) -> AsyncGenerator["WalkDeps"]:
-        """A walk in a fresh browser context. Raises ToolError when no browser is running or it gives none."""
+        """Open a walk in a fresh browser context. Raises ToolError if no browser is running or it fails."""
         from agentlearn_web.agent import WalkDeps
 
         if self.browsers is None:
@@ -134,7 +134,7 @@ class WebDomain(Domain):
             yield WalkDeps(walk, nonce)
 
     def places(self, task: Task) -> "AccessPolicy":
-        """Where a task's walk may go: on the generated sites alone, or on the public web and where the task says."""
+        """Return where a walk may go: only the generated sites, or the public web and hosts that the task names."""
         from agentlearn_web.boundary.access_policy import AccessPolicy, host_port, named_by
 
         if task.start and host_port(task.start)[0] in self.served:
@@ -142,35 +142,35 @@ class WebDomain(Domain):
         return AccessPolicy(named=named_by(task.start))
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
-        """Compare the answer with the expected one exactly, as dates, numbers, lists and words.
+        """Compare the answer with the expected one as dates, numbers, lists and words.
 
-        Of answers in free text, which are those of tasks that were not generated here, the judge has the last word.
+        For tasks that were not generated here, the judge decides about answers that this comparison does not accept.
         """
-        from agentlearn_web.verify import verify
+        from agentlearn_web.verify import verify_walk
 
-        return verify(task, trajectory, self.judge, shaped=self.reward == "path")
+        return verify_walk(task, trajectory, self.judge, shaped=self.reward == "path")
 
     def rollout_shape(self, data: str | None = None) -> RolloutShape:
-        """Walks are longer than most rollouts and see pages of some 1,200 tokens; read tasks are judged by a model."""
+        """Return the typical size of a walk: 7 turns, pages of 1,200 tokens. Tasks from `data` need a judge call."""
         return RolloutShape(turns=7, prompt=1_300, turn_out=120, tool_result=1_200, judged=data is not None)
 
     def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
-        """What the walk saw of pages: their titles, names and texts, without refs and other words of ours."""
-        from agentlearn_web.observation import words_of
+        """Return the text of the pages that the walk saw: titles, names and texts, without refs and our own words."""
+        from agentlearn_web.observation import site_words
 
-        return (words_of(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
+        return (site_words(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
 
     def machine_checks(self) -> "Iterator[CheckResult]":
-        """What walks need here, for `agentlearn doctor`."""
-        from agentlearn_web.doctor import examine
+        """Check what walks need on this machine, for `agentlearn doctor`."""
+        from agentlearn_web.doctor import check_browser
 
-        return examine()
+        return check_browser()
 
     def answer_key(self, answer: str) -> str | None:
-        """One form for equal answers; None for an empty one."""
-        from agentlearn_web.matching import answer_key
+        """Return one text for all equal answers; None for an empty answer."""
+        from agentlearn_web.matching import answer_match_key
 
-        return answer_key(answer)
+        return answer_match_key(answer)
 
 
 def _checked(limit: int | None) -> int | None:

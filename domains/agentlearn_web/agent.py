@@ -1,4 +1,4 @@
-"""The typed walker: the browser's acts as tools of a pydantic-ai agent, and an answer with the address behind it."""
+"""The web agent: the acts of a walk as pydantic-ai tools, and an answer with the address that supports it."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from agentlearn.domain.base import Answer
 from agentlearn.prompts import Prompt, load_prompt
 from agentlearn.types.trajectory import STATUS
 from agentlearn_web.browser.walk import Walk
-from agentlearn_web.observation import PageObservation, rendered
-from agentlearn_web.pages import same_page
+from agentlearn_web.observation import PageObservation, render_observation
+from agentlearn_web.page_key import same_page
 
 NOT_FOUND = "not found"
 
 
 @dataclass(frozen=True, slots=True)
 class WalkDeps:
-    """What the tools work with, as an agent's deps."""
+    """The agent's deps: the open walk that its tools use."""
 
     walk: Walk
     nonce: str
-    """Marks the fence around what sites wrote."""
+    """Marks the fence around text from sites."""
 
-    def shown(self, seen: PageObservation) -> ToolReturn:
-        """An observation as a tool's result."""
-        return ToolReturn(rendered(seen, self.nonce), metadata={STATUS: seen.status})
+    def tool_return(self, observation: PageObservation) -> ToolReturn:
+        """Return an observation as a tool result."""
+        return ToolReturn(render_observation(observation, self.nonce), metadata={STATUS: observation.status})
 
 
 WalkRunContext = RunContext[WalkDeps]
@@ -40,7 +40,7 @@ async def open_(ctx: WalkRunContext, url: str) -> ToolReturn:
     Args:
         url: The address, such as https://example.org/people.
     """
-    return ctx.deps.shown(await ctx.deps.walk.open(url))
+    return ctx.deps.tool_return(await ctx.deps.walk.open(url))
 
 
 async def click(ctx: WalkRunContext, ref: str) -> ToolReturn:
@@ -49,7 +49,7 @@ async def click(ctx: WalkRunContext, ref: str) -> ToolReturn:
     Args:
         ref: Its ref as shown last, such as t1:e5.
     """
-    return ctx.deps.shown(await ctx.deps.walk.click(ref))
+    return ctx.deps.tool_return(await ctx.deps.walk.click(ref))
 
 
 async def type_(ctx: WalkRunContext, ref: str, text: str, submit: bool = False) -> ToolReturn:
@@ -60,12 +60,12 @@ async def type_(ctx: WalkRunContext, ref: str, text: str, submit: bool = False) 
         text: What to write; it takes the place of what was there.
         submit: Whether to press Enter afterwards.
     """
-    return ctx.deps.shown(await ctx.deps.walk.type(ref, text, submit=submit))
+    return ctx.deps.tool_return(await ctx.deps.walk.type(ref, text, submit=submit))
 
 
 async def back(ctx: WalkRunContext) -> ToolReturn:
     """Go back to the page before this one in the current tab."""
-    return ctx.deps.shown(await ctx.deps.walk.back())
+    return ctx.deps.tool_return(await ctx.deps.walk.back())
 
 
 async def find(ctx: WalkRunContext, text: str) -> ToolReturn:
@@ -74,7 +74,7 @@ async def find(ctx: WalkRunContext, text: str) -> ToolReturn:
     Args:
         text: What to look for; case does not matter.
     """
-    return ctx.deps.shown(await ctx.deps.walk.find(text))
+    return ctx.deps.tool_return(await ctx.deps.walk.find(text))
 
 
 async def more(ctx: WalkRunContext, page: int | None = None) -> ToolReturn:
@@ -83,7 +83,7 @@ async def more(ctx: WalkRunContext, page: int | None = None) -> ToolReturn:
     Args:
         page: Which part, from 1; left out, the one after the part shown last.
     """
-    return ctx.deps.shown(await ctx.deps.walk.more(page))
+    return ctx.deps.tool_return(await ctx.deps.walk.more(page))
 
 
 async def tabs(ctx: WalkRunContext, select: str | None = None, close: str | None = None) -> ToolReturn:
@@ -93,7 +93,7 @@ async def tabs(ctx: WalkRunContext, select: str | None = None, close: str | None
         select: The tab to go to, such as t2.
         close: The tab to close.
     """
-    return ctx.deps.shown(await ctx.deps.walk.tabs(select=select, close=close))
+    return ctx.deps.tool_return(await ctx.deps.walk.tabs(select=select, close=close))
 
 
 async def answer(ctx: WalkRunContext, answer: str, url: str) -> Answer:
@@ -125,18 +125,18 @@ _ACTS: tuple[tuple[str, Callable[..., Awaitable[ToolReturn]]], ...] = (
 
 
 def walker_tools() -> list[Tool[WalkDeps]]:
-    """The acts. They run one after another: each changes what the next one acts on."""
+    """Return the acts as tools. They run one after the other, because each one changes the page for the next."""
     return [Tool(act, name=name, sequential=True) for name, act in _ACTS]
 
 
 def walk_prompt() -> Prompt:
-    """The words the agent is instructed with."""
+    """Return the agent's instructions."""
     return load_prompt("walk", 1, package="agentlearn_web.prompts")
 
 
 @cache
 def web_agent() -> Agent[WalkDeps, Answer]:
-    """The agent, without a model and without lessons."""
+    """Return the agent, without a model and without lessons."""
     output: Any = ToolOutput(answer, name="answer", max_retries=2)
     return Agent(
         deps_type=WalkDeps, output_type=output, instructions=walk_prompt().text, name="web", tools=walker_tools()

@@ -1,4 +1,4 @@
-"""What walking the web needs on this machine, for `agentlearn doctor`."""
+"""Checks of what the web domain needs on this machine, for `agentlearn doctor`."""
 
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -6,12 +6,12 @@ from importlib.util import find_spec
 
 from agentlearn.domain.check_result import CheckResult
 from agentlearn.errors import ConfigError
-from agentlearn_web.browser.find import DEBIAN_INSTALL, EXTRA, PLAYWRIGHT_INSTALL, find_chromium
+from agentlearn_web.browser.chromium import DEBIAN_INSTALL, EXTRA, PLAYWRIGHT_INSTALL, find_chromium
 from agentlearn_web.browser.pool import has_sandbox
 
 
-def examine() -> Iterator[CheckResult]:
-    """Playwright, the Chromium that would be driven, and whether its own sandbox holds. Starts no browser."""
+def check_browser() -> Iterator[CheckResult]:
+    """Check Playwright, the Chromium that would be used, and its sandbox. Starts no walk."""
     if find_spec("playwright") is None:
         yield CheckResult(what="playwright", state="missing", words="not installed; needed to walk the web", mend=EXTRA)
     else:
@@ -30,5 +30,5 @@ def examine() -> Iterator[CheckResult]:
         return
     yield CheckResult(what="chromium", state="ok", words=f"{told}, {kind}: {found.path} (from {found.origin})")
     if not has_sandbox():
-        words = "off, as this is root; run as another user to keep it. The boundary of walks holds either way"
+        words = "off, because this user is root; run as another user to keep it. The walks' proxy works either way"
         yield CheckResult(what="chromium sandbox", state="note", words=words)

@@ -1,17 +1,17 @@
-"""The judge of answers in free text: the typed judge of own tasks, with a rubric for answers found on websites.
+"""The judge of free-text answers, with a rubric for answers found on websites.
 
-The answer stands between marks that carry a code which its writer cannot know; an outage, or a reply that is no
-verdict twice, leaves the walk undecided.
+The answer is put between marks with a code that its writer cannot know. If the judge is unavailable, or replies twice
+without a valid verdict, the walk stays undecided.
 """
 
 from agentlearn.domain.custom.judge import JudgeReward
 from agentlearn.prompts import Prompt, load_prompt
 
 
-def judge_prompt() -> Prompt:
-    """The rubric."""
+def web_judge_prompt() -> Prompt:
+    """Return the judge's rubric."""
     return load_prompt("judge", 1, package="agentlearn_web.prompts")
 
 
-JUDGE = JudgeReward(rubric=judge_prompt)
-"""Judges once a model is given: `JUDGE.with_model(model).judge(task, trajectory)`."""
+JUDGE = JudgeReward(rubric=web_judge_prompt)
+"""Needs a model first: `JUDGE.with_model(model).judge(task, trajectory)`."""

@@ -1,7 +1,8 @@
-"""What the walker shows a model after each act: a typed value, the text made of it, and that text read back.
+"""The observation that a model gets after each act: a typed value, its rendering as text, and a parser for that text.
 
-Whatever a site wrote stands between `<page N>` and `</page N>`, N being a number that the site cannot know; what stands
-outside is ours. `rendered` and `read` are each other's inverse for everything that the simulated solver looks at.
+Text from a site is placed between `<page N>` and `</page N>`, where N is a nonce that the site cannot know. Everything
+outside is written by us. For the parts that the simulated solver uses, `parse_observation` inverts
+`render_observation`.
 """
 
 import json
@@ -15,7 +16,7 @@ from agentlearn.types.value import Value
 
 EventKind = Literal["dialog", "download", "blocked", "popup", "closed", "crashed", "truncated"]
 MAX_URL = 400
-"""Characters of an address that are shown."""
+"""Most characters of an address that are shown."""
 
 _LINE = re.compile(
     r'^( *)- ([\w/-]+)(?: ("(?:[^"\\]|\\.)*"))?((?: \[[^\]\s"]+\])*)(?: -> (\S+))?(?:: (.*))?$', re.DOTALL
@@ -27,7 +28,7 @@ _FORGED = re.compile(r"\[(?=\s*(?:ref\s*=|t[0-9]+:))|<(?=\s*/?\s*page\b)", re.IG
 
 
 class ElementLine(Value):
-    """One element of a page, as its accessibility tree has it."""
+    """One element of a page's accessibility tree."""
 
     depth: int = Field(default=0, ge=0)
     role: str
@@ -37,11 +38,11 @@ class ElementLine(Value):
     marks: tuple[str, ...] = ()
     """States such as `checked`, `disabled`, `level=2`."""
     ref: str = ""
-    """How to act on it, such as `t2:e5`; empty where nothing can be done with it."""
+    """Ref with which an act names it, such as `t2:e5`; empty if it cannot be acted on."""
     url: str = ""
-    """Where a link leads, as the page writes it."""
+    """Target of a link, as the page writes it."""
     text: str = ""
-    """Its own text or value."""
+    """The element's own text or value."""
 
 
 class TabLine(Value):
@@ -53,46 +54,46 @@ class TabLine(Value):
 
 
 class Event(Value):
-    """Something that happened beside the act."""
+    """Something that happened in addition to the act."""
 
     kind: EventKind
     reason: str = ""
-    """Our own words."""
-    said: str = ""
-    """The site's words, shown inside the fence."""
+    """What happened, in our own words."""
+    site_text: str = ""
+    """Text from the site, shown inside the fence."""
 
 
 class PageObservation(Value):
-    """A page as a model sees it, or why the act was not done."""
+    """What a model sees after an act: the page, and why the act was not done if it was not."""
 
     status: str = "ok"
     """`ok`, or a stable code such as `stale_ref`."""
     note: str = ""
-    """With any other status: what happened and what can be done, in our own words."""
+    """For statuses other than `ok`: what happened and what can be done about it, in our own words."""
     tab: str
     tabs: tuple[TabLine, ...]
     """All open tabs, `tab` among them."""
     page: int = 1
     pages: int = 1
-    """The snapshot is cut into this many pages of about the budget's size."""
+    """Number of pages into which the snapshot is split."""
     lines: tuple[ElementLine, ...] = ()
     found: tuple[int, ...] | None = None
-    """Of a search: on which page of the snapshot each line stands. None for a plain view."""
+    """For a search: the snapshot page of each line. None for other views."""
     events: tuple[Event, ...] = ()
 
     @property
     def url(self) -> str:
-        """Address of the tab that is shown."""
+        """Address of the shown tab."""
         return next((one.url for one in self.tabs if one.id == self.tab), "")
 
     @property
     def title(self) -> str:
-        """Title of the tab that is shown."""
+        """Title of the shown tab."""
         return next((one.title for one in self.tabs if one.id == self.tab), "")
 
 
 class ParsedObservation(Value):
-    """An observation as its text tells it; what the simulated solver and the verifier read."""
+    """An observation parsed from its text, for the simulated solver and the verifier."""
 
     status: str = "ok"
     url: str = ""
@@ -103,23 +104,23 @@ class ParsedObservation(Value):
     lines: tuple[ElementLine, ...] = ()
 
 
-def cleaned(text: str) -> str:
-    """A site's text on one line, without anything that looks like a ref or a fence of ours."""
+def clean_site_text(text: str) -> str:
+    """Return a site's text on one line, without anything that looks like one of our refs or fences."""
     return _FORGED.sub(lambda found: "(" if found[0] == "[" else "‹", " ".join(text.split()))
 
 
-def line_text(line: ElementLine) -> str:
-    """`- link "People" [t1:e5] -> /people`: one line, its name quoted as JSON."""
-    named, said = cleaned(line.name), cleaned(line.text)
-    name = f" {json.dumps(named, ensure_ascii=False)}" if named else ""
+def format_line(line: ElementLine) -> str:
+    """Return the element as one line, such as `- link "People" [t1:e5] -> /people`; the name is quoted as JSON."""
+    clean_name, clean_text = clean_site_text(line.name), clean_site_text(line.text)
+    name = f" {json.dumps(clean_name, ensure_ascii=False)}" if clean_name else ""
     marks = "".join(f" [{mark}]" for mark in (*line.marks, *filter(None, [line.ref])))
     url = f" -> {_address(line.url)}" if line.url else ""
-    text = f": {said}" if said else ""
+    text = f": {clean_text}" if clean_text else ""
     return f"{'  ' * line.depth}- {line.role}{name}{marks}{url}{text}"
 
 
-def line_of(text: str) -> ElementLine | None:
-    """The line that `line_text` made this of; None for any other text."""
+def parse_line(text: str) -> ElementLine | None:
+    """Return the element that `format_line` wrote; None for any other text."""
     found = _LINE.fullmatch(text)
     if found is None:
         return None
@@ -136,74 +137,75 @@ def line_of(text: str) -> ElementLine | None:
     )
 
 
-def rendered(seen: PageObservation, nonce: str) -> str:
-    """The text a model reads. nonce: letters and digits that no page can know, the same throughout a rollout."""
-    return "\n".join([*_header(seen), f"<page {nonce}>", *_body(seen), f"</page {nonce}>"])
+def render_observation(observation: PageObservation, nonce: str) -> str:
+    """Return the text that a model reads. nonce: letters and digits that no page can know, fixed for a rollout."""
+    return "\n".join([*_header(observation), f"<page {nonce}>", *_body(observation), f"</page {nonce}>"])
 
 
-def read(text: str) -> ParsedObservation:
-    """What a rendered observation says; of any other text, an empty view."""
+def parse_observation(text: str) -> ParsedObservation:
+    """Parse a rendered observation. Any other text gives an empty observation."""
     fence = _FENCE.search(text)
     ours = text[: fence.start()] if fence else text
     headers = {name: value for name, value in _HEADER.findall(ours) if name != "event"}
     body = fence[2].splitlines() if fence else []
-    places = re.match(r"(\d+) of (\d+)", headers.get("page", ""))
+    part_numbers = re.match(r"(\d+) of (\d+)", headers.get("page", ""))
     return ParsedObservation(
         status=headers.get("status", "ok").partition(".")[0],
         url=headers.get("url", ""),
         tab=headers.get("tab", "").partition(" ")[0],
-        page=int(places[1]) if places else 1,
-        pages=int(places[2]) if places else 1,
+        page=int(part_numbers[1]) if part_numbers else 1,
+        pages=int(part_numbers[2]) if part_numbers else 1,
         title=next((line.removeprefix("title: ") for line in body if line.startswith("title: ")), ""),
-        lines=tuple(filter(None, (line_of(re.sub(r"^p\d+ \| ", "", line)) for line in body))),
+        lines=tuple(filter(None, (parse_line(re.sub(r"^p\d+ \| ", "", line)) for line in body))),
     )
 
 
-def words_of(text: str) -> str:
-    """What sites wrote in a rendered observation, without refs and roles, in order.
+def site_words(text: str) -> str:
+    """Return the site's words in a rendered observation, in order, without refs and roles.
 
-    Titles, names, texts and addresses, and what dialogs and other tabs say.
+    Includes titles, names, texts and addresses, and the text of dialogs and other tabs.
     """
     fence = _FENCE.search(text)
-    return " ".join(filter(None, map(_words_in, fence[2].splitlines()))) if fence else ""
+    return " ".join(filter(None, map(_site_words_in, fence[2].splitlines()))) if fence else ""
 
 
-def _words_in(written: str) -> str:
-    line = line_of(re.sub(r"^p\d+ \| ", "", written))
+def _site_words_in(written: str) -> str:
+    line = parse_line(re.sub(r"^p\d+ \| ", "", written))
     if line is None:
         return written.partition(": ")[2] or written
     return " ".join(filter(None, (line.name, line.url, line.text)))
 
 
-def _header(seen: PageObservation) -> Iterable[str]:
-    if seen.status != "ok":
-        yield f"status: {seen.status}. {seen.note}"
-    yield f"url: {_address(seen.url)}"
-    yield f"tab: {seen.tab} of {', '.join(one.id for one in seen.tabs)}"
-    yield f"page: {seen.page} of {seen.pages}{' (more shows the next)' if seen.page < seen.pages else ''}"
-    yield from (f"event: {one.kind}{f': {one.reason}' if one.reason else ''}" for one in seen.events)
+def _header(observation: PageObservation) -> Iterable[str]:
+    if observation.status != "ok":
+        yield f"status: {observation.status}. {observation.note}"
+    yield f"url: {_address(observation.url)}"
+    yield f"tab: {observation.tab} of {', '.join(one.id for one in observation.tabs)}"
+    more = " (more shows the next)" if observation.page < observation.pages else ""
+    yield f"page: {observation.page} of {observation.pages}{more}"
+    yield from (f"event: {one.kind}{f': {one.reason}' if one.reason else ''}" for one in observation.events)
 
 
-def _body(seen: PageObservation) -> Iterable[str]:
-    if seen.title:
-        yield f"title: {cleaned(seen.title)}"
-    for one in seen.tabs:
-        if one.id != seen.tab:
-            yield f"tab {one.id}: {cleaned(one.title)} ({_address(one.url)})"
-    for event in seen.events:
-        if event.said:
-            yield f"{event.kind}: {cleaned(event.said)}"
-    if seen.found is None:
-        yield from map(line_text, seen.lines)
+def _body(observation: PageObservation) -> Iterable[str]:
+    if observation.title:
+        yield f"title: {clean_site_text(observation.title)}"
+    for one in observation.tabs:
+        if one.id != observation.tab:
+            yield f"tab {one.id}: {clean_site_text(one.title)} ({_address(one.url)})"
+    for event in observation.events:
+        if event.site_text:
+            yield f"{event.kind}: {clean_site_text(event.site_text)}"
+    if observation.found is None:
+        yield from map(format_line, observation.lines)
     else:
-        yield from _found_lines(seen.lines, seen.found)
+        yield from _found_lines(observation.lines, observation.found)
 
 
 def _found_lines(lines: Sequence[ElementLine], pages: Sequence[int]) -> Iterable[str]:
-    return (f"p{page} | {line_text(line).lstrip()}" for line, page in zip(lines, pages, strict=True))
+    return (f"p{page} | {format_line(line).lstrip()}" for line, page in zip(lines, pages, strict=True))
 
 
 def _address(url: str) -> str:
-    """An address without spaces or brackets that could be read as ours, cut at `MAX_URL`."""
+    """Return an address without spaces or characters that could imitate our refs or fences, cut at `MAX_URL`."""
     plain = re.sub(r"\[(?=t|ref)", "%5B", re.sub(r"\s", "%20", url), flags=re.IGNORECASE).replace("<", "%3C")
     return plain if len(plain) <= MAX_URL else f"{plain[:MAX_URL]}…"

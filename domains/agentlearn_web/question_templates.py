@@ -1,4 +1,4 @@
-"""How the generated questions are put, and how they are read back. It holds no answer and knows no site."""
+"""Templates of the generated questions, and a parser that recognises such questions. Contains no answers or sites."""
 
 import re
 from collections.abc import Mapping
@@ -7,31 +7,31 @@ from functools import cached_property
 from random import Random
 from string import Formatter
 
-Params = Mapping[str, str]
-"""What fills the holes of a wording, by name."""
+TemplateParams = Mapping[str, str]
+"""The values of a template's placeholders, by name."""
 
 
 @dataclass(frozen=True)
 class QuestionTemplate:
-    """One family of questions, put in two or three ways."""
+    """One family of questions, in two or three wordings."""
 
     family: str
     topics: tuple[str, ...]
-    """Stems by which a lesson names this kind of question."""
+    """Word stems with which a lesson names this kind of question."""
     text: str
-    """Format strings with blank lines between; each has the same holes."""
+    """Format strings separated by blank lines. All have the same placeholders."""
 
     @cached_property
     def templates(self) -> tuple[str, ...]:
-        """The wordings one by one, each a single line."""
+        """The wordings, each on a single line."""
         return tuple(" ".join(wording.split()) for wording in self.text.split("\n\n"))
 
-    def ask(self, params: Params, rng: Random) -> str:
-        """The question in one of the wordings."""
+    def ask(self, params: TemplateParams, rng: Random) -> str:
+        """Return the question in a random wording."""
         return rng.choice(self.templates).format_map(params)
 
-    def recognise(self, text: str) -> Params | None:
-        """What fills the holes of a question of this family, read from its words alone; None for any other text."""
+    def recognise(self, text: str) -> TemplateParams | None:
+        """Return the placeholder values of a question of this family; None for any other text."""
         words = " ".join(text.split())
         found = next(filter(None, (pattern.search(words) for pattern in self._patterns)), None)
         return found.groupdict() if found else None
@@ -52,7 +52,7 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile("".join(parts))
 
 
-WORDINGS = (
+TEMPLATES = (
     QuestionTemplate(
         "office_room",
         ("room", "office of"),
@@ -206,4 +206,4 @@ WORDINGS = (
         """,
     ),
 )
-"""Every family's, in a fixed order."""
+"""The templates of all families, in a fixed order."""

@@ -1,7 +1,7 @@
-"""Tasks from a source: WebWalkerQA in both of its spellings, or plain rows with a question, an answer and an address.
+"""Reads tasks: WebWalkerQA in both of its column layouts, or rows with a question, an answer and a start address.
 
-WebWalkerQA keeps the way in `info`. Where its golden path names clicks (`root->call>workshop`) and no addresses, the
-pages of `source_website`, which hold the answer, stand for it.
+WebWalkerQA keeps the known path in `info`. If its golden path consists of clicks (`root->call>workshop`) and not of
+addresses, the pages of `source_website`, which contain the answer, are used instead.
 """
 
 import json
@@ -12,20 +12,22 @@ from agentlearn import data
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Split, Task
 from agentlearn_web.boundary.access_policy import host_port
-from agentlearn_web.matching import answer_key
+from agentlearn_web.matching import answer_match_key
 
 DOMAIN = "web"
 STARTS = ("root_url", "start", "url")
-"""Columns in which the address stands where a walk begins."""
+"""Columns that can hold the start address."""
 WAYS = ("info.golden_path", "golden_path", "path", "info.source_website", "source_website")
-"""Columns of the known way; the first that holds addresses and nothing else wins."""
+"""Columns that can hold the known path. The first one that contains only addresses is used."""
 COLUMNS = data.Columns(family=("info.domain", "family", "domain", "type", "subject"))
 
 
-def read_tasks(source: str | Path, *, split: Split, limit: int | None = None, domain: str = DOMAIN) -> tuple[Task, ...]:
-    """The source's tasks in its order, each once. Raises DataError naming file, line and next step.
+def read_walk_tasks(
+    source: str | Path, *, split: Split, limit: int | None = None, domain: str = DOMAIN
+) -> tuple[Task, ...]:
+    """Return the source's tasks in order, without duplicates. Raises DataError with file, line and next step.
 
-    The family is the kind of site: conference, education, game or organization.
+    In WebWalkerQA the family is the kind of site: conference, education, game or organization.
     """
     found = data.read_tasks(
         source,
@@ -33,30 +35,30 @@ def read_tasks(source: str | Path, *, split: Split, limit: int | None = None, do
         split=split,
         limit=limit,
         columns=COLUMNS,
-        key=lambda text: answer_key(text) or text,
+        key=lambda text: answer_match_key(text) or text,
         way=way_of,
     )
     return tuple(task.model_copy(update={"family": task.family.casefold()}) for task in found)
 
 
 def way_of(row: data.SourceRow) -> tuple[str, tuple[str, ...]]:
-    """Where the walk begins, and the addresses on the known way. Raises ValueError without a sound beginning."""
+    """Return the start address and the addresses of the known path. Raises ValueError without a valid start."""
     info = data.cell(row.fields, "info")
     if isinstance(info, str) and info.strip() and not isinstance(_json(info), Mapping):
-        raise ValueError("holds in 'info' a text that is no JSON object; write one, or take the column out")
+        raise ValueError("has a text in 'info' that is not a JSON object; write one, or remove the column")
     start = next((text for name in STARTS if (text := row.text(name))), "")
     if not start:
         wanted = " or ".join(map(repr, STARTS))
-        raise ValueError(f"has no address to begin at; put one such as https://example.org/ into the column {wanted}")
+        raise ValueError(f"has no start address; put one such as https://example.org/ into the column {wanted}")
     if not is_address(start):
         raise ValueError(
-            f"begins at {start!r}, which is no web address; write one that begins with http:// or https://"
+            f"starts at {start!r}, which is not a web address; write one that begins with http:// or https://"
         )
     return start, next((way for name in WAYS if (way := _addresses(data.cell(row.fields, name)))), ())
 
 
 def is_address(text: str) -> bool:
-    """Whether a walk can go there."""
+    """Return whether a text is a web address without spaces."""
     try:
         host_port(text)
     except ConfigError:
@@ -65,7 +67,7 @@ def is_address(text: str) -> bool:
 
 
 def _addresses(value: object) -> tuple[str, ...]:
-    """The addresses of a cell, in order; none where it holds anything else."""
+    """Return the addresses in a cell, in order; empty if the cell contains anything else."""
     value = _json(value) if isinstance(value, str) and value.lstrip().startswith("[") else value
     given = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else []
     texts = [one.strip() if isinstance(one, str) else "" for one in given]
@@ -73,7 +75,7 @@ def _addresses(value: object) -> tuple[str, ...]:
 
 
 def _json(text: str) -> object:
-    """What the text holds; None where it is no JSON."""
+    """Return the parsed JSON; None if the text is not JSON."""
     try:
         return json.loads(text)
     except (json.JSONDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Generated tasks, in three splits that share no site and therefore no problem."""
+"""Generates tasks in three splits. No two splits share a site, so they share no problem."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -7,7 +7,7 @@ from random import Random
 from agentlearn.errors import ConfigError
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Split, Task
-from agentlearn_web.question_templates import WORDINGS
+from agentlearn_web.question_templates import TEMPLATES
 from agentlearn_web.questions import LEARNING, UNSEEN, Problems
 from agentlearn_web.sites import site
 from agentlearn_web.sites.site import SiteKind
@@ -16,16 +16,16 @@ DOMAIN = "web"
 SIZES: dict[Split, int] = {"train": 24, "validation": 16, "test": 30}
 SOURCE = "generated"
 SITES: dict[Split, range] = {"train": range(5), "validation": range(5, 8), "test": range(8, 12)}
-"""Numbers of the sites that belong to each split, the same of each kind."""
+"""Site numbers of each split, for every kind of site."""
 
-_WORDINGS = {wording.family: wording for wording in WORDINGS}
+_TEMPLATES = {template.family: template for template in TEMPLATES}
 
 
-def generated(split: Split, seed: int, limit: int | None = None) -> tuple[Task, ...]:
-    """The split's tasks, balanced over its families; a smaller limit gives the beginning of the same list.
+def generate_walk_tasks(split: Split, seed: int, limit: int | None = None) -> tuple[Task, ...]:
+    """Return the split's tasks, balanced over its families. A smaller limit gives the start of the same list.
 
-    Of every three tasks of the test split one is of an unseen family; the other splits hold learning families only.
-    limit: None gives the split's default size. Raises ConfigError for more than the sites can give.
+    One third of the test split is from unseen families; the other splits contain learning families only.
+    limit: None gives the split's default size. Raises ConfigError if the sites cannot give that many tasks.
     """
     size = SIZES[split] if limit is None else limit
     stream = _interleaved(split, seed) if split == "test" else _balanced(LEARNING, split, seed)
@@ -36,7 +36,7 @@ def generated(split: Split, seed: int, limit: int | None = None) -> tuple[Task, 
 
 
 def _interleaved(split: Split, seed: int) -> Iterator[Task]:
-    """Two tasks of learning families, one of an unseen family, and so on."""
+    """Yield two tasks of learning families, then one of an unseen family, and so on."""
     known, unseen = _balanced(LEARNING, split, seed), _balanced(UNSEEN, split, seed)
     while True:
         three = [*islice(known, 2), *islice(unseen, 1)]
@@ -46,7 +46,7 @@ def _interleaved(split: Split, seed: int) -> Iterator[Task]:
 
 
 def _balanced(families: Mapping[str, tuple[SiteKind, Problems]], split: Split, seed: int) -> Iterator[Task]:
-    """Round by round one task of each family, in a shuffled order; ends when one of them is used up."""
+    """Yield one task of each family per round, in a shuffled order; end when a family has no more tasks."""
     order = list(families)
     Random(derive_seed("web", "order", split, seed)).shuffle(order)
     streams = [_of_family(family, *families[family], split, seed) for family in order]
@@ -61,7 +61,7 @@ def _of_family(family: str, kind: SiteKind, problems: Problems, split: Split, se
     for one, problem in drawn:
         yield Task.of(
             DOMAIN,
-            _WORDINGS[family].ask(problem.params, rng),
+            _TEMPLATES[family].ask(problem.params, rng),
             problem.answer,
             family=family,
             split=split,

@@ -1,43 +1,43 @@
-"""The verdict on a walk: whether its answer is the expected one, and how much of a known way it went."""
+"""The verdict on a walk: whether its answer is right, and how much of the known path it visited."""
 
 from collections.abc import Awaitable
 
 from agentlearn.domain.base import JudgeModel
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
-from agentlearn_web.matching import compare
-from agentlearn_web.matching.words import words
-from agentlearn_web.observation import read
-from agentlearn_web.pages import page_key
+from agentlearn_web.matching import match_answers
+from agentlearn_web.matching.answer_text import normal_text
+from agentlearn_web.observation import parse_observation
+from agentlearn_web.page_key import page_key
 
 MAX_ANSWER_CHARACTERS = 2_000
-"""Longer answers are wrong by their length: what is asked for is an answer, not a report."""
+"""A longer answer is incorrect: the task asks for an answer, not a report."""
 NOT_FOUND = "not found"
-"""What a walker answers that gave up."""
+"""The answer of an agent that gave up."""
 GENERATED = "generated"
-"""Source of tasks whose answers were made to be compared exactly."""
+"""Source of generated tasks, whose answers can be compared exactly."""
 PATH_SHARE = 0.5
-"""The most that a walk without the right answer can earn by its way."""
+"""Largest reward of a walk with a wrong answer, for its path."""
 
 
-def verify(
+def verify_walk(
     task: Task, trajectory: Trajectory, judge: JudgeModel | None = None, *, shaped: bool = False
 ) -> Verdict | Awaitable[Verdict]:
-    """The exact verdict; where that is not right and the expected answer is free text, what a judge says, to await.
+    """Return the exact verdict, or an awaitable verdict of the judge if the exact one is not `correct`.
 
-    judge: whom to ask about tasks that were not generated here, whose answers exact comparison may do wrong. shaped:
-    with partial credit for the way.
+    judge: model to ask about tasks that were not generated here, because exact comparison may misjudge free text.
+    shaped: whether to give partial credit for the path.
     """
-    verdict = exactly(task, trajectory)
+    verdict = exact_verdict(task, trajectory)
     if judge is None or task.source == GENERATED or not _open_to_judgement(verdict, task, trajectory):
-        return with_credit(verdict, task, trajectory) if shaped else verdict
+        return with_path_credit(verdict, task, trajectory) if shaped else verdict
     return _judged(task, trajectory, judge, shaped=shaped)
 
 
-def exactly(task: Task, trajectory: Trajectory) -> Verdict:
-    """The answer held against the expected one as date, number, list and words. Pure.
+def exact_verdict(task: Task, trajectory: Trajectory) -> Verdict:
+    """Compare the answer with the expected one as date, number, list and words. Pure.
 
-    Undecided where the task has no expected answer, or one that can be read in several ways of which the answer is one.
+    Undecided if the task has no expected answer, or if the answer matches only one of several readings of it.
     """
     if task.answer is None:
         return Verdict(status="undecided", reason="the task has no expected answer")
@@ -46,20 +46,20 @@ def exactly(task: Task, trajectory: Trajectory) -> Verdict:
         return Verdict(status="no_answer", reward=0.0, reason="no answer")
     if len(answer) > MAX_ANSWER_CHARACTERS:
         return Verdict(status="incorrect", reward=0.0, reason=f"longer than {MAX_ANSWER_CHARACTERS} characters")
-    finding = compare(answer, task.answer, task.problem)
-    match finding.status:
+    match = match_answers(answer, task.answer, task.problem)
+    match match.status:
         case "equal":
-            return Verdict(status="correct", reward=1.0, reason=finding.reason)
-        case "different" if words(answer) == NOT_FOUND:
+            return Verdict(status="correct", reward=1.0, reason=match.reason)
+        case "different" if normal_text(answer) == NOT_FOUND:
             return Verdict(status="no_answer", reward=0.0, reason="says that it was not found")
         case "different":
-            return Verdict(status="incorrect", reward=0.0, reason=finding.reason)
+            return Verdict(status="incorrect", reward=0.0, reason=match.reason)
         case "unclear":
-            return Verdict(status="undecided", reason=finding.reason)
+            return Verdict(status="undecided", reason=match.reason)
 
 
 def _open_to_judgement(verdict: Verdict, task: Task, trajectory: Trajectory) -> bool:
-    """Whether a judge may know better: not where the answer is right, missing or too long, or there is no gold."""
+    """Return whether to ask the judge: not if the answer is right, missing or too long, or no answer is expected."""
     if verdict.status not in {"incorrect", "undecided"} or task.answer is None:
         return False
     return len((trajectory.answer or "").strip()) <= MAX_ANSWER_CHARACTERS
@@ -69,13 +69,13 @@ async def _judged(task: Task, trajectory: Trajectory, judge: JudgeModel, *, shap
     from agentlearn_web.judge import JUDGE
 
     verdict = await JUDGE.with_model(judge).judge(task, trajectory)
-    return with_credit(verdict, task, trajectory) if shaped else verdict
+    return with_path_credit(verdict, task, trajectory) if shaped else verdict
 
 
-def with_credit(verdict: Verdict, task: Task, trajectory: Trajectory) -> Verdict:
-    """The verdict with partial credit for the way: at most half of what the right answer earns.
+def with_path_credit(verdict: Verdict, task: Task, trajectory: Trajectory) -> Verdict:
+    """Return the verdict with partial credit for the path, at most `PATH_SHARE`.
 
-    A right answer keeps its reward, and what could not be decided stays undecided.
+    Correct and undecided verdicts are returned unchanged.
     """
     credit = path_credit(task, trajectory) if verdict.status in {"incorrect", "no_answer"} else 0.0
     if not credit:
@@ -85,22 +85,22 @@ def with_credit(verdict: Verdict, task: Task, trajectory: Trajectory) -> Verdict
 
 
 def path_credit(task: Task, trajectory: Trajectory) -> float:
-    """Share of the known way's pages that the walk showed in their order, 0..1; 0 where no way is known.
+    """Return the share of the known path's pages that the walk visited in order, 0..1; 0 without a known path.
 
-    It reads our own headers of what the tools gave back, never what a page says.
+    Reads only our own headers of the tool results, never text from a page.
     """
     wanted = [page_key(url) for url in task.path]
-    return _longest_common(wanted, visited(trajectory)) / len(wanted) if wanted else 0.0
+    return _longest_common(wanted, visited_pages(trajectory)) / len(wanted) if wanted else 0.0
 
 
-def visited(trajectory: Trajectory) -> list[str]:
-    """The addresses that the walk showed, in order and in the form of `page_key`."""
-    views = (read(step.content) for step in trajectory.steps if isinstance(step, ToolResult) and step.ok)
+def visited_pages(trajectory: Trajectory) -> list[str]:
+    """Return the addresses that the walk visited, in order, as `page_key` writes them."""
+    views = (parse_observation(step.content) for step in trajectory.steps if isinstance(step, ToolResult) and step.ok)
     return [page_key(view.url) for view in views if view.tab and view.url]
 
 
 def _longest_common(wanted: list[str], shown: list[str]) -> int:
-    """Length of the longest common subsequence."""
+    """Return the length of the longest common subsequence."""
     row = [0] * (len(wanted) + 1)
     for one in shown:
         before = 0

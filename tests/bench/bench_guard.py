@@ -16,7 +16,7 @@ from agentlearn.serving.http11 import HttpRequest, HttpResponse, listening
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.flags import FLAGS, context_options
 from agentlearn_web.boundary.proxy import open_proxy
-from agentlearn_web.browser.find import find_chromium
+from agentlearn_web.browser.chromium import find_chromium
 from tests.bench.found import Found, Row, Target
 
 LIMIT = 1.1
@@ -63,8 +63,8 @@ async def _two_ways(program: str | Path) -> AsyncGenerator[dict[str, tuple[Any, 
     async with listening(site) as port, async_playwright() as pw:
         browser = await pw.chromium.launch(executable_path=program, args=list(FLAGS), chromium_sandbox=False)
         try:
-            async with open_proxy(AccessPolicy(public=False, served={"site.test": ("127.0.0.1", port)})) as lane:
-                guarded = await browser.new_context(**context_options(lane))
+            async with open_proxy(AccessPolicy(public=False, served={"site.test": ("127.0.0.1", port)})) as session:
+                guarded = await browser.new_context(**context_options(session))
                 bare = await browser.new_context()
                 yield {
                     "with the open_proxy": (await guarded.new_page(), "http://site.test/"),

@@ -19,7 +19,7 @@ import psutil
 from agentlearn.domain.base import RolloutContext
 from agentlearn_web import WebDomain
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
-from agentlearn_web.observation import rendered
+from agentlearn_web.observation import render_observation
 from tests.bench.found import Found, Row, Target
 from tests.support.walking import NONCE, Site, ref, served
 
@@ -72,7 +72,7 @@ async def _sizes() -> Row:
             async with domain.open(RolloutContext(task=task, seed=0)) as deps:
                 for url in (task.start, *task.path):
                     seen = await deps.walk.open(url)
-                    ours.append(len(rendered(seen, deps.nonce)))
+                    ours.append(len(render_observation(seen, deps.nonce)))
                     theirs.append(len(await deps.walk.page.aria_snapshot(mode="ai")))
     figures = {
         "view_characters": sum(ours) / len(ours),

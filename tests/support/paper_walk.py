@@ -10,9 +10,9 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from agentlearn.sim.skills import Conversation, Heeded, Skills, ToolExchange, ToolUse
 from agentlearn.types.task import Task
-from agentlearn_web.observation import ElementLine, PageObservation, TabLine, line_text, rendered
+from agentlearn_web.observation import ElementLine, PageObservation, TabLine, format_line, render_observation
 from agentlearn_web.sites import all_sites
-from agentlearn_web.sites.site import SEARCH, Site, page
+from agentlearn_web.sites.site import SEARCH, Site, respond
 
 TOOLS = ("open", "click", "type", "back", "find", "more", "tabs", "answer")
 BUDGET = 6_000
@@ -95,7 +95,7 @@ def leads(html: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=512)
-def lines_of(html: str, tab: str = "t1") -> tuple[ElementLine, ...]:
+def parse_snapshot(html: str, tab: str = "t1") -> tuple[ElementLine, ...]:
     """The body of a page as lines."""
     told: list[ElementLine] = []
 
@@ -214,11 +214,11 @@ class PaperWalk:
 
     def _open(self, url: str) -> str:
         parts = urlsplit(url)
-        response = page(HOSTS[parts.netloc], parts.path, parts.query)
+        response = respond(HOSTS[parts.netloc], parts.path, parts.query)
         html = self.change(response.html)
         self.url, self._html, self._chosen = url, html, {}
         self.visited.append(url)
-        self._pages, self._at = _cut(lines_of(html), self.budget), 0
+        self._pages, self._at = _cut(parse_snapshot(html), self.budget), 0
         self._title = html.partition("<title>")[2].partition("</title>")[0]
         return self._view()
 
@@ -227,14 +227,14 @@ class PaperWalk:
         shown = PageObservation(
             status=status, tab="t1", tabs=tabs, page=self._at + 1, pages=len(self._pages), lines=self._pages[self._at]
         )
-        return rendered(shown, NONCE)
+        return render_observation(shown, NONCE)
 
 
 def _cut(lines: Sequence[ElementLine], budget: int) -> list[tuple[ElementLine, ...]]:
     pages: list[list[ElementLine]] = [[]]
     size = 0
     for line in lines:
-        length = len(line_text(line)) + 1
+        length = len(format_line(line)) + 1
         if pages[-1] and size + length > budget:
             pages.append([])
             size = 0

@@ -152,4 +152,4 @@ def words(seen: PageObservation) -> str:
 
 def told(seen: PageObservation) -> list[str]:
     """The events, each as its kind and the site's words."""
-    return [f"{event.kind}: {event.said}" for event in seen.events]
+    return [f"{event.kind}: {event.site_text}" for event in seen.events]

@@ -3,7 +3,7 @@
 import pytest
 
 from agentlearn.errors import ConfigError
-from agentlearn_web.browser.find import Chromium, find_chromium
+from agentlearn_web.browser.chromium import Chromium, find_chromium
 
 pytest.importorskip("playwright")
 

@@ -25,7 +25,7 @@ from agentlearn_web.boundary.addresses import read_host
 from agentlearn_web.boundary.flags import FLAGS, context_options, scheme_allowed
 from agentlearn_web.boundary.proxy import NetworkLimits, ProxySession, open_proxy
 from agentlearn_web.boundary.resolve import Streams
-from agentlearn_web.browser.find import find_chromium
+from agentlearn_web.browser.chromium import find_chromium
 from tests.support.attacks import HAS_IPV6, PUBLISHED, Case, cases, respond
 from tests.support.inside import SECRET, Inside, inside
 from tests.support.raw_http import said, scripted
@@ -192,56 +192,56 @@ class Walks:
         self, *, named: frozenset[HostPort] = frozenset(), limits: NetworkLimits | None = None, **more: Any
     ) -> AsyncGenerator[tuple[Any, ProxySession]]:
         """A context behind a lane of its own."""
-        places = AccessPolicy(public=True, named=named, served=self._served)
-        async with open_proxy(places, limits or NetworkLimits(), resolve=self.resolve, dial=self.dial) as lane:
-            context = await self._browser.new_context(**{**context_options(lane), **more})
+        policy = AccessPolicy(public=True, named=named, served=self._served)
+        async with open_proxy(policy, limits or NetworkLimits(), resolve=self.resolve, dial=self.dial) as session:
+            context = await self._browser.new_context(**{**context_options(session), **more})
             try:
-                yield context, lane
+                yield context, session
             finally:
                 await context.close()
 
 
 async def guarded(walks: Walks, inner: Inside, found: Evidence, secret: Path) -> None:
     """All that is tried behind the boundary."""
-    async with walks.walk() as (context, lane):
+    async with walks.walk() as (context, session):
         refused = list[RefusedConnection]()
 
         def was_refused(case: Case) -> bool:
-            refused.extend(lane.drain())
+            refused.extend(session.drain())
             return any(case.refused_as == one.host for one in refused)
 
         await run_battery(context, was_refused)
         await asyncio.sleep(SETTLE_S)
-        found.refused = (*refused, *lane.drain())
+        found.refused = (*refused, *session.drain())
         found.asked_names = tuple(walks.asked)
     for attempt in (beyond, workers, webrtc, view_source, files, rebinding, odds, large, raw):
         await attempt(walks, inner, found, secret)
 
 
 async def beyond(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
-    async with walks.walk() as (context, lane):
+    async with walks.walk() as (context, session):
         page = await context.new_page()
         await page.goto("http://evil.test/")
         for host in BEYOND:
             await page.evaluate("(u) => { new Image().src = u }", f"http://{host}/")
             await page.evaluate("(u) => { new WebSocket(u) }", f"ws://{host}:8080/")
-        await wait_for(lambda: lane.refusals >= 2 * len(BEYOND))
-        found.said["beyond"] = [(one.code, one.method, one.host) for one in lane.drain()]
+        await wait_for(lambda: session.refusal_count >= 2 * len(BEYOND))
+        found.said["beyond"] = [(one.code, one.method, one.host) for one in session.drain()]
 
 
 async def workers(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
     for name, more in (("blocked", {}), ("allowed", {"service_workers": "allow"})):
-        async with walks.walk(**more) as (context, lane):
+        async with walks.walk(**more) as (context, session):
             page = await context.new_page()
             await page.goto("http://evil.localhost/")
             said = await page.evaluate(SERVICE_WORKER, inner.port)
             if name == "allowed":
-                await wait_for(lambda lane=lane: bool(lane.refusals))
-            found.said[f"service worker {name}"] = (said, [one.host for one in lane.drain()], lane.requests)
+                await wait_for(lambda session=session: bool(session.refusal_count))
+            found.said[f"service worker {name}"] = (said, [one.host for one in session.drain()], session.requests)
 
 
 async def webrtc(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
-    async with walks.walk() as (context, _lane):
+    async with walks.walk() as (context, _session):
         page = await context.new_page()
         await page.goto("http://evil.test/")
         found.said["webrtc"] = await page.evaluate(WEBRTC, ice_servers(inner.port))
@@ -253,10 +253,10 @@ def ice_servers(port: int) -> list[dict[str, str]]:
 
 
 async def view_source(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
-    async with walks.walk() as (context, lane):
+    async with walks.walk() as (context, session):
         page = await context.new_page()
         await left(page, f"view-source:http://{HOME}:{inner.port}/secret")
-        found.said["view source"] = (await page.content(), [one.host for one in lane.drain()])
+        found.said["view source"] = (await page.content(), [one.host for one in session.drain()])
 
 
 async def left(page: Any, url: str) -> None:
@@ -271,7 +271,7 @@ async def left(page: Any, url: str) -> None:
 async def files(walks: Walks, inner: Inside, found: Evidence, secret: Path) -> None:
     from playwright.async_api import Error
 
-    async with walks.walk() as (context, _lane):
+    async with walks.walk() as (context, _session):
         page = await context.new_page()
         await page.goto("http://evil.test/")
         seen = [await page.evaluate(FILES, secret.as_uri())]
@@ -288,21 +288,21 @@ async def files(walks: Walks, inner: Inside, found: Evidence, secret: Path) -> N
 
 
 async def rebinding(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
-    async with walks.walk() as (context, lane):
+    async with walks.walk() as (context, session):
         page = await context.new_page()
         await page.goto(f"http://rebind.example.org:{inner.port}/")
         again = "async () => await (await fetch('/again', {cache: 'no-store'})).text()"
         found.said["rebinding"] = [await page.evaluate(again) for _ in range(3)]
-    async with walks.walk() as (context, lane):  # another walk asks again, and now hears of loopback
+    async with walks.walk() as (context, session):  # another walk asks again, and now hears of loopback
         page = await context.new_page()
         await left(page, f"http://rebind.example.org:{inner.port}/")
-        found.said["rebound"] = [(one.code, one.host) for one in lane.drain()]
+        found.said["rebound"] = [(one.code, one.host) for one in session.drain()]
 
 
 async def odds(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
     from playwright.async_api import Error
 
-    async with walks.walk() as (context, _lane):
+    async with walks.walk() as (context, _session):
         page = await context.new_page()
         await page.goto("http://evil.test/print", timeout=20_000)
         found.said["print"] = await page.title()
@@ -318,13 +318,13 @@ async def odds(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
 async def large(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
     us = psutil.Process()
     for path in ("told", "untold", "endless"):
-        async with walks.walk(limits=NetworkLimits(response_bytes=5_000_000)) as (context, lane):
+        async with walks.walk(limits=NetworkLimits(response_bytes=5_000_000)) as (context, session):
             page = await context.new_page()
             before = us.memory_info().rss
             began = time.monotonic()
             await page.goto(f"http://big.test/{path}", timeout=20_000)
             grown = us.memory_info().rss - before
-            found.said[path] = ([one.code for one in lane.drain()], lane.bytes, grown, time.monotonic() - began)
+            found.said[path] = ([one.code for one in session.drain()], session.bytes, grown, time.monotonic() - began)
 
 
 async def raw(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
@@ -347,23 +347,23 @@ async def raw(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
         "https in plain": f"GET https://{to}/secret HTTP/1.1\r\nHost: {to}\r\n\r\n",
         "scoped": f"CONNECT [::1%25lo]:{inner.port} HTTP/1.1\r\nHost: a\r\n\r\n",
     }
-    async with walks.walk() as (_context, lane):
-        own = f"GET http://{HOME}:{lane.port}/ HTTP/1.1\r\nHost: a\r\n\r\n"
+    async with walks.walk() as (_context, session):
+        own = f"GET http://{HOME}:{session.port}/ HTTP/1.1\r\nHost: a\r\n\r\n"
         for name, text in {**requests, "the proxy itself": own}.items():
-            answer = await said(lane.port, text.encode())
-            found.said[f"raw {name}"] = (answer, [one.code for one in lane.drain()])
+            answer = await said(session.port, text.encode())
+            found.said[f"raw {name}"] = (answer, [one.code for one in session.drain()])
 
 
 async def named_control(walks: Walks, inner: Inside, found: Evidence) -> None:
     """The same kinds of request, to an address that the walk names."""
     acts = {**PUBLISHED, "websocket": "new WebSocket(u.replace('http', 'ws'))"}
-    async with walks.walk(named=frozenset({(OPEN, inner.port)})) as (context, lane):
+    async with walks.walk(named=frozenset({(OPEN, inner.port)})) as (context, session):
         page = await context.new_page()
         await page.goto("http://evil.test/all")
         for number, act in enumerate(acts.values(), start=1):
             await page.evaluate(f"(u) => {{ {act} }}", f"http://{OPEN}:{inner.port}/{number}")
         await wait_for(lambda: inner.asked[OPEN] >= len(acts))
-        found.named_refused = tuple(one for one in lane.drain() if one.host == OPEN)
+        found.named_refused = tuple(one for one in session.drain() if one.host == OPEN)
     found.named = inner.taken()
 
 

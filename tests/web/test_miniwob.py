@@ -17,13 +17,13 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from agentlearn.domain.base import RolloutContext
 from agentlearn.domain.contract import check_domain
 from agentlearn.errors import ConfigError
-from agentlearn_web.browser.find import find_chromium
+from agentlearn_web.browser.chromium import find_chromium
 from agentlearn_web.miniwob import MiniwobDomain, domain
 from agentlearn_web.miniwob.episode_agent import EpisodeDeps, miniwob_agent
-from agentlearn_web.miniwob.episode_tasks import task_of
-from agentlearn_web.miniwob.pages import PAGES, pages_folder
-from agentlearn_web.miniwob.serving import address
-from agentlearn_web.observation import PageObservation, rendered
+from agentlearn_web.miniwob.episode_tasks import episode_task
+from agentlearn_web.miniwob.pages import PAGES, miniwob_folder
+from agentlearn_web.miniwob.serving import page_url
+from agentlearn_web.observation import PageObservation, render_observation
 from tests.web.miniwob_scripts import SCRIPTS, Hands
 
 SEEDS = (1, 2)
@@ -33,7 +33,7 @@ AT_ONCE = 4
 def _missing() -> str:
     try:
         find_chromium()
-        pages_folder()
+        miniwob_folder()
     except ConfigError as error:
         return str(error)
     return ""
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nothing 
 
 
 def _opened(running: MiniwobDomain, page: str, episode: int) -> Any:
-    return running.open(RolloutContext(task=task_of(page, episode), seed=episode))
+    return running.open(RolloutContext(task=episode_task(page, episode), seed=episode))
 
 
 def test_pages_are_solved_by_scripted_use_of_the_acts() -> None:
@@ -85,13 +85,13 @@ def test_no_observation_tells_the_reward() -> None:
 
     async def one(deps: EpisodeDeps, *, right: bool) -> None:
         hands = Hands(deps.walk, await deps.walk.tabs())
-        before = rendered(hands.seen, deps.nonce)
+        before = render_observation(hands.seen, deps.nonce)
         (wanted,) = hands.quoted()
         await hands.click(next(line for line in hands.lines("button") if (line.name == wanted) == right))
         assert await deps.episode.reward() == (1 if right else -1)
         for seen in (hands.seen, await deps.walk.tabs(), await deps.walk.find("e"), await deps.walk.more(1)):
             assert not {"reward", "last", "average", "episodes", "start", "time left"} & _words(seen)
-        assert rendered(await deps.walk.tabs(), deps.nonce) == before
+        assert render_observation(await deps.walk.tabs(), deps.nonce) == before
 
     asyncio.run(both())
 
@@ -108,7 +108,7 @@ def test_an_episode_counts_once_and_on_its_own_document() -> None:
             assert await deps.episode.reward() == -1
             await hands.button("ONE")
             assert await deps.episode.reward() == -1
-            await hands.took(await deps.walk.open(address("click-test-2")))
+            await hands.took(await deps.walk.open(page_url("click-test-2")))
             assert await deps.episode.reward() is None
             await hands.click(next(line for line in hands.lines() if line.text == "START"))
             await hands.button("ONE")
@@ -123,7 +123,7 @@ def test_the_same_seed_draws_the_same_page() -> None:
         async with domain.running() as running:
             for episode in (7, 7, 8):
                 async with _opened(running, "click-checkboxes", episode) as deps:
-                    found.append(rendered(await deps.walk.tabs(), "n"))
+                    found.append(render_observation(await deps.walk.tabs(), "n"))
         return found
 
     first, again, other = asyncio.run(views())

@@ -11,12 +11,12 @@ from agentlearn.types.task import Task
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
 from agentlearn_web.browser.walk import Walk
-from agentlearn_web.matching import compare
+from agentlearn_web.matching import match_answers
 from agentlearn_web.novice import skills
-from agentlearn_web.novice.scripts import WALKS
-from agentlearn_web.observation import PageObservation, rendered
-from agentlearn_web.sites.site_server import sites_served
-from agentlearn_web.tasks import generated
+from agentlearn_web.novice.scripts import FAMILY_SCRIPTS
+from agentlearn_web.observation import PageObservation, render_observation
+from agentlearn_web.sites.site_server import serve_sites
+from agentlearn_web.tasks import generate_walk_tasks
 from tests.support.paper_walk import TOOLS, question, walked
 from tests.web.browsers import needs_browser
 
@@ -38,7 +38,7 @@ class Done:
 
 def cases() -> list[tuple[Task, frozenset[str]]]:
     """One task of each family, careful, and with each of its traps alone."""
-    tasks = {task.family: task for task in generated("test", 1)}
+    tasks = {task.family: task for task in generate_walk_tasks("test", 1)}
     return [
         (task, flaws)
         for task in tasks.values()
@@ -62,12 +62,12 @@ async def in_browser(walk: Walk, task: Task, flaws: frozenset[str]) -> Done:
             assert act.arguments["url"] in walk.visited
             return Done(task, flaws, str(act.arguments["answer"]), tuple(shown))
         shown.append(await step(walk, act))
-        turns = (*turns, ToolExchange(act.tool, act.arguments, rendered(shown[-1], NONCE)))
+        turns = (*turns, ToolExchange(act.tool, act.arguments, render_observation(shown[-1], NONCE)))
 
 
 @asynccontextmanager
 async def browsing() -> AsyncGenerator[tuple[Browsers, AccessPolicy]]:
-    async with sites_served() as served, open_browsers(BrowserOptions(walkers=AT_ONCE)) as browsers:
+    async with serve_sites() as served, open_browsers(BrowserOptions(walkers=AT_ONCE)) as browsers:
         yield browsers, AccessPolicy(public=False, served=served)
 
 
@@ -85,10 +85,10 @@ async def every_walk() -> list[Done]:
 
 def test_careful_walks_are_right_and_each_trap_alone_makes_them_wrong() -> None:
     done = asyncio.run(every_walk())
-    assert len({one.task.family for one in done}) == len(WALKS)
+    assert len({one.task.family for one in done}) == len(FAMILY_SCRIPTS)
     for one in done:
         assert one.task.answer is not None
-        found = compare(one.answer, one.task.answer, one.task.problem).status
+        found = match_answers(one.answer, one.task.answer, one.task.problem).status
         assert found == ("different" if one.flaws else "equal"), (
             one.task.family,
             sorted(one.flaws),

@@ -1,1 +1,1 @@
-"""The boundary of a walk: where its browser may connect, enforced by a proxy that the browser cannot go around."""
+"""The network boundary of a walk: a proxy decides where the browser may connect, and the browser cannot bypass it."""

@@ -1,4 +1,4 @@
-"""Where a walk may go: the public web unless it is shut, sites served here under names of their own, private places."""
+"""The access policy of a walk: whether the public web is open, which local sites it reaches, which private hosts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,27 +15,29 @@ SCHEMES = ("http", "https")
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """What one walk may connect to."""
+    """The hosts that one walk may connect to."""
 
     public: bool = True
-    """Whether addresses of the public internet may be reached."""
+    """Whether the public internet may be reached."""
     named: frozenset[HostPort] = frozenset()
-    """Private hosts and ports that the task itself names."""
+    """Private hosts and ports that the task names."""
     served: Mapping[str, HostPort] = field(default_factory=dict[str, HostPort])
-    """Names of sites that are served here, each with the loopback address behind it; always reached at port 80."""
+    """Host name of each site served on this machine, with its loopback address. The walk reaches it at port 80."""
 
 
 def host_port(url: str) -> HostPort:
-    """Host and port of an http or https address. Raises ConfigError for any other address."""
+    """Return host and port of an http or https address. Raises ConfigError for any other text."""
     try:
         parts = urlsplit(url.strip())
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise ConfigError(
-            f"{url!r} is no address: {error}; give one such as https://example.org/", code="bad_url"
+            f"{url!r} is not an address: {error}; give one such as https://example.org/", code="bad_url"
         ) from None
     if parts.scheme.lower() not in SCHEMES or not host:
-        raise ConfigError(f"{url!r} is no web address; give one that begins with http:// or https://", code="bad_url")
+        raise ConfigError(
+            f"{url!r} is not a web address; give one that begins with http:// or https://", code="bad_url"
+        )
     return host.lower(), port or (443 if parts.scheme.lower() == "https" else 80)
 
 
@@ -53,7 +55,7 @@ RefusalCode = Literal[
 
 @dataclass(frozen=True, slots=True)
 class RefusedConnection:
-    """A connection that was not made, or was cut."""
+    """A connection that the proxy refused or cut."""
 
     code: RefusalCode
     method: str
@@ -63,19 +65,20 @@ class RefusedConnection:
 
 
 def named_by(url: str) -> frozenset[HostPort]:
-    """The private place that an address names: an IP address or `localhost`, or any name with its port written out.
+    """Return the private host and port that an address names, or an empty set.
 
-    A name without a port names nothing, so that a public site whose name is turned to a private address stays outside.
+    Counted as named: an IP address, `localhost`, or any host with an explicit port. A host name without a port is not
+    counted, so a public name that resolves to a private address stays blocked.
     """
     try:
         host, port = host_port(url)
         explicit = urlsplit(url.strip()).port is not None
     except ConfigError:
         return frozenset()
-    return frozenset({(host, port)}) if explicit or host == "localhost" or _is_address(host) else frozenset()
+    return frozenset({(host, port)}) if explicit or host == "localhost" or _is_ip_address(host) else frozenset()
 
 
-def _is_address(host: str) -> bool:
+def _is_ip_address(host: str) -> bool:
     try:
         ip_address(host)
     except ValueError:

@@ -1,14 +1,14 @@
-"""Which hosts belong to the public internet: pure rules, and hosts read the way a browser reads them.
+"""Rules that decide which hosts are on the public internet, and a host parser that agrees with browsers.
 
-`ipaddress.is_global` is not enough: it calls multicast addresses global, and IPv6 addresses that carry a private IPv4
-address within them. What is not surely public is private here.
+`ipaddress.is_global` is not enough: it also accepts multicast addresses, and IPv6 addresses that embed a private IPv4
+address. An address that is not certainly public counts as private.
 """
 
 import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 Host = IPv4Address | IPv6Address | str
-"""An address, or a name in ASCII, lower case, without a final dot."""
+"""An IP address, or a host name in lower-case ASCII without a final dot."""
 
 _PRIVATE_V4 = tuple(
     map(
@@ -18,7 +18,7 @@ _PRIVATE_V4 = tuple(
             "10.0.0.0/8",
             "100.64.0.0/10",
             "127.0.0.0/8",
-            "168.63.129.16/32",  # a platform's own services, told to its machines under a public address
+            "168.63.129.16/32",  # a public address at which Azure serves its own virtual machines
             "169.254.0.0/16",
             "172.16.0.0/12",
             "192.0.0.0/24",
@@ -38,9 +38,9 @@ _PRIVATE_V6 = tuple(
     map(
         IPv6Network,
         (
-            "2001::/23",  # protocols' own, Teredo among them
+            "2001::/23",  # protocol assignments such as Teredo
             "2001:db8::/32",
-            "2002::/16",  # 6to4: an IPv4 address of any kind within
+            "2002::/16",  # 6to4: embeds any IPv4 address
             "3fff::/20",
         ),
     )
@@ -55,18 +55,18 @@ _MAX_NAME = 253
 
 
 def read_host(text: str) -> Host | None:
-    """The host that a browser would connect to; None for what is no host.
+    """Return the host that a browser would connect to, or None if the text is not a host.
 
-    Takes names in any script, IPv6 addresses with and without brackets, and IPv4 addresses in every form that browsers
-    take: `2130706433`, `0x7f.1`, `0177.0.0.1`, `127.1`. Source: WHATWG URL, host parsing; names of other scripts follow
-    IDNA 2003, as Python has it.
+    Accepts names in any script, IPv6 addresses with or without brackets, and every IPv4 form that browsers accept:
+    `2130706433`, `0x7f.1`, `0177.0.0.1`, `127.1`. Source: WHATWG URL, host parsing. Non-ASCII names follow Python's
+    IDNA 2003.
     """
     text = text.strip()
     if text.startswith("[") and text.endswith("]"):
         return _read_v6(text[1:-1])
     if ":" in text:
         return _read_v6(text)
-    name = _ascii(text)
+    name = _to_ascii(text)
     if name is None:
         return None
     labels = name.removesuffix(".").split(".")
@@ -77,7 +77,7 @@ def read_host(text: str) -> Host | None:
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether an address surely belongs to the public internet."""
+    """Return whether an address certainly belongs to the public internet."""
     if isinstance(address, IPv4Address):
         return address.is_global and not any(address in network for network in _PRIVATE_V4)
     if address.scope_id is not None:
@@ -90,12 +90,12 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 def may_be_public(name: str) -> bool:
-    """Whether a name can be one of the public internet: it has a dot, and no ending that is kept for other use."""
+    """Return whether a host name can be public: it has a dot, and its last label is not reserved."""
     _, dot, ending = name.rpartition(".")
     return bool(dot) and ending not in _PRIVATE_ENDINGS.split()
 
 
-def _ascii(text: str) -> str | None:
+def _to_ascii(text: str) -> str | None:
     if text.isascii():
         return text.lower()
     try:
@@ -113,16 +113,16 @@ def _read_v6(text: str) -> IPv6Address | None:
 
 
 def _read_v4(labels: list[str]) -> IPv4Address | None:
-    """Up to four numbers, each decimal, octal (0…) or hexadecimal (0x…); the last fills all that is left."""
+    """Parse one to four numbers, each decimal, octal (0…) or hexadecimal (0x…); the last fills the remaining bytes."""
     numbers = [_number(label) for label in labels]
-    *firsts, last = numbers
-    if len(numbers) > 4 or last is None or last >= 256 ** (4 - len(firsts)):
+    *leading, last = numbers
+    if len(numbers) > 4 or last is None or last >= 256 ** (4 - len(leading)):
         return None
     value = last
-    for at, first in enumerate(firsts):
-        if first is None or first > 255:
+    for index, number in enumerate(leading):
+        if number is None or number > 255:
             return None
-        value += first * 256 ** (3 - at)
+        value += number * 256 ** (3 - index)
     return IPv4Address(value)
 
 

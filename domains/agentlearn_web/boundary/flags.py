@@ -1,8 +1,9 @@
-"""How Chromium is started and its contexts are made, so that nothing goes around a walk's proxy."""
+"""Chromium launch flags and context options that send all traffic of a walk through its proxy."""
 
 from typing import Any
 from urllib.parse import urlsplit
 
+from agentlearn_web.boundary.access_policy import SCHEMES
 from agentlearn_web.boundary.proxy_session import ProxySession
 
 FLAGS = (
@@ -20,25 +21,24 @@ FLAGS = (
     "--mute-audio",
     "--no-first-run",
 )
-"""Launch arguments. The browser resolves no names at all: every name is the proxy's to look up."""
-SCHEMES = ("http", "https")
+"""Launch arguments. The browser resolves no host names; the proxy resolves all of them."""
 BLANK = "about:blank"
 
 
-def context_options(lane: ProxySession) -> dict[str, Any]:
-    """Arguments of `browser.new_context` for a walk: all traffic through its lane, loopback included."""
+def context_options(session: ProxySession) -> dict[str, Any]:
+    """Return arguments of `browser.new_context` that send all traffic, loopback included, through the proxy."""
     return {
         "accept_downloads": False,
         "bypass_csp": False,
         "ignore_https_errors": False,
         "permissions": [],
-        "proxy": {"server": lane.server, "bypass": "<-loopback>"},
+        "proxy": {"server": session.server, "bypass": "<-loopback>"},
         "service_workers": "block",
     }
 
 
 def scheme_allowed(url: str) -> bool:
-    """Whether a walker may open an address: http and https, and the blank page."""
+    """Return whether a walk may show an address: http, https, or the blank page."""
     if url == BLANK:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Headers as a proxy passes them on: without those that belong to one connection only."""
+"""The headers that a proxy forwards: all except those that apply to a single connection."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ import h11
 from agentlearn_web.boundary.proxy_session import RequestBlocked
 
 Fields = list[tuple[bytes, bytes]]
-_ONE_HOP = {
+_HOP_BY_HOP = {
     b"connection",
     b"expect",
     b"keep-alive",
@@ -16,59 +16,59 @@ _ONE_HOP = {
     b"transfer-encoding",
     b"upgrade",
 }
-_NEEDED = {b"content-length", b"host"}
-"""Never taken for those of one connection, whatever a Connection header says."""
+_ALWAYS_PASSED = {b"content-length", b"host"}
+"""Always forwarded, even if a Connection header lists them."""
 
 
 def request_fields(request: h11.Request, authority: str) -> Fields:
-    """What the server is sent. The target is the one source of its Host, whatever the browser's own header says."""
+    """Return the headers for the server. Host comes from the request target, never from the browser's own header."""
     fields: Fields = [(b"Host", authority.encode("ascii"))]
     if _is_chunked(request):
         fields.append((b"Transfer-Encoding", b"chunked"))
-    if upgrade := wanted_upgrade(request):
+    if upgrade := requested_upgrade(request):
         fields += [(b"Connection", b"upgrade"), (b"Upgrade", upgrade)]
     else:
         fields.append((b"Connection", b"close"))
-    return fields + [field for field in _passed_on(request) if field[0].lower() != b"host"]
+    return fields + [field for field in _end_to_end_fields(request) if field[0].lower() != b"host"]
 
 
 def response_fields(response: h11.Response) -> Fields:
-    """What the browser is sent."""
-    return _passed_on(response)
+    """Return the headers for the browser."""
+    return _end_to_end_fields(response)
 
 
 def switch_fields(response: h11.InformationalResponse) -> Fields:
-    """What the browser is sent when the server agrees to another protocol."""
+    """Return the headers for the browser when the server switches to another protocol."""
     upgrade = _values(response, b"upgrade")
-    return [(b"Connection", b"upgrade"), (b"Upgrade", b", ".join(upgrade)), *_passed_on(response)]
+    return [(b"Connection", b"upgrade"), (b"Upgrade", b", ".join(upgrade)), *_end_to_end_fields(response)]
 
 
-def wanted_upgrade(request: h11.Request) -> bytes:
-    """The protocol that the browser asks to switch to; empty when it asks for none."""
-    asked = b"upgrade" in _listed(_values(request, b"connection"))
+def requested_upgrade(request: h11.Request) -> bytes:
+    """Return the protocol that the browser asks to switch to; empty if it asks for none."""
+    asked = b"upgrade" in _tokens(_values(request, b"connection"))
     return b", ".join(_values(request, b"upgrade")) if asked else b""
 
 
 def has_body(request: h11.Request) -> bool:
-    """Whether a body follows. Raises Refused (bad_request) where two headers tell its length."""
+    """Return whether a body follows. Raises RequestBlocked (bad_request) if two headers give its length."""
     lengths = _values(request, b"content-length")
     if lengths and _is_chunked(request):
         raise RequestBlocked("bad_request", "two headers tell the length of this request")
     return _is_chunked(request) or any(length != b"0" for length in lengths)
 
 
-def told_length(response: h11.Response) -> int:
-    """Bytes of the body that the response announces; 0 where it does not tell."""
+def content_length(response: h11.Response) -> int:
+    """Return the body size in bytes that the response declares; 0 if it declares none."""
     return max(map(int, _values(response, b"content-length")), default=0)
 
 
 def is_html(response: h11.Response) -> bool:
-    """Whether the response is a page."""
+    """Return whether the response is an HTML page."""
     return any(value.lower().startswith(b"text/html") for value in _values(response, b"content-type"))
 
 
-def _passed_on(message: h11.Request | h11.Response | h11.InformationalResponse) -> Fields:
-    dropped = (_ONE_HOP | _listed(_values(message, b"connection"))) - _NEEDED
+def _end_to_end_fields(message: h11.Request | h11.Response | h11.InformationalResponse) -> Fields:
+    dropped = (_HOP_BY_HOP | _tokens(_values(message, b"connection"))) - _ALWAYS_PASSED
     return [
         (name, value)
         for name, value in message.headers.raw_items()
@@ -84,5 +84,5 @@ def _values(message: h11.Request | h11.Response | h11.InformationalResponse, wan
     return [value for name, value in message.headers if name == wanted]
 
 
-def _listed(values: Iterable[bytes]) -> set[bytes]:
+def _tokens(values: Iterable[bytes]) -> set[bytes]:
     return {token.strip().lower() for value in values for token in value.split(b",")}

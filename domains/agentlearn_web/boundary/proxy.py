@@ -1,8 +1,8 @@
-"""The boundary itself: a forward proxy on loopback, one port per walk, that connects only to what the walk may reach.
+"""The forward proxy of a walk: one loopback port per walk, which connects only to hosts that the walk may reach.
 
-Every request is judged by itself, redirects, WebSockets and requests of workers included: each comes through here. Host
-names are resolved once and the connection goes to the address that was checked. https and WebSockets are tunnelled
-unread: of them only host, port and size are known.
+Every request passes through here and is checked separately, including redirects, WebSockets and requests of workers.
+Host names are resolved once, and the connection goes to the address that was checked. https and WebSockets are
+tunnelled without being read, so only their host, port and size are known.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import h11
 
 from agentlearn_web.boundary.access_policy import AccessPolicy
-from agentlearn_web.boundary.caller import Caller, WatchedReader
+from agentlearn_web.boundary.client_connection import ClientConnection, WatchedReader
 from agentlearn_web.boundary.headers import has_body
 from agentlearn_web.boundary.proxy_session import NetworkLimits, ProxySession, RequestBlocked
 from agentlearn_web.boundary.relay import Relay
@@ -29,33 +29,35 @@ _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 @asynccontextmanager
 async def open_proxy(
-    places: AccessPolicy,
+    policy: AccessPolicy,
     limits: NetworkLimits = _DEFAULT,
     *,
     resolve: Resolve = system_resolve,
     dial: Dial = system_dial,
 ) -> AsyncGenerator[ProxySession]:
-    """A proxy for one walk while the block runs; whatever it opened is closed at the end.
+    """Run a proxy for one walk while the block runs, and close all its connections at the end.
 
-    Raises ConfigError for places that cannot be: a host that is none, a served site whose server is not on loopback.
+    Raises ConfigError if the policy names an invalid host, or a served site that is not on loopback.
     """
     connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
     loop = asyncio.get_running_loop()
-    lane = ProxySession(0, limits)
-    routes = Routes(places, lane, resolve, dial)
+    session = ProxySession(0, limits)
+    routes = Routes(policy, session, resolve, dial)
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         assert isinstance(reader, WatchedReader)
         if not server.is_serving():
-            writer.transport.abort()  # it came while the block was ending
+            writer.transport.abort()  # it connected while the block was ending
             return
         connections[task] = writer
         try:
-            await _converse(Caller(reader, writer), routes, lane, crowded=len(connections) > limits.connections)
+            await _serve_connection(
+                ClientConnection(reader, writer), routes, session, crowded=len(connections) > limits.connections
+            )
         except (OSError, asyncio.CancelledError):
-            writer.transport.abort()  # the browser went away, or the walk is over
+            writer.transport.abort()  # the browser disconnected, or the walk is over
         finally:
             del connections[task]
             writer.close()
@@ -64,89 +66,93 @@ async def open_proxy(
         return asyncio.StreamReaderProtocol(WatchedReader(limit=READ_BYTES, loop=loop), connection, loop=loop)
 
     server = await loop.create_server(protocol, _HOST, 0, backlog=256)
-    lane.port = server.sockets[0].getsockname()[1]
+    session.port = server.sockets[0].getsockname()[1]
     try:
-        yield lane
+        yield session
     finally:
         server.close()
-        await _ended(connections)
+        await _close_connections(connections)
         await server.wait_closed()
 
 
-async def _ended(connections: dict[asyncio.Task[None], asyncio.StreamWriter]) -> None:
+async def _close_connections(connections: dict[asyncio.Task[None], asyncio.StreamWriter]) -> None:
     for task, writer in connections.items():
         writer.transport.abort()
         task.cancel()
     if connections:
         await asyncio.wait(tuple(connections))
-    await asyncio.sleep(0)  # transports close in the loop's next round
+    await asyncio.sleep(0)  # transports close in the next iteration of the loop
 
 
-async def _converse(caller: Caller, routes: Routes, lane: ProxySession, *, crowded: bool) -> None:
-    """One connection: request, answer, and again until a side has had enough."""
-    while (request := await _next_request(caller, lane)) is not None:
-        await _answer(caller, request, routes, lane, crowded=crowded)
-        if not caller.next_cycle():
+async def _serve_connection(client: ClientConnection, routes: Routes, session: ProxySession, *, crowded: bool) -> None:
+    """Serve the requests of one connection until either side closes it."""
+    while (request := await _next_request(client, session)) is not None:
+        await _handle_request(client, request, routes, session, crowded=crowded)
+        if not client.next_cycle():
             return
 
 
-async def _next_request(caller: Caller, lane: ProxySession) -> h11.Request | None:
-    """None when the browser ends the connection, keeps silent for too long, or sends what is no HTTP."""
+async def _next_request(client: ClientConnection, session: ProxySession) -> h11.Request | None:
+    """Return the next request; None when the browser closes the connection, is idle too long, or sends invalid HTTP."""
     try:
-        async with asyncio.timeout(lane.limits.idle_s):
-            return await caller.next_request()
+        async with asyncio.timeout(session.limits.idle_s):
+            return await client.next_request()
     except TimeoutError:
         return None
     except h11.RemoteProtocolError:
-        lane.requests += 1
-        lane.refuse("bad_request", "", "", 0)
-        await caller.refuse(RequestBlocked("bad_request", "this is no HTTP/1.1 request"))
+        session.requests += 1
+        session.add_refusal("bad_request", "", "", 0)
+        await client.refuse(RequestBlocked("bad_request", "this is no HTTP/1.1 request"))
         return None
 
 
-async def _answer(caller: Caller, request: h11.Request, routes: Routes, lane: ProxySession, *, crowded: bool) -> None:
-    """Carry one request, or refuse it."""
+async def _handle_request(
+    client: ClientConnection, request: h11.Request, routes: Routes, session: ProxySession, *, crowded: bool
+) -> None:
+    """Forward one request, or refuse it."""
     method, target = request.method.decode("ascii"), None
-    lane.requests += 1
+    session.requests += 1
     try:
         target = read_target(method, request.target.decode("ascii"))
-        lane.check(crowded=crowded)
-        await _carry(caller, request, target, routes, lane)
+        session.check_limits(crowded=crowded)
+        await _forward_request(client, request, target, routes, session)
     except RequestBlocked as refused:
         host, port = (str(target.host), target.port) if target else ("", 0)
-        if not (caller.reader.gone and refused.code in {"unreachable", "too_slow"}):
-            lane.refuse(refused.code, method, host, port)
-        await caller.refuse(refused)
+        if not (client.reader.gone and refused.code in {"unreachable", "too_slow"}):
+            session.add_refusal(refused.code, method, host, port)
+        await client.refuse(refused)
 
 
-async def _carry(caller: Caller, request: h11.Request, target: ProxyTarget, routes: Routes, lane: ProxySession) -> None:
-    """Raises RequestBlocked, and OSError when the browser goes away."""
+async def _forward_request(
+    client: ClientConnection, request: h11.Request, target: ProxyTarget, routes: Routes, session: ProxySession
+) -> None:
+    """Forward one request. Raises RequestBlocked, and OSError when the browser disconnects."""
     is_tunnel, with_body = request.method == b"CONNECT", has_body(request)
     if is_tunnel and with_body:
         raise RequestBlocked("bad_request", "a CONNECT has no body")
     server = await routes.connect(target)
     try:
-        async with asyncio.timeout(lane.limits.idle_s) as clock:
+        async with asyncio.timeout(session.limits.idle_s) as deadline:
             loop = asyncio.get_running_loop()
-            relay = Relay(caller, server, lane, lambda: clock.reschedule(loop.time() + lane.limits.idle_s))
+            relay = Relay(client, server, session, lambda: deadline.reschedule(loop.time() + session.limits.idle_s))
             if is_tunnel:
-                await caller.end()
-                await caller.send(_ESTABLISHED)
-                await relay.tunnel(caller.early())
+                await client.end()
+                await client.send(_ESTABLISHED)
+                await relay.tunnel(client.early_bytes())
             else:
                 await relay.exchange(request, target, with_body=with_body)
     except TimeoutError:
-        raise _silent(target, lane, is_tunnel=is_tunnel) from None
+        raise _idle_error(target, session, is_tunnel=is_tunnel) from None
     except (OSError, h11.ProtocolError) as error:
-        if is_tunnel or caller.reader.gone:
+        if is_tunnel or client.reader.gone:
             raise ConnectionAbortedError from error
         raise RequestBlocked("unreachable", f"{target.host} broke off, or speaks no HTTP/1.1") from None
     finally:
         server[1].transport.abort()
 
 
-def _silent(target: ProxyTarget, lane: ProxySession, *, is_tunnel: bool) -> Exception:
-    """A tunnel that nobody uses is closed without a word: what comes next opens another."""
+def _idle_error(target: ProxyTarget, session: ProxySession, *, is_tunnel: bool) -> Exception:
+    """Return the error for an idle connection. An idle tunnel is just closed; the next request opens a new one."""
     if is_tunnel:
         return ConnectionAbortedError()
-    return RequestBlocked("too_slow", f"{target.host} kept silent for {lane.limits.idle_s:g} s")
+    return RequestBlocked("too_slow", f"{target.host} kept silent for {session.limits.idle_s:g} s")

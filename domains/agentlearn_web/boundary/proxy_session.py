@@ -1,4 +1,4 @@
-"""A lane: what went through one walk's proxy, what was refused, and the limits it keeps to."""
+"""The state of one walk's proxy: its limits, its traffic counters and the connections it refused."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -6,75 +6,80 @@ from dataclasses import dataclass
 from agentlearn_web.boundary.access_policy import RefusalCode, RefusedConnection
 
 MAX_REFUSALS = 1_000
-"""Refusals kept until they are drained; of more, the latest."""
+"""How many undrained refusals are kept; the oldest are dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkLimits:
-    """How much one walk may take from the network."""
+    """Limits on the network traffic of one walk."""
 
     response_bytes: int = 20_000_000
-    """Of one http response, as it is sent (compressed or not)."""
+    """Largest body of one http response, in the encoding in which it is sent."""
     tunnel_bytes: int = 50_000_000
-    """From the server through one tunnel (https, WebSocket), in which responses cannot be told apart."""
-    lane_bytes: int = 200_000_000
-    """Of everything, both ways."""
+    """Most bytes from the server through one tunnel (https, WebSocket), where single responses cannot be seen."""
+    session_bytes: int = 200_000_000
+    """Most bytes of the whole walk, in both directions."""
     connections: int = 64
-    """Open at once, from the browser."""
+    """Most connections that the browser may have open at once."""
     connect_s: float = 10.0
-    """From a host's name to an open connection."""
+    """Longest time to resolve a host and connect to it."""
     idle_s: float = 30.0
-    """Without a byte in either direction."""
+    """Longest time without a byte in either direction."""
 
 
 class RequestBlocked(Exception):
-    """Raised where a request is not let through, or its connection is cut."""
+    """Raised when a request is refused or its connection is cut."""
 
-    def __init__(self, code: RefusalCode, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, code: RefusalCode, message: str) -> None:
+        super().__init__(message)
         self.code: RefusalCode = code
 
 
 class ProxySession:
-    """One walk's way to the network: a proxy on loopback, its counts, and what it refused."""
+    """The proxy of one walk, as its owner sees it: address, counters and refused connections."""
 
     def __init__(self, port: int, limits: NetworkLimits) -> None:
         self.port = port
         self.limits = limits
         self.requests = 0
-        """Requests and tunnels asked for, refused ones included."""
+        """Number of requests and tunnels, including refused ones."""
         self.bytes = 0
-        """From servers, and of what was sent up to them: bodies and tunnels."""
+        """Bytes received from servers, plus request bodies and tunnel data sent to them."""
         self._refusals = deque[RefusedConnection](maxlen=MAX_REFUSALS)
 
     @property
     def server(self) -> str:
-        """The proxy's address, as a browser takes it."""
+        """Address of the proxy in the form that browsers accept."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
-    def refusals(self) -> int:
-        """Refusals that wait to be drained."""
+    def refusal_count(self) -> int:
+        """Number of refusals that have not been drained."""
         return len(self._refusals)
 
     def drain(self) -> tuple[RefusedConnection, ...]:
-        """What was refused since the last call, oldest first."""
+        """Return the refusals since the last call, oldest first."""
         drained = tuple(self._refusals)
         self._refusals.clear()
         return drained
 
-    def refuse(self, code: RefusalCode, method: str, host: str, port: int) -> None:
-        """Note a refusal."""
+    def add_refusal(self, code: RefusalCode, method: str, host: str, port: int) -> None:
+        """Record a refused connection."""
         self._refusals.append(RefusedConnection(code, method, host, port))
 
-    def carry(self, size_bytes: int) -> None:
-        """Count bytes. Raises Refused (too_large) once the lane has carried more than it may."""
+    def count_bytes(self, size_bytes: int) -> None:
+        """Count bytes. Raises RequestBlocked (too_large) when the session is over its limit."""
         self.bytes += size_bytes
-        self.check()
+        self.check_limits()
 
-    def check(self, *, crowded: bool = False) -> None:
-        """Raises Refused: too_many for a connection that is one too many, too_large once the lane has had its bytes."""
+    def check_limits(self, *, crowded: bool = False) -> None:
+        """Raise RequestBlocked: too_many if `crowded`, too_large if the session is over its byte limit.
+
+        crowded: whether more connections are open than allowed.
+        """
         if crowded:
             raise RequestBlocked("too_many", f"this walk has more than {self.limits.connections} connections open")
-        if self.bytes > self.limits.lane_bytes:
-            raise RequestBlocked("too_large", f"this walk has had its {self.limits.lane_bytes} bytes from the network")
+        if self.bytes > self.limits.session_bytes:
+            raise RequestBlocked(
+                "too_large", f"this walk has had its {self.limits.session_bytes} bytes from the network"
+            )

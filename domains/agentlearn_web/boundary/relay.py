@@ -1,18 +1,18 @@
-"""What is carried between a browser and a server: one plain http exchange, or a tunnel's bytes both ways."""
+"""Forwarding between a browser and a server: one plain http exchange, or the bytes of a tunnel in both directions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 import h11
 
-from agentlearn_web.boundary.caller import MAX_HEAD_BYTES, Caller
+from agentlearn_web.boundary.client_connection import MAX_HEAD_BYTES, ClientConnection
 from agentlearn_web.boundary.headers import (
+    content_length,
     is_html,
     request_fields,
+    requested_upgrade,
     response_fields,
     switch_fields,
-    told_length,
-    wanted_upgrade,
 )
 from agentlearn_web.boundary.proxy_session import ProxySession, RequestBlocked
 from agentlearn_web.boundary.resolve import READ_BYTES, Streams
@@ -21,60 +21,60 @@ from agentlearn_web.boundary.target import ProxyTarget
 _FLUSH_BYTES = 65_536
 _BODYLESS = {204, 304}
 Tick = Callable[[], None]
-"""Called whenever a byte moves."""
+"""Called whenever data arrives from either side."""
 
 
 class Relay:
-    """One browser's connection joined to one server's."""
+    """A browser connection joined to a server connection."""
 
-    def __init__(self, caller: Caller, server: Streams, lane: ProxySession, tick: Tick) -> None:
-        self._caller = caller
+    def __init__(self, client: ClientConnection, server: Streams, session: ProxySession, tick: Tick) -> None:
+        self._client = client
         self._reader, self._writer = server
-        self._lane = lane
+        self._session = session
         self._tick = tick
         self._received = 0
         self._is_page = False
 
     async def exchange(self, request: h11.Request, target: ProxyTarget, *, with_body: bool) -> None:
-        """Send the request on and its response back. A page that grows too large ends where its limit was met.
+        """Forward the request and its response. An HTML page that exceeds the size limit ends at the limit.
 
-        Raises Refused (too_large, unreachable), and OSError or h11.ProtocolError when a side breaks off.
+        Raises RequestBlocked (too_large, unreachable), and OSError or h11.ProtocolError when a side disconnects.
         """
         wire = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         fields = request_fields(request, target.authority)
         head = wire.send(h11.Request(method=request.method, target=target.path, headers=fields)) or b""
         self._writer.write(head)
-        self._caller.reader.on_gone = self._writer.transport.abort
-        if self._caller.reader.gone:
+        self._client.reader.on_gone = self._writer.transport.abort
+        if self._client.reader.gone:
             raise ConnectionAbortedError
         try:
             if with_body:
-                await _together(self._respond(wire, request), self._upload(wire))
+                await _run_both(self._send_response(wire, request), self._upload(wire))
             else:
                 await self._upload(wire)
-                await self._respond(wire, request)
+                await self._send_response(wire, request)
         finally:
-            self._caller.reader.on_gone = None
+            self._client.reader.on_gone = None
 
-    async def tunnel(self, early: bytes = b"", late: bytes = b"") -> None:
-        """Carry bytes both ways until both sides have ended.
+    async def tunnel(self, early_bytes: bytes = b"", late: bytes = b"") -> None:
+        """Forward bytes in both directions until both sides have ended.
 
-        early, late: what has come already from the browser, and from the server.
-        Raises Refused (too_large), and OSError when a side breaks off.
+        early_bytes, late: bytes already received from the browser and from the server.
+        Raises RequestBlocked (too_large), and OSError when a side disconnects.
         """
-        await _together(
-            self._pump(late, self._reader, self._caller.writer, self._count_received),
-            self._pump(early, self._caller.reader, self._writer, self._lane.carry),
+        await _run_both(
+            self._pump(late, self._reader, self._client.writer, self._count_received),
+            self._pump(early_bytes, self._client.reader, self._writer, self._session.count_bytes),
             both=True,
         )
         self._writer.close()
-        await self._writer.wait_closed()  # what the browser said last is on its way
+        await self._writer.wait_closed()  # the browser's last bytes have been handed to the system
 
     async def _upload(self, wire: h11.Connection) -> None:
         try:
-            async for piece in self._caller.body():
+            async for piece in self._client.body():
                 self._tick()
-                self._lane.carry(len(piece))
+                self._session.count_bytes(len(piece))
                 self._writer.write(wire.send(h11.Data(data=piece)) or b"")
                 await self._writer.drain()
             self._writer.write(wire.send(h11.EndOfMessage()) or b"")
@@ -83,26 +83,26 @@ class Relay:
             self._writer.transport.abort()
             raise
 
-    async def _respond(self, wire: h11.Connection, request: h11.Request) -> None:
-        held = bytearray()
+    async def _send_response(self, wire: h11.Connection, request: h11.Request) -> None:
+        buffer = bytearray()
         try:
-            await self._pass_on(wire, request, held)
+            await self._forward_response(wire, request, buffer)
         except RequestBlocked as refused:
             if self._is_page and refused.code == "too_large":
-                # A browser shows a page that has ended; for the rest of one that was cut it would wait.
-                await self._caller.send(bytes(held) + self._caller.ended())
+                # End the response properly: a browser shows a page that ended, but waits for one that was cut.
+                await self._client.send(bytes(buffer) + self._client.end_bytes())
             raise
 
-    async def _pass_on(self, wire: h11.Connection, request: h11.Request, held: bytearray) -> None:
+    async def _forward_response(self, wire: h11.Connection, request: h11.Request, buffer: bytearray) -> None:
         while True:
-            event = await self._next_event(wire, held)
+            event = await self._next_event(wire, buffer)
             if isinstance(event, h11.InformationalResponse):
-                if event.status_code == 101 and wanted_upgrade(request):
-                    await self._switch(wire, event)
+                if event.status_code == 101 and requested_upgrade(request):
+                    await self._switch_protocol(wire, event)
                     return
                 continue
             if isinstance(event, h11.Response):
-                self._check_announced(request, event)
+                self._check_length_header(request, event)
                 fields, self._is_page = response_fields(event), is_html(event)
                 event = h11.Response(status_code=event.status_code, headers=fields, reason=event.reason)
             elif isinstance(event, h11.Data):
@@ -111,30 +111,30 @@ class Relay:
                 raise RequestBlocked("unreachable", "the server broke off")
             else:
                 event = h11.EndOfMessage()
-            held += self._caller.encoded(event)
+            buffer += self._client.encode(event)
             if isinstance(event, h11.EndOfMessage):
-                await self._caller.send(bytes(held))
+                await self._client.send(bytes(buffer))
                 return
 
-    async def _next_event(self, wire: h11.Connection, held: bytearray) -> object:
-        """The server's next event. What is held for the browser is sent before waiting, and when it has grown."""
+    async def _next_event(self, wire: h11.Connection, buffer: bytearray) -> object:
+        """Return the server's next event. Sends the buffer to the browser before waiting, and when it is large."""
         while (event := wire.next_event()) is h11.NEED_DATA:
-            if held:
-                await self._caller.send(bytes(held))
-                held.clear()
+            if buffer:
+                await self._client.send(bytes(buffer))
+                buffer.clear()
             data = await self._reader.read(READ_BYTES)
             self._tick()
-            self._lane.carry(len(data))
+            self._session.count_bytes(len(data))
             wire.receive_data(data)
-        if len(held) > _FLUSH_BYTES:
-            await self._caller.send(bytes(held))
-            held.clear()
+        if len(buffer) > _FLUSH_BYTES:
+            await self._client.send(bytes(buffer))
+            buffer.clear()
         return event
 
-    async def _switch(self, wire: h11.Connection, agreed: h11.InformationalResponse) -> None:
-        head = h11.InformationalResponse(status_code=101, headers=switch_fields(agreed), reason=agreed.reason)
-        await self._caller.send(self._caller.encoded(head))
-        await self.tunnel(self._caller.early(), wire.trailing_data[0])
+    async def _switch_protocol(self, wire: h11.Connection, response: h11.InformationalResponse) -> None:
+        head = h11.InformationalResponse(status_code=101, headers=switch_fields(response), reason=response.reason)
+        await self._client.send(self._client.encode(head))
+        await self.tunnel(self._client.early_bytes(), wire.trailing_data[0])
 
     async def _pump(
         self, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: Callable[[int], None]
@@ -150,48 +150,48 @@ class Relay:
             if writer.can_write_eof() and not writer.is_closing():
                 writer.write_eof()
         except (RequestBlocked, OSError):
-            self._caller.writer.transport.abort()
+            self._client.writer.transport.abort()
             self._writer.transport.abort()
             raise
 
-    def _check_announced(self, request: h11.Request, response: h11.Response) -> None:
+    def _check_length_header(self, request: h11.Request, response: h11.Response) -> None:
         bodyless = request.method == b"HEAD" or response.status_code in _BODYLESS
-        if not bodyless and told_length(response) > self._lane.limits.response_bytes:
-            raise RequestBlocked("too_large", f"the response has more than {self._lane.limits.response_bytes} bytes")
+        if not bodyless and content_length(response) > self._session.limits.response_bytes:
+            raise RequestBlocked("too_large", f"the response has more than {self._session.limits.response_bytes} bytes")
 
     def _count_response(self, size_bytes: int) -> None:
         self._received += size_bytes
-        if self._received > self._lane.limits.response_bytes:
-            raise RequestBlocked("too_large", f"the response has more than {self._lane.limits.response_bytes} bytes")
+        if self._received > self._session.limits.response_bytes:
+            raise RequestBlocked("too_large", f"the response has more than {self._session.limits.response_bytes} bytes")
 
     def _count_received(self, size_bytes: int) -> None:
         self._received += size_bytes
-        self._lane.carry(size_bytes)
-        if self._received > self._lane.limits.tunnel_bytes:
+        self._session.count_bytes(size_bytes)
+        if self._received > self._session.limits.tunnel_bytes:
             raise RequestBlocked(
-                "too_large", f"the connection brought more than {self._lane.limits.tunnel_bytes} bytes"
+                "too_large", f"the connection brought more than {self._session.limits.tunnel_bytes} bytes"
             )
 
 
-async def _together(main: Awaitable[None], beside: Awaitable[None], *, both: bool = False) -> None:
-    """Run the two at once; unless both are to end by themselves, the end of `main` ends the other.
+async def _run_both(main: Awaitable[None], second: Awaitable[None], *, both: bool = False) -> None:
+    """Run two awaitables at once. Unless `both` is set, `second` is cancelled when `main` ends.
 
-    Raises what either raised, a refusal before a broken connection.
+    Raises the error of either one; a RequestBlocked goes before a connection error.
     """
     async with asyncio.TaskGroup() as tasks:
-        aside = tasks.create_task(_caught(beside))
-        failed = [await _caught(main)]
+        second_task = tasks.create_task(_error_of(second))
+        errors = [await _error_of(main)]
         if not both:
-            aside.cancel()
-    if not aside.cancelled():
-        failed.append(aside.result())
-    failed = sorted(filter(None, failed), key=lambda error: not isinstance(error, RequestBlocked))
-    for error in failed:
+            second_task.cancel()
+    if not second_task.cancelled():
+        errors.append(second_task.result())
+    errors = sorted(filter(None, errors), key=lambda error: not isinstance(error, RequestBlocked))
+    for error in errors:
         raise error
 
 
-async def _caught(running: Awaitable[None]) -> Exception | None:
-    """What was raised; a task group would wrap it."""
+async def _error_of(running: Awaitable[None]) -> Exception | None:
+    """Run it and return its error, if any: a task group would wrap the error in a group."""
     try:
         await running
     except (RequestBlocked, OSError, h11.ProtocolError) as error:

@@ -1,6 +1,6 @@
-"""From a host's name to its addresses, and from an address to a connection: the two doors to the outside.
+"""Host name lookup and TCP connections: the two calls that leave the process.
 
-Both can be replaced, so that tests can play a name server that changes its mind, and an internet of their own.
+Tests replace both, for example with a name server that changes its answers.
 """
 
 import asyncio
@@ -11,32 +11,32 @@ from collections.abc import Awaitable, Callable, Sequence
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""All addresses of a host name, for a port. Raises OSError when there are none."""
+"""Returns all addresses of a host name for a port. Raises OSError if there are none."""
 Dial = Callable[[str, int], Awaitable[Streams]]
-"""Connects to an address, never to a name. Raises OSError."""
+"""Connects to an IP address, never to a name. Raises OSError."""
 
 READ_BYTES = 65_536
 
 
 async def system_resolve(name: str, port: int) -> Sequence[str]:
-    """Ask the system's resolver, in a thread of its own: however many questions hang, the next one is still asked."""
+    """Return the system resolver's addresses. Each lookup gets a new thread, so hanging lookups never block others."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Sequence[str]] = loop.create_future()
 
-    def settle(found: Sequence[str] | OSError) -> None:
+    def deliver(result: Sequence[str] | OSError) -> None:
         if answer.done():
             return
-        if isinstance(found, OSError):
-            answer.set_exception(found)
+        if isinstance(result, OSError):
+            answer.set_exception(result)
         else:
-            answer.set_result(found)
+            answer.set_result(result)
 
-    def ask() -> None:
-        found = _looked_up(name, port)
-        with contextlib.suppress(RuntimeError):  # the loop ended before the answer came
-            loop.call_soon_threadsafe(settle, found)
+    def look_up() -> None:
+        result = _lookup(name, port)
+        with contextlib.suppress(RuntimeError):  # the loop was closed before the lookup finished
+            loop.call_soon_threadsafe(deliver, result)
 
-    threading.Thread(target=ask, name="agentlearn-lookup", daemon=True).start()
+    threading.Thread(target=look_up, name="agentlearn-lookup", daemon=True).start()
     return await answer
 
 
@@ -45,7 +45,7 @@ async def system_dial(address: str, port: int) -> Streams:
     return await asyncio.open_connection(address, port, limit=READ_BYTES)
 
 
-def _looked_up(name: str, port: int) -> Sequence[str] | OSError:
+def _lookup(name: str, port: int) -> Sequence[str] | OSError:
     try:
         rows = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Where a target leads: the addresses that a walk may connect to for it, looked up once and kept; or why it may not.
+"""Routing of proxy requests: the addresses that a walk may connect to for a host, resolved once and cached.
 
-A connection is made to an address that was checked, never to a name, so that a name server's second answer has no say.
+Connections go to an address that was checked, never to a name, so a name server cannot change its answer afterwards.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from agentlearn_web.boundary.resolve import Dial, Resolve, Streams
 from agentlearn_web.boundary.target import HTTP_PORT, ProxyTarget
 
 MAX_ADDRESSES = 4
-"""Of one host, tried in turn within the time to connect."""
+"""Most addresses of one host that are tried, one after the other, within the connect timeout."""
 _LOOPBACK = ("127.0.0.1", "::1")
 
 
@@ -25,28 +25,28 @@ _LOOPBACK = ("127.0.0.1", "::1")
 class _Route:
     addresses: tuple[str, ...]
     port: int
-    told: bool
-    """Whether the walk's places name it; then it may be private."""
+    named: bool
+    """Whether the access policy names this host. A named host may have a private address."""
 
 
 class Routes:
-    """The ways of one lane."""
+    """Finds and opens the server connections of one proxy session."""
 
-    def __init__(self, places: AccessPolicy, lane: ProxySession, resolve: Resolve, dial: Dial) -> None:
-        self._public = places.public
-        self._named = frozenset((_plain(host), port) for host, port in places.named)
-        self._served = {_plain(name): _loopback(name, behind) for name, behind in places.served.items()}
-        self._lane = lane
+    def __init__(self, policy: AccessPolicy, session: ProxySession, resolve: Resolve, dial: Dial) -> None:
+        self._public = policy.public
+        self._named = frozenset((_host_text(host), port) for host, port in policy.named)
+        self._served = {_host_text(name): _loopback(name, behind) for name, behind in policy.served.items()}
+        self._session = session
         self._resolve = resolve
         self._dial = dial
-        self._known: dict[str, tuple[str, ...]] = {}
-        self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._cache: dict[str, tuple[str, ...]] = {}
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def connect(self, target: ProxyTarget) -> Streams:
-        """An open connection. Raises Refused (private_address, not_served, unresolvable, unreachable)."""
+        """Open a connection. Raises RequestBlocked (private_address, not_served, unresolvable, unreachable)."""
         try:
-            async with asyncio.timeout(self._lane.limits.connect_s):
-                return await self._connected(await self._route(target))
+            async with asyncio.timeout(self._session.limits.connect_s):
+                return await self._dial_first(await self._route(target))
         except TimeoutError:
             raise RequestBlocked("unreachable", f"{target.host} did not answer in time") from None
 
@@ -56,28 +56,28 @@ class Routes:
             if target.port != HTTP_PORT:
                 raise RequestBlocked("not_served", f"{name} is served at port {HTTP_PORT} only")
             address, port = self._served[name]
-            return _Route((address,), port, told=True)
-        told = (name, target.port) in self._named
-        if not told and not self._public:
+            return _Route((address,), port, named=True)
+        named = (name, target.port) in self._named
+        if not named and not self._public:
             raise RequestBlocked("not_served", f"{name} is no site of this walk")
-        return _Route(await self._addresses(target, told=told), target.port, told)
+        return _Route(await self._addresses(target, named=named), target.port, named)
 
-    async def _addresses(self, target: ProxyTarget, *, told: bool) -> tuple[str, ...]:
-        """The addresses behind a host, all of them public unless the walk's places name it."""
+    async def _addresses(self, target: ProxyTarget, *, named: bool) -> tuple[str, ...]:
+        """Return the addresses of a host. All are public unless the access policy names the host."""
         if not isinstance(target.host, str):
-            return _checked((str(target.host),), told=told)
+            return _require_public((str(target.host),), named=named)
         name = target.host
         if name == "localhost" or name.endswith(".localhost"):
-            return _checked(_LOOPBACK, told=told)
-        if not told and not may_be_public(name):
+            return _require_public(_LOOPBACK, named=named)
+        if not named and not may_be_public(name):
             raise RequestBlocked("private_address", f"{name} is no name of the public internet")
-        async with self._asking[name]:
-            known = self._known.get(name)
-            if known is None:
-                known = self._known[name] = _checked(await self._looked_up(target), told=told)
-        return _checked(known, told=told)
+        async with self._locks[name]:
+            cached = self._cache.get(name)
+            if cached is None:
+                cached = self._cache[name] = _require_public(await self._lookup(target), named=named)
+        return _require_public(cached, named=named)
 
-    async def _looked_up(self, target: ProxyTarget) -> tuple[str, ...]:
+    async def _lookup(self, target: ProxyTarget) -> tuple[str, ...]:
         try:
             found = tuple(await self._resolve(str(target.host), target.port))
         except OSError:
@@ -86,33 +86,33 @@ class Routes:
             raise RequestBlocked("unresolvable", f"{target.host} has no address")
         return tuple(sorted(found, key=lambda address: ":" in address))
 
-    async def _connected(self, route: _Route) -> Streams:
-        tried = route.addresses[:MAX_ADDRESSES]
-        for address in tried:
+    async def _dial_first(self, route: _Route) -> Streams:
+        addresses = route.addresses[:MAX_ADDRESSES]
+        for address in addresses:
             try:
-                async with asyncio.timeout(self._lane.limits.connect_s / len(tried)):
+                async with asyncio.timeout(self._session.limits.connect_s / len(addresses)):
                     streams = await self._dial(address, route.port)
             except (OSError, TimeoutError):
                 continue
-            if not route.told and streams[1].get_extra_info("sockname")[0] == address:
+            if not route.named and streams[1].get_extra_info("sockname")[0] == address:
                 streams[1].transport.abort()
                 raise RequestBlocked("private_address", f"{address} is this machine")
             return streams
-        raise RequestBlocked("unreachable", f"nothing answers at port {route.port} of {', '.join(tried)}")
+        raise RequestBlocked("unreachable", f"nothing answers at port {route.port} of {', '.join(addresses)}")
 
 
-def _checked(addresses: Sequence[str], *, told: bool) -> tuple[str, ...]:
-    """The same addresses. Raises Refused (private_address) when any of them is not public and nobody named the host."""
+def _require_public(addresses: Sequence[str], *, named: bool) -> tuple[str, ...]:
+    """Return the addresses. Raises RequestBlocked (private_address) if one is not public and the host is not named."""
     for address in addresses:
-        if not told and not is_public(ip_address(address)):
+        if not named and not is_public(ip_address(address)):
             raise RequestBlocked("private_address", f"{address} is not public, and this walk's task does not name it")
     return tuple(addresses)
 
 
-def _plain(name: str) -> str:
+def _host_text(name: str) -> str:
     host = read_host(name)
     if host is None:
-        raise ConfigError(f"{name!r} is no host; give a name such as example.org or an address", code="bad_url")
+        raise ConfigError(f"{name!r} is not a host; give a name such as example.org or an IP address", code="bad_url")
     return str(host)
 
 
@@ -121,7 +121,7 @@ def _loopback(name: str, behind: HostPort) -> HostPort:
     host = read_host(address)
     if host is None or isinstance(host, str) or not host.is_loopback:
         raise ConfigError(
-            f"the site {name!r} is served at {address!r}, which is no loopback address; serve it at 127.0.0.1",
+            f"the site {name!r} is served at {address!r}, which is not a loopback address; serve it at 127.0.0.1",
             code="bad_url",
         )
     return str(host), port

@@ -1,4 +1,4 @@
-"""What a request asks a proxy for: `GET http://host/path` or `CONNECT host:port`, read strictly."""
+"""Strict parser for the target of a proxy request: `GET http://host/path` or `CONNECT host:port`."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ HTTP_PORT = 80
 
 @dataclass(frozen=True, slots=True)
 class ProxyTarget:
-    """A host and port to connect to, and what to ask there."""
+    """The host and port to connect to, and the path to request there."""
 
     host: Host
     port: int
@@ -22,13 +22,13 @@ class ProxyTarget:
 
     @property
     def authority(self) -> str:
-        """As the Host header has it."""
+        """The value of the Host header: the host, and the port unless it is 80."""
         host = f"[{self.host}]" if ":" in str(self.host) else str(self.host)
         return host if self.port == HTTP_PORT else f"{host}:{self.port}"
 
 
 def read_target(method: str, text: str) -> ProxyTarget:
-    """The target of a request line. Raises Refused (bad_request) for any form that browsers do not send to a proxy."""
+    """Parse the target of a request line. Raises RequestBlocked (bad_request) for forms that no browser sends."""
     if method == "CONNECT":
         return _read_authority(text, None, "")
     found = _ABSOLUTE.fullmatch(text)

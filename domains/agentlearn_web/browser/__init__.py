@@ -1,1 +1,1 @@
-"""The browser: which Chromium is used, a pool of fresh contexts on it, and the walker's acts and views of pages."""
+"""The browser: finding a Chromium, a pool of fresh contexts on it, and a walk's acts and page views."""

@@ -1,24 +1,32 @@
-"""How an act went, before its consequences are looked at."""
+"""The result of one act in the browser, before the page is shown again; and the error for a browser that is gone."""
 
 from dataclasses import dataclass
+
+from agentlearn.errors import ToolLost
+
+
+class BrowserLost(ToolLost):
+    """Raised when the browser of a walk died or no longer answers. The walk itself did nothing wrong."""
+
+    code = "browser_lost"
 
 
 @dataclass(frozen=True, slots=True)
 class ActResult:
-    """How an act went."""
+    """Whether an act was done, and if not, why."""
 
     status: str = "ok"
     """`ok`, or a stable code."""
     note: str = ""
-    """What happened and what can be done, in our own words."""
-    around: str = ""
-    """The ref that was acted on: its page of the snapshot is shown, if it is still there."""
-    certain: bool = True
-    """Whether everything that the act led to at once has begun by now."""
-    moved: bool = True
+    """What happened and what can be done about it, in our own words."""
+    near_ref: str = ""
+    """Ref of the element that was acted on. The snapshot page with this ref is shown, if the element still exists."""
+    effects_started: bool = True
+    """Whether everything that the act triggers directly has started by now."""
+    acted: bool = True
     """Whether the browser was asked to do anything."""
 
 
-def many(count: int, what: str) -> str:
-    """`1 tab`, `2 tabs`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def plural(count: int, noun: str) -> str:
+    """Return the count with its noun: `1 tab`, `2 tabs`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,16 +1,16 @@
-"""Cutting a snapshot into pages of about equal size, at the boundaries of lines."""
+"""Splits a snapshot into pages of about equal size, between lines."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agentlearn_web.observation import ElementLine, line_text
+from agentlearn_web.observation import ElementLine, format_line
 
-_SHARE = 4
-"""A page's context takes at most this part of it."""
-_CONTEXT_WORDS = 60
-"""Characters of an ancestor's name that a context repeats."""
-_LEAST = 200
-"""Characters that a page has at least, whatever its budget."""
+_CONTEXT_FRACTION = 4
+"""A page's context takes at most 1/4 of the page."""
+_MAX_NAME_CHARS = 60
+"""Most characters of an ancestor's name in a context."""
+_MIN_CHARS = 200
+"""Smallest page size in characters, whatever the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,82 +18,84 @@ class SnapshotPage:
     """One page of a snapshot."""
 
     context: tuple[ElementLine, ...]
-    """Where the page begins: the elements around its first line, shortened, without refs, marked `continued`."""
+    """Ancestors of the page's first line: shortened, without refs, marked `continued`."""
     lines: tuple[ElementLine, ...]
-    """Its own lines; each line of a snapshot is on exactly one page."""
+    """The page's own lines. Each line of a snapshot is on exactly one page."""
 
     @property
     def shown(self) -> tuple[ElementLine, ...]:
-        """What is shown of it."""
+        """The context and the lines, as they are shown."""
         return self.context + self.lines
 
 
-def paged(lines: Sequence[ElementLine], budget: int) -> tuple[SnapshotPage, ...]:
-    """Pages of at most `budget` characters as `line_text` writes them, one at least. At least 200 are taken.
+def split_pages(lines: Sequence[ElementLine], budget: int) -> tuple[SnapshotPage, ...]:
+    """Split lines into one or more pages of at most `budget` characters, counted as `format_line` writes them.
 
-    A line that is longer than a page is cut, and says how many characters were left out.
+    A budget below 200 counts as 200. A line longer than a page is shortened and says how many characters are left out.
     """
-    room = max(budget, _LEAST)
+    max_chars = max(budget, _MIN_CHARS)
     pages: list[SnapshotPage] = []
     context: tuple[ElementLine, ...] = ()
     own: list[ElementLine] = []
-    around: list[ElementLine] = []
+    ancestors: list[ElementLine] = []
     used = 0
     for line in lines:
-        while around and around[-1].depth >= line.depth:
-            around.pop()
+        while ancestors and ancestors[-1].depth >= line.depth:
+            ancestors.pop()
         size = _size(line)
-        if own and used + size > room:
+        if own and used + size > max_chars:
             pages.append(SnapshotPage(context, tuple(own)))
-            context, own = _context(around, room // _SHARE), []
+            context, own = _context(ancestors, max_chars // _CONTEXT_FRACTION), []
             used = sum(map(_size, context))
-        fitting = line if used + size <= room else cut(line, room - used - 1)
-        own.append(fitting)
-        used += _size(fitting)
-        around.append(line)
+        fitted = line if used + size <= max_chars else shorten_line(line, max_chars - used - 1)
+        own.append(fitted)
+        used += _size(fitted)
+        ancestors.append(line)
     return (*pages, SnapshotPage(context, tuple(own)))
 
 
-def cut(line: ElementLine, room: int) -> ElementLine:
-    """The line in at most `room` characters where it has that many to spare in its name, text and address."""
-    excess = len(line_text(line)) - room
+def shorten_line(line: ElementLine, max_chars: int) -> ElementLine:
+    """Return the line shortened to `max_chars` characters, as far as its name, text and address allow."""
+    excess = len(format_line(line)) - max_chars
     if excess <= 0:
         return line
     for name in sorted(("text", "name", "url"), key=lambda name: -len(getattr(line, name))):
         value: str = getattr(line, name)
         left_out = f"… ({len(value)} characters left out)"
         kept = max(len(value) - excess - len(left_out), 0)
-        while kept and len(line_text(_with(line, name, value, kept))) > room:  # quotes and such take room of their own
-            kept -= min(kept, len(line_text(_with(line, name, value, kept))) - room)
-        line = _with(line, name, value, kept)
-        excess = len(line_text(line)) - room
+        while (
+            kept and len(format_line(_with_cut(line, name, value, kept))) > max_chars
+        ):  # quotes and such take room of their own
+            kept -= min(kept, len(format_line(_with_cut(line, name, value, kept))) - max_chars)
+        line = _with_cut(line, name, value, kept)
+        excess = len(format_line(line)) - max_chars
         if excess <= 0:
             break
     return line
 
 
-def _with(line: ElementLine, name: str, value: str, kept: int) -> ElementLine:
-    gone = len(value) - kept
-    told = f"{value[:kept]}… ({gone} characters left out)" if name != "url" else f"{value[:kept]}…"
-    return line.model_copy(update={name: told if gone else value})
+def _with_cut(line: ElementLine, name: str, value: str, kept: int) -> ElementLine:
+    left_out = len(value) - kept
+    shortened = f"{value[:kept]}… ({left_out} characters left out)" if name != "url" else f"{value[:kept]}…"
+    return line.model_copy(update={name: shortened if left_out else value})
 
 
 def _size(line: ElementLine) -> int:
-    return len(line_text(line)) + 1  # its line break
+    return len(format_line(line)) + 1  # its line break
 
 
-def _context(around: Iterable[ElementLine], room: int) -> tuple[ElementLine, ...]:
-    """The innermost ancestors that say something, as many as fit."""
+def _context(ancestors: Iterable[ElementLine], max_chars: int) -> tuple[ElementLine, ...]:
+    """Return the innermost ancestors that have a role or name worth showing, as many as fit."""
     chosen: list[ElementLine] = []
-    for line in reversed(list(around)):
+    for line in reversed(list(ancestors)):
         if line.role == "generic" and not line.name:
             continue
         short = ElementLine(depth=line.depth, role=line.role, name=_short(line.name), marks=("continued",))
-        if (room := room - _size(short)) < 0:
+        if (max_chars := max_chars - _size(short)) < 0:
             break
         chosen.append(short)
     return tuple(reversed(chosen))
 
 
 def _short(words: str) -> str:
-    return words if len(words) <= _CONTEXT_WORDS else f"{words[:_CONTEXT_WORDS]}…"
+    return words if len(words) <= _MAX_NAME_CHARS else f"{words[:_MAX_NAME_CHARS]}…"

@@ -1,7 +1,7 @@
-"""Reading the accessibility snapshots that Playwright writes for models, as lines of an observation.
+"""Parser for the accessibility snapshots that Playwright writes for models; returns the lines of an observation.
 
-A snapshot is YAML of a narrow kind: one element per line, children two spaces deeper. It is read by a grammar, because
-names and texts are the page's own words: only a mark that stands outside of all quotes is a mark.
+A snapshot is a narrow kind of YAML: one element per line, children indented by two spaces. A grammar is needed because
+names and texts come from the page: only a mark outside all quotes is a real mark.
 """
 
 import json
@@ -27,10 +27,10 @@ STRUCTURE = frozenset({
     "listitem", "main", "navigation", "paragraph", "region", "row", "rowgroup", "rowheader", "search", "separator",
     "strong", "subscript", "superscript", "table", "term", "text", "time",
 })  # fmt: skip
-"""Roles that only structure a page. Their elements, and generic ones that hold others, get no ref unless the page shows
-a pointing hand over them."""
-_LISTENING = frozenset({"cell", "columnheader", "heading", "listitem", "rowheader"})
-"""Those of them that scripts often make answer to a click."""
+"""Roles that only structure a page. Elements with these roles, and generic elements with children, get a ref only if
+the page shows a pointer cursor over them."""
+_OFTEN_CLICKABLE = frozenset({"cell", "columnheader", "heading", "listitem", "rowheader"})
+"""Structural roles that scripts often make clickable."""
 
 
 @dataclass(slots=True)
@@ -39,31 +39,31 @@ class _Node:
     name: str = ""
     marks: tuple[str, ...] = ()
     ref: str = ""
-    pointed: bool = False
-    """Whether the page shows a pointing hand over it."""
+    has_pointer: bool = False
+    """Whether the page shows a pointer cursor over it."""
     url: str = ""
     text: str = ""
     children: list["_Node"] = field(default_factory=list["_Node"])
 
 
-def lines_of(snapshot: str, tab: str, *, scripted: bool = False) -> tuple[ElementLine, ...]:
-    """The lines of a page. snapshot: as `page.aria_snapshot(mode="ai")` gives it. tab: its id, which qualifies refs.
+def parse_snapshot(snapshot: str, tab: str, *, scripted: bool = False) -> tuple[ElementLine, ...]:
+    """Return the lines of a page. snapshot: from `page.aria_snapshot(mode="ai")`. tab: its id, a prefix of all refs.
 
-    scripted: whether the page has scripts, which can make anything answer to a click.
-    Total: what the grammar does not know becomes a line of text. Left out: wrappers that hold one child or nothing, and
-    refs of elements that only structure the page.
+    scripted: whether the page has scripts, which can make any element clickable.
+    Never fails: text outside the grammar becomes a line of text. Left out: wrappers with one child or none, and refs of
+    elements that only structure the page.
     """
-    return tuple(_lines(_lifted(_folded(_tree(snapshot))), tab, 0, scripted=scripted))
+    return tuple(_lines(_without_root_wrapper(_without_wrappers(_parse_tree(snapshot))), tab, 0, scripted=scripted))
 
 
 def bare_ref(ref: str) -> str:
-    """The ref as the browser's driver knows it: `e5` of `t2:e5`."""
+    """Return the ref without its tab, as Playwright knows it: `e5` for `t2:e5`."""
     return ref.partition(":")[2]
 
 
 def refs_in(snapshot: str) -> frozenset[str]:
-    """The bare refs of all elements of a snapshot."""
-    return frozenset(_refs(_tree(snapshot)))
+    """Return the bare refs of all elements of a snapshot."""
+    return frozenset(_refs(_parse_tree(snapshot)))
 
 
 def _refs(nodes: Iterable[_Node]) -> Iterator[str]:
@@ -73,46 +73,46 @@ def _refs(nodes: Iterable[_Node]) -> Iterator[str]:
         yield from _refs(node.children)
 
 
-def _tree(snapshot: str) -> list[_Node]:
+def _parse_tree(snapshot: str) -> list[_Node]:
     root = _Node("")
     path: list[tuple[int, _Node]] = [(-1, root)]
-    for written in snapshot.split("\n"):  # no other line break ends a line of YAML here
-        content = written.lstrip(" ")
+    for line in snapshot.split("\n"):  # not splitlines: other line breaks can occur inside a line of YAML
+        content = line.lstrip(" ")
         if not content:
             continue
-        depth = (len(written) - len(content)) // 2
+        depth = (len(line) - len(content)) // 2
         while path[-1][0] >= depth:
             path.pop()
         parent = path[-1][1]
         if not content.startswith("- "):
-            parent.children.append(_Node("text", text=_whole(content)))
+            parent.children.append(_Node("text", text=_without_surrogates(content)))
         elif (found := _PROPERTY.fullmatch(content[2:])) is not None:
-            _set(parent, found[1], _scalar(found[2]))
+            _set_property(parent, found[1], _parse_scalar(found[2]))
         else:
-            node = _element(content[2:])
+            node = _parse_element(content[2:])
             parent.children.append(node)
             path.append((depth, node))
     return root.children
 
 
-def _set(node: _Node, name: str, value: str) -> None:
+def _set_property(node: _Node, name: str, value: str) -> None:
     if name == "url":
         node.url = value
     else:
         node.children.append(_Node(f"/{name}", text=value))
 
 
-def _element(written: str) -> _Node:
-    """A line after its dash: `button "Go" [disabled] [ref=e5]: text`, the part before the colon in quotes or not."""
-    if (quoted := _QUOTED_KEY.match(written)) is not None:
-        key, rest = quoted[1].replace("''", "'"), written[quoted.end() :]
+def _parse_element(line: str) -> _Node:
+    """Parse a line after its dash: `button "Go" [disabled] [ref=e5]: text`. The part before the colon may be quoted."""
+    if (quoted := _QUOTED_KEY.match(line)) is not None:
+        key, rest = quoted[1].replace("''", "'"), line[quoted.end() :]
     else:
-        found = _ELEMENT.match(written)
-        key, rest = (found[0], written[found.end() :]) if found else ("", written)
+        found = _ELEMENT.match(line)
+        key, rest = (found[0], line[found.end() :]) if found else ("", line)
     element = _ELEMENT.fullmatch(key)
-    name = _json(element["name"]) if element is not None else None
+    name = _parse_name(element["name"]) if element is not None else None
     if element is None or name is None or not (rest in {"", ":"} or rest.startswith(": ")):
-        return _Node("text", text=_whole(written))
+        return _Node("text", text=_without_surrogates(line))
     marks = _MARK.findall(element["marks"])
     known = dict(mark.partition("=")[::2] for mark in marks)
     ref = known.get("ref", "")
@@ -121,24 +121,24 @@ def _element(written: str) -> _Node:
         name=name,
         marks=tuple(mark for mark in marks if mark.partition("=")[0] not in _NOISE),
         ref=ref if _REF.fullmatch(ref) else "",
-        pointed=known.get("cursor") == "pointer",
-        text=_scalar(rest[2:]),
+        has_pointer=known.get("cursor") == "pointer",
+        text=_parse_scalar(rest[2:]),
     )
 
 
-def _json(written: str | None) -> str | None:
-    """A name as JSON writes it; None where it is none."""
+def _parse_name(line: str | None) -> str | None:
+    """Return a name written as a JSON string; None if it is not valid JSON."""
     try:
-        return _whole(json.loads(written, strict=False)) if written else ""
+        return _without_surrogates(json.loads(line, strict=False)) if line else ""
     except ValueError:
         return None
 
 
-def _scalar(written: str) -> str:
-    """A value, in double quotes or plain."""
-    if len(written) < 2 or not (written.startswith('"') and written.endswith('"')):
-        return _whole(written)
-    return _whole(_ESCAPE.sub(_unescaped, written[1:-1]))
+def _parse_scalar(line: str) -> str:
+    """Return a value that is plain or in double quotes."""
+    if len(line) < 2 or not (line.startswith('"') and line.endswith('"')):
+        return _without_surrogates(line)
+    return _without_surrogates(_ESCAPE.sub(_unescaped, line[1:-1]))
 
 
 def _unescaped(found: re.Match[str]) -> str:
@@ -146,33 +146,33 @@ def _unescaped(found: re.Match[str]) -> str:
     return chr(int(digits, 16)) if digits else _ESCAPED.get(found[3], found[3])
 
 
-def _whole(text: str) -> str:
-    """The text without halves of characters, which no encoding can write. Pairs of halves are joined."""
+def _without_surrogates(text: str) -> str:
+    """Return the text without lone surrogates, which cannot be encoded. Surrogate pairs are joined."""
     if _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _folded(nodes: Iterable[_Node]) -> list[_Node]:
-    """Without wrappers that hold one child or nothing, and say and do nothing themselves."""
+def _without_wrappers(nodes: Iterable[_Node]) -> list[_Node]:
+    """Return the nodes without generic wrappers that have one child or none and no content."""
     kept: list[_Node] = []
     for node in nodes:
-        node.children = _folded(node.children)
-        if _wraps(node) and len(node.children) < 2:
+        node.children = _without_wrappers(node.children)
+        if _is_wrapper(node) and len(node.children) < 2:
             kept += node.children
         else:
             kept.append(node)
     return kept
 
 
-def _wraps(node: _Node) -> bool:
+def _is_wrapper(node: _Node) -> bool:
     says = node.name or node.text or node.url or node.marks
-    return node.role == "generic" and not says and not node.pointed
+    return node.role == "generic" and not says and not node.has_pointer
 
 
-def _lifted(nodes: list[_Node]) -> list[_Node]:
-    """Without the one wrapper around everything."""
-    return nodes[0].children if len(nodes) == 1 and _wraps(nodes[0]) else nodes
+def _without_root_wrapper(nodes: list[_Node]) -> list[_Node]:
+    """Return the nodes without a single wrapper around everything."""
+    return nodes[0].children if len(nodes) == 1 and _is_wrapper(nodes[0]) else nodes
 
 
 def _lines(nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool) -> Iterator[ElementLine]:
@@ -182,19 +182,19 @@ def _lines(nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool) -> I
             role=node.role,
             name=node.name,
             marks=node.marks,
-            ref=f"{tab}:{node.ref}" if _is_acted_on(node, scripted=scripted) else "",
+            ref=f"{tab}:{node.ref}" if _is_actionable(node, scripted=scripted) else "",
             url=node.url,
             text=node.text,
         )
         yield from _lines(node.children, tab, depth + 1, scripted=scripted)
 
 
-def _is_acted_on(node: _Node, *, scripted: bool) -> bool:
-    """A click on what holds nothing else reaches all that is around it, so that holders need no refs."""
-    if not node.ref or node.pointed:
+def _is_actionable(node: _Node, *, scripted: bool) -> bool:
+    """Return whether a node gets a ref. A click on a leaf also reaches its ancestors, so those need no ref."""
+    if not node.ref or node.has_pointer:
         return bool(node.ref)
     if node.role == "generic":
         return not node.children
-    if scripted and node.role in _LISTENING:
+    if scripted and node.role in _OFTEN_CLICKABLE:
         return not any(child.ref for child in node.children)
     return node.role not in STRUCTURE

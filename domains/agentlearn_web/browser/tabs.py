@@ -1,4 +1,4 @@
-"""The open tabs of a walk: which one is current, windows that pages open, tabs that break, addresses that are left."""
+"""The open tabs of a walk: the current one, windows that pages open, broken tabs, and pages that must not be shown."""
 
 import asyncio
 import time
@@ -7,11 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agentlearn_web.boundary.flags import scheme_allowed
-from agentlearn_web.browser.act_result import ActResult, many
-from agentlearn_web.browser.events import Happened
-from agentlearn_web.browser.faults import browser_error
-from agentlearn_web.browser.lost import BrowserLost
-from agentlearn_web.browser.tab import BLANK, Tab, attached
+from agentlearn_web.browser.act_result import ActResult, BrowserLost, plural
+from agentlearn_web.browser.page_events import PageEvents
+from agentlearn_web.browser.playwright_errors import browser_error
+from agentlearn_web.browser.tab import BLANK, Tab, attach_tab
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import TabLine
 
@@ -19,23 +18,23 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, Page
 
 _POPUP_S = 1.0
-"""How long a window that a page has asked for may take to appear."""
+"""Longest time to wait for a window that a page has requested."""
 
 
 class Tabs:
-    """The tabs of one context. Numbers are given once: a tab that is gone leaves its number unused."""
+    """The tabs of one browser context. The number of a closed tab is never used again."""
 
-    def __init__(self, context: "BrowserContext", happened: Happened, settings: WalkSettings) -> None:
+    def __init__(self, context: "BrowserContext", events: PageEvents, settings: WalkSettings) -> None:
         self._context = context
-        self._happened = happened
+        self._events = events
         self._settings = settings
         self._open: dict[str, Tab] = {}
         self._current = ""
         self._numbers = 0
         self._opening = 0
-        """Pages of ours that are being opened; they are no popups."""
+        """Number of pages that we are opening ourselves; they are not popups."""
         self._arrived: list[Page] = []
-        self._told = asyncio.Event()
+        self._page_opened = asyncio.Event()
         self._closed = False
 
     def __iter__(self) -> Iterator[Tab]:
@@ -49,28 +48,28 @@ class Tabs:
 
     @property
     def current(self) -> Tab:
-        """The tab that is acted on."""
+        """The tab on which acts are done."""
         return self._open[self._current]
 
     @property
     def lines(self) -> tuple[TabLine, ...]:
-        """The tabs as they are listed."""
+        """The tabs as shown in an observation."""
         return tuple(tab.line for tab in self)
 
     async def begin(self) -> None:
         """Listen to the context and open the first tab. Raises BrowserLost."""
-        self._context.on("page", self._came)
-        self._context.on("dialog", self._dialog)
-        self._context.on("close", self._gone)
-        await self.new()
+        self._context.on("page", self._on_page)
+        self._context.on("dialog", self._on_dialog)
+        self._context.on("close", self._on_close)
+        await self.open_blank()
 
-    async def new(self) -> Tab:
-        """A blank tab, which becomes the current one. Raises BrowserLost."""
+    async def open_blank(self) -> Tab:
+        """Open a blank tab and make it the current one. Raises BrowserLost."""
         self._opening += 1
         try:
             page = await self._context.new_page()
             self._numbers += 1
-            tab = await attached(page, self._numbers, self._happened)
+            tab = await attach_tab(page, self._numbers, self._events)
         except browser_error() as error:
             raise BrowserLost(f"the browser opened no page: {str(error).partition(chr(10))[0]}") from error
         finally:
@@ -84,129 +83,129 @@ class Tabs:
         self._current = name
 
     async def close(self, name: str) -> None:
-        """Close a tab; where it was the current one another takes its place, a blank one where it was the last."""
+        """Close a tab. If it was current, the newest other tab becomes current, or a blank one if it was the last."""
         await self._open[name].close()
         await self.forget(name)
 
     async def forget(self, name: str) -> None:
-        """Take a tab that is closed off the list."""
+        """Remove a closed tab from the list."""
         del self._open[name]
         if not self._open:
-            await self.new()
+            await self.open_blank()
         elif self._current == name:
             self._current = next(reversed(self._open))
 
-    async def replaced(self, status: str, why: str) -> ActResult:
-        """Close the current tab, which is broken, and put a blank one in its place."""
-        self.living()
+    async def replace_current(self, status: str, why: str) -> ActResult:
+        """Close the broken current tab and open a blank one instead."""
+        self.require_browser()
         broken = self.current
         await broken.close()
-        await self.new()
+        await self.open_blank()
         self._open.pop(broken.id, None)
         return ActResult(status, f"{why}; its tab was closed, and a blank one took its place")
 
-    async def hung(self) -> ActResult:
-        """What becomes of a current tab that says nothing any more."""
+    async def replace_hung(self) -> ActResult:
+        """Replace the current tab after it stopped answering."""
         if self.current.watch.crashed:
-            return await self.replaced("crashed", "the page crashed")
-        return await self.replaced("hung", "the page hung")
+            return await self.replace_current("crashed", "the page crashed")
+        return await self.replace_current("hung", "the page hung")
 
-    async def broken(self, error: Exception | None) -> ActResult:
-        """What an error in the current tab means for the act. Raises BrowserLost."""
-        self.living()
+    async def handle_error(self, error: Exception | None) -> ActResult:
+        """Return the result of an act that raised `error` in the current tab. Raises BrowserLost."""
+        self.require_browser()
         tab = self.current
         if tab.watch.crashed or "crashed" in str(error):
-            return await self.replaced("crashed", "the page crashed")
+            return await self.replace_current("crashed", "the page crashed")
         if tab.page.is_closed():
-            self._happened.note("closed", f"the tab {tab.id} was closed by its page")
+            self._events.add("closed", f"the tab {tab.id} was closed by its page")
             await self.forget(tab.id)
             return ActResult("closed", f"the tab {tab.id} was closed; the view is of {self._current}")
         return ActResult("not_done", f"the browser did not do it ({type(error).__name__}); look at the view below")
 
     def windows(self) -> int:
-        """How many windows the pages have asked for so far."""
-        return len(self._asked())
+        """Return how many windows the pages have requested so far."""
+        return len(self._requested_windows())
 
-    async def take_in(self, windows: int, since: float) -> None:
-        """Take in windows that pages opened; the first becomes the current tab. Raises Hung.
+    async def add_windows(self, windows: int, since: float) -> None:
+        """Add windows that pages opened as tabs; the first one becomes the current tab. Raises PageHung.
 
-        windows, since: how many there were as the act began, and when that was.
+        windows: number of requested windows when the act began. since: when the act began.
         """
-        await self._awaited(windows)
-        leads = any(url and url != BLANK for url in self._asked()[windows:])
+        await self._wait_for_windows(windows)
+        has_url = any(url and url != BLANK for url in self._requested_windows()[windows:])
         first = None
         while self._arrived:
-            tab = await self._taken_in(self._arrived.pop(0))
+            tab = await self._add_window(self._arrived.pop(0))
             first = first or tab
         if first is not None:
             self._current = first.id
-            if leads:
-                await first.watch.arrive(self._settings)
-            await first.watch.rest(self._settings, since)
+            if has_url:
+                await first.watch.wait_for_document(self._settings)
+            await first.watch.wait_until_settled(self._settings, since)
 
     async def tidy(self) -> None:
-        """Take closed tabs off the list, and leave addresses of a kind that may not be shown."""
+        """Remove closed tabs from the list, and leave pages whose address may not be shown."""
         for tab in tuple(self):
             if tab.page.is_closed():
-                self._happened.note("closed", f"the tab {tab.id} was closed by its page")
+                self._events.add("closed", f"the tab {tab.id} was closed by its page")
                 await self.forget(tab.id)
-            elif not tab.failed and not scheme_allowed(tab.page.url or BLANK):
-                self._happened.note("blocked", "a page led to an address that is not of the web", tab.page.url)
-                await self._left(tab)
+            elif not tab.is_error_page and not scheme_allowed(tab.page.url or BLANK):
+                self._events.add("blocked", "a page led to an address that is not of the web", tab.page.url)
+                await self._leave_page(tab)
 
     def is_alive(self) -> bool:
-        """Whether the browser is still there."""
+        """Return whether the browser is still connected."""
         browser = self._context.browser
         return not self._closed and (browser is None or browser.is_connected())
 
-    def living(self) -> None:
-        """Raises BrowserLost when the browser is gone."""
+    def require_browser(self) -> None:
+        """Raise BrowserLost if the browser is gone."""
         if not self.is_alive():
-            raise BrowserLost("the browser of this walk is gone; the rollout can be made again on a fresh one")
+            raise BrowserLost("the browser of this walk is gone; run the rollout again in a new browser")
 
-    def _asked(self) -> list[str]:
+    def _requested_windows(self) -> list[str]:
         return [url for tab in self for url in tab.watch.windows]
 
-    async def _left(self, tab: Tab) -> None:
+    async def _leave_page(self, tab: Tab) -> None:
         try:
             await tab.page.goto(BLANK, timeout=self._settings.action_s * 1000)
         except browser_error():
             await self.close(tab.id)
 
-    async def _awaited(self, windows: int) -> None:
+    async def _wait_for_windows(self, windows: int) -> None:
         until = time.monotonic() + _POPUP_S
         while self.windows() - windows > len(self._arrived) and (left_s := until - time.monotonic()) > 0:
-            self._told.clear()
+            self._page_opened.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
-                    await self._told.wait()
+                    await self._page_opened.wait()
 
-    async def _taken_in(self, page: "Page") -> Tab | None:
+    async def _add_window(self, page: "Page") -> Tab | None:
         if len(self) >= self._settings.tabs:
-            self._happened.note("closed", f"a further window was closed at once: {many(len(self), 'tab')} are open")
+            self._events.add("closed", f"a further window was closed at once: {plural(len(self), 'tab')} are open")
             with suppress(browser_error()):
                 await page.close()
             return None
         try:
-            tab = await attached(page, self._numbers + 1, self._happened)
+            tab = await attach_tab(page, self._numbers + 1, self._events)
         except browser_error():
-            return None  # it has closed itself
+            return None  # the window has closed itself
         self._numbers += 1
         self._open[tab.id] = tab
-        self._happened.note("popup", f"the page opened the tab {tab.id}, which is now the current one")
+        self._events.add("popup", f"the page opened the tab {tab.id}, which is now the current one")
         return tab
 
-    def _came(self, page: "Page") -> None:
+    def _on_page(self, page: "Page") -> None:
         if not self._opening:
             self._arrived.append(page)
-            self._told.set()
+            self._page_opened.set()
 
-    async def _dialog(self, dialog: "Dialog") -> None:
+    async def _on_dialog(self, dialog: "Dialog") -> None:
         leaving = dialog.type == "beforeunload"
         reason = "the page asked to stay, and was left" if leaving else f"a dialog ({dialog.type}) was dismissed"
-        self._happened.note("dialog", reason, dialog.message)
+        self._events.add("dialog", reason, dialog.message)
         with suppress(browser_error()):
             await (dialog.accept() if leaving else dialog.dismiss())
 
-    def _gone(self, _: "BrowserContext") -> None:
+    def _on_close(self, _: "BrowserContext") -> None:
         self._closed = True

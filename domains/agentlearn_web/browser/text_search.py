@@ -1,38 +1,39 @@
-"""Searching a snapshot: the lines that hold a text, on whichever page of it they stand."""
+"""Text search over all pages of a snapshot."""
 
 from agentlearn_web.browser.tab import ShownSnapshot
 from agentlearn_web.observation import ElementLine
 
-_AROUND = 200
-"""Characters that are shown before and after what was found in a long text."""
+_CONTEXT_CHARS = 200
+"""Characters shown before and after a match in a long text."""
 
 
-def found_in(shown: ShownSnapshot, text: str) -> list[tuple[ElementLine, int]]:
-    """Each line that holds the text in its name, its text or its address, whatever the case, and its page.
+def search_snapshot(shown: ShownSnapshot, text: str) -> list[tuple[ElementLine, int]]:
+    """Return each line that contains the text, with its page number. Case and spacing do not matter.
 
-    Long texts are cut to the surroundings of what was found; so also those parts can be read that a page leaves out.
+    Searches names, texts and addresses. Long texts are cut around the match, so parts that a page view leaves out can
+    be read too.
     """
-    wanted = _plain(text)
+    query = _normal_space(text)
     lines = zip(shown.lines, shown.page_numbers(), strict=True)
-    return [(_excerpt(line, wanted), page) for line, page in lines if wanted and _holds(line, wanted)]
+    return [(_excerpt(line, query), page) for line, page in lines if query and _holds(line, query)]
 
 
-def _holds(line: ElementLine, wanted: str) -> bool:
-    return any(wanted in _plain(words) for words in (line.name, line.text, line.url))
+def _holds(line: ElementLine, query: str) -> bool:
+    return any(query in _normal_space(text) for text in (line.name, line.text, line.url))
 
 
-def _excerpt(line: ElementLine, wanted: str) -> ElementLine:
-    return line.model_copy(update={"name": _near(line.name, wanted), "text": _near(line.text, wanted)})
+def _excerpt(line: ElementLine, query: str) -> ElementLine:
+    return line.model_copy(update={"name": _around_match(line.name, query), "text": _around_match(line.text, query)})
 
 
-def _near(said: str, wanted: str) -> str:
-    if len(said) <= 2 * _AROUND + len(wanted):
-        return said
-    words = " ".join(said.split())
-    at = max(words.casefold().find(wanted), 0)
-    begin, end = max(at - _AROUND, 0), at + len(wanted) + _AROUND
-    return f"{'…' if begin else ''}{words[begin:end]}{'…' if end < len(words) else ''}"
+def _around_match(text: str, query: str) -> str:
+    if len(text) <= 2 * _CONTEXT_CHARS + len(query):
+        return text
+    text = " ".join(text.split())
+    at = max(text.casefold().find(query), 0)
+    begin, end = max(at - _CONTEXT_CHARS, 0), at + len(query) + _CONTEXT_CHARS
+    return f"{'…' if begin else ''}{text[begin:end]}{'…' if end < len(text) else ''}"
 
 
-def _plain(words: str) -> str:
-    return " ".join(words.split()).casefold()
+def _normal_space(text: str) -> str:
+    return " ".join(text.split()).casefold()

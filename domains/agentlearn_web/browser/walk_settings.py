@@ -1,33 +1,33 @@
-"""How a walk behaves: sizes of views, and how long it waits for what."""
+"""The settings of a walk: sizes of page views and waiting times."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class WalkSettings:
-    """Limits of one walk."""
+    """Sizes and time limits of one walk."""
 
     page_chars: int = 6_000
-    """Characters of one page of a snapshot."""
+    """Most characters of one page of a snapshot."""
     snapshot_chars: int = 2_000_000
-    """Characters of a snapshot that are read; what is beyond is left out and told."""
+    """Most characters of a whole snapshot. The rest is left out, and an event says so."""
     tabs: int = 4
-    """Tabs open at once."""
+    """Most tabs open at once."""
     act_s: float = 15.0
-    """Longest time of an act, after which it is given up."""
+    """Longest time for one act, after which it is abandoned."""
     action_s: float = 4.0
-    """How long an element may take until it can be clicked or filled."""
+    """Longest time to wait until an element can be clicked or filled."""
     load_s: float = 10.0
-    """How long a page may take until it has loaded; then what is there is shown."""
+    """Longest time for a page to load. Afterwards it is shown as far as it has loaded."""
     quiet_s: float = 0.15
-    """A page that stayed is at rest once nothing was requested and nothing changed for so long."""
+    """A page that stayed in place counts as settled after this long without a request or a change."""
     loaded_quiet_s: float = 0.05
-    """The same of a page that has just loaded: what it still lacks it has asked for by then."""
+    """A page that has just loaded counts as settled after this long without a request or a change."""
     settle_s: float = 2.0
-    """How long rest is waited for."""
+    """Longest time to wait until a page has settled."""
     restless_s: float = 0.4
-    """How long it is waited for on a page that did not come to rest before."""
+    """Longest time to wait for a page that did not settle the last time."""
     hung_s: float = 5.0
-    """A page that says nothing for so long hangs."""
+    """A page that does not answer for this long counts as hung."""
     found_lines: int = 30
-    """Lines that a search shows."""
+    """Most lines that a search shows."""

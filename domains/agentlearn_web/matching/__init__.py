@@ -1,5 +1,5 @@
-"""Whether an answer says the same as the expected one: dates, numbers, lists and words, exactly. Pure."""
+"""Exact comparison of an answer with the expected one, as dates, numbers, lists and words. Pure."""
 
-from agentlearn_web.matching.answer_match import AnswerMatch, answer_key, compare
+from agentlearn_web.matching.answer_match import AnswerMatch, answer_match_key, match_answers
 
-__all__ = ["AnswerMatch", "answer_key", "compare"]
+__all__ = ["AnswerMatch", "answer_match_key", "match_answers"]

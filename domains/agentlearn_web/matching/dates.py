@@ -1,4 +1,4 @@
-"""A calendar date, in every way in which its text can be read: `03/04/2024` is in April or in March."""
+"""Parser for calendar dates that returns every reading of a text: `03/04/2024` is in April or in March."""
 
 import re
 from dataclasses import dataclass
@@ -30,23 +30,23 @@ _WEEKDAY = re.compile(rf"(?P<weekday>{'|'.join(f'{name}|{name[:3]}' for name in 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A date, or as much of one as was written."""
+    """A date, possibly without year or day."""
 
     year: int | None
     month: int
     day: int | None
 
     def __str__(self) -> str:
-        """In a form that is read in one way: `2024-05-03`, `may 2024`, `3 may`."""
+        """Return the date in a form with one reading: `2024-05-03`, `may 2024`, `3 may`."""
         if self.year is not None and self.day is not None:
             return f"{self.year:04}-{self.month:02}-{self.day:02}"
         return " ".join(str(part) for part in (self.day, _MONTHS[self.month - 1], self.year) if part is not None)
 
 
-def dates_in(text: str) -> tuple[Day, ...]:
-    """Every reading of a text that is a date, in the form of `words`: day before month first; empty for other texts.
+def parse_dates(text: str) -> tuple[Day, ...]:
+    """Return every reading of a text as a date, day before month first; empty if it is not a date.
 
-    With points the day comes first everywhere. A weekday that the date does not fall on makes it no date.
+    text: as `normal_text` returns it. With points the day comes first. A wrong weekday makes the text invalid.
     """
     weekday = _WEEKDAY.match(text)
     if weekday is None:
@@ -73,7 +73,7 @@ def _readings(text: str) -> tuple[Day, ...]:
 
 def _exists(one: Day) -> bool:
     try:
-        date(one.year or 2000, one.month, 1 if one.day is None else one.day)  # 2000: a leap year
+        date(one.year or 2000, one.month, 1 if one.day is None else one.day)  # 2000 is a leap year
     except ValueError:
         return False
     return True

@@ -1,15 +1,15 @@
-"""A number with its unit, exactly, in every way in which its text can be read.
+"""Parser for exact numbers with units that returns every reading of a text.
 
-`1.240 €` is 1.24 or 1240, depending on where its writer comes from: it has two readings. A comma before three digits
-separates thousands, a comma before any other number of digits decimals. What begins with a zero, such as `007`, is a
-code and no number.
+`1.240 €` has two readings, 1.24 and 1240, depending on the writer's country. A comma before three digits separates
+thousands; before any other number of digits it separates decimals. A text with a leading zero, such as `007`, is a
+code and not a number.
 """
 
 import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from agentlearn_web.matching.units import MAGNITUDES, MeasureUnit, unit_in
+from agentlearn_web.matching.units import MAGNITUDES, MeasureUnit, parse_unit
 
 MAX_CHARACTERS = 80
 _DIGITS = r"(?P<digits>\d[\d., '_]*\d|\d|\.\d+)"
@@ -28,22 +28,22 @@ _TWO_WAYS = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 
 @dataclass(frozen=True, slots=True)
 class NumberWithUnit:
-    """A number and what it counts."""
+    """A number and its unit."""
 
     readings: tuple[Fraction, ...]
-    """Its possible values, that of an English writer first."""
+    """Possible values, the English reading first."""
     unit: str = ""
-    """In its one form (`eur`, `km`), a noun as it stands, or empty. Of a percentage it is part of the value."""
+    """Canonical unit (`eur`, `km`), a noun, or empty. A percent sign becomes part of the value instead."""
     known: bool = False
-    """Whether the unit is one of measure or money, and no noun."""
+    """Whether the unit is a unit of measure or money, not a noun."""
 
     def __str__(self) -> str:
-        """The first reading in plain digits, in a form that has no other reading."""
+        """Return the first reading in plain digits, in a form with one reading."""
         return f"{_decimal(self.readings[0])} {self.unit}".strip()
 
 
-def quantity_in(text: str) -> NumberWithUnit | None:
-    """The number that the text is, in the form of `words`; None for any other text."""
+def parse_number(text: str) -> NumberWithUnit | None:
+    """Return the number that a text represents; None for any other text. text: as `normal_text` returns it."""
     found = _NUMBER.fullmatch(text) if len(text) <= MAX_CHARACTERS else None
     if found is None or (found["sign"] and found["inner"]):
         return None
@@ -62,9 +62,9 @@ def quantity_in(text: str) -> NumberWithUnit | None:
 
 
 def _unit(before: str, after: str) -> MeasureUnit | None:
-    """What stands around the digits; None for anything but one unit, of which money alone may stand before them."""
-    unit = unit_in(before or after)
-    if unit is None or (before and not unit.money) or (before and after and unit_in(after) != unit):
+    """Return the unit before or after the digits; None if it is not a single unit. Only money may come before."""
+    unit = parse_unit(before or after)
+    if unit is None or (before and not unit.money) or (before and after and parse_unit(after) != unit):
         return None
     return unit
 
@@ -76,7 +76,7 @@ def _magnitude(after: str) -> tuple[Fraction, str]:
 
 
 def _values(digits: str, *, money: bool) -> tuple[Fraction, ...]:
-    """Every reading of the digits; none where they are no number."""
+    """Return every reading of the digits; empty if they are not a number."""
     if _PLAIN.fullmatch(digits):
         decimal = Fraction(digits)
         return (decimal, decimal * 1000) if money and _TWO_WAYS.fullmatch(digits) else (decimal,)
@@ -90,7 +90,7 @@ def _values(digits: str, *, money: bool) -> tuple[Fraction, ...]:
 
 
 def _decimal(value: Fraction) -> str:
-    """Exactly, as a decimal where that ends, else as a fraction."""
+    """Return the exact value as a decimal if it is finite, else as a fraction."""
     if value.denominator == 1:
         return str(value.numerator)
     twos, fives = _times(value.denominator, 2), _times(value.denominator, 5)
@@ -104,7 +104,7 @@ def _decimal(value: Fraction) -> str:
 
 
 def _times(number: int, factor: int) -> int:
-    """How often the factor goes into the number."""
+    """Return how often the factor divides the number."""
     times = 0
     while number % factor == 0:
         number, times = number // factor, times + 1

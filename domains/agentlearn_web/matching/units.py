@@ -1,4 +1,4 @@
-"""Units and currencies by the names under which people write them."""
+"""Units and currencies, with the names that people use for them."""
 
 import re
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ _MEASURES = {
 
 
 def _by_name(table: dict[str, str]) -> dict[str, str]:
-    """Canonical form by every name; names of two words stand as pairs."""
+    """Return the canonical unit for every name."""
     found: dict[str, str] = {}
     for unit, names in table.items():
         for name in _names(names):
@@ -84,7 +84,7 @@ _NO_NOUN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class MeasureUnit:
-    """What stands beside a number."""
+    """The unit of a number: a unit of measure or money, or a noun for what is counted."""
 
     name: str
     known: bool = False
@@ -93,17 +93,17 @@ class MeasureUnit:
 
     @property
     def noun(self) -> bool:
-        """Whether it is a word for what is counted, such as `students`."""
+        """Whether it is a noun for what is counted, such as `students`."""
         return bool(self.name) and not self.known
 
 
-NONE = MeasureUnit("")
+NO_UNIT = MeasureUnit("")
 
 
-def unit_in(text: str) -> MeasureUnit | None:
-    """The unit that the text is; `NONE` for an empty text, None for what is no unit and no noun of three words."""
+def parse_unit(text: str) -> MeasureUnit | None:
+    """Return the unit that a text names; `NO_UNIT` for an empty text; None if it is not a unit or short noun."""
     if not text:
-        return NONE
+        return NO_UNIT
     if text in _PERCENT:
         return MeasureUnit("", scale=Fraction(1, 100))
     if text in _MONEY_NAMES:
@@ -116,9 +116,9 @@ def unit_in(text: str) -> MeasureUnit | None:
 
 
 def units_named(question: str) -> frozenset[str]:
-    """Units of measure and money that a question names, in their one form."""
+    """Return the canonical units of measure and money that a question names."""
     found = re.findall(r"[€$£¥]|[\w$^°]+", question)
     pairs = [" ".join(pair) for pair in pairwise(found)]
     names = _MONEY_NAMES | _MEASURE_NAMES
-    # Single letters are words before they are units: `a` question, player `s`.
+    # Single letters are usually words, not units: `a` question, player `s`.
     return frozenset(names[word] for word in [*found, *pairs] if word in names and (len(word) > 1 or word in "€$£¥"))

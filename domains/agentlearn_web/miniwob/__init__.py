@@ -1,4 +1,4 @@
-"""MiniWoB++ as a domain: small pages with a task on each, done by the walker's acts, rewarded by the page itself."""
+"""The MiniWoB++ domain: small pages with one task each, done with the acts of a walk and rewarded by the page."""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -24,97 +24,97 @@ __all__ = ["MiniwobDomain", "domain"]
 
 
 class MiniwobDomain(Domain):
-    """Implements `agentlearn.domain.base.Domain`. Heavy modules are imported when they are first needed."""
+    """The MiniWoB++ domain. Heavy modules are imported when they are first needed."""
 
     name: str = "miniwob"
     description: str = "tasks on MiniWoB++'s small pages, done in a real Chromium and rewarded by the page"
     threshold: float = 1.0
     runs_code: bool = False
     replayable: bool = False
-    """What a browser did cannot be done again: an interrupted episode begins anew."""
+    """False, because acts in a browser cannot be replayed: an interrupted episode starts again from the beginning."""
 
     def __init__(self) -> None:
         self.browsers: Browsers | None = None
-        """A running browser, which `open` takes its walks from."""
+        """The running browser pool, from which `open` takes its walks."""
         self.served: Mapping[str, HostPort] = {}
-        """The pages' site, with the loopback address behind it."""
+        """Host name of the site with the pages, with its loopback address."""
 
     def max_open_rollouts(self) -> int:
-        """Episodes open at the same time, as many as the browser keeps contexts."""
+        """Number of episodes that can be open at once: the size of the browser pool."""
         from agentlearn_web.browser.pool import default_walkers
 
         return self.browsers.walkers if self.browsers else default_walkers()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Self]:
-        """The same domain with its pages served and its browser started. Raises MissingExtra, ConfigError."""
+        """Yield this domain with its pages served and its browser started. Raises MissingExtra, ConfigError."""
         from agentlearn_web.browser.pool import open_browsers
-        from agentlearn_web.miniwob.pages import pages_folder
-        from agentlearn_web.miniwob.serving import pages_served
+        from agentlearn_web.miniwob.pages import miniwob_folder
+        from agentlearn_web.miniwob.serving import serve_miniwob
 
-        async with pages_served(pages_folder()) as served, open_browsers() as browsers:
+        async with serve_miniwob(miniwob_folder()) as served, open_browsers() as browsers:
             bound = copy(self)
             bound.served, bound.browsers = served, browsers
             yield bound
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
-        """Episodes of all pages; no two splits share one, whatever their seeds. Default sizes: 40, 20 and 40."""
-        from agentlearn_web.miniwob.episode_tasks import generated
+        """Return episodes of all pages. No two splits share one, for any seeds. Default sizes: 40, 20 and 40."""
+        from agentlearn_web.miniwob.episode_tasks import generate_episode_tasks
 
-        return generated(split, seed, _checked(limit))
+        return generate_episode_tasks(split, seed, _checked(limit))
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
-        """Episodes that a file names. Raises DataError with file, line and next step."""
-        from agentlearn_web.miniwob.episode_tasks import read_tasks
+        """Return the episodes that a file names. Raises DataError with file, line and next step."""
+        from agentlearn_web.miniwob.episode_tasks import read_episode_tasks
 
-        return read_tasks(path, split=split, limit=_checked(limit))
+        return read_episode_tasks(path, split=split, limit=_checked(limit))
 
     def agent(self) -> "Agent[EpisodeDeps, Answer]":
-        """The agent; its deps are what `open` yields."""
+        """Return the agent. Its deps come from `open`."""
         from agentlearn_web.miniwob.episode_agent import miniwob_agent
 
         return miniwob_agent()
 
     def prompts(self) -> tuple[PromptRef, ...]:
-        """The instructions of the agent."""
+        """Return the reference of the agent's instructions."""
         from agentlearn.prompts import load_prompt
 
         return (load_prompt("miniwob", 1, package="agentlearn_web.prompts").ref,)
 
     def question(self, task: Task) -> str:
-        """Which page is open."""
+        """Return the user message: which page is open."""
         return f"{task.problem}. The page is open in tab t1; its instruction stands on it."
 
     @asynccontextmanager
     async def open(self, context: RolloutContext) -> AsyncGenerator["EpisodeDeps"]:
-        """The task's page in a fresh browser context, its episode begun. Raises ToolError."""
+        """Open the task's page in a fresh browser context and start its episode. Raises ToolError."""
         from agentlearn_web.boundary.access_policy import AccessPolicy
-        from agentlearn_web.miniwob.episode import begin
+        from agentlearn_web.miniwob.episode import begin_episode
         from agentlearn_web.miniwob.episode_agent import EpisodeDeps
-        from agentlearn_web.miniwob.episode_tasks import episode_of
-        from agentlearn_web.miniwob.serving import address
+        from agentlearn_web.miniwob.episode_tasks import parse_episode
+        from agentlearn_web.miniwob.serving import page_url
 
         if self.browsers is None:
             raise ToolError("the miniwob domain has no browser; open rollouts inside `domain.running()`")
-        page, episode = episode_of(context.task)
+        page, episode = parse_episode(context.task)
         nonce, mark = content_hash("fence", context.seed)[:16], content_hash("episode", context.seed)
         places = AccessPolicy(public=False, served=self.served)
         async with self.browsers.walk(places, nonce=nonce, record=context.record) as walk:
-            seen = await walk.open(address(page))
+            seen = await walk.open(page_url(page))
             if seen.status != "ok":
                 raise ToolError(f"the page {page!r} did not open: {seen.note}", code="no_episode")
-            begun = await begin(walk.page, seed=episode, mark=mark)
-            await walk.tabs()  # the view before was of a page that had not begun
+            begun = await begin_episode(walk.page, seed=episode, mark=mark)
+            await walk.tabs()  # take a new view: the last one shows the page before the episode started
             yield EpisodeDeps(walk, nonce, begun)
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict:
-        """What the page gave: 1 is right, what lies between 0 and 1 is partly right."""
-        from agentlearn_web.miniwob.episode import reward_in
+        """Return the page's reward as a verdict: 1 is correct, between 0 and 1 is partial."""
+        from agentlearn_web.miniwob.episode import parse_reward
 
         answer = trajectory.answer
         if answer is None:
             return Verdict(status="no_answer", reward=0.0, reason="no answer")
-        reward = reward_in(answer)
+        reward = parse_reward(answer)
         if reward is None:
             return Verdict(status="incorrect", reward=0.0, reason="the episode was not brought to its end")
         reason = f"the page gave {reward:g}"
@@ -123,19 +123,19 @@ class MiniwobDomain(Domain):
         return Verdict(status="partial" if reward > 0 else "incorrect", reward=max(reward, 0.0), reason=reason)
 
     def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
-        """What the rollout saw of the page: names and texts, without refs and other words of ours."""
-        from agentlearn_web.observation import words_of
+        """Return the text of the page that the rollout saw: names and texts, without refs and our own words."""
+        from agentlearn_web.observation import site_words
 
-        return (words_of(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
+        return (site_words(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
 
     def machine_checks(self) -> "Iterator[CheckResult]":
-        """Whether the pages are here, for `agentlearn doctor`; what drives the browser, the web domain examines."""
-        from agentlearn_web.miniwob.pages import examine
+        """Check whether the pages are installed, for `agentlearn doctor`. The web domain checks the browser."""
+        from agentlearn_web.miniwob.pages import check_miniwob
 
-        return examine()
+        return check_miniwob()
 
     def answer_key(self, answer: str) -> str | None:
-        """None: rewards are no answers to vote about."""
+        """Return None, because rewards are not answers that can be voted on."""
         return None
 
 

@@ -1,8 +1,8 @@
-"""One episode on a page: begun with a seed, its reward read from the page, none of which a view tells.
+"""One episode on a MiniWoB++ page: started with a seed, its reward read from the page. Views show neither.
 
-Links and icons that the pages only draw get the role and the name that they lack, since a walker reads no pixels. The
-reward counts on the document in which the episode was begun, and once: a page that is opened anew, or begun anew
-from its own start button, has none.
+Links and icons that the pages only draw get a role and a name, because the agent does not see pixels. A reward counts
+only in the document in which the episode was started, and only once: a page that is opened again, or restarted with its
+own start button, has no reward.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ T = TypeVar("T")
 UNFINISHED = "unfinished"
 READING_S = 10.0
 _DAY_MS = 86_400_000
-SIGNS = (
+UNNAMED_CONTROLS = (
     (".alink", "link", ""),
     (".email-actions .trash", "button", "trash"),
     (".email-actions .star", "button", "star"),
@@ -34,9 +34,9 @@ SIGNS = (
     (".food-order .remove", "button", "remove"),
     (".food-order .add", "button", "add"),
 )
-"""What the pages draw as links and icons and do not name: selector, role, name."""
-_READY = """() => document.readyState === "complete" && typeof core === "object" && Boolean(core.cover_div)"""
-_BEGIN = """([seed, mark, limit, signs]) => {
+"""Links and icons that the pages draw without naming them: selector, role, name."""
+_READY_JS = """() => document.readyState === "complete" && typeof core === "object" && Boolean(core.cover_div)"""
+_BEGIN_JS = """([seed, mark, limit, signs]) => {
   const style = document.createElement("style");
   style.textContent = "#reward-display, #click-canvas, #sync-task-cover { display: none !important; }";
   document.head.append(style);
@@ -58,36 +58,36 @@ _BEGIN = """([seed, mark, limit, signs]) => {
   new MutationObserver(name).observe(document.body, { childList: true, subtree: true });
   globalThis.agentlearnEpisode = mark;
 }"""
-_REWARD = """(mark) => globalThis.agentlearnEpisode === mark && WOB_DONE_GLOBAL ? WOB_RAW_REWARD_GLOBAL : null"""
+_REWARD_JS = """(mark) => globalThis.agentlearnEpisode === mark && WOB_DONE_GLOBAL ? WOB_RAW_REWARD_GLOBAL : null"""
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """An episode that was begun."""
+    """A running episode."""
 
     page: "Page"
     mark: str
-    """Nothing on the page knows it before the episode begins, and a page opened anew does not have it."""
+    """Secret that is set on the document when the episode starts. A page that is opened again does not have it."""
 
     async def reward(self) -> float | None:
-        """What the page says once the episode has ended, -1..1; None before. Raises ToolError where it says nothing."""
-        return await _asked(self.page, lambda: self.page.evaluate(_REWARD, self.mark))
+        """Return the page's reward, -1..1; None before the episode has ended. Raises ToolError if it cannot be read."""
+        return await _ask_page(self.page, lambda: self.page.evaluate(_REWARD_JS, self.mark))
 
 
-async def begin(page: "Page", *, seed: int, mark: str) -> Episode:
-    """Begin the episode of that seed on a page of MiniWoB++. Raises ToolError for another page, or one that hangs."""
-    await _asked(page, lambda: page.wait_for_function(_READY, timeout=READING_S * 1000))
-    await _asked(page, lambda: page.evaluate(_BEGIN, [seed, mark, _DAY_MS, SIGNS]))
+async def begin_episode(page: "Page", *, seed: int, mark: str) -> Episode:
+    """Start the episode with that seed. Raises ToolError if the page is not a MiniWoB++ page, or hangs."""
+    await _ask_page(page, lambda: page.wait_for_function(_READY_JS, timeout=READING_S * 1000))
+    await _ask_page(page, lambda: page.evaluate(_BEGIN_JS, [seed, mark, _DAY_MS, UNNAMED_CONTROLS]))
     return Episode(page, mark)
 
 
-def reward_text(reward: float | None) -> str:
-    """The answer of a rollout: `reward 1`, `reward 0.5`, or `unfinished`."""
+def format_reward(reward: float | None) -> str:
+    """Return the answer of a rollout: `reward 1`, `reward 0.5`, or `unfinished`."""
     return UNFINISHED if reward is None else f"reward {round(reward, 4):g}"
 
 
-def reward_in(answer: str) -> float | None:
-    """What `reward_text` was made of, to four decimals; None for `unfinished`, and for any other text."""
+def parse_reward(answer: str) -> float | None:
+    """Return the reward that `format_reward` wrote, to four decimals; None for `unfinished` and any other text."""
     word, _, number = answer.partition(" ")
     try:
         return float(number) if word == "reward" else None
@@ -95,7 +95,7 @@ def reward_in(answer: str) -> float | None:
         return None
 
 
-async def _asked(page: "Page", ask: Callable[[], Awaitable[T]]) -> T:
+async def _ask_page(page: "Page", ask: Callable[[], Awaitable[T]]) -> T:
     from playwright.async_api import Error
 
     try:

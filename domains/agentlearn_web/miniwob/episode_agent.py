@@ -1,4 +1,4 @@
-"""The agent of MiniWoB++: the walker's acts on one page that is already open, and `done` at the end."""
+"""The MiniWoB++ agent: the acts of a walk on one page that is already open, and `done` at the end."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -9,15 +9,15 @@ from pydantic_ai import Agent, RunContext, ToolOutput
 from agentlearn.domain.base import Answer
 from agentlearn.prompts import Prompt, load_prompt
 from agentlearn_web.agent import WalkDeps, walker_tools
-from agentlearn_web.miniwob.episode import Episode, reward_text
+from agentlearn_web.miniwob.episode import Episode, format_reward
 
 LEAVING = frozenset({"open", "back"})
-"""Acts that the agent does not have: they would leave the page, and the episode with it."""
+"""Acts that the agent does not have, because they would leave the page and its episode."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeDeps(WalkDeps):
-    """What the tools work with, and the episode whose reward is read at the end."""
+    """The agent's deps: the open walk, and the episode whose reward is read at the end."""
 
     episode: Episode
 
@@ -28,18 +28,18 @@ async def done(ctx: RunContext[EpisodeDeps], note: str) -> Answer:
     Args:
         note: What you did, in one sentence.
     """
-    # What the model says is kept as text alone: the answer is the page's reward.
-    return Answer(text=note, answer=reward_text(await ctx.deps.episode.reward()))
+    # The model's note is kept as text only: the answer is the page's reward.
+    return Answer(text=note, answer=format_reward(await ctx.deps.episode.reward()))
 
 
 def miniwob_prompt() -> Prompt:
-    """The words the agent is instructed with."""
+    """Return the agent's instructions."""
     return load_prompt("miniwob", 1, package="agentlearn_web.prompts")
 
 
 @cache
 def miniwob_agent() -> Agent[EpisodeDeps, Answer]:
-    """The agent, without a model and without lessons."""
+    """Return the agent, without a model and without lessons."""
     output: Any = ToolOutput(done, name="done")
     tools: Any = [tool for tool in walker_tools() if tool.name not in LEAVING]
     return Agent(

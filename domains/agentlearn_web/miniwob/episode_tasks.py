@@ -1,4 +1,4 @@
-"""Episodes as tasks: a page and a number, from which the page draws its content. Splits share no episode."""
+"""Episodes as tasks: a page, and a number that seeds the page's content. No two splits share an episode."""
 
 import re
 from collections.abc import Iterator
@@ -11,49 +11,49 @@ from agentlearn.errors import DataError
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Split, Task
 from agentlearn_web.miniwob.pages import PAGES
-from agentlearn_web.miniwob.serving import address
+from agentlearn_web.miniwob.serving import page_url
 
 DOMAIN = "miniwob"
 GOLD = "reward 1"
 SOURCE = "generated"
 SIZES: dict[Split, int] = {"train": 40, "validation": 20, "test": 40}
 EPISODES = 30_000
-"""Numbers of generated episodes are below this."""
-_PLACES: tuple[Split, ...] = ("train", "validation", "test")
+"""Upper limit of generated episode numbers."""
+_SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 _PROBLEM = re.compile(r"MiniWoB ([a-z0-9-]+), episode (\d{1,9})")
 
 
-def generated(split: Split, seed: int, limit: int | None = None) -> tuple[Task, ...]:
-    """The split's episodes, round by round one of each page in a shuffled order.
+def generate_episode_tasks(split: Split, seed: int, limit: int | None = None) -> tuple[Task, ...]:
+    """Return the split's episodes: in each round one of each page, in a shuffled order.
 
-    limit: None gives the split's default size. A number's remainder by three says which split it belongs to.
+    limit: None gives the split's default size. The episode number modulo three determines its split.
     """
     size = SIZES[split] if limit is None else limit
-    return tuple(task_of(page, episode, split=split) for page, episode in islice(_episodes(split, seed), size))
+    return tuple(episode_task(page, episode, split=split) for page, episode in islice(_episodes(split, seed), size))
 
 
-def task_of(page: str, episode: int, *, split: Split = "train", source: str = SOURCE) -> Task:
-    """The task of one episode."""
+def episode_task(page: str, episode: int, *, split: Split = "train", source: str = SOURCE) -> Task:
+    """Return the task of one episode."""
     problem = f"MiniWoB {page}, episode {episode}"
-    return Task.of(DOMAIN, problem, GOLD, family=page, split=split, source=source, start=address(page))
+    return Task.of(DOMAIN, problem, GOLD, family=page, split=split, source=source, start=page_url(page))
 
 
-def episode_of(task: Task) -> tuple[str, int]:
-    """Page and number of a task's episode. Raises DataError for what names none."""
-    found = _PROBLEM.fullmatch(task.problem.strip())
-    if found is None or found[1] not in PAGES:
+def parse_episode(task: Task) -> tuple[str, int]:
+    """Return page and number of a task's episode. Raises DataError if the task does not name an episode."""
+    match = _PROBLEM.fullmatch(task.problem.strip())
+    if match is None or match[1] not in PAGES:
         raise DataError(
             f"{task.source or task.id} has the problem {task.problem!r}; name a page and an episode, such as"
             " 'MiniWoB click-button, episode 17'",
             code="no_episode",
         )
-    return found[1], int(found[2])
+    return match[1], int(match[2])
 
 
-def read_tasks(source: str | Path, *, split: Split, limit: int | None = None) -> tuple[Task, ...]:
-    """Episodes named in a file's column `problem`. Raises DataError with file, line and next step."""
-    found = data.read_tasks(source, domain=DOMAIN, split=split, limit=limit, answer_required=False)
-    return tuple(task_of(*episode_of(one), split=split, source=one.source) for one in found)
+def read_episode_tasks(source: str | Path, *, split: Split, limit: int | None = None) -> tuple[Task, ...]:
+    """Return the episodes in a file's column `problem`. Raises DataError with file, line and next step."""
+    match = data.read_tasks(source, domain=DOMAIN, split=split, limit=limit, answer_required=False)
+    return tuple(episode_task(*parse_episode(one), split=split, source=one.source) for one in match)
 
 
 def _episodes(split: Split, seed: int) -> Iterator[tuple[str, int]]:
@@ -61,7 +61,7 @@ def _episodes(split: Split, seed: int) -> Iterator[tuple[str, int]]:
     seen: set[tuple[str, int]] = set()
     for _ in count():
         for page in rng.sample(PAGES, len(PAGES)):
-            episode = rng.randrange(EPISODES // 3) * 3 + _PLACES.index(split)
+            episode = rng.randrange(EPISODES // 3) * 3 + _SPLITS.index(split)
             if (page, episode) not in seen:
                 seen.add((page, episode))
                 yield page, episode

@@ -1,4 +1,4 @@
-"""Which of MiniWoB++'s pages are tasks here, and where the installed package keeps them."""
+"""The MiniWoB++ pages that are used as tasks, and the folder of the installed package that contains them."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -25,10 +25,10 @@ PAGES = (
     *("simple-arithmetic", "social-media", "social-media-all", "social-media-some", "text-transform"),
     *("unicode-test", "use-autocomplete", "use-autocomplete-nodelay", "use-spinner"),
 )
-"""Pages of the click, type, form and navigation kind, whose content can be read without looking at pixels."""
+"""Pages about clicking, typing, forms and navigation, whose content can be read without pixels."""
 
 LEFT_OUT = {
-    "what is drawn has to be seen": (
+    "the drawing on the page has to be seen": (
         *("ascending-numbers", "bisect-angle", "circle-center", "click-color", "click-pie", "click-pie-nodelay"),
         *("click-shades", "click-shape", "click-widget", "count-shape", "count-sides", "find-midpoint"),
         *("grid-coordinate", "identify-shape", "number-checkboxes", "right-angle", "tic-tac-toe", "use-colorwheel"),
@@ -40,37 +40,37 @@ LEFT_OUT = {
         *("highlight-text", "highlight-text-2", "resize-textarea", "scroll-text-2", "sign-agreement", "text-editor"),
         *("use-slider", "use-slider-2"),
     ),
-    "the pointer has to hover, wait, or keep up with what moves": (
+    "the pointer has to hover, wait, or follow something that moves": (
         *("button-delay", "chase-circle", "click-menu", "hot-cold", "hover-shape", "moving-items", "simon-says"),
         "stock-market",
     ),
-    "keys have to be pressed that are typed into no field": ("click-scroll-list", "terminal"),
-    "white space counts that no view tells": ("copy-paste", "copy-paste-2"),
-    "the list that opens cannot be clicked by its accessibility tree": ("form-sequence-3",),
+    "keys have to be pressed outside of any field": ("click-scroll-list", "terminal"),
+    "white space matters, and views do not show it": ("copy-paste", "copy-paste-2"),
+    "the drop-down list cannot be clicked through the accessibility tree": ("form-sequence-3",),
 }
-"""The other pages of the package, by why they are none."""
+"""The other pages of the package, by the reason why they are not used."""
 
 
 EXTRA = "pip install 'agentlearn-lib[miniwob]'"
 
 
-def pages_folder() -> Path:
-    """The folder of the installed package with all pages. Raises MissingExtra.
+def miniwob_folder() -> Path:
+    """Return the folder with all pages in the installed package. Raises MissingExtra.
 
-    The package is not imported: that would load Selenium.
+    Does not import the package, because that would load Selenium.
     """
     spec = find_spec("miniwob")
     for place in (spec and spec.submodule_search_locations) or ():
         folder = Path(place) / "html"
         if (folder / "core" / "core.js").is_file():
             return folder
-    raise MissingExtra(f"the miniwob domain needs the pages of miniwob: {EXTRA}")
+    raise MissingExtra(f"the miniwob domain needs the package miniwob, which is not installed: {EXTRA}")
 
 
-def examine() -> Iterator[CheckResult]:
-    """Whether the pages are installed."""
+def check_miniwob() -> Iterator[CheckResult]:
+    """Check whether the pages are installed."""
     try:
-        pages_folder()
+        miniwob_folder()
     except MissingExtra:
         yield CheckResult(what="miniwob", state="missing", words="not installed; the tasks are its pages", mend=EXTRA)
     else:

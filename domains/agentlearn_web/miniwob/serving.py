@@ -1,4 +1,4 @@
-"""The pages of MiniWoB++ as a site of their own on loopback."""
+"""Serves the MiniWoB++ pages as a site on loopback."""
 
 import mimetypes
 from collections.abc import AsyncGenerator, Mapping
@@ -14,18 +14,18 @@ SITE = "miniwob.test"
 CACHED_FILES = 512
 
 
-def address(page: str) -> str:
-    """Where a page stands."""
+def page_url(page: str) -> str:
+    """Return the address of a page."""
     return f"http://{SITE}/miniwob/{page}.html"
 
 
 @asynccontextmanager
-async def pages_served(folder: Path) -> AsyncGenerator[Mapping[str, HostPort]]:
-    """Serve the folder while the block runs; yields the site's name with the address behind it, for `Places.served`."""
+async def serve_miniwob(folder: Path) -> AsyncGenerator[Mapping[str, HostPort]]:
+    """Serve the folder while the block runs. Yields the site's name and loopback address, for `AccessPolicy.served`."""
     files = _files(folder)
 
     @lru_cache(maxsize=CACHED_FILES)
-    def answered(path: str) -> HttpResponse:
+    def respond(path: str) -> HttpResponse:
         file = files.get(path)
         if file is None:
             return HttpResponse(404, b"no such page\n", content_type="text/plain")
@@ -35,12 +35,12 @@ async def pages_served(folder: Path) -> AsyncGenerator[Mapping[str, HostPort]]:
         return HttpResponse(200, file.read_bytes(), content_type=kind)
 
     async def app(request: HttpRequest) -> HttpResponse:
-        return answered(unquote(request.path))
+        return respond(unquote(request.path))
 
     async with listening(app) as port:
         yield {SITE: (HOST, port)}
 
 
 def _files(folder: Path) -> Mapping[str, Path]:
-    """Every file by the path it is asked for."""
+    """Return every file by its request path."""
     return {f"/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*") if path.is_file()}

@@ -1,6 +1,6 @@
-"""The simulated solver's skills for this domain: it reads a question's words and the pages it is shown, and walks.
+"""The web skills of the simulated solver: it reads the question and the pages that it is shown, and walks.
 
-There is no answer key here, and no site: it finds links by their names and reads values off the pages.
+It has no access to answers or sites: it finds links by their names and reads values from the pages.
 """
 
 import re
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from agentlearn.sim.skills import Conversation, Situation, Trap
-from agentlearn_web.novice.scripts import WALKS
+from agentlearn_web.novice.scripts import FAMILY_SCRIPTS
 from agentlearn_web.novice.traps import TRAPS
 from agentlearn_web.novice.walking import WalkTurn, next_step
-from agentlearn_web.question_templates import WORDINGS
+from agentlearn_web.question_templates import TEMPLATES
 
 __all__ = ["WebSkills", "skills"]
 
@@ -22,26 +22,26 @@ _START = re.compile(r"^Start page: (\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class WebSkills:
-    """Implements `agentlearn.sim.skills.Skills`."""
+    """The simulated solver's skills for the web domain. Implements `agentlearn.sim.skills.Skills`."""
 
     domain: str = "web"
     traps: tuple[Trap, ...] = TRAPS
 
     @property
     def topics(self) -> Mapping[str, tuple[str, ...]]:
-        return {wording.family: wording.topics for wording in WORDINGS}
+        return {template.family: template.topics for template in TEMPLATES}
 
     def recognise(self, conversation: Conversation) -> Situation | None:
-        """The turn at hand, if the question is worded as one of our families words it and says where to begin."""
+        """Return the current turn, if the question matches a template of ours and names a start page."""
         start = _START.search(conversation.question)
         if start is None or TOOL not in conversation.tools:
             return None
         question = conversation.question[start.end() :]
-        for wording in WORDINGS:
-            params = wording.recognise(question)
+        for template in TEMPLATES:
+            params = template.recognise(question)
             if params is not None:
-                script = partial(WALKS[wording.family], params)
-                return WalkTurn(wording.family, next_step(script, start[1], conversation.turns))
+                script = partial(FAMILY_SCRIPTS[template.family], params)
+                return WalkTurn(template.family, next_step(script, start[1], conversation.turns))
         return None
 
 

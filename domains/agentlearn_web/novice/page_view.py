@@ -1,4 +1,4 @@
-"""A page as the simulated solver reads it: links by their names, tables by their rows, teasers, what comes next."""
+"""A page as the simulated solver reads it: links by name, tables by row, teasers, and links to the next page."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,102 +9,102 @@ from agentlearn_web.observation import ElementLine, ParsedObservation
 T = TypeVar("T")
 
 
-class Lost(Exception):
-    """Raised where a page does not hold what the walk needs."""
+class NotOnPage(Exception):
+    """Raised when a page does not contain what the walk needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """What has been seen of one page so far."""
+    """The parts of one page that the solver has seen so far."""
 
     url: str
     lines: tuple[ElementLine, ...]
     page: int = 1
     pages: int = 1
-    """Of the snapshot."""
+    """Number of pages of the snapshot."""
 
     @property
-    def is_cut(self) -> bool:
-        """Whether the snapshot goes on."""
+    def has_more(self) -> bool:
+        """Whether the snapshot has further pages."""
         return self.page < self.pages
 
-    def seeing(self, seen: ParsedObservation) -> "PageView":
-        """The view after another look: more of the same page, or another page."""
+    def updated(self, seen: ParsedObservation) -> "PageView":
+        """Return the view after another observation: more of the same page, or a new page."""
         if seen.url == self.url and seen.page == self.page + 1:
             return replace(self, lines=self.lines + seen.lines, page=seen.page)
-        return view_of(seen)
+        return first_view(seen)
 
     def links(self, prefix: str = "") -> list[ElementLine]:
-        """Links that can be clicked and whose names begin with that, in order."""
+        """Return the clickable links whose names start with `prefix`, in order."""
         return [line for line in self.lines if line.role == "link" and line.ref and line.name.startswith(prefix)]
 
     def link(self, name: str) -> ElementLine:
-        """The first link of exactly that name. Raises Lost."""
-        return needed(next((line for line in self.links() if line.name == name), None))
+        """Return the first link with exactly that name. Raises NotOnPage."""
+        return require(next((line for line in self.links() if line.name == name), None))
 
     def has_link(self, name: str) -> bool:
-        """Whether there is a link of exactly that name."""
+        """Return whether there is a link with exactly that name."""
         return any(line.name == name for line in self.links())
 
     def first_link(self, prefix: str) -> ElementLine:
-        """The first link whose name begins with that. Raises Lost."""
-        return needed(next(iter(self.links(prefix)), None))
+        """Return the first link whose name starts with `prefix`. Raises NotOnPage."""
+        return require(next(iter(self.links(prefix)), None))
 
     def link_about(self, word: str) -> ElementLine:
-        """The first link whose name has the word in it, but is not the word alone. Raises Lost."""
+        """Return the first link whose name contains the word but is not equal to it. Raises NotOnPage."""
         names = ((line, line.name.casefold()) for line in self.links())
-        return needed(next((line for line, name in names if word in name and name != word), None))
+        return require(next((line for line, name in names if word in name and name != word), None))
 
     def control(self, role: str, name: str) -> ElementLine:
-        """The button or field of that name. Raises Lost."""
+        """Return the button or field with that name. Raises NotOnPage."""
         named = (line for line in self.lines if line.role == role and line.name == name and line.ref)
-        return needed(next(named, None))
+        return require(next(named, None))
 
     def has_button(self, name: str) -> bool:
-        """Whether there is a button of that name."""
+        """Return whether there is a button with that name."""
         return any(line.role == "button" and line.name == name for line in self.lines)
 
     def search_box(self) -> ElementLine:
-        """Where words to search for are typed. Raises Lost."""
-        return needed(next((line for line in self.lines if line.role == "searchbox" and line.ref), None))
+        """Return the search box. Raises NotOnPage."""
+        return require(next((line for line in self.lines if line.role == "searchbox" and line.ref), None))
 
     def is_result(self) -> bool:
-        """Whether it is a page of search results."""
+        """Return whether this is a page of search results."""
         return any(line.role == "heading" and line.name == "Search results" for line in self.lines)
 
-    def beside(self, link: ElementLine) -> str:
-        """The words between a link and the one after it."""
+    def text_after(self, link: ElementLine) -> str:
+        """Return the words between a link and the next link."""
         at = self.lines.index(link)
         return " ".join(_until_link(self.lines[at + 1 :]))
 
     def texts(self) -> Iterator[str]:
-        """The words of each line."""
+        """Yield the words of each line."""
         return filter(None, (line.text or line.name for line in self.lines))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """The rows of all tables, cell by cell."""
+        """Yield the rows of all tables as tuples of cells."""
         for at, line in enumerate(self.lines):
             if line.role == "row":
-                yield tuple(_cells(_inside(self.lines, at)))
+                yield tuple(_cells(_descendants(self.lines, at)))
 
     def row(self, first: str) -> tuple[str, ...] | None:
-        """The first row with two cells or more that begins with that cell."""
+        """Return the first row of at least two cells that starts with that cell; None if there is none."""
         return next((row for row in self.rows() if len(row) > 1 and row[0] == first), None)
 
     def field(self, name: str) -> str:
-        """What a table of names and values says to that name. Raises Lost."""
-        return needed(self.row(name))[1]
+        """Return the value next to that name in a table of names and values. Raises NotOnPage."""
+        return require(self.row(name))[1]
 
 
-def view_of(seen: ParsedObservation) -> PageView:
-    """The view of a page that comes into sight."""
+def first_view(seen: ParsedObservation) -> PageView:
+    """Return the view of a page that is seen for the first time."""
     return PageView(seen.url, seen.lines, seen.page, seen.pages)
 
 
-def needed(thing: T | None) -> T:
-    """The thing. Raises Lost where there is none."""
+def require(thing: T | None) -> T:
+    """Return the thing. Raises NotOnPage if it is None."""
     if thing is None:
-        raise Lost
+        raise NotOnPage
     return thing
 
 
@@ -116,7 +116,7 @@ def _until_link(lines: Sequence[ElementLine]) -> Iterator[str]:
             yield words
 
 
-def _inside(lines: Sequence[ElementLine], at: int) -> list[ElementLine]:
+def _descendants(lines: Sequence[ElementLine], at: int) -> list[ElementLine]:
     inside: list[ElementLine] = []
     for line in lines[at + 1 :]:
         if line.depth <= lines[at].depth:
@@ -129,5 +129,5 @@ def _cells(inside: Sequence[ElementLine]) -> Iterator[str]:
     top = min((line.depth for line in inside), default=0)
     for at, line in enumerate(inside):
         if line.depth == top:
-            nested = (one.name or one.text for one in _inside(inside, at))
+            nested = (one.name or one.text for one in _descendants(inside, at))
             yield line.name or line.text or " ".join(filter(None, nested))

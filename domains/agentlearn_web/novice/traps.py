@@ -1,4 +1,4 @@
-"""The habits that cut across the families, and the words in which lessons and walks speak of them."""
+"""The bad habits of the simulated solver on websites, and the words that lessons and walks use for them."""
 
 from agentlearn.sim.skills import Trap
 
@@ -184,4 +184,4 @@ TRAPS = (
         base=0.36,
     ),
 )
-"""Every trap of the domain, in a fixed order."""
+"""All traps of the domain, in a fixed order."""

@@ -1,7 +1,7 @@
-"""How the simulated solver walks: a script per family, replayed over the turns so far to find out what comes next.
+"""How the simulated solver walks: each family has a script, which is replayed over the past turns to get the next step.
 
-A script is a generator: it yields the next step and is sent the page that the step led to, whichever that is. Nothing
-in it depends on which traps were fallen into, only on what has been seen.
+A script is a generator: it yields the next step and receives the page to which the step led. It depends only on the
+pages seen, not on the traps that the solver fell into.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -11,163 +11,163 @@ from random import Random
 from typing import TypeVar
 
 from agentlearn.sim.skills import Act, Heeded, ToolExchange, ToolUse
-from agentlearn_web.novice.page_view import Lost, PageView, needed
+from agentlearn_web.novice.page_view import NotOnPage, PageView, require
 from agentlearn_web.novice.traps import FOOTER, FORM, TRAPS
-from agentlearn_web.observation import ElementLine, ParsedObservation, read
+from agentlearn_web.observation import ElementLine, ParsedObservation, parse_observation
 
 MAX_TURNS = 8
 NOT_FOUND = "not found"
 
 T = TypeVar("T")
 ToolChoice = Callable[[frozenset[str]], ToolUse]
-"""The act, given the traps that were fallen into."""
+"""Returns the act, given the traps that the solver falls into."""
 
-_read = lru_cache(maxsize=1_024)(read)
-"""Each turn of a walk reads all results before it again."""
+_cached_parse = lru_cache(maxsize=1_024)(parse_observation)
+"""Cached, because each turn of a walk parses all earlier results again."""
 
-_BY_NAME = {trap.name: trap for trap in TRAPS}
+_TRAP_BY_NAME = {trap.name: trap for trap in TRAPS}
 
 
 @dataclass(frozen=True, slots=True)
 class WalkStep:
-    """What to do next; with traps, what to do in either case."""
+    """The next step of a walk: the act to choose, and the traps that can change it."""
 
     choose: ToolChoice
     traps: tuple[str, ...] = ()
 
 
-Walking = Generator[WalkStep, PageView, T]
-Script = Callable[[PageView], Walking[None]]
-"""From the first page to an answer, its last step."""
+WalkSteps = Generator[WalkStep, PageView, T]
+PageScript = Callable[[PageView], WalkSteps[None]]
+"""A script for one question: starts at the first page and ends with an answer."""
 
 
 @dataclass(frozen=True)
 class WalkTurn:
-    """A turn of a walk. Implements `agentlearn.sim.skills.Situation`."""
+    """One turn of a walk. Implements `agentlearn.sim.skills.Situation`."""
 
     family: str
     step: WalkStep
 
     @property
     def traps(self) -> tuple[str, ...]:
-        """Those that lie in this turn."""
+        """The traps of this turn."""
         return self.step.traps
 
     def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
-        """The act, said in a sentence."""
+        """Return the act, with a sentence that explains it."""
         chosen = self.step.choose(flaws)
-        notes = [_note(trap, trap in flaws, heeded, rng) for trap in self.traps]
-        return ToolUse(chosen.tool, chosen.arguments, text=" ".join(notes) or rng.choice(_SAID[chosen.tool]))
+        notes = [_decision_sentence(trap, trap in flaws, heeded, rng) for trap in self.traps]
+        return ToolUse(chosen.tool, chosen.arguments, text=" ".join(notes) or rng.choice(_SENTENCES[chosen.tool]))
 
 
-def next_step(script: Script, start: str, turns: tuple[ToolExchange, ...]) -> WalkStep:
-    """What to do after these turns. Where the walk is lost it begins once more at the start, and then gives up."""
-    step, walk, view, lost = always(opening(start)), None, PageView("", ()), 0
+def next_step(script: PageScript, start: str, turns: tuple[ToolExchange, ...]) -> WalkStep:
+    """Return the step after these turns. A script that fails starts again once; after that the solver gives up."""
+    step, walk, view, lost = fixed_step(open_start(start)), None, PageView("", ()), 0
     for turn in turns:
-        seen = _read(turn.result)
-        view = view.seeing(seen)
+        seen = _cached_parse(turn.result)
+        view = view.updated(seen)
         try:
-            _check(seen)
-            walk, step = _went_on(script, walk, view)
-        except (Lost, StopIteration):
-            walk, step, lost = None, always(opening(start)), lost + 1
+            _require_page(seen)
+            walk, step = _advance(script, walk, view)
+        except (NotOnPage, StopIteration):
+            walk, step, lost = None, fixed_step(open_start(start)), lost + 1
     ends = step.choose(frozenset()).tool == "answer"
-    return step if ends or (lost < 2 and len(turns) < MAX_TURNS - 1) else always(answer(view, NOT_FOUND))
+    return step if ends or (lost < 2 and len(turns) < MAX_TURNS - 1) else fixed_step(give_answer(view, NOT_FOUND))
 
 
-def _check(seen: ParsedObservation) -> None:
-    """Raises Lost for anything but a page."""
+def _require_page(seen: ParsedObservation) -> None:
+    """Raise NotOnPage if the observation does not show a page."""
     if seen.status != "ok" or not seen.lines:
-        raise Lost
+        raise NotOnPage
 
 
-def _went_on(script: Script, walk: Walking[None] | None, view: PageView) -> tuple[Walking[None], WalkStep]:
+def _advance(script: PageScript, walk: WalkSteps[None] | None, view: PageView) -> tuple[WalkSteps[None], WalkStep]:
     if walk is None:
         walk = script(view)
         return walk, next(walk)
     return walk, walk.send(view)
 
 
-def opening(url: str) -> ToolUse:
-    """Open an address."""
+def open_start(url: str) -> ToolUse:
+    """Return the act that opens the start page."""
     return ToolUse("open", {"url": url})
 
 
-def click(line: ElementLine) -> ToolUse:
-    """Click on it."""
+def click_on(line: ElementLine) -> ToolUse:
+    """Return the act that clicks an element."""
     return ToolUse("click", {"ref": line.ref})
 
 
-def search(view: PageView, words: str) -> ToolUse:
-    """Search the site."""
+def search_for(view: PageView, words: str) -> ToolUse:
+    """Return the act that searches the site."""
     return ToolUse("type", {"ref": view.search_box().ref, "text": words, "submit": True})
 
 
-def answer(view: PageView, value: str) -> ToolUse:
-    """End the walk."""
+def give_answer(view: PageView, value: str) -> ToolUse:
+    """Return the act that ends the walk with an answer."""
     return ToolUse("answer", {"answer": value, "url": view.url})
 
 
-def always(act: ToolUse) -> WalkStep:
-    """A step without a trap."""
+def fixed_step(act: ToolUse) -> WalkStep:
+    """Return a step without a trap."""
     return WalkStep(lambda _: act)
 
 
-def fork(trap: str, *, careful: ToolUse, careless: ToolUse) -> WalkStep:
-    """A step with one trap."""
+def trap_step(trap: str, *, careful: ToolUse, careless: ToolUse) -> WalkStep:
+    """Return a step with one trap."""
     return WalkStep(lambda flaws: careless if trap in flaws else careful, (trap,))
 
 
-def onward(view: PageView) -> ToolUse | None:
-    """How to see more of a list; None at its end."""
-    if view.is_cut:
+def next_part(view: PageView) -> ToolUse | None:
+    """Return the act that shows more of a list; None at its end."""
+    if view.has_more:
         return ToolUse("more", {})
-    return click(view.link("Next page")) if view.has_link("Next page") else None
+    return click_on(view.link("Next page")) if view.has_link("Next page") else None
 
 
-def leafing(
-    view: PageView, found: Callable[[PageView], bool], settling: Callable[[PageView], ToolUse]
-) -> Walking[PageView]:
-    """Go through a list until it holds what is looked for. settling: what a careless walker makes of its beginning.
+def page_until(
+    view: PageView, found: Callable[[PageView], bool], careless: Callable[[PageView], ToolUse]
+) -> WalkSteps[PageView]:
+    """Page through a list until `found`, and return that view. Raises NotOnPage at the end of the list.
 
-    Raises Lost at the end of the list.
+    careless: the act of a solver that stops at the first page.
     """
     trap = (FOOTER,)
     while not found(view):
-        view = yield _leaf(needed(onward(view)), settling(view), trap)
+        view = yield _list_step(require(next_part(view)), careless(view), trap)
         trap = ()
     return view
 
 
-def whole_list(view: PageView, settling: Callable[[PageView], ToolUse]) -> Walking[list[PageView]]:
-    """Go through all of a list; its pages. settling: as in `leafing`."""
+def read_whole_list(view: PageView, careless: Callable[[PageView], ToolUse]) -> WalkSteps[list[PageView]]:
+    """Page through a whole list, and return its views. careless: as in `page_until`."""
     seen, trap = [view], (FOOTER,)
-    while (going_on := onward(seen[-1])) is not None:
-        seen.append((yield _leaf(going_on, settling(seen[-1]), trap)))
+    while (careful := next_part(seen[-1])) is not None:
+        seen.append((yield _list_step(careful, careless(seen[-1]), trap)))
         trap = ()
     return seen
 
 
-def filling(view: PageView, choices: Mapping[str, str], button: str) -> Walking[PageView]:
-    """Set the lists of a form and press its button; a careless walker presses it at once. The page that comes of it.
+def fill_form(view: PageView, choices: Mapping[str, str], button: str) -> WalkSteps[PageView]:
+    """Choose the options of a form, press its button, and return the resulting view.
 
-    choices: by the lists' labels.
+    A careless solver presses the button at once. choices: option to choose, by the label of its list.
     """
     trap = (FORM,)
     for label, value in choices.items():
         chosen = ToolUse("type", {"ref": view.control("combobox", label).ref, "text": value})
-        view = yield _leaf(chosen, click(view.control("button", button)), trap)
+        view = yield _list_step(chosen, click_on(view.control("button", button)), trap)
         trap = ()
         if not view.has_button(button):
             return view
-    return (yield always(click(view.control("button", button))))
+    return (yield fixed_step(click_on(view.control("button", button))))
 
 
-def _leaf(going_on: ToolUse, settled: ToolUse, trap: tuple[str, ...]) -> WalkStep:
-    return WalkStep(lambda flaws: settled if flaws else going_on, trap)
+def _list_step(careful: ToolUse, careless: ToolUse, trap: tuple[str, ...]) -> WalkStep:
+    return WalkStep(lambda flaws: careless if flaws else careful, trap)
 
 
-_SAID = {
+_SENTENCES = {
     "open": ("I begin at the start page.", "Let me open the start page."),
     "click": ("This leads on.", "I follow this link.", "Here it should go on."),
     "type": ("I enter the words.", "Let me type that in."),
@@ -176,9 +176,9 @@ _SAID = {
 }
 
 
-def _note(name: str, fallen: bool, heeded: Heeded, rng: Random) -> str:
-    """The sentence on a decision; a careful one names the lesson it follows."""
-    trap = _BY_NAME[name]
+def _decision_sentence(name: str, fallen: bool, heeded: Heeded, rng: Random) -> str:
+    """Return the sentence for a decision. A careful decision names the lesson that it follows."""
+    trap = _TRAP_BY_NAME[name]
     phrase = rng.choice(trap.careless if fallen else trap.careful)
     label = "" if fallen else heeded.labels.get(name, "")
     return f"{phrase[0].upper()}{phrase[1:]}{f' ({label})' if label else ''}."

@@ -1,1 +1,1 @@
-"""The prompts of the web domain, as versioned files."""
+"""Versioned prompt files of the web domain."""

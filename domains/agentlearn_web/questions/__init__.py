@@ -1,36 +1,51 @@
-"""What the generated questions ask of each site, with exact answers from what the site is made of."""
+"""The generated problems of each site, with exact answers taken from the site's data."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from agentlearn_web.questions.company import dealer_phones, job_deadlines, office_phones, report_figures
-from agentlearn_web.questions.documentation import exit_statuses, option_defaults, releases_of_changes
+from agentlearn_web.questions.company import (
+    dealer_phone_problems,
+    job_deadline_problems,
+    office_phone_problems,
+    report_figure_problems,
+)
+from agentlearn_web.questions.documentation import exit_status_problems, option_default_problems, release_problems
 from agentlearn_web.questions.problem import Problem
-from agentlearn_web.questions.shop import delivery_charges, light_products, part_prices, product_weights
-from agentlearn_web.questions.university import course_lecturers, exam_halls, library_hours, office_rooms
+from agentlearn_web.questions.shop import (
+    delivery_charge_problems,
+    light_product_problems,
+    part_price_problems,
+    product_weight_problems,
+)
+from agentlearn_web.questions.university import (
+    course_lecturer_problems,
+    exam_hall_problems,
+    library_hour_problems,
+    office_room_problems,
+)
 from agentlearn_web.sites.site import SiteKind
 
 Problems = Callable[[int], Sequence[Problem]]
-"""All problems of one family on the site of that number."""
+"""Returns all problems of one family on the site with that number."""
 
 LEARNING: Mapping[str, tuple[SiteKind, Problems]] = {
-    "office_room": ("university", office_rooms),
-    "course_lecturer": ("university", course_lecturers),
-    "exam_hall": ("university", exam_halls),
-    "library_hours": ("university", library_hours),
-    "report_figure": ("company", report_figures),
-    "dealer_phone": ("company", dealer_phones),
-    "job_deadline": ("company", job_deadlines),
-    "option_default": ("documentation", option_defaults),
-    "release_of_change": ("documentation", releases_of_changes),
-    "product_weight": ("shop", product_weights),
-    "light_products": ("shop", light_products),
+    "office_room": ("university", office_room_problems),
+    "course_lecturer": ("university", course_lecturer_problems),
+    "exam_hall": ("university", exam_hall_problems),
+    "library_hours": ("university", library_hour_problems),
+    "report_figure": ("company", report_figure_problems),
+    "dealer_phone": ("company", dealer_phone_problems),
+    "job_deadline": ("company", job_deadline_problems),
+    "option_default": ("documentation", option_default_problems),
+    "release_of_change": ("documentation", release_problems),
+    "product_weight": ("shop", product_weight_problems),
+    "light_products": ("shop", light_product_problems),
 }
-"""Families of the train and validation splits; most of the test split too."""
+"""Families of the train and validation splits, and of two thirds of the test split."""
 
 UNSEEN: Mapping[str, tuple[SiteKind, Problems]] = {
-    "office_phone": ("company", office_phones),
-    "exit_status": ("documentation", exit_statuses),
-    "delivery_charge": ("shop", delivery_charges),
-    "part_price": ("shop", part_prices),
+    "office_phone": ("company", office_phone_problems),
+    "exit_status": ("documentation", exit_status_problems),
+    "delivery_charge": ("shop", delivery_charge_problems),
+    "part_price": ("shop", part_price_problems),
 }
-"""Families of the test split only. Every trap in them lies in learning families as well."""
+"""Families of the test split only. Each of their traps also occurs in a learning family."""

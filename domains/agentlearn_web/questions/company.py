@@ -6,49 +6,50 @@ from agentlearn_web.sites.site import slug, target
 from agentlearn_web.sites.vocabulary import COUNTRIES
 
 
-def report_figures(number: int) -> list[Problem]:
-    """Final figures of past years."""
-    it = company(number)
+def report_figure_problems(number: int) -> list[Problem]:
+    """Return problems about final figures of past years."""
+    facts = company(number)
     problems: list[Problem] = []
     for year in YEARS[1:]:
         for measure in MEASURES:
-            whole, tenth = divmod(it.figures[year, measure].final, 10)
-            params = {"measure": measure, "year": str(year), "site": it.name}
+            whole, tenth = divmod(facts.figures[year, measure].final, 10)
+            params = {"measure": measure, "year": str(year), "site": facts.name}
             targets = ("/investors", f"/investors/{year}", f"/investors/{year}/annual")
             problems.append(Problem(params, f"{whole}.{tenth} million euros", targets))
     return problems
 
 
-def office_phones(number: int) -> list[Problem]:
-    """Numbers of service centres that stand behind the first page of the list."""
-    it = company(number)
+def office_phone_problems(number: int) -> list[Problem]:
+    """Return problems about telephone numbers of service centres after the first page of the list."""
+    facts = company(number)
     problems: list[Problem] = []
-    for at, (kind, town) in enumerate(it.phones):
+    for at, (kind, town) in enumerate(facts.phones):
         if kind == OFFICES[1] and at >= PER_PAGE:
             pages = tuple(f"/offices?page={page}" for page in range(2, at // PER_PAGE + 2))
             name = f"{kind} {town}"
             targets = ("/offices", *pages, f"/offices/{slug(name)}")
-            problems.append(Problem({"office": name, "site": it.name}, it.phones[kind, town], targets))
+            problems.append(Problem({"office": name, "site": facts.name}, facts.phones[kind, town], targets))
     return problems
 
 
-def dealer_phones(number: int) -> list[Problem]:
-    """Numbers on the second page of a country that the form does not have preset."""
-    it = company(number)
+def dealer_phone_problems(number: int) -> list[Problem]:
+    """Return problems about dealers on the second page of a country that is not the form's default."""
+    facts = company(number)
     problems: list[Problem] = []
-    for at, ((country, dealer), phone) in enumerate(it.dealers.items()):
-        place = at % (len(it.dealers) // len(COUNTRIES))
+    for at, ((country, dealer), phone) in enumerate(facts.dealers.items()):
+        place = at % (len(facts.dealers) // len(COUNTRIES))
         if country != COUNTRIES[0] and place >= DEALERS_PER_PAGE:
             first = target("/dealers/find", [("country", country)])
             second = target("/dealers/find", [("country", country), ("page", "2")])
-            params = {"dealer": dealer, "country": country, "site": it.name}
+            params = {"dealer": dealer, "country": country, "site": facts.name}
             problems.append(Problem(params, phone, ("/dealers", first, second)))
     return problems
 
 
-def job_deadlines(number: int) -> list[Problem]:
-    """Deadlines of vacancies that the careers page does not show."""
-    it = company(number)
+def job_deadline_problems(number: int) -> list[Problem]:
+    """Return problems about deadlines of vacancies that the careers page does not list."""
+    facts = company(number)
     return [
-        Problem({"job": one.title, "town": one.town, "site": it.name}, one.deadline, (one.target,)) for one in it.hidden
+        Problem({"job": one.title, "town": one.town, "site": facts.name}, one.deadline, (one.target,))
+        for one in facts.hidden
     ]

@@ -1,20 +1,20 @@
-"""Questions about programs."""
+"""Questions about the documentation of programs."""
 
 from agentlearn_web.questions.problem import Problem
 from agentlearn_web.sites.documentation import AREAS, COMMANDS, SETTINGS, VERSIONS, YEARS, documentation
 from agentlearn_web.sites.site import slug
 
 LATE_AREAS = AREAS[-3:]
-"""Their options stand far down in the reference."""
+"""Areas whose options are far down in the reference."""
 
 
-def option_defaults(number: int) -> list[Problem]:
-    """Defaults in older versions."""
-    it = documentation(number)
+def option_default_problems(number: int) -> list[Problem]:
+    """Return problems about default values in older versions."""
+    facts = documentation(number)
     return [
         Problem(
-            {"option": f"{area}_{setting}", "version": version, "site": it.name},
-            str(it.defaults[version, f"{area}_{setting}"]),
+            {"option": f"{area}_{setting}", "version": version, "site": facts.name},
+            str(facts.defaults[version, f"{area}_{setting}"]),
             (f"/{version}/", f"/{version}/options"),
         )
         for version in VERSIONS[1:]
@@ -23,13 +23,13 @@ def option_defaults(number: int) -> list[Problem]:
     ]
 
 
-def releases_of_changes(number: int) -> list[Problem]:
-    """Releases of past years."""
-    it = documentation(number)
+def release_problems(number: int) -> list[Problem]:
+    """Return problems about releases of past years."""
+    facts = documentation(number)
     return [
         Problem(
-            {"command": command, "year": str(year), "site": it.name},
-            it.releases[year, command][0],
+            {"command": command, "year": str(year), "site": facts.name},
+            facts.releases[year, command][0],
             ("/releases", f"/releases/{year}", f"/releases/{year}/{slug(f'Change of {command}')}"),
         )
         for year in YEARS[1:]
@@ -37,10 +37,10 @@ def releases_of_changes(number: int) -> list[Problem]:
     ]
 
 
-def exit_statuses(number: int) -> list[Problem]:
-    """What faults return today."""
-    it = documentation(number)
+def exit_status_problems(number: int) -> list[Problem]:
+    """Return problems about the current exit status of faults."""
+    facts = documentation(number)
     return [
-        Problem({"fault": fault, "site": it.name}, str(now), (f"/faults/{slug(fault)}",))
-        for fault, (now, _, _) in it.statuses.items()
+        Problem({"fault": fault, "site": facts.name}, str(now), (f"/faults/{slug(fault)}",))
+        for fault, (now, _, _) in facts.statuses.items()
     ]

@@ -1,4 +1,4 @@
-"""One question about one site."""
+"""A problem: one question about one site."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is asked, the exact answer, and a way to it."""
+    """The parameters of a question, its exact answer, and a path to it."""
 
     params: Mapping[str, str]
-    """For the holes of its family's wordings."""
+    """Values of the placeholders in the family's question template."""
     answer: str
     targets: tuple[str, ...]
-    """Pages between the home page, which is left out, and the answer, the last one holding it."""
+    """Pages to visit after the home page; the last one contains the answer."""

@@ -6,67 +6,67 @@ from agentlearn_web.sites.site import slug, target
 from agentlearn_web.sites.vocabulary import COUNTRIES
 
 LIMITS = range(700, 2600, 50)
-"""In grams; above the weight of everything on offer."""
+"""Weight limits in grams; all are above the weight of every product on offer."""
 MOST_LIMITS = 4
-"""Questions about one list."""
+"""Most questions about one list."""
 
 
-def product_weights(number: int) -> list[Problem]:
-    """Weights of later models."""
-    it = shop(number)
+def product_weight_problems(number: int) -> list[Problem]:
+    """Return problems about the weights of later models."""
+    facts = shop(number)
     return [
         Problem(
-            {"article": CATEGORIES[one.category], "model": one.name, "site": it.name},
+            {"article": CATEGORIES[one.category], "model": one.name, "site": facts.name},
             f"{one.weight} g",
             (one.target,),
         )
-        for one in it.products
+        for one in facts.products
         if one.plus
     ]
 
 
-def light_products(number: int) -> list[Problem]:
-    """The names of two to five products, some on either page of the full list."""
-    it = shop(number)
-    return [problem for category in CATEGORIES for problem in _of_category(it, category)[:MOST_LIMITS]]
+def light_product_problems(number: int) -> list[Problem]:
+    """Return problems whose answer is two to five product names from both pages of the full list."""
+    facts = shop(number)
+    return [problem for category in CATEGORIES for problem in _of_category(facts, category)[:MOST_LIMITS]]
 
 
-def delivery_charges(number: int) -> list[Problem]:
-    """Charges of past years."""
-    it = shop(number)
+def delivery_charge_problems(number: int) -> list[Problem]:
+    """Return problems about delivery charges of past years."""
+    facts = shop(number)
     problems: list[Problem] = []
     for year in YEARS[1:]:
         for country in COUNTRIES:
-            whole, tenth = divmod(it.charges[year, country], 10)
-            params = {"country": country, "year": str(year), "site": it.name}
+            whole, tenth = divmod(facts.charges[year, country], 10)
+            params = {"country": country, "year": str(year), "site": facts.name}
             targets = ("/help", "/help/delivery-charges", f"/help/delivery-charges/{year}")
             problems.append(Problem(params, f"{whole}.{tenth}0 euros", targets))
     return problems
 
 
-def part_prices(number: int) -> list[Problem]:
-    """Prices of parts that are named like another one, for other articles than the form has preset."""
-    it = shop(number)
-    preset = next(iter(it.parts))[:2]
+def part_price_problems(number: int) -> list[Problem]:
+    """Return problems about parts with a similar name, for articles that are not the form's default."""
+    facts = shop(number)
+    preset = next(iter(facts.parts))[:2]
     problems: list[Problem] = []
-    for (article, series, part), price in it.parts.items():
+    for (article, series, part), price in facts.parts.items():
         if part in PARTS[1::2] and (article, series) != preset:
             whole, tenth = divmod(price, 10)
-            params = {"article": article, "series": series, "part": part.lower(), "site": it.name}
+            params = {"article": article, "series": series, "part": part.lower(), "site": facts.name}
             found = target("/parts/find", [("article", article), ("series", series)])
             problems.append(Problem(params, f"{whole}.{tenth}0 euros", ("/parts", found)))
     return problems
 
 
-def _of_category(it: Shop, category: str) -> list[Problem]:
+def _of_category(facts: Shop, category: str) -> list[Problem]:
     base = f"/{slug(category)}"
     targets = (base, f"{base}/all", f"{base}/all?page=2")
-    products = it.of(category)
+    products = facts.of(category)
     problems: dict[str, Problem] = {}
     for limit in LIMITS:
         light = [at for at, one in enumerate(products) if one.weight < limit]
         answer = "; ".join(products[at].name for at in light)
         if 2 <= len(light) <= 5 and light[0] < PER_PAGE <= light[-1]:
-            params = {"articles": category.lower(), "limit": str(limit), "site": it.name}
+            params = {"articles": category.lower(), "limit": str(limit), "site": facts.name}
             problems.setdefault(answer, Problem(params, answer, targets))
     return list(problems.values())

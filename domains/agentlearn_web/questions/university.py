@@ -15,22 +15,22 @@ from agentlearn_web.sites.university import (
 )
 
 
-def office_rooms(number: int) -> list[Problem]:
-    """Rooms of people whose name an older colleague bears as well."""
-    it = university(number)
+def office_room_problems(number: int) -> list[Problem]:
+    """Return problems about rooms of people who share a name with an older colleague."""
+    facts = university(number)
     return [
-        Problem({"name": one.name, "subject": one.subject, "site": it.name}, one.room, (one.target,))
-        for one in it.newcomers
+        Problem({"name": one.name, "subject": one.subject, "site": facts.name}, one.room, (one.target,))
+        for one in facts.newcomers
     ]
 
 
-def course_lecturers(number: int) -> list[Problem]:
-    """Lecturers of past years, of the level that stands on the second page."""
-    it = university(number)
+def course_lecturer_problems(number: int) -> list[Problem]:
+    """Return problems about lecturers of past years, for the level on the second page."""
+    facts = university(number)
     return [
         Problem(
-            {"course": f"{subject} {LEVELS[1]}", "year": year, "site": it.name},
-            it.lecturers[year, subject, LEVELS[1]],
+            {"course": f"{subject} {LEVELS[1]}", "year": year, "site": facts.name},
+            facts.lecturers[year, subject, LEVELS[1]],
             ("/courses", f"/courses/{slug(year)}", f"/courses/{slug(year)}?page=2"),
         )
         for year in YEARS[1:]
@@ -38,13 +38,13 @@ def course_lecturers(number: int) -> list[Problem]:
     ]
 
 
-def exam_halls(number: int) -> list[Problem]:
-    """Halls of all sittings but the one that the form has preset."""
-    it = university(number)
+def exam_hall_problems(number: int) -> list[Problem]:
+    """Return problems about the halls of all sittings except the form's default."""
+    facts = university(number)
     return [
         Problem(
-            {"subject": subject, "year": year, "term": term, "site": it.name},
-            it.halls[year, term, subject],
+            {"subject": subject, "year": year, "term": term, "site": facts.name},
+            facts.halls[year, term, subject],
             ("/examinations", target("/examinations/find", [("year", year), ("term", term)])),
         )
         for year, term in SITTINGS[1:]
@@ -52,21 +52,21 @@ def exam_halls(number: int) -> list[Problem]:
     ]
 
 
-def library_hours(number: int) -> list[Problem]:
-    """Closing times of special libraries that differ from every other time given for them or next to them."""
-    it = university(number)
+def library_hour_problems(number: int) -> list[Problem]:
+    """Return problems about closing times of special libraries that differ from every other time shown near them."""
+    facts = university(number)
     return [
         Problem(
-            {"branch": one.name, "day": day, "site": it.name},
+            {"branch": one.name, "day": day, "site": facts.name},
             one.closes[at],
             ("/libraries", f"/libraries/{slug(one.name)}"),
         )
-        for one in it.branches
+        for one in facts.branches
         for at, day in enumerate(DAYS)
-        if one.kind != BRANCHES[0] and one.closes[at] not in _other_times(it, one, at)
+        if one.kind != BRANCHES[0] and one.closes[at] not in _other_times(facts, one, at)
     ]
 
 
-def _other_times(it: University, branch: Branch, day: int) -> set[str]:
-    main = next(one for one in it.branches if one.campus == branch.campus)
+def _other_times(facts: University, branch: Branch, day: int) -> set[str]:
+    main = next(one for one in facts.branches if one.campus == branch.campus)
     return {branch.teased[day], branch.reported[day], main.closes[day], main.teased[day], main.reported[day]}

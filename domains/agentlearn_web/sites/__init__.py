@@ -1,6 +1,6 @@
-"""Frozen sites to walk on: a university, a company, a documentation and a shop, each in many numbers.
+"""Generated sites for walks: twelve universities, companies, documentations and shops each.
 
-A site depends on its kind and number alone, never on a run's seed.
+A site depends only on its kind and number, never on a run's seed.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from agentlearn_web.sites.site import KINDS, Site, SiteKind
 from agentlearn_web.sites.university import university_site
 
 NUMBERS = range(12)
-"""Of each kind there are as many sites as this has numbers."""
+"""Numbers of the sites of each kind."""
 
 _MAKERS: Mapping[SiteKind, Callable[[int], Site]] = {
     "university": university_site,
@@ -26,12 +26,12 @@ _MAKERS: Mapping[SiteKind, Callable[[int], Site]] = {
 
 @cache
 def site(kind: SiteKind, number: int) -> Site:
-    """The site of that kind and number. Raises ConfigError for a number that there is not."""
+    """Return the site of that kind and number. Raises ConfigError for a number outside `NUMBERS`."""
     if number not in NUMBERS:
         raise ConfigError(f"there is no {kind} {number!r}; take one of 0 to {NUMBERS[-1]}", code="unknown_site")
     return _MAKERS[kind](number)
 
 
 def all_sites() -> tuple[Site, ...]:
-    """Every site, kind by kind."""
+    """Return every site, kind by kind."""
     return tuple(site(kind, number) for kind in KINDS for number in NUMBERS)

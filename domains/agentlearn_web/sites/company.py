@@ -1,4 +1,4 @@
-"""A company: reports by year with preliminary figures, a long list of offices, vacancies that are half hidden."""
+"""A generated company: yearly reports with preliminary figures, a long list of offices, vacancies found by search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from agentlearn_web.sites.markup import (
     choice_form,
     fields,
     heading,
-    joined,
+    html_lines,
+    html_paragraph,
+    html_table,
     link,
-    paragraph,
-    table,
     teaser,
 )
-from agentlearn_web.sites.site import SearchEntry, Site, SitePage, chunks, paged, slug, target
+from agentlearn_web.sites.site import SearchEntry, Site, SitePage, chunks, listing_pages, slug, target
 from agentlearn_web.sites.vocabulary import COUNTRIES, FIRST_NAMES, MAKERS, MONTHS, SURNAMES, TOWNS
 
 MEASURES = ("revenue", "operating profit", "research spending")
@@ -31,7 +31,7 @@ JOBS = (
 )  # fmt: skip
 DIVISIONS = ("Optics", "Scales", "Sensors", "Valves")
 DEALERS = 14
-"""In each country."""
+"""Number of dealers in each country."""
 DEALERS_PER_PAGE = 8
 PER_PAGE = 12
 """Offices on one page of their list."""
@@ -54,7 +54,7 @@ class Job:
     town: str
     deadline: str
     first_deadline: str
-    """Before it was extended; the search still shows it."""
+    """Deadline before it was extended; the search still shows it."""
 
     @property
     def name(self) -> str:
@@ -63,43 +63,43 @@ class Job:
 
     @property
     def target(self) -> str:
-        """Where the page is."""
+        """Path of its page."""
         return f"/careers/{slug(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """Everything there is to know of one."""
+    """All data of one company."""
 
     number: int
     maker: str
     figures: dict[tuple[int, str], Figures]
-    """By (year, measure)."""
+    """Figures by (year, measure)."""
     phones: dict[tuple[str, str], str]
-    """By (kind of office, town)."""
+    """Telephone numbers by (kind of office, town)."""
     central: str
     shown: tuple[Job, ...]
     """Vacancies on the careers page."""
     hidden: tuple[Job, ...]
-    """Each with the title of the shown one at the same place, in another town; found by the search alone."""
+    """Vacancies found only by the search; each has the title of the shown one at the same index, in another town."""
     heads: dict[str, str]
     dealers: dict[tuple[str, str], str]
     """Telephone numbers by (country, dealer); every dealer is in every country."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the company."""
         return f"{self.maker} Instruments"
 
     @property
     def towns(self) -> tuple[str, ...]:
-        """Towns with offices, in order of the list."""
+        """Towns with offices, in list order."""
         return tuple(dict.fromkeys(town for _, town in self.phones))
 
 
 @cache
 def company(number: int) -> Company:
-    """The company of that number."""
+    """Return the company with that number."""
     rng = Random(derive_seed("site", "company", number))
     towns = sorted(rng.sample(TOWNS, 18))
     phones = rng.sample(range(1000, 9999), 37)
@@ -120,18 +120,18 @@ def company(number: int) -> Company:
 
 
 def millions(tenths: int) -> str:
-    """An amount as the reports write it."""
+    """Return an amount as the reports write it."""
     return f"{tenths // 10}.{tenths % 10} million euros"
 
 
 def company_site(number: int) -> Site:
-    """The company's website."""
-    it = company(number)
+    """Return the company's website."""
+    facts = company(number)
     return Site(
         kind="company",
         number=number,
-        host=f"{slug(it.name)}.test",
-        name=it.name,
+        host=f"{slug(facts.name)}.test",
+        name=facts.name,
         menu=(
             ("Divisions", "/divisions"),
             ("Investors", "/investors"),
@@ -141,10 +141,13 @@ def company_site(number: int) -> Site:
             ("About us", "/about"),
         ),
         footer=(("Imprint", "/imprint"), ("Privacy", "/privacy"), ("Press", "/press")),
-        pages={**_fixed(it), **_divisions(it), **_investors(it), **_offices(it), **_dealer_pages(it), **_careers(it)},
+        pages={
+            **_fixed(facts), **_divisions(facts), **_investors(facts),
+            **_offices(facts), **_dealer_pages(facts), **_careers(facts),
+        },
         entries=(
             *(SearchEntry(one.name, one.target, f"Vacancy. Apply by {one.first_deadline}. Full time, from next month …")
-              for one in (*it.hidden, *it.shown)),
+              for one in (*facts.hidden, *facts.shown)),
             *(SearchEntry(f"{one} division", f"/divisions/{slug(one)}", "What we make.") for one in DIVISIONS),
             *(SearchEntry(f"Annual report {year}", f"/investors/{year}/annual", "Final figures.") for year in YEARS),
         ),
@@ -180,57 +183,63 @@ def _jobs(rng: Random, towns: Sequence[str]) -> tuple[tuple[Job, ...], tuple[Job
     return tuple(shown), tuple(hidden)
 
 
-def _fixed(it: Company) -> dict[str, SitePage]:
+def _fixed(facts: Company) -> dict[str, SitePage]:
     about = (
-        f"{it.name} builds measuring instruments in four divisions, with offices in {len(it.towns)} towns. Its figures"
-        " are published twice a year, and audited once."
+        f"{facts.name} builds measuring instruments in four divisions, with offices in {len(facts.towns)} towns."
+        " Its figures are published twice a year, and audited once."
     )
     return {
         "/": SitePage(
-            it.name,
-            joined(
+            facts.name,
+            html_lines(
                 heading("Measured with care"),
-                paragraph(about),
+                html_paragraph(about),
                 heading("Our divisions", 2),
                 bullets(link(f"{one} division", f"/divisions/{slug(one)}") for one in DIVISIONS),
-                paragraph("We are looking for people in ten trades, in many towns."),
+                html_paragraph("We are looking for people in ten trades, in many towns."),
             ),
         ),
-        "/about": SitePage("About us", joined(heading("About us"), paragraph(about), _history())),
-        "/imprint": SitePage("Imprint", joined(heading("Imprint"), paragraph(f"{it.name}, {it.towns[0]}."))),
-        "/privacy": SitePage("Privacy", joined(heading("Privacy"), paragraph("This site keeps nothing about you."))),
-        "/press": SitePage("Press", joined(heading("Press"), paragraph(f"For the press: {it.central}."))),
+        "/about": SitePage("About us", html_lines(heading("About us"), html_paragraph(about), _history())),
+        "/imprint": SitePage(
+            "Imprint", html_lines(heading("Imprint"), html_paragraph(f"{facts.name}, {facts.towns[0]}."))
+        ),
+        "/privacy": SitePage(
+            "Privacy", html_lines(heading("Privacy"), html_paragraph("This site keeps nothing about you."))
+        ),
+        "/press": SitePage("Press", html_lines(heading("Press"), html_paragraph(f"For the press: {facts.central}."))),
     }
 
 
 def _history() -> SiteHtml:
-    return table(
+    return html_table(
         ("Year", "Event"), [(str(1950 + 8 * at), f"{one} division founded") for at, one in enumerate(DIVISIONS)]
     )
 
 
-def _divisions(it: Company) -> dict[str, SitePage]:
+def _divisions(facts: Company) -> dict[str, SitePage]:
     trail = (("Divisions", "/divisions"),)
     listed = bullets(link(f"{one} division", f"/divisions/{slug(one)}") for one in DIVISIONS)
-    pages = {"/divisions": SitePage("Divisions", joined(heading("Divisions"), listed))}
+    pages = {"/divisions": SitePage("Divisions", html_lines(heading("Divisions"), listed))}
     for one in DIVISIONS:
-        main = joined(
-            heading(f"{one} division"), fields([("Head", it.heads[one]), ("Products", f"{one} of all sizes")])
+        main = html_lines(
+            heading(f"{one} division"), fields([("Head", facts.heads[one]), ("Products", f"{one} of all sizes")])
         )
         pages[f"/divisions/{slug(one)}"] = SitePage(f"{one} division", main, trail)
     return pages
 
 
-def _investors(it: Company) -> dict[str, SitePage]:
+def _investors(facts: Company) -> dict[str, SitePage]:
     trail = (("Investors", "/investors"),)
     listed = bullets(link(f"Financial year {year}", f"/investors/{year}") for year in YEARS)
-    about = paragraph("Publications of each financial year; preliminary figures are corrected in the annual report.")
-    pages = {"/investors": SitePage("Investors", joined(heading("Investors"), about, listed))}
+    about = html_paragraph(
+        "Publications of each financial year; preliminary figures are corrected in the annual report."
+    )
+    pages = {"/investors": SitePage("Investors", html_lines(heading("Investors"), about, listed))}
     for year in YEARS:
-        of_year = {measure: it.figures[year, measure] for measure in MEASURES}
+        of_year = {measure: facts.figures[year, measure] for measure in MEASURES}
         early = ", ".join(f"{measure} {millions(one.preliminary)}" for measure, one in of_year.items())
         half = ", ".join(f"{measure} {millions(one.half_year)}" for measure, one in of_year.items())
-        main = joined(
+        main = html_lines(
             heading(f"Financial year {year}"),
             teaser(f"Annual report {year}", f"/investors/{year}/annual", f"Preliminary: {early} …"),
             teaser(f"Half-year report {year}", f"/investors/{year}/half", f"First half, estimated: {half} …"),
@@ -240,79 +249,83 @@ def _investors(it: Company) -> dict[str, SitePage]:
         final = fields((measure.capitalize(), millions(one.final)) for measure, one in of_year.items())
         pages[f"/investors/{year}/annual"] = SitePage(
             f"Annual report {year}",
-            joined(heading(f"Annual report {year}"), paragraph("Audited figures of the whole year."), final),
+            html_lines(heading(f"Annual report {year}"), html_paragraph("Audited figures of the whole year."), final),
             here,
         )
         halves = fields((measure.capitalize(), millions(one.half_year)) for measure, one in of_year.items())
         pages[f"/investors/{year}/half"] = SitePage(
             f"Half-year report {year}",
-            joined(heading(f"Half-year report {year}"), paragraph("From January to June, not audited."), halves),
+            html_lines(
+                heading(f"Half-year report {year}"), html_paragraph("From January to June, not audited."), halves
+            ),
             here,
         )
     return pages
 
 
-def _offices(it: Company) -> dict[str, SitePage]:
+def _offices(facts: Company) -> dict[str, SitePage]:
     trail = (("Offices", "/offices"),)
-    names = {place: f"{place[0]} {place[1]}" for place in it.phones}
+    names = {place: f"{place[0]} {place[1]}" for place in facts.phones}
     rows = [
         (link(name, f"/offices/{slug(name)}"), COUNTRIES[len(place[1]) % len(COUNTRIES)])
         for place, name in names.items()
     ]
-    blocks = [table(("Office", "Country"), block) for block in chunks(rows, PER_PAGE)]
-    above = joined(
-        fields([("All other enquiries", it.central)]),
+    blocks = [html_table(("Office", "Country"), block) for block in chunks(rows, PER_PAGE)]
+    above = html_lines(
+        fields([("All other enquiries", facts.central)]),
         choice_form("/offices/find", [("kind", "Kind of office", OFFICES)], "Show offices"),
     )
-    pages = paged("/offices", "Offices", blocks, above=above)
+    pages = listing_pages("/offices", "Offices", blocks, above=above)
     for kind in OFFICES:
         found = bullets(link(name, f"/offices/{slug(name)}") for place, name in names.items() if place[0] == kind)
         at = target("/offices/find", [("kind", kind)])
-        pages[at] = SitePage(f"{kind}s", joined(heading(f"{kind}s"), found), trail)
-    for (kind, town), phone in it.phones.items():
+        pages[at] = SitePage(f"{kind}s", html_lines(heading(f"{kind}s"), found), trail)
+    for (kind, town), phone in facts.phones.items():
         name = names[kind, town]
-        main = joined(
+        main = html_lines(
             heading(name),
             fields(
                 [("Telephone", phone), ("Town", town), ("Open", "8:00 to 17:00" if len(town) % 2 else "9:00 to 18:00")]
             ),
-            paragraph(f"The {kind.lower()} for everybody in and around {town}."),
+            html_paragraph(f"The {kind.lower()} for everybody in and around {town}."),
         )
         pages[f"/offices/{slug(name)}"] = SitePage(name, main, trail)
     return pages
 
 
-def _dealer_pages(it: Company) -> dict[str, SitePage]:
+def _dealer_pages(facts: Company) -> dict[str, SitePage]:
     trail = (("Dealers", "/dealers"),)
     form = choice_form("/dealers/find", [("country", "Country", COUNTRIES)], "Show dealers")
-    about = paragraph("Our dealers work in eight countries, and have a number of their own in each. Choose one:")
-    pages = {"/dealers": SitePage("Dealers", joined(heading("Dealers"), about, form))}
-    above = fields([("All other enquiries", it.central)])
+    about = html_paragraph("Our dealers work in eight countries, and have a number of their own in each. Choose one:")
+    pages = {"/dealers": SitePage("Dealers", html_lines(heading("Dealers"), about, form))}
+    above = fields([("All other enquiries", facts.central)])
     for country in COUNTRIES:
-        rows = [(name, phone) for (place, name), phone in it.dealers.items() if place == country]
-        blocks = [table(("Dealer", "Telephone"), block) for block in chunks(rows, DEALERS_PER_PAGE)]
-        pages |= paged(target("/dealers/find", [("country", country)]), f"Dealers in {country}", blocks, trail, above)
+        rows = [(name, phone) for (place, name), phone in facts.dealers.items() if place == country]
+        blocks = [html_table(("Dealer", "Telephone"), block) for block in chunks(rows, DEALERS_PER_PAGE)]
+        pages |= listing_pages(
+            target("/dealers/find", [("country", country)]), f"Dealers in {country}", blocks, trail, above
+        )
     return pages
 
 
-def _careers(it: Company) -> dict[str, SitePage]:
+def _careers(facts: Company) -> dict[str, SitePage]:
     trail = (("Careers", "/careers"),)
     pages = {
         "/careers": SitePage(
             "Careers",
-            joined(
+            html_lines(
                 heading("Careers"),
-                paragraph("Selected vacancies. There are many more, which the search knows."),
-                bullets(link(one.name, one.target) for one in it.shown),
+                html_paragraph("Selected vacancies. There are many more, which the search knows."),
+                bullets(link(one.name, one.target) for one in facts.shown),
             ),
         )
     }
-    for at, one in enumerate((*it.shown, *it.hidden)):
-        main = joined(
+    for at, one in enumerate((*facts.shown, *facts.hidden)):
+        main = html_lines(
             heading(one.name),
-            paragraph("The deadline was extended."),
+            html_paragraph("The deadline was extended."),
             fields([("Place", one.town), ("Apply until", one.deadline), ("Hours a week", str(32 + 4 * (at % 3)))]),
-            paragraph(f"You will work as {one.title.lower()} with a team of {4 + at % 7}."),
+            html_paragraph(f"You will work as {one.title.lower()} with a team of {4 + at % 7}."),
         )
         pages[one.target] = SitePage(one.name, main, trail)
     return pages

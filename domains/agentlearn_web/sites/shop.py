@@ -1,4 +1,4 @@
-"""A shop: categories with favourites, offers and full lists, near-identical models, delivery charges by year."""
+"""A generated shop: categories with favourites, offers and full lists, similar models, yearly delivery charges."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,31 +6,41 @@ from functools import cache
 from random import Random
 
 from agentlearn.types.ids import derive_seed
-from agentlearn_web.sites.markup import SiteHtml, bullets, choice_form, fields, heading, joined, link, paragraph, table
-from agentlearn_web.sites.site import SearchEntry, Site, SitePage, paged, slug, target
+from agentlearn_web.sites.markup import (
+    SiteHtml,
+    bullets,
+    choice_form,
+    fields,
+    heading,
+    html_lines,
+    html_paragraph,
+    html_table,
+    link,
+)
+from agentlearn_web.sites.site import SearchEntry, Site, SitePage, listing_pages, slug, target
 from agentlearn_web.sites.vocabulary import COUNTRIES, SHOPS
 
 CATEGORIES = {"Kettles": "kettle", "Lamps": "lamp", "Packs": "pack", "Stoves": "stove", "Tents": "tent"}
 SERIES = ("Alder", "Birch", "Cedar", "Elm", "Hazel", "Larch", "Maple")
 YEARS = (2026, 2025, 2024, 2023, 2022)
 PARTS = ("Cap", "Cap with chain", "Handle", "Handle with grip", "Seal", "Seal of rubber")
-"""Spare parts, each plain one before the one that is named like it."""
+"""Spare parts: each plain one is followed by one with a similar name."""
 PER_PAGE = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Something for sale."""
+    """A product of the shop."""
 
     category: str
     series: str
     size: int
     plus: bool
-    """The later model, of the same name with a plus sign's word behind it."""
+    """Whether it is the later model, which has `Plus` after the same name."""
     weight: int
-    """In grams."""
+    """Weight in grams."""
     price: int
-    """In euros."""
+    """Price in euros."""
 
     @property
     def name(self) -> str:
@@ -39,39 +49,39 @@ class Product:
 
     @property
     def target(self) -> str:
-        """Where the page is."""
+        """Path of its page."""
         return f"/{slug(self.category)}/{slug(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """Everything there is to know of one."""
+    """All data of one shop."""
 
     number: int
     keeper: str
     products: tuple[Product, ...]
     offers: dict[str, tuple[Product, ...]]
-    """By category: what is left of earlier years, and in no other list."""
+    """Products left over from earlier years, by category; they are in no other list."""
     charges: dict[tuple[int, str], int]
-    """For a parcel, by (year, country), in tenths of a euro."""
+    """Delivery charge of a parcel in tenths of a euro, by (year, country)."""
     express: dict[str, int]
-    """Surcharge for haste, by country."""
+    """Surcharge for express delivery in tenths of a euro, by country."""
     parts: dict[tuple[str, str, str], int]
     """Prices of spare parts in tenths of a euro, by (article, series, part); no two are the same."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the shop."""
         return f"{self.keeper} Outfitters"
 
     def of(self, category: str) -> list[Product]:
-        """The products of one category, in order of its list."""
+        """Return the products of one category, in list order."""
         return [one for one in self.products if one.category == category]
 
 
 @cache
 def shop(number: int) -> Shop:
-    """The shop of that number."""
+    """Return the shop with that number."""
     rng = Random(derive_seed("site", "shop", number))
     amounts = rng.sample(range(49, 400), (len(YEARS) + 1) * len(COUNTRIES))
     places = [(year, country) for year in YEARS for country in COUNTRIES]
@@ -87,23 +97,23 @@ def shop(number: int) -> Shop:
 
 
 def euros(tenths: int) -> str:
-    """An amount as the shop writes it."""
+    """Return an amount as the shop writes it."""
     return f"{tenths // 10}.{tenths % 10}0 euros"
 
 
 def grams(weight: int) -> str:
-    """A weight as the shop writes it."""
+    """Return a weight as the shop writes it."""
     return f"{weight} g"
 
 
 def shop_site(number: int) -> Site:
-    """The shop's website."""
-    it = shop(number)
+    """Return the shop's website."""
+    facts = shop(number)
     return Site(
         kind="shop",
         number=number,
-        host=f"{slug(it.name)}.test",
-        name=it.name,
+        host=f"{slug(facts.name)}.test",
+        name=facts.name,
         menu=(
             *((category, f"/{slug(category)}") for category in CATEGORIES),
             ("Spare parts", "/parts"),
@@ -111,20 +121,20 @@ def shop_site(number: int) -> Site:
         ),
         footer=(("Imprint", "/imprint"), ("Returns", "/help/returns"), ("Our shop", "/about")),
         pages={
-            **_fixed(it),
-            **_help(it),
-            **_part_pages(it),
-            **{at: page for category in CATEGORIES for at, page in _category(it, category).items()},
+            **_fixed(facts),
+            **_help(facts),
+            **_part_pages(facts),
+            **{at: page for category in CATEGORIES for at, page in _category(facts, category).items()},
         },
         entries=tuple(
             SearchEntry(one.name, one.target, f"A {CATEGORIES[one.category]} for all weathers. {_related(one)}")
-            for one in it.products
+            for one in facts.products
         ),
     )
 
 
 def _products(rng: Random, category: str) -> list[Product]:
-    """Seven series; four of them also as a later model, which comes after all the plain ones."""
+    """Draw the products of one category: each series as a plain model, then each as a later model."""
     sizes = [rng.randint(2, 19) * 50 for _ in SERIES]
     weights = rng.sample(range(300, 3000, 20), len(SERIES) + len(SERIES))
     prices = rng.sample(range(29, 290, 3), len(SERIES) + len(SERIES))
@@ -153,64 +163,67 @@ def _related(one: Product) -> str:
     return f"Later model: {name} Plus." if not one.plus else f"Earlier model: {name}."
 
 
-def _fixed(it: Shop) -> dict[str, SitePage]:
+def _fixed(facts: Shop) -> dict[str, SitePage]:
     about = (
-        f"{it.name} sells what people take outdoors: kettles, lamps, packs, stoves and tents. Everything is weighed."
+        f"{facts.name} sells what people take outdoors: kettles, lamps, packs, stoves and tents. Everything is weighed."
     )
-    new = bullets(link(one.name, one.target) for one in it.products if one.plus and one.series == SERIES[0])
+    new = bullets(link(one.name, one.target) for one in facts.products if one.plus and one.series == SERIES[0])
     return {
         "/": SitePage(
-            it.name,
-            joined(
-                heading(it.name),
-                paragraph(about),
+            facts.name,
+            html_lines(
+                heading(facts.name),
+                html_paragraph(about),
                 heading("New", 2),
                 new,
-                paragraph("What is not on the shelf at the front is found with the search."),
+                html_paragraph("What is not on the shelf at the front is found with the search."),
             ),
         ),
         "/about": SitePage(
-            "Our shop", joined(heading("Our shop"), paragraph(about), paragraph("Open from 10:00 to 18:00."))
+            "Our shop",
+            html_lines(heading("Our shop"), html_paragraph(about), html_paragraph("Open from 10:00 to 18:00.")),
         ),
         "/imprint": SitePage(
-            "Imprint", joined(heading("Imprint"), paragraph(f"{it.name}, owned by those who work here."))
+            "Imprint", html_lines(heading("Imprint"), html_paragraph(f"{facts.name}, owned by those who work here."))
         ),
     }
 
 
-def _category(it: Shop, category: str) -> dict[str, SitePage]:
+def _category(facts: Shop, category: str) -> dict[str, SitePage]:
     base, one = f"/{slug(category)}", CATEGORIES[category]
     trail = ((category, base),)
-    products, offers = it.of(category), it.offers[category]
+    products, offers = facts.of(category), facts.offers[category]
     links = [(f"{category} on offer", f"{base}/offers"), (f"All {category.lower()}", f"{base}/all")]
     favourites = bullets(link(product.name, product.target) for product in products if not product.plus)
     form = choice_form(f"{base}/find", [("model", "Model", ("plain", "plus"))], f"Show {category.lower()}")
-    library_store = joined(
-        heading(category), paragraph(f"The {one} of the year, and others that our customers like."), favourites
+    overview = html_lines(
+        heading(category), html_paragraph(f"The {one} of the year, and others that our customers like."), favourites
     )
-    pages = {base: SitePage(category, joined(library_store, bullets(link(*at) for at in links), form))}
+    pages = {base: SitePage(category, html_lines(overview, bullets(link(*at) for at in links), form))}
     blocks = [_table(block) for block in (products[:PER_PAGE], products[PER_PAGE:])]
-    pages |= paged(f"{base}/all", f"All {category.lower()}", blocks, trail)
+    pages |= listing_pages(f"{base}/all", f"All {category.lower()}", blocks, trail)
     pages[f"{base}/offers"] = SitePage(
         f"{category} on offer",
-        joined(heading(f"{category} on offer"), paragraph("While there are any."), _table(offers)),
+        html_lines(heading(f"{category} on offer"), html_paragraph("While there are any."), _table(offers)),
         trail,
     )
     for model, plus in (("plain", False), ("plus", True)):
-        found = joined(heading(f"{category}: {model}"), _table([each for each in products if each.plus == plus]))
+        found = html_lines(heading(f"{category}: {model}"), _table([each for each in products if each.plus == plus]))
         pages[target(f"{base}/find", [("model", model)])] = SitePage(f"{category}: {model}", found, trail)
     return pages | {each.target: SitePage(each.name, _product(each), trail) for each in (*products, *offers)}
 
 
 def _table(products: Iterable[Product]) -> SiteHtml:
     rows = [(link(one.name, one.target), grams(one.weight), f"{one.price} euros") for one in products]
-    return table(("Name", "Weight", "Price"), rows)
+    return html_table(("Name", "Weight", "Price"), rows)
 
 
 def _product(one: Product) -> SiteHtml:
-    return joined(
+    return html_lines(
         heading(one.name),
-        paragraph(f"A {CATEGORIES[one.category]} of the series {one.series}. It has been with us to the mountains."),
+        html_paragraph(
+            f"A {CATEGORIES[one.category]} of the series {one.series}. It has been with us to the mountains."
+        ),
         fields(
             [
                 ("Price", f"{one.price} euros"),
@@ -222,22 +235,22 @@ def _product(one: Product) -> SiteHtml:
     )
 
 
-def _part_pages(it: Shop) -> dict[str, SitePage]:
+def _part_pages(facts: Shop) -> dict[str, SitePage]:
     trail = (("Spare parts", "/parts"),)
     articles = tuple(CATEGORIES.values())
     form = choice_form("/parts/find", [("article", "Article", articles), ("series", "Series", SERIES)], "Show parts")
-    about = paragraph("What breaks can be mended. Prices differ from series to series. Choose one:")
-    pages = {"/parts": SitePage("Spare parts", joined(heading("Spare parts"), about, form))}
+    about = html_paragraph("What breaks can be mended. Prices differ from series to series. Choose one:")
+    pages = {"/parts": SitePage("Spare parts", html_lines(heading("Spare parts"), about, form))}
     for article in articles:
         for series in SERIES:
             title = f"Spare parts: {article}, series {series}"
-            rows = [(part, euros(it.parts[article, series, part])) for part in PARTS]
+            rows = [(part, euros(facts.parts[article, series, part])) for part in PARTS]
             found = target("/parts/find", [("article", article), ("series", series)])
-            pages[found] = SitePage(title, joined(heading(title), table(("Part", "Price"), rows)), trail)
+            pages[found] = SitePage(title, html_lines(heading(title), html_table(("Part", "Price"), rows)), trail)
     return pages
 
 
-def _help(it: Shop) -> dict[str, SitePage]:
+def _help(facts: Shop) -> dict[str, SitePage]:
     trail = (("Help", "/help"),)
     listed = bullets(
         [
@@ -246,22 +259,24 @@ def _help(it: Shop) -> dict[str, SitePage]:
             link("Returns", "/help/returns"),
         ]
     )
-    times = table(
+    times = html_table(
         ("Country", "Days", "Surcharge for express"),
-        [(country, str(2 + len(country) % 5), euros(it.express[country])) for country in COUNTRIES],
+        [(country, str(2 + len(country) % 5), euros(facts.express[country])) for country in COUNTRIES],
     )
     years = bullets(link(f"Charges of {year}", f"/help/delivery-charges/{year}") for year in YEARS)
     pages = {
-        "/help": SitePage("Help", joined(heading("Help"), paragraph("How things get to you, and back."), listed)),
-        "/help/delivery-times": SitePage("Delivery times", joined(heading("Delivery times"), times), trail),
-        "/help/delivery-charges": SitePage("Delivery charges", joined(heading("Delivery charges"), years), trail),
+        "/help": SitePage(
+            "Help", html_lines(heading("Help"), html_paragraph("How things get to you, and back."), listed)
+        ),
+        "/help/delivery-times": SitePage("Delivery times", html_lines(heading("Delivery times"), times), trail),
+        "/help/delivery-charges": SitePage("Delivery charges", html_lines(heading("Delivery charges"), years), trail),
         "/help/returns": SitePage(
-            "Returns", joined(heading("Returns"), paragraph("Thirty days. We pay for the way back.")), trail
+            "Returns", html_lines(heading("Returns"), html_paragraph("Thirty days. We pay for the way back.")), trail
         ),
     }
     for year in YEARS:
-        rows = [(country, euros(it.charges[year, country])) for country in COUNTRIES]
-        main = joined(heading(f"Charges of {year}"), table(("Country", "One parcel"), rows))
+        rows = [(country, euros(facts.charges[year, country])) for country in COUNTRIES]
+        main = html_lines(heading(f"Charges of {year}"), html_table(("Country", "One parcel"), rows))
         pages[f"/help/delivery-charges/{year}"] = SitePage(
             f"Charges of {year}", main, (*trail, ("Delivery charges", "/help/delivery-charges"))
         )

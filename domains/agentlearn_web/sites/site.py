@@ -1,4 +1,4 @@
-"""A frozen site: its pages by target, its search, and the frame around every page."""
+"""A generated site: its pages by target, its search, and the frame around every page."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,11 +9,11 @@ from urllib.parse import parse_qsl, urlencode
 from agentlearn_web.sites.markup import (
     SiteHtml,
     bullets,
-    element,
     heading,
-    joined,
+    html_element,
+    html_lines,
+    html_paragraph,
     link,
-    paragraph,
     search_form,
     teaser,
 )
@@ -22,7 +22,7 @@ SiteKind = Literal["university", "company", "documentation", "shop"]
 KINDS: tuple[SiteKind, ...] = ("university", "company", "documentation", "shop")
 SEARCH = "/search"
 SHOWN = 8
-"""Results on one page of the search."""
+"""Number of results on one page of the search."""
 
 _STYLE = "body{font:16px sans-serif;max-width:60em;margin:auto}td,th{padding:.2em .6em;text-align:left}"
 _WORD = re.compile(r"\w+")
@@ -32,7 +32,7 @@ _NOTE = "All rights reserved; no promise is made that every page is up to date."
 
 @dataclass(frozen=True, slots=True)
 class SiteResponse:
-    """What a site answers."""
+    """The response of a site."""
 
     status: int
     html: str
@@ -40,17 +40,17 @@ class SiteResponse:
 
 @dataclass(frozen=True, slots=True)
 class SitePage:
-    """A page's own part; the frame is added when it is rendered."""
+    """The content of a page. The frame is added when it is rendered."""
 
     title: str
     main: SiteHtml
     trail: tuple[tuple[str, str], ...] = ()
-    """Pages above it, each with its title and target, the home page left out."""
+    """Title and target of each parent page, without the home page."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchEntry:
-    """What the search knows of a page."""
+    """A page in the search index."""
 
     title: str
     target: str
@@ -59,7 +59,7 @@ class SearchEntry:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """All of one site. Pages are found by target: a path, and the query where there is one."""
+    """A whole site. Its pages are keyed by target: the path, with the query if there is one."""
 
     kind: SiteKind
     number: int
@@ -69,7 +69,7 @@ class Site:
     footer: tuple[tuple[str, str], ...]
     pages: Mapping[str, SitePage]
     entries: tuple[SearchEntry, ...]
-    """In order of the search's preference where several fit equally well."""
+    """The search index. Entries that match equally well are shown in this order."""
 
     @property
     def start(self) -> str:
@@ -77,47 +77,47 @@ class Site:
         return self.url("/")
 
     def url(self, target: str) -> str:
-        """Address of one of its pages."""
+        """Return the address of one of its pages."""
         return f"http://{self.host}{target}"
 
 
-def page(site: Site, path: str, query: str = "") -> SiteResponse:
-    """The page at that path with that query, as it was sent; the same for the same request, always."""
+def respond(site: Site, path: str, query: str = "") -> SiteResponse:
+    """Return the page at that path and query. The same request always gives the same page."""
     asked = sorted(parse_qsl(query, keep_blank_values=True))
     if path == SEARCH:
-        return SiteResponse(200, _framed(site, _results(site, dict(asked))))
+        return SiteResponse(200, _full_page(site, _search_page(site, dict(asked))))
     found = site.pages.get(target(path, asked)) or (site.pages.get(path) if dict(asked).get("page") == "1" else None)
     if found is None:
         return SiteResponse(
-            404, _framed(site, SitePage("SitePage not found", joined(heading("SitePage not found"), _LOST)))
+            404, _full_page(site, SitePage("Page not found", html_lines(heading("Page not found"), _UNKNOWN_ADDRESS)))
         )
-    return SiteResponse(200, _framed(site, found))
+    return SiteResponse(200, _full_page(site, found))
 
 
 def target(path: str, query: Iterable[tuple[str, str]]) -> str:
-    """Path and query in one form, the query sorted."""
+    """Return path and query as one text, with the query sorted."""
     sent = urlencode(sorted(query))
     return f"{path}?{sent}" if sent else path
 
 
 def slug(name: str) -> str:
-    """The name as a part of a path."""
+    """Return the name as a part of a path."""
     return "-".join(_WORD.findall(name.casefold()))
 
 
-def paged(
+def listing_pages(
     path: str,
     title: str,
     blocks: Sequence[SiteHtml],
     trail: tuple[tuple[str, str], ...] = (),
     above: SiteHtml = _NOTHING,
 ) -> dict[str, SitePage]:
-    """A listing over several pages, each linked to the next and the one before."""
+    """Return a listing as several pages, each with links to the next and the previous one."""
     last = len(blocks)
     return {
-        _numbered(path, number): SitePage(
+        _page_target(path, number): SitePage(
             title if number == 1 else f"{title}, page {number}",
-            joined(heading(title), above, block, _turning(path, number, last)),
+            html_lines(heading(title), above, block, _page_links(path, number, last)),
             trail,
         )
         for number, block in enumerate(blocks, start=1)
@@ -125,66 +125,66 @@ def paged(
 
 
 def chunks(items: Sequence[Sequence[str]], size: int) -> list[Sequence[Sequence[str]]]:
-    """The items in runs of at most that many."""
+    """Return the items in groups of at most `size`."""
     return [items[at : at + size] for at in range(0, len(items), size)]
 
 
-_LOST = paragraph("There is nothing at this address. The menu above leads on.")
+_UNKNOWN_ADDRESS = html_paragraph("There is nothing at this address. The menu above leads on.")
 
 
-def _numbered(path: str, number: int) -> str:
+def _page_target(path: str, number: int) -> str:
     return path if number == 1 else f"{path}{'&' if '?' in path else '?'}page={number}"
 
 
-def _turning(path: str, number: int, last: int) -> SiteHtml:
-    before = [link("Previous page", _numbered(path, number - 1))] if number > 1 else []
-    after = [link("Next page", _numbered(path, number + 1))] if number < last else []
-    return paragraph(f"Page {number} of {last} ", *before, SiteHtml(" "), *after)
+def _page_links(path: str, number: int, last: int) -> SiteHtml:
+    before = [link("Previous page", _page_target(path, number - 1))] if number > 1 else []
+    after = [link("Next page", _page_target(path, number + 1))] if number < last else []
+    return html_paragraph(f"Page {number} of {last} ", *before, SiteHtml(" "), *after)
 
 
-def _results(site: Site, query: Mapping[str, str]) -> SitePage:
+def _search_page(site: Site, query: Mapping[str, str]) -> SitePage:
     words = query.get("q", "")
-    found = _found(site.entries, words)
+    found = _matching_entries(site.entries, words)
     at = int(number) if re.fullmatch("[1-9][0-9]{0,3}", number := query.get("page", "1")) else 1
     shown = found[(at - 1) * SHOWN : at * SHOWN]
-    onward = {"q": words, "page": str(at + 1)}
-    more = [paragraph(link("Next page", target(SEARCH, onward.items())))] if len(found) > at * SHOWN else []
+    next_part = {"q": words, "page": str(at + 1)}
+    more = [html_paragraph(link("Next page", target(SEARCH, next_part.items())))] if len(found) > at * SHOWN else []
     return SitePage(
         f"Search: {words}",
-        joined(
+        html_lines(
             heading("Search results"),
-            paragraph(f"{len(found)} results for “{words}”"),
+            html_paragraph(f"{len(found)} results for “{words}”"),
             *(teaser(one.title, one.target, one.teaser) for one in shown),
             *more,
         ),
     )
 
 
-def _found(entries: Sequence[SearchEntry], words: str) -> list[SearchEntry]:
-    """Entries that hold at least half of the words, those with most of them first."""
+def _matching_entries(entries: Sequence[SearchEntry], words: str) -> list[SearchEntry]:
+    """Return the entries that contain more than half of the words, best match first."""
     asked = set(_WORD.findall(words.casefold()))
     hits = [(len(asked & set(_WORD.findall(f"{one.title} {one.teaser}".casefold()))), one) for one in entries]
     enough = [hit for hit in hits if asked and 2 * hit[0] > len(asked)]
     return [one for _, one in sorted(enough, key=lambda hit: -hit[0])]
 
 
-def _framed(site: Site, page: SitePage) -> str:
+def _full_page(site: Site, page: SitePage) -> str:
     trail = [("Home", "/"), *page.trail]
-    crumbs = element("ol", *(element("li", link(*one)) for one in trail), element("li", page.title))
-    head = joined(
+    crumbs = html_element("ol", *(html_element("li", link(*one)) for one in trail), html_element("li", page.title))
+    head = html_lines(
         SiteHtml('<meta charset="utf-8">'),
-        element("title", f"{page.title} | {site.name}"),
-        element("style", SiteHtml(_STYLE)),
+        html_element("title", f"{page.title} | {site.name}"),
+        html_element("style", SiteHtml(_STYLE)),
     )
-    body = joined(
-        element(
+    body = html_lines(
+        html_element(
             "header",
-            paragraph(link(site.name, "/")),
-            element("nav", bullets(link(*one) for one in site.menu), aria_label="Main"),
+            html_paragraph(link(site.name, "/")),
+            html_element("nav", bullets(link(*one) for one in site.menu), aria_label="Main"),
             search_form(),
         ),
-        element("nav", crumbs, aria_label="Breadcrumb"),
-        element("main", page.main),
-        element("footer", bullets(link(*one) for one in site.footer), paragraph(f"© {site.name}. {_NOTE}")),
+        html_element("nav", crumbs, aria_label="Breadcrumb"),
+        html_element("main", page.main),
+        html_element("footer", bullets(link(*one) for one in site.footer), html_paragraph(f"© {site.name}. {_NOTE}")),
     )
-    return f'<!doctype html>\n<html lang="en">\n{element("head", head)}\n{element("body", body)}\n</html>\n'
+    return f'<!doctype html>\n<html lang="en">\n{html_element("head", head)}\n{html_element("body", body)}\n</html>\n'

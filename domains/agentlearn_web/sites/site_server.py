@@ -1,4 +1,4 @@
-"""All sites on one loopback port, told apart by the name they are asked under."""
+"""Serves all sites on one loopback port; the Host header selects the site."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -7,20 +7,20 @@ from functools import lru_cache
 from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse, listening
 from agentlearn_web.boundary.access_policy import HostPort
 from agentlearn_web.sites import all_sites
-from agentlearn_web.sites.site import page
+from agentlearn_web.sites.site import respond
 
 CACHED_PAGES = 4_096
 _HTML = "text/html; charset=utf-8"
 
 
 @asynccontextmanager
-async def sites_served() -> AsyncGenerator[Mapping[str, HostPort]]:
-    """Serve every site while the block runs; yields each name with the address behind it, as `Places.served` wants."""
+async def serve_sites() -> AsyncGenerator[Mapping[str, HostPort]]:
+    """Serve every site while the block runs. Yields host names with loopback addresses, for `AccessPolicy.served`."""
     sites = {one.host: one for one in all_sites()}
 
     @lru_cache(maxsize=CACHED_PAGES)
     def answered(host: str, path: str, query: str) -> HttpResponse:
-        found = page(sites[host], path, query)
+        found = respond(sites[host], path, query)
         return HttpResponse(found.status, found.html.encode(), content_type=_HTML)
 
     async def app(request: HttpRequest) -> HttpResponse:

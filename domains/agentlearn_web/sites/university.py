@@ -1,4 +1,4 @@
-"""A university: a staff directory that is out of date, courses by year, libraries with teasers, news."""
+"""A generated university: an outdated staff directory, courses by year, libraries with teasers, news."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -9,16 +9,16 @@ from agentlearn_web.sites.markup import (
     SiteHtml,
     bullets,
     choice_form,
-    element,
     fields,
     heading,
-    joined,
+    html_element,
+    html_lines,
+    html_paragraph,
+    html_table,
     link,
-    paragraph,
-    table,
     teaser,
 )
-from agentlearn_web.sites.site import SearchEntry, Site, SitePage, paged, slug, target
+from agentlearn_web.sites.site import SearchEntry, Site, SitePage, listing_pages, slug, target
 from agentlearn_web.sites.vocabulary import FIRST_NAMES, MONTHS, SURNAMES, TOWNS
 
 SUBJECTS = (
@@ -34,12 +34,12 @@ LEVELS = ("I", "II")
 EXAM_YEARS = ("2025", "2024", "2023")
 TERMS = ("spring", "autumn")
 SITTINGS = tuple((year, term) for year in EXAM_YEARS for term in TERMS)
-"""Examinations are held in each; the first is what the form has preset."""
+"""Year and term of each round of examinations; the first one is the form's default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody on the staff."""
+    """A member of staff."""
 
     number: int
     name: str
@@ -50,7 +50,7 @@ class Person:
 
     @property
     def target(self) -> str:
-        """Where the page is."""
+        """Path of the person's page."""
         return f"/people/{slug(self.name)}-{self.number}"
 
 
@@ -61,11 +61,11 @@ class Branch:
     campus: str
     kind: str
     closes: tuple[str, str, str]
-    """On each of `DAYS`."""
+    """Closing time on each of `DAYS`."""
     teased: tuple[str, str, str]
-    """The same as the overview still has it: times of a past summer."""
+    """Outdated closing times, as shown in the overview."""
     reported: tuple[str, str, str]
-    """The same as an old piece of news has it."""
+    """Outdated closing times, as given in an old news item."""
 
     @property
     def name(self) -> str:
@@ -75,32 +75,32 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class University:
-    """Everything there is to know of one."""
+    """All data of one university."""
 
     number: int
     town: str
     veterans: tuple[Person, ...]
-    """On the staff for long, and in the old directory."""
+    """Long-time staff, listed in the old directory."""
     newcomers: tuple[Person, ...]
-    """Each with the name of the veteran at the same place, in another department; not in the old directory."""
+    """Staff not in the old directory; each has the name of the veteran at the same index, in another department."""
     lecturers: dict[tuple[str, str, str], str]
-    """By (year, subject, level)."""
+    """Names of lecturers by (year, subject, level)."""
     branches: tuple[Branch, ...]
     halls: dict[tuple[str, str, str], str]
-    """Where examinations are held, by (year, term, subject); no subject comes back to a hall."""
+    """Examination halls by (year, term, subject); no subject uses the same hall twice."""
     usual_halls: dict[str, str]
-    """Where the rules say that they are held, by subject; they never are."""
+    """Halls that the outdated examination rules name, by subject; they are always wrong."""
     news: dict[int, tuple[str, ...]]
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the university."""
         return f"{self.town} University"
 
 
 @cache
 def university(number: int) -> University:
-    """The university of that number."""
+    """Return the university with that number."""
     rng = Random(derive_seed("site", "university", number))
     firsts, lasts = rng.sample(FIRST_NAMES, 12), rng.sample(SURNAMES, 12)
     names = [f"{first} {last}" for first, last in zip(firsts, lasts, strict=True)]
@@ -120,14 +120,14 @@ def university(number: int) -> University:
 
 
 def university_site(number: int) -> Site:
-    """The university's website."""
-    it = university(number)
-    everybody = [*it.veterans, *it.newcomers]
+    """Return the university's website."""
+    facts = university(number)
+    everybody = [*facts.veterans, *facts.newcomers]
     return Site(
         kind="university",
         number=number,
-        host=f"{slug(it.town)}-university.test",
-        name=it.name,
+        host=f"{slug(facts.town)}-university.test",
+        name=facts.name,
         menu=(
             ("Study", "/study"),
             ("Courses", "/courses"),
@@ -140,19 +140,19 @@ def university_site(number: int) -> Site:
         ),
         footer=(("Contact", "/contact"), ("Imprint", "/imprint"), ("Departments", "/departments")),
         pages={
-            **_fixed(it),
-            **_people(it),
-            **_courses(it),
-            **_libraries(it),
-            **_examinations(it),
-            **_news(it),
+            **_fixed(facts),
+            **_people(facts),
+            **_courses(facts),
+            **_libraries(facts),
+            **_examinations(facts),
+            **_news(facts),
             **_departments(everybody),
         },
         entries=(
             *(SearchEntry(one.name, one.target, f"Department of {one.subject}, on the staff since {one.since}.")
               for one in everybody),
             *(SearchEntry(one.name, f"/libraries/{slug(one.name)}", f"A library on the {one.campus}.")
-              for one in it.branches),
+              for one in facts.branches),
             *(SearchEntry(f"{subject} {level}", f"/courses/{slug(subject)}-{slug(level)}", f"A course in {subject}.")
               for level in LEVELS for subject in SUBJECTS),
         ),
@@ -171,7 +171,7 @@ def _person(rng: Random, number: int, name: str, subject: str, room: str, since:
 
 
 def _lecturers(rng: Random, names: list[str]) -> dict[tuple[str, str, str], str]:
-    """Nobody gives both levels of a subject in a year, nor the same course in two years."""
+    """Assign lecturers: nobody teaches both levels of a subject in a year, or the same course in two years."""
     shift = rng.randint(0, 11)
     return {
         (year, subject, level): names[(shift + 2 * at + column * 3 + step) % 12]
@@ -197,52 +197,56 @@ def _halls(rng: Random) -> tuple[dict[tuple[str, str, str], str], dict[str, str]
     return held, usual
 
 
-def _fixed(it: University) -> dict[str, SitePage]:
+def _fixed(facts: University) -> dict[str, SitePage]:
     welcome = (
-        f"{it.name} teaches and studies ten subjects on three campuses. Its courses are listed by academic year, its"
+        f"{facts.name} teaches and studies ten subjects on three campuses. Its courses are listed by academic year, its"
         " libraries are open to everybody, and its staff answers questions gladly."
     )
     visit = "Guests are welcome. Trams run to every campus; the reception is open on weekdays from 8:00 to 17:00."
     return {
         "/": SitePage(
             "Welcome",
-            joined(
-                heading(f"Welcome to {it.name}"),
-                paragraph(welcome),
+            html_lines(
+                heading(f"Welcome to {facts.name}"),
+                html_paragraph(welcome),
                 heading("Ten subjects", 2),
                 bullets(SUBJECTS),
-                paragraph("New here? Begin with ", link("Study", "/study"), "."),
+                html_paragraph("New here? Begin with ", link("Study", "/study"), "."),
             ),
         ),
         "/study": SitePage(
             "Study",
-            joined(
+            html_lines(
                 heading("Study"),
-                paragraph("A degree takes three years. Applications are open from February to May."),
-                paragraph("Each subject is taught on two levels. All ", link("courses", "/courses"), " are open."),
+                html_paragraph("A degree takes three years. Applications are open from February to May."),
+                html_paragraph("Each subject is taught on two levels. All ", link("courses", "/courses"), " are open."),
                 bullets([f"{subject}: two courses, eight credits" for subject in SUBJECTS]),
             ),
         ),
-        "/contact": SitePage("Contact", joined(heading("Contact"), paragraph(visit), paragraph("Telephone 555-0100."))),
-        "/imprint": SitePage("Imprint", joined(heading("Imprint"), paragraph(f"Published by {it.name}, {it.town}."))),
+        "/contact": SitePage(
+            "Contact", html_lines(heading("Contact"), html_paragraph(visit), html_paragraph("Telephone 555-0100."))
+        ),
+        "/imprint": SitePage(
+            "Imprint", html_lines(heading("Imprint"), html_paragraph(f"Published by {facts.name}, {facts.town}."))
+        ),
     }
 
 
-def _people(it: University) -> dict[str, SitePage]:
+def _people(facts: University) -> dict[str, SitePage]:
     blocks = [
-        table(("Name", "Department"), [(link(one.name, one.target), one.subject) for one in block])
-        for block in (it.veterans,)
+        html_table(("Name", "Department"), [(link(one.name, one.target), one.subject) for one in block])
+        for block in (facts.veterans,)
     ]
-    note = paragraph("Edition of 2022. Who came later is found with the search.")
+    note = html_paragraph("Edition of 2022. Who came later is found with the search.")
     trail = (("Staff directory", "/people"),)
-    pages = {one.target: SitePage(one.name, _person_part(one), trail) for one in (*it.veterans, *it.newcomers)}
-    return paged("/people", "Staff directory", blocks, above=note) | pages
+    pages = {one.target: SitePage(one.name, _person_part(one), trail) for one in (*facts.veterans, *facts.newcomers)}
+    return listing_pages("/people", "Staff directory", blocks, above=note) | pages
 
 
 def _person_part(one: Person) -> SiteHtml:
-    return joined(
+    return html_lines(
         heading(one.name),
-        paragraph(f"{one.name} has been with the Department of {one.subject} since {one.since}."),
+        html_paragraph(f"{one.name} has been with the Department of {one.subject} since {one.since}."),
         fields(
             [
                 ("Department", one.subject),
@@ -251,106 +255,112 @@ def _person_part(one: Person) -> SiteHtml:
                 ("Office hours", f"Tuesdays, {9 + one.number % 6}:00"),
             ]
         ),
-        paragraph("Colleagues: ", link(f"Department of {one.subject}", f"/departments/{slug(one.subject)}")),
+        html_paragraph("Colleagues: ", link(f"Department of {one.subject}", f"/departments/{slug(one.subject)}")),
     )
 
 
 def _departments(people: list[Person]) -> dict[str, SitePage]:
     trail = (("Departments", "/departments"),)
     listed = bullets(link(f"Department of {one}", f"/departments/{slug(one)}") for one in SUBJECTS)
-    pages = {"/departments": SitePage("Departments", joined(heading("Departments"), listed))}
+    pages = {"/departments": SitePage("Departments", html_lines(heading("Departments"), listed))}
     for subject in SUBJECTS:
         staff = [one for one in people if one.subject == subject]
         rows = [(link(one.name, one.target), f"since {one.since}") for one in staff]
-        main = joined(heading(f"Department of {subject}"), table(("Name", "On the staff"), rows))
+        main = html_lines(heading(f"Department of {subject}"), html_table(("Name", "On the staff"), rows))
         pages[f"/departments/{slug(subject)}"] = SitePage(f"Department of {subject}", main, trail)
     return pages
 
 
-def _courses(it: University) -> dict[str, SitePage]:
+def _courses(facts: University) -> dict[str, SitePage]:
     trail = (("Courses", "/courses"),)
     form = choice_form("/courses/find", [("level", "Level", LEVELS), ("year", "Academic year", YEARS)], "Show courses")
     listed = bullets(link(f"Courses {year}", f"/courses/{slug(year)}") for year in YEARS)
-    about = paragraph("What is taught, and by whom, changes every year.")
-    pages = {"/courses": SitePage("Courses", joined(heading("Courses"), about, listed, form))}
+    about = html_paragraph("What is taught, and by whom, changes every year.")
+    pages = {"/courses": SitePage("Courses", html_lines(heading("Courses"), about, listed, form))}
     for year in YEARS:
-        blocks = [_course_table(it, year, level) for level in LEVELS]
-        pages |= paged(f"/courses/{slug(year)}", f"Courses {year}", blocks, trail)
+        blocks = [_course_table(facts, year, level) for level in LEVELS]
+        pages |= listing_pages(f"/courses/{slug(year)}", f"Courses {year}", blocks, trail)
         for level, block in zip(LEVELS, blocks, strict=True):
             found = target("/courses/find", [("year", year), ("level", level)])
             title = f"Courses of level {level}, {year}"
-            pages[found] = SitePage(title, joined(heading(title), block), trail)
+            pages[found] = SitePage(title, html_lines(heading(title), block), trail)
     for subject in SUBJECTS:
         for level in LEVELS:
             title = f"{subject} {level}"
             other = LEVELS[1 - LEVELS.index(level)]
-            main = joined(
+            main = html_lines(
                 heading(title),
                 fields([("Credits", "4"), ("Level", level), ("Examination", "written")]),
-                paragraph("The other level: ", link(f"{subject} {other}", f"/courses/{slug(subject)}-{slug(other)}")),
+                html_paragraph(
+                    "The other level: ", link(f"{subject} {other}", f"/courses/{slug(subject)}-{slug(other)}")
+                ),
             )
             pages[f"/courses/{slug(title)}"] = SitePage(title, main, trail)
     return pages
 
 
-def _course_table(it: University, year: str, level: str) -> SiteHtml:
+def _course_table(facts: University, year: str, level: str) -> SiteHtml:
     rows = [
-        (link(f"{subject} {level}", f"/courses/{slug(subject)}-{slug(level)}"), it.lecturers[year, subject, level])
+        (link(f"{subject} {level}", f"/courses/{slug(subject)}-{slug(level)}"), facts.lecturers[year, subject, level])
         for subject in SUBJECTS
     ]
-    return table(("Course", "Lecturer"), rows)
+    return html_table(("Course", "Lecturer"), rows)
 
 
-def _libraries(it: University) -> dict[str, SitePage]:
+def _libraries(facts: University) -> dict[str, SitePage]:
     trail = (("Libraries", "/libraries"),)
-    overview = [teaser(one.name, f"/libraries/{slug(one.name)}", _hours(one.teased)) for one in it.branches]
-    old = [(one, f"/library-news/{slug(one.name)}") for one in it.branches]
+    overview = [teaser(one.name, f"/libraries/{slug(one.name)}", _hours(one.teased)) for one in facts.branches]
+    old = [(one, f"/library-news/{slug(one.name)}") for one in facts.branches]
     pages = {
-        "/libraries": SitePage("Libraries", joined(heading("Libraries"), *overview)),
+        "/libraries": SitePage("Libraries", html_lines(heading("Libraries"), *overview)),
         "/library-news": SitePage(
             "Library news",
-            joined(
+            html_lines(
                 heading("Library news"),
-                paragraph("What the libraries have told the press."),
-                bullets(joined(link(one.name, at), " has new hours") for one, at in old),
+                html_paragraph("What the libraries have told the press."),
+                bullets(html_lines(link(one.name, at), " has new hours") for one, at in old),
             ),
         ),
     }
     for one, at in old:
         words = f"As told in 2021, the {one.name} is changing its hours."
-        news = joined(heading(f"{one.name}: new hours"), paragraph(words), _closing(one.reported))
+        news = html_lines(heading(f"{one.name}: new hours"), html_paragraph(words), _closing(one.reported))
         pages[at] = SitePage(f"{one.name}: new hours", news, (("Library news", "/library-news"),))
-        main = joined(
+        main = html_lines(
             heading(one.name),
-            paragraph(f"You find us on the {one.campus}, next to the tram stop. Closing times:"),
+            html_paragraph(f"You find us on the {one.campus}, next to the tram stop. Closing times:"),
             _closing(one.closes),
-            paragraph("Books may be kept for four weeks."),
+            html_paragraph("Books may be kept for four weeks."),
         )
         pages[f"/libraries/{slug(one.name)}"] = SitePage(one.name, main, trail)
     return pages
 
 
-def _examinations(it: University) -> dict[str, SitePage]:
+def _examinations(facts: University) -> dict[str, SitePage]:
     trail = (("Examinations", "/examinations"),)
     form = choice_form(
         "/examinations/find", [("term", "Term", TERMS), ("year", "Year", EXAM_YEARS)], "Show examinations"
     )
-    rules = table(("Subject", "Usual hall"), it.usual_halls.items())
+    rules = html_table(("Subject", "Usual hall"), facts.usual_halls.items())
     pages = {
         "/examinations": SitePage(
             "Examinations",
-            joined(heading("Examinations"), paragraph("Halls are given out anew for every term. Choose one:"), form),
+            html_lines(
+                heading("Examinations"), html_paragraph("Halls are given out anew for every term. Choose one:"), form
+            ),
         ),
         "/examination-rules": SitePage(
             "Examination rules",
-            joined(heading("Examination rules"), paragraph("Bring a pen. The usual halls, as agreed in 2010:"), rules),
+            html_lines(
+                heading("Examination rules"), html_paragraph("Bring a pen. The usual halls, as agreed in 2010:"), rules
+            ),
         ),
     }
     for year, term in SITTINGS:
         title = f"Examinations of the {term} term of {year}"
-        rows = [(subject, it.halls[year, term, subject]) for subject in SUBJECTS]
+        rows = [(subject, facts.halls[year, term, subject]) for subject in SUBJECTS]
         found = target("/examinations/find", [("year", year), ("term", term)])
-        pages[found] = SitePage(title, joined(heading(title), table(("Subject", "Hall"), rows)), trail)
+        pages[found] = SitePage(title, html_lines(heading(title), html_table(("Subject", "Hall"), rows)), trail)
     return pages
 
 
@@ -362,15 +372,17 @@ def _closing(closes: tuple[str, str, str]) -> SiteHtml:
     return fields((day.capitalize(), time) for day, time in zip(DAYS, closes, strict=True))
 
 
-def _news(it: University) -> dict[str, SitePage]:
+def _news(facts: University) -> dict[str, SitePage]:
     trail = (("News", "/news"),)
-    listed = bullets(link(f"News of {year}", f"/news/{year}") for year in it.news)
-    pages = {"/news": SitePage("News", joined(heading("News"), listed))}
-    for year, titles in it.news.items():
+    listed = bullets(link(f"News of {year}", f"/news/{year}") for year in facts.news)
+    pages = {"/news": SitePage("News", html_lines(heading("News"), listed))}
+    for year, titles in facts.news.items():
         shown = [teaser(title, f"/news/{year}/{slug(title)}", "Read what happened …") for title in titles]
-        pages[f"/news/{year}"] = SitePage(f"News of {year}", joined(heading(f"News of {year}"), *shown), trail)
+        pages[f"/news/{year}"] = SitePage(f"News of {year}", html_lines(heading(f"News of {year}"), *shown), trail)
         for at, title in enumerate(titles):
             day = f"{3 + 6 * at} {MONTHS[(year + 4 * at) % 12]} {year}"
-            main = joined(heading(title), paragraph(element("b", day)), paragraph(f"{title} at {it.name}."))
+            main = html_lines(
+                heading(title), html_paragraph(html_element("b", day)), html_paragraph(f"{title} at {facts.name}.")
+            )
             pages[f"/news/{year}/{slug(title)}"] = SitePage(title, main, (*trail, (f"News of {year}", f"/news/{year}")))
     return pages

@@ -1,4 +1,4 @@
-"""Words that the sites are made of; invented, and of no place, firm or person in particular."""
+"""Invented names for the sites: towns, companies, programs, shops and people."""
 
 TOWNS = (
     "Norwell", "Ashby", "Brantford", "Calder", "Denholm", "Elsmere", "Farrow", "Gretham", "Haldon", "Ilkeston",

@@ -21,10 +21,10 @@ from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
 from agentlearn_web.miniwob import domain
 from agentlearn_web.miniwob import pages as pages_module
-from agentlearn_web.miniwob.episode import reward_in, reward_text
-from agentlearn_web.miniwob.episode_tasks import episode_of
-from agentlearn_web.miniwob.pages import LEFT_OUT, PAGES, examine, pages_folder
-from agentlearn_web.miniwob.serving import SITE, pages_served
+from agentlearn_web.miniwob.episode import format_reward, parse_reward
+from agentlearn_web.miniwob.episode_tasks import parse_episode
+from agentlearn_web.miniwob.pages import LEFT_OUT, PAGES, check_miniwob, miniwob_folder
+from agentlearn_web.miniwob.serving import SITE, serve_miniwob
 
 
 def test_it_is_a_domain() -> None:
@@ -35,18 +35,21 @@ def test_it_is_a_domain() -> None:
 @pytest.mark.skipif(find_spec("miniwob") is None, reason="miniwob is not installed")
 def test_every_page_of_the_package_is_a_task_or_left_out_with_a_reason() -> None:
     out = [page for pages in LEFT_OUT.values() for page in pages]
-    names = {path.stem for path in (pages_folder() / "miniwob").glob("*.html")}
+    names = {path.stem for path in (miniwob_folder() / "miniwob").glob("*.html")}
     assert len(PAGES) >= 60
     assert sorted([*PAGES, *out]) == sorted(names)
-    assert [(one.what, one.state) for one in examine()] == [("miniwob", "ok")]
+    assert [(one.what, one.state) for one in check_miniwob()] == [("miniwob", "ok")]
 
 
 def test_without_the_package_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages_module, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra) as caught:
-        pages_folder()
-    assert str(caught.value) == "the miniwob domain needs the pages of miniwob: pip install 'agentlearn-lib[miniwob]'"
-    assert [(one.state, one.mend) for one in examine()] == [("missing", "pip install 'agentlearn-lib[miniwob]'")]
+        miniwob_folder()
+    assert (
+        str(caught.value)
+        == "the miniwob domain needs the package miniwob, which is not installed: pip install 'agentlearn-lib[miniwob]'"
+    )
+    assert [(one.state, one.mend) for one in check_miniwob()] == [("missing", "pip install 'agentlearn-lib[miniwob]'")]
 
 
 def test_tasks_are_episodes_in_splits_that_share_none() -> None:
@@ -58,7 +61,7 @@ def test_tasks_are_episodes_in_splits_that_share_none() -> None:
     assert list(overlaps(train, test, str)) == []
     assert len({task.family for task in domain.tasks("train", seed=0, limit=len(PAGES))}) == len(PAGES)
     one = train[0]
-    assert (one.problem, one.answer) == (f"MiniWoB {one.family}, episode {episode_of(one)[1]}", "reward 1")
+    assert (one.problem, one.answer) == (f"MiniWoB {one.family}, episode {parse_episode(one)[1]}", "reward 1")
     assert one.start == f"http://{SITE}/miniwob/{one.family}.html"
     with pytest.raises(ConfigError):
         domain.tasks("train", seed=0, limit=0)
@@ -75,7 +78,7 @@ def test_episodes_can_be_named_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text('problem\n"MiniWoB click-test, episode 5"\n')
     (task,) = domain.read(path, split="test")
-    assert (episode_of(task), task.split, task.source) == (("click-test", 5), "test", "mine.csv:2")
+    assert (parse_episode(task), task.split, task.source) == (("click-test", 5), "test", "mine.csv:2")
     path.write_text('problem\n"MiniWoB drag-box, episode 5"\n')
     with pytest.raises(DataError) as caught:
         domain.read(path)
@@ -115,15 +118,15 @@ def _walk(task: Task, answer: str | None) -> Trajectory:
     ],
 )
 def test_the_reward_of_the_page_is_the_verdict(reward: float | None, answer: str, status: str, worth: float) -> None:
-    assert reward_text(reward) == answer
-    assert reward_in(answer) == reward
+    assert format_reward(reward) == answer
+    assert parse_reward(answer) == reward
     assert (verdict(answer).status, verdict(answer).reward) == (status, worth)
 
 
 def test_no_answer_is_no_answer_and_other_texts_are_no_reward() -> None:
     assert verdict(None).status == "no_answer"
     for text in ("1", "the reward is 1", "reward one", "Reward 1", "reward"):
-        assert reward_in(text) is None
+        assert parse_reward(text) is None
         assert verdict(text).status == "incorrect"
 
 
@@ -142,7 +145,7 @@ def test_the_site_holds_the_folder_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("s")
 
     async def asked(*paths: str) -> list[tuple[int, str]]:
-        async with pages_served(tmp_path / "html") as served:
+        async with serve_miniwob(tmp_path / "html") as served:
             host, port = served[SITE]
             return [await asyncio.to_thread(_get, f"http://{host}:{port}{path}") for path in paths]
 

@@ -10,11 +10,11 @@ from agentlearn_web.observation import (
     Event,
     PageObservation,
     TabLine,
-    cleaned,
-    line_of,
-    line_text,
-    read,
-    rendered,
+    clean_site_text,
+    format_line,
+    parse_line,
+    parse_observation,
+    render_observation,
 )
 
 NONCE = "k3n8q"
@@ -68,34 +68,36 @@ OBSERVATIONS = st.builds(
     page=st.just(2),
     pages=st.just(3),
     lines=st.lists(LINES, max_size=5).map(tuple),
-    events=st.lists(st.builds(Event, kind=st.just("dialog"), reason=st.just("dismissed"), said=WORDS), max_size=2).map(
-        tuple
-    ),
+    events=st.lists(
+        st.builds(Event, kind=st.just("dialog"), reason=st.just("dismissed"), site_text=WORDS), max_size=2
+    ).map(tuple),
 )
 
 
 @given(LINES)
 def test_a_line_reads_back_as_it_was_written(line: ElementLine) -> None:
-    text = line_text(line)
-    again = line_of(text)
+    text = format_line(line)
+    again = parse_line(text)
     assert again is not None
-    assert line_text(again) == text
+    assert format_line(again) == text
     assert (again.depth, again.role, again.marks, again.ref) == (line.depth, line.role, line.marks, line.ref)
-    assert (again.name, again.text) == (cleaned(line.name), cleaned(line.text))
+    assert (again.name, again.text) == (clean_site_text(line.name), clean_site_text(line.text))
 
 
 @given(OBSERVATIONS)
 def test_an_observation_reads_back_as_it_was_written(seen: PageObservation) -> None:
-    again = read(rendered(seen, NONCE))
+    again = parse_observation(render_observation(seen, NONCE))
     assert (again.status, again.tab, again.page, again.pages) == (seen.status, "t1", 2, 3)
-    assert again.title == cleaned(seen.title)
-    texts = [line_text(line) for line in again.lines]
-    assert [text for text in texts if text in {line_text(line) for line in seen.lines}] == [*map(line_text, seen.lines)]
+    assert again.title == clean_site_text(seen.title)
+    texts = [format_line(line) for line in again.lines]
+    assert [text for text in texts if text in {format_line(line) for line in seen.lines}] == [
+        *map(format_line, seen.lines)
+    ]
 
 
 @given(OBSERVATIONS)
 def test_nothing_that_a_site_writes_ends_the_fence_or_makes_a_ref(seen: PageObservation) -> None:
-    text = rendered(seen, NONCE)
+    text = render_observation(seen, NONCE)
     lines = text.splitlines()
     assert [n for n, line in enumerate(lines) if line == f"<page {NONCE}>"] == [lines.index(f"<page {NONCE}>")]
     assert lines.index(f"</page {NONCE}>") == len(lines) - 1
@@ -108,4 +110,4 @@ def test_nothing_that_a_site_writes_ends_the_fence_or_makes_a_ref(seen: PageObse
 
 @given(st.text())
 def test_other_text_reads_as_an_empty_view(text: str) -> None:
-    assert read(text).lines == () or "<page" in text
+    assert parse_observation(text).lines == () or "<page" in text

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_web.browser.paging import cut, paged
-from agentlearn_web.observation import ElementLine, line_text
+from agentlearn_web.browser.paging import shorten_line, split_pages
+from agentlearn_web.observation import ElementLine, format_line
 
 LINES = st.lists(
     st.builds(
@@ -21,12 +21,12 @@ LINES = st.lists(
 
 
 def size(lines: tuple[ElementLine, ...]) -> int:
-    return sum(len(line_text(line)) + 1 for line in lines)
+    return sum(len(format_line(line)) + 1 for line in lines)
 
 
 @given(LINES, st.integers(400, 2_000))
 def test_each_line_is_on_exactly_one_page_and_pages_keep_to_their_size(lines: list[ElementLine], budget: int) -> None:
-    pages = paged(lines, budget)
+    pages = split_pages(lines, budget)
     assert [line for page in pages for line in page.lines] == lines
     assert all(size(page.shown) <= budget for page in pages)
     assert all(page.lines for page in pages) or not lines
@@ -38,7 +38,7 @@ def test_each_line_is_on_exactly_one_page_and_pages_keep_to_their_size(lines: li
     st.integers(200, 800),
 )
 def test_overlong_lines_are_cut_and_all_others_left(lines: list[ElementLine], budget: int) -> None:
-    pages = paged(lines, budget)
+    pages = split_pages(lines, budget)
     own = [line for page in pages for line in page.lines]
     assert len(own) == len(lines)
     assert all(size(page.shown) <= budget for page in pages)
@@ -53,9 +53,9 @@ def test_a_page_begins_with_where_it_is() -> None:
         ElementLine(depth=1, role="list", name="Archive of " + "many " * 30, ref="t1:e0"),
         *items,
     ]
-    first, second, *_ = paged(lines, 600)
+    first, second, *_ = split_pages(lines, 600)
     assert first.context == ()
-    assert [line_text(line) for line in second.context] == [
+    assert [format_line(line) for line in second.context] == [
         f'  - list "{("Archive of " + "many " * 30)[:60]}…" [continued]'
     ]
     assert second.shown[1].name == second.lines[0].name
@@ -64,17 +64,17 @@ def test_a_page_begins_with_where_it_is() -> None:
 
 def test_a_cut_says_how_much_is_missing() -> None:
     line = ElementLine(role="paragraph", text="a" * 1_000)
-    shown = cut(line, 200)
-    assert len(line_text(shown)) <= 200
+    shown = shorten_line(line, 200)
+    assert len(format_line(shown)) <= 200
     kept = shown.text.partition("…")[0]
     assert shown.text == f"{kept}… ({1_000 - len(kept)} characters left out)"
     assert len(kept) > 150
-    assert cut(line, 2_000) == line
-    named = cut(ElementLine(role="link", name='"' * 500, ref="t1:e1", url="/x"), 200)
+    assert shorten_line(line, 2_000) == line
+    named = shorten_line(ElementLine(role="link", name='"' * 500, ref="t1:e1", url="/x"), 200)
     assert (named.ref, named.url) == ("t1:e1", "/x")
-    assert len(line_text(named)) <= 200
+    assert len(format_line(named)) <= 200
 
 
 def test_a_snapshot_without_lines_has_one_empty_page() -> None:
-    (page,) = paged([], 6_000)
+    (page,) = split_pages([], 6_000)
     assert page.shown == ()

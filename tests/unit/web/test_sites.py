@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
-from agentlearn_web.observation import line_text
+from agentlearn_web.observation import format_line
 from agentlearn_web.sites import NUMBERS, all_sites, site
 from agentlearn_web.sites.company import company, company_site
 from agentlearn_web.sites.documentation import documentation, documentation_site
-from agentlearn_web.sites.markup import SiteHtml, element, html, link, teaser
+from agentlearn_web.sites.markup import SiteHtml, as_html, html_element, link, teaser
 from agentlearn_web.sites.shop import shop, shop_site
-from agentlearn_web.sites.site import KINDS, SEARCH, Site, SiteKind, page, target
-from agentlearn_web.sites.site_server import sites_served
+from agentlearn_web.sites.site import KINDS, SEARCH, Site, SiteKind, respond, target
+from agentlearn_web.sites.site_server import serve_sites
 from agentlearn_web.sites.university import university, university_site
-from tests.support.paper_walk import BUDGET, leads, lines_of, nodes, tree
+from tests.support.paper_walk import BUDGET, leads, nodes, parse_snapshot, tree
 
 WORLDS = (university, company, documentation, shop)
 MAKERS = {
@@ -36,7 +36,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 def html_at(one: Site, at: str) -> str:
     path, _, query = at.partition("?")
-    response = page(one, path, query)
+    response = respond(one, path, query)
     assert response.status == 200, f"{one.host}{at}"
     return response.html
 
@@ -57,8 +57,8 @@ def crawled(one: Site, first: str = "/") -> dict[str, str]:
 def test_every_link_leads_to_a_page_and_every_page_can_be_reached(kind: SiteKind) -> None:
     for number in (NUMBERS[0], NUMBERS[-1]):
         one = site(kind, number)
-        reached = crawled(one)
-        canonical = {target(urlsplit(at).path, _query(at)) for at in reached}
+        find_element = crawled(one)
+        canonical = {target(urlsplit(at).path, _query(at)) for at in find_element}
         searched = {
             a.attributes["href"]
             for entry in one.entries
@@ -132,7 +132,7 @@ def test_pages_are_whole_and_need_nothing_from_elsewhere(kind: SiteKind) -> None
 @every_kind
 def test_a_page_is_no_more_than_a_walker_sees_at_once_but_for_the_long_reference(kind: SiteKind) -> None:
     one = site(kind, 5)
-    sizes = {at: sum(len(line_text(line)) + 1 for line in lines_of(html_at(one, at))) for at in one.pages}
+    sizes = {at: sum(len(format_line(line)) + 1 for line in parse_snapshot(html_at(one, at))) for at in one.pages}
     long = {at for at, size in sizes.items() if size > BUDGET}
     assert long == {at for at in one.pages if at.endswith("/options")}
     assert min(sizes.values()) > 1_200
@@ -162,7 +162,7 @@ def test_a_long_result_goes_on_over_pages_without_gap_or_repetition() -> None:
 
 
 def test_an_address_that_is_not_there_is_a_404_with_a_way_on() -> None:
-    response = page(site("company", 1), "/nowhere", "a=1")
+    response = respond(site("company", 1), "/nowhere", "a=1")
     assert response.status == 404
     assert "Page not found" in response.html
     assert nodes(response.html, "a")
@@ -171,16 +171,16 @@ def test_an_address_that_is_not_there_is_a_404_with_a_way_on() -> None:
 @settings(max_examples=40)
 @given(path=st.text(max_size=20), query=st.text(max_size=30))
 def test_any_request_is_answered(path: str, query: str) -> None:
-    response = page(site("documentation", 4), f"/{path}", query)
+    response = respond(site("documentation", 4), f"/{path}", query)
     assert response.status in {200, 404}
-    assert response == page(site("documentation", 4), f"/{path}", query)
+    assert response == respond(site("documentation", 4), f"/{path}", query)
 
 
 @settings(max_examples=40)
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40))
 def test_what_is_searched_for_is_only_ever_text(words: str) -> None:
-    plain = page(site("shop", 1), SEARCH, "q=zzz").html
-    text = page(site("shop", 1), SEARCH, urlencode({"q": words})).html
+    plain = respond(site("shop", 1), SEARCH, "q=zzz").html
+    text = respond(site("shop", 1), SEARCH, urlencode({"q": words})).html
     if not nodes(text, "h3"):
         for name in ("a", "p", "script", "b", "form", "input"):
             assert len(nodes(text, name)) == len(nodes(plain, name))
@@ -189,16 +189,16 @@ def test_what_is_searched_for_is_only_ever_text(words: str) -> None:
 
 @given(st.text())
 def test_what_is_no_html_is_escaped_wherever_it_goes(text: str) -> None:
-    assert "<" not in html(text)
-    assert html(html(text)) == html(text)
+    assert "<" not in as_html(text)
+    assert as_html(as_html(text)) == as_html(text)
     built = teaser(text, text, text)
-    assert built.count("<") == element("article", link("", ""), SiteHtml("<h3></h3><p></p>")).count("<")
-    assert element("a", href=text).count('"') == 2
+    assert built.count("<") == html_element("article", link("", ""), SiteHtml("<h3></h3><p></p>")).count("<")
+    assert html_element("a", href=text).count('"') == 2
 
 
 def test_all_sites_are_served_under_their_names_on_one_port() -> None:
     async def asked() -> None:
-        async with sites_served() as served:
+        async with serve_sites() as served:
             assert set(served) == {one.host for one in all_sites()}
             ((host, port),) = set(served.values())
             async with httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False) as client:
@@ -209,11 +209,11 @@ def test_all_sites_are_served_under_their_names_on_one_port() -> None:
                 for one in all_sites()[::7]:
                     response = await get(one.host.upper())
                     assert response.status_code == 200
-                    assert response.text == page(one, "/").html
+                    assert response.text == respond(one, "/").html
                     assert response.headers["content-type"] == "text/html; charset=utf-8"
                 one = site("company", 0)
                 listed = await get(f"{one.host}:80", "/offices?page=2")
-                assert listed.text == page(one, "/offices", "page=2").html != page(one, "/offices").html
+                assert listed.text == respond(one, "/offices", "page=2").html != respond(one, "/offices").html
                 assert (await get(one.host, "/nowhere")).status_code == 404
                 assert (await get("elsewhere.test")).status_code == 404
                 posted = await client.post("/", headers={"host": one.host}, content=b"x")

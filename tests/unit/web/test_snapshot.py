@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_web.browser.snapshot import bare_ref, lines_of, refs_in
-from agentlearn_web.observation import ElementLine, line_text
+from agentlearn_web.browser.snapshot import bare_ref, parse_snapshot, refs_in
+from agentlearn_web.observation import ElementLine, format_line
 
 WORDS = st.text(max_size=30) | st.sampled_from(
     [
@@ -134,7 +134,7 @@ def all_of(one: Element) -> list[Element]:
 
 @given(TREES)
 def test_names_texts_addresses_and_states_come_through(tree: Element) -> None:
-    lines = lines_of("\n".join(written(tree)), "t2")
+    lines = parse_snapshot("\n".join(written(tree)), "t2")
     said = [one for one in all_of(tree) if one.name]
     assert [line.name for line in lines if line.name] == [whole(one.name) for one in said]
     assert [line.url for line in lines if line.url] == [whole(one.url) for one in all_of(tree) if one.url]
@@ -148,24 +148,24 @@ def test_no_words_of_a_page_make_a_ref(tree: Element) -> None:
     snapshot = "\n".join(written(tree))
     given_refs = {one.ref for one in all_of(tree)} - {""}
     assert refs_in(snapshot) == given_refs
-    lines = lines_of(snapshot, "t2")
+    lines = parse_snapshot(snapshot, "t2")
     assert {line.ref for line in lines} - {""} <= {f"t2:{ref}" for ref in given_refs}
     for line in lines:
-        marks = re.sub(r'"(?:[^"\\]|\\.)*"', "", line_text(line).partition(": ")[0])
+        marks = re.sub(r'"(?:[^"\\]|\\.)*"', "", format_line(line).partition(": ")[0])
         assert line.ref or "[t2:" not in marks.partition(" -> ")[0]
 
 
 @given(st.text())
 def test_any_text_at_all_is_read(text: str) -> None:
-    for line in lines_of(text, "t1"):
+    for line in parse_snapshot(text, "t1"):
         assert isinstance(line, ElementLine)
         line.model_dump_json()  # no halves of characters
 
 
 @given(st.text(st.sampled_from("- [ref=e1]:\"'\\\n tx/ul"), max_size=60))
 def test_any_near_miss_is_read(text: str) -> None:
-    for line in lines_of(text, "t1"):
-        assert "\n" not in line_text(line)
+    for line in parse_snapshot(text, "t1"):
+        assert "\n" not in format_line(line)
 
 
 def test_wrappers_that_hold_little_are_left_out() -> None:
@@ -184,7 +184,7 @@ def test_wrappers_that_hold_little_are_left_out() -> None:
     - textbox "Name" [active] [ref=e10]:
       - /placeholder: Your name
       - text: Ann"""
-    assert [line_text(line) for line in lines_of(snapshot, "t1")] == [
+    assert [format_line(line) for line in parse_snapshot(snapshot, "t1")] == [
         "- generic",
         '  - button "Go" [t1:e4]',
         "  - generic [t1:e6]",
@@ -200,15 +200,15 @@ def test_wrappers_that_hold_little_are_left_out() -> None:
 
 def test_elements_that_only_structure_have_no_ref_unless_the_page_points_at_them() -> None:
     snapshot = '- row "a" [ref=e1]\n- row "b" [ref=e2] [cursor=pointer]\n- cell "c" [ref=e3]\n- generic [ref=e4]: words'
-    assert [line.ref for line in lines_of(snapshot, "t3")] == ["", "t3:e2", "", "t3:e4"]
-    scripted = lines_of(snapshot, "t3", scripted=True)
+    assert [line.ref for line in parse_snapshot(snapshot, "t3")] == ["", "t3:e2", "", "t3:e4"]
+    scripted = parse_snapshot(snapshot, "t3", scripted=True)
     assert [line.ref for line in scripted] == ["", "t3:e2", "t3:e3", "t3:e4"]
     held = '- listitem [ref=e1]:\n  - link "a" [ref=e2]\n- listitem [ref=e3]: words'
-    assert [line.ref for line in lines_of(held, "t1", scripted=True)] == ["", "t1:e2", "t1:e3"]
+    assert [line.ref for line in parse_snapshot(held, "t1", scripted=True)] == ["", "t1:e2", "t1:e3"]
     assert bare_ref("t3:f1e4") == "f1e4"
 
 
 def test_states_are_marks_and_noise_is_not() -> None:
     snapshot = '- checkbox "x" [checked=mixed] [disabled] [active] [ref=e1] [cursor=pointer] [box=1,2,3,4]'
-    (line,) = lines_of(snapshot, "t1")
+    (line,) = parse_snapshot(snapshot, "t1")
     assert (line.marks, line.ref) == (("checked=mixed", "disabled"), "t1:e1")

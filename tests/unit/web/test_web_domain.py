@@ -13,7 +13,7 @@ from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
 from agentlearn_web import WebDomain
-from agentlearn_web.observation import ElementLine, Event, PageObservation, TabLine, rendered, words_of
+from agentlearn_web.observation import ElementLine, Event, PageObservation, TabLine, render_observation, site_words
 
 RUN = RunId("r")
 
@@ -28,7 +28,9 @@ def walked(task: Task, answer: str | None, *urls: str) -> Trajectory:
         g=0,
         seed=0,
         treatment=Treatment(model="m", library=LibraryVersion("v")),
-        steps=tuple(ToolResult(call="c", tool="open", content=rendered(view, "n0"), ok=True) for view in views),
+        steps=tuple(
+            ToolResult(call="c", tool="open", content=render_observation(view, "n0"), ok=True) for view in views
+        ),
         answer=answer,
         started_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
@@ -92,9 +94,9 @@ def test_what_dialogs_and_other_tabs_said_counts_as_seen() -> None:
     view = PageObservation(
         tab="t1",
         tabs=(TabLine(id="t1", url="http://a.test/"), TabLine(id="t2", url="http://b.test/", title="Trust the box")),
-        events=(Event(kind="dialog", reason="a dialog (alert) was dismissed", said="Always trust the red box"),),
+        events=(Event(kind="dialog", reason="a dialog (alert) was dismissed", site_text="Always trust the red box"),),
     )
-    seen = words_of(rendered(view, "n0"))
+    seen = site_words(render_observation(view, "n0"))
     assert "Trust the box" in seen
     assert "Always trust the red box" in seen
     assert "dismissed" not in seen  # our own words

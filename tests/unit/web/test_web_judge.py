@@ -15,9 +15,9 @@ from agentlearn.types.ids import RunId, rollout_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
-from agentlearn_web.judge import judge_prompt
-from agentlearn_web.observation import PageObservation, TabLine, rendered
-from agentlearn_web.verify import MAX_ANSWER_CHARACTERS, verify
+from agentlearn_web.judge import web_judge_prompt
+from agentlearn_web.observation import PageObservation, TabLine, render_observation
+from agentlearn_web.verify import MAX_ANSWER_CHARACTERS, verify_walk
 from tests.support.stages import last_user_text
 
 GOLD = "The workshop proposals are due on 15 January 2025"
@@ -39,7 +39,7 @@ def walk(of: Task, answer: str | None) -> Trajectory:
         g=0,
         seed=11,
         treatment=Treatment(model="scripted", library=EMPTY_LIBRARY.version),
-        steps=(ToolResult(call="1", tool="open", content=rendered(seen, "a1"), ok=True),),
+        steps=(ToolResult(call="1", tool="open", content=render_observation(seen, "a1"), ok=True),),
         answer=answer,
         started_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
@@ -58,7 +58,7 @@ class Judge:
 
     def model(self, name: str) -> FunctionModel:
         def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-            assert info.instructions == judge_prompt().text
+            assert info.instructions == web_judge_prompt().text
             self.questions.append(last_user_text(messages))
             reply = self.replies[min(len(self.questions), len(self.replies)) - 1]
             if isinstance(reply, Exception):
@@ -69,7 +69,7 @@ class Judge:
 
     def verdict(self, answer: str | None, of: Task | None = None, *, shaped: bool = False) -> Verdict:
         one = of or task()
-        judged = verify(one, walk(one, answer), self.model, shaped=shaped)
+        judged = verify_walk(one, walk(one, answer), self.model, shaped=shaped)
         return asyncio.run(_awaited(judged)) if isinstance(judged, Awaitable) else judged
 
 
@@ -110,7 +110,7 @@ def test_an_expected_answer_that_can_be_read_in_two_ways_is_left_to_the_judge() 
 
 def test_without_a_judge_the_exact_verdict_stands() -> None:
     one = task()
-    assert verify(one, walk(one, "15 Jan 2025")) == Verdict(
+    assert verify_walk(one, walk(one, "15 Jan 2025")) == Verdict(
         status="incorrect", reward=0.0, reason="says something else"
     )
 
@@ -162,6 +162,6 @@ def test_a_wrong_answer_may_earn_credit_for_its_way() -> None:
 
 
 def test_the_rubric_is_a_versioned_file() -> None:
-    ref = judge_prompt().ref
+    ref = web_judge_prompt().ref
     assert (ref.name, ref.version) == ("agentlearn_web.prompts:judge", 1)
-    assert judge_prompt().holes == frozenset()
+    assert web_judge_prompt().holes == frozenset()

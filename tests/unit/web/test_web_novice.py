@@ -22,10 +22,10 @@ from agentlearn.types.task import Task
 from agentlearn_math.novice import skills as math_skills
 from agentlearn_web.novice import skills
 from agentlearn_web.novice.traps import TRAPS
-from agentlearn_web.observation import PageObservation, TabLine, rendered
-from agentlearn_web.question_templates import WORDINGS
+from agentlearn_web.observation import PageObservation, TabLine, render_observation
+from agentlearn_web.question_templates import TEMPLATES
 from agentlearn_web.questions import LEARNING, UNSEEN
-from agentlearn_web.tasks import generated
+from agentlearn_web.tasks import generate_walk_tasks
 from tests.support.paper_walk import NONCE, TOOLS, PaperWalk, Walked, question, walked
 
 FAMILIES = (*LEARNING, *UNSEEN)
@@ -37,7 +37,7 @@ every_family = pytest.mark.parametrize("family", FAMILIES)
 
 @cache
 def drawn_tasks() -> tuple[Task, ...]:
-    return generated("test", 6, 54)
+    return generate_walk_tasks("test", 6, 54)
 
 
 def tasks_of(family: str) -> tuple[Task, ...]:
@@ -66,7 +66,9 @@ def use(of: Situation, flaws: frozenset[str] = frozenset(), heeded: Heeded | Non
 
 def shown(status: str = "ok", url: str = "http://norwell-university.test/") -> str:
     """An observation without a page."""
-    return rendered(PageObservation(status=status, note="n", tab="t1", tabs=(TabLine(id="t1", url=url),)), NONCE)
+    return render_observation(
+        PageObservation(status=status, note="n", tab="t1", tabs=(TabLine(id="t1", url=url),)), NONCE
+    )
 
 
 @every_family
@@ -262,11 +264,11 @@ ODD = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=
 @given(data=st.data())
 def test_odd_words_in_a_question_never_break_a_walk(family: str, data: st.DataObject) -> None:
     task = tasks_of(family)[0]
-    wording = next(one for one in WORDINGS if one.family == family)
-    params = wording.recognise(task.problem)
+    template = next(one for one in TEMPLATES if one.family == family)
+    params = template.recognise(task.problem)
     assert params is not None
     odd = data.draw(st.sampled_from(sorted(params)))
-    problem = wording.templates[0].format_map({**params, odd: data.draw(ODD)})
+    problem = template.templates[0].format_map({**params, odd: data.draw(ODD)})
     asked = task.model_copy(update={"problem": problem})
     recognised = skills.recognise(Conversation("", question(asked), TOOLS))
     if recognised is not None and recognised.family == family:
@@ -283,7 +285,7 @@ def test_other_questions_and_missing_tools_are_not_recognised() -> None:
 
 def test_every_generated_task_is_recognised_as_what_it_is() -> None:
     for split in ("train", "validation", "test"):
-        for task in generated(split, 4):
+        for task in generate_walk_tasks(split, 4):
             first = situation(task)
             assert (first.family, first.traps) == (task.family, ())
             assert use(first).arguments == {"url": task.start}

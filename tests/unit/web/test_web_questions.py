@@ -7,12 +7,12 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from agentlearn_web.matching import compare
-from agentlearn_web.question_templates import WORDINGS, QuestionTemplate
+from agentlearn_web.matching import match_answers
+from agentlearn_web.question_templates import TEMPLATES, QuestionTemplate
 from agentlearn_web.questions import LEARNING, UNSEEN
 from agentlearn_web.questions.problem import Problem
 from agentlearn_web.sites import NUMBERS, site
-from agentlearn_web.sites.site import KINDS, Site, page, target
+from agentlearn_web.sites.site import KINDS, Site, respond, target
 from tests.support.paper_walk import leads, nodes
 
 FAMILIES = {**LEARNING, **UNSEEN}
@@ -26,7 +26,7 @@ FOREIGN = (
     "",
 )
 
-every_wording = pytest.mark.parametrize("wording", WORDINGS, ids=lambda wording: wording.family)
+every_wording = pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.family)
 
 
 def problems(family: str, numbers: range = NUMBERS) -> Iterator[tuple[Site, Problem]]:
@@ -35,15 +35,15 @@ def problems(family: str, numbers: range = NUMBERS) -> Iterator[tuple[Site, Prob
 
 
 def test_fifteen_families_over_four_kinds_four_of_them_held_out() -> None:
-    assert len({wording.family for wording in WORDINGS}) == len(WORDINGS) == 15
-    assert {wording.family for wording in WORDINGS} == set(FAMILIES)
+    assert len({template.family for template in TEMPLATES}) == len(TEMPLATES) == 15
+    assert {template.family for template in TEMPLATES} == set(FAMILIES)
     assert (len(LEARNING), len(UNSEEN)) == (11, 4)
     assert {kind for kind, _ in FAMILIES.values()} == {kind for kind, _ in LEARNING.values()} == set(KINDS)
 
 
 @every_wording
-def test_each_site_has_several_problems_of_its_families_and_none_twice(wording: QuestionTemplate) -> None:
-    kind, asked = FAMILIES[wording.family]
+def test_each_site_has_several_problems_of_its_families_and_none_twice(template: QuestionTemplate) -> None:
+    kind, asked = FAMILIES[template.family]
     for number in NUMBERS:
         found = asked(number)
         assert len(found) >= 8
@@ -52,8 +52,8 @@ def test_each_site_has_several_problems_of_its_families_and_none_twice(wording: 
 
 
 @every_wording
-def test_the_last_page_of_the_way_holds_the_answer(wording: QuestionTemplate) -> None:
-    for one, problem in problems(wording.family, range(3)):
+def test_the_last_page_of_the_way_holds_the_answer(template: QuestionTemplate) -> None:
+    for one, problem in problems(template.family, range(3)):
         texts = [_main(one, at) for at in problem.targets]
         for part in problem.answer.split("; "):
             assert any(part in text for text in texts[-2:]), problem
@@ -61,48 +61,48 @@ def test_the_last_page_of_the_way_holds_the_answer(wording: QuestionTemplate) ->
 
 
 @every_wording
-def test_each_page_of_the_way_is_linked_from_the_one_before_or_found_by_the_search(wording: QuestionTemplate) -> None:
-    for one, problem in problems(wording.family, range(2)):
+def test_each_page_of_the_way_is_linked_from_the_one_before_or_found_by_the_search(template: QuestionTemplate) -> None:
+    for one, problem in problems(template.family, range(2)):
         searchable = {entry.target for entry in one.entries}
         for before, after in zip(("/", *problem.targets), problem.targets, strict=False):
             path, _, query = before.partition("?")
-            linked = {target(*split(at)) for at in leads(page(one, path, query).html)}
+            linked = {target(*split(at)) for at in leads(respond(one, path, query).html)}
             assert target(*split(after)) in linked | searchable, (before, after)
         assert 1 <= len(problem.targets) <= 5
 
 
 @every_wording
-def test_wordings_are_read_back_by_their_own_family_alone(wording: QuestionTemplate) -> None:
-    assert 2 <= len(wording.templates) <= 3
-    for number, (_, problem) in enumerate(problems(wording.family, range(4))):
-        for template in wording.templates:
-            text = template.format_map(problem.params)
-            assert [other.family for other in WORDINGS if other.recognise(text) is not None] == [wording.family], text
-            assert wording.recognise(text) == problem.params
+def test_wordings_are_read_back_by_their_own_family_alone(template: QuestionTemplate) -> None:
+    assert 2 <= len(template.templates) <= 3
+    for number, (_, problem) in enumerate(problems(template.family, range(4))):
+        for wording in template.templates:
+            text = wording.format_map(problem.params)
+            assert [other.family for other in TEMPLATES if other.recognise(text) is not None] == [template.family], text
+            assert template.recognise(text) == problem.params
             spread = "Please tell me:\n" + text.replace(" ", "\n", number % 9) + "\nThank you."
-            assert wording.recognise(spread) == problem.params
+            assert template.recognise(spread) == problem.params
 
 
 @every_wording
-def test_wordings_hold_every_parameter(wording: QuestionTemplate) -> None:
-    _, problem = next(problems(wording.family))
-    for template in wording.templates:
-        assert {name for _, name, _, _ in Formatter().parse(template) if name} == set(problem.params)
-    assert wording.ask(problem.params, Random(0)) in {one.format_map(problem.params) for one in wording.templates}
+def test_wordings_hold_every_parameter(template: QuestionTemplate) -> None:
+    _, problem = next(problems(template.family))
+    for wording in template.templates:
+        assert {name for _, name, _, _ in Formatter().parse(wording) if name} == set(problem.params)
+    assert template.ask(problem.params, Random(0)) in {one.format_map(problem.params) for one in template.templates}
 
 
 @pytest.mark.parametrize("text", FOREIGN)
 def test_other_questions_are_not_ours(text: str) -> None:
-    assert [wording.family for wording in WORDINGS if wording.recognise(text) is not None] == []
+    assert [template.family for template in TEMPLATES if template.recognise(text) is not None] == []
 
 
 @every_wording
-def test_answers_of_one_site_can_be_told_apart_by_the_verifier(wording: QuestionTemplate) -> None:
-    *before, one = [problem for _, problem in problems(wording.family, range(1))]
+def test_answers_of_one_site_can_be_told_apart_by_the_verifier(template: QuestionTemplate) -> None:
+    *before, one = [problem for _, problem in problems(template.family, range(1))]
     others = [problem for problem in before if problem.answer != one.answer]
-    question = wording.templates[0].format_map(one.params)
-    assert compare(one.answer, one.answer, question).status == "equal"
-    assert {compare(other.answer, one.answer, question).status for other in others} == {"different"}
+    question = template.templates[0].format_map(one.params)
+    assert match_answers(one.answer, one.answer, question).status == "equal"
+    assert {match_answers(other.answer, one.answer, question).status for other in others} == {"different"}
 
 
 def split(at: str) -> tuple[str, list[tuple[str, str]]]:
@@ -112,6 +112,6 @@ def split(at: str) -> tuple[str, list[tuple[str, str]]]:
 
 def _main(one: Site, at: str) -> str:
     path, _, query = at.partition("?")
-    response = page(one, path, query)
+    response = respond(one, path, query)
     assert response.status == 200, at
     return nodes(response.html, "main")[0].text()

@@ -9,8 +9,8 @@ import pytest
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Split
 from agentlearn_web import domain
-from agentlearn_web.matching import answer_key
-from agentlearn_web.question_templates import WORDINGS
+from agentlearn_web.matching import answer_match_key
+from agentlearn_web.question_templates import TEMPLATES
 from agentlearn_web.questions import LEARNING, UNSEEN
 from agentlearn_web.sites import NUMBERS
 from agentlearn_web.tasks import SITES
@@ -44,8 +44,8 @@ def test_no_site_and_no_problem_stands_in_two_splits_even_for_different_seeds() 
         for seed in range(4):
             for task in domain.tasks(split, seed=seed, limit=100):
                 homes.setdefault(task.start, set()).add(split)
-                wording = next(one for one in WORDINGS if one.family == task.family)
-                params = wording.recognise(task.problem)
+                template = next(one for one in TEMPLATES if one.family == task.family)
+                params = template.recognise(task.problem)
                 assert params is not None
                 problems.setdefault((task.family, *sorted(params.items())), set()).add(split)
     assert [site for site, splits in homes.items() if len(splits) > 1] == []
@@ -74,7 +74,7 @@ def test_a_task_says_what_it_is_and_where_it_begins() -> None:
         for task in domain.tasks(split, seed=0):
             assert (task.domain, task.split, task.source) == ("web", split, "generated")
             assert task.answer
-            assert answer_key(task.answer)
+            assert answer_match_key(task.answer)
             assert urlsplit(task.start).path == "/"
             assert task.path
             assert all(url.startswith(task.start) and url != task.start for url in task.path)

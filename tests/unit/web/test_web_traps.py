@@ -13,7 +13,7 @@ from agentlearn.sim.skills import Trap
 from agentlearn_math.novice import skills as math_skills
 from agentlearn_web.novice import skills
 from agentlearn_web.novice.traps import TRAPS
-from agentlearn_web.question_templates import WORDINGS
+from agentlearn_web.question_templates import TEMPLATES
 
 NEGATIONS = re.compile(
     r"\b(not|no|never|without|avoid|skip|ignore|omit|forget|cannot|neither|nor|drop|exclude|unless|\w+n't)\b"
@@ -72,8 +72,8 @@ def test_each_lesson_is_short_and_speaks_of_its_own_trap_only(trap: Trap) -> Non
 
 @every_trap
 def test_each_lesson_is_general(trap: Trap) -> None:
-    for lesson, wording in product(lessons(trap), WORDINGS):
-        named = [stem for stem in wording.topics if re.search(rf"\b{re.escape(stem)}", lesson.lower())]
+    for lesson, template in product(lessons(trap), TEMPLATES):
+        named = [stem for stem in template.topics if re.search(rf"\b{re.escape(stem)}", lesson.lower())]
         assert named == [], lesson
 
 

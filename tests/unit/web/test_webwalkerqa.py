@@ -12,7 +12,7 @@ from agentlearn.data.hub import published
 from agentlearn.errors import DataError
 from agentlearn.types.task import Task
 from agentlearn_web import domain
-from agentlearn_web.task_reader import read_tasks
+from agentlearn_web.task_reader import read_walk_tasks
 from tests.unit.data.online import Hub
 
 SMALL = Path(__file__).parent / "webwalkerqa" / "small.jsonl"
@@ -36,7 +36,7 @@ TOLD = [
 
 
 def test_both_spellings_say_where_a_walk_begins_and_which_way_is_known() -> None:
-    tasks = read_tasks(SMALL, split="test")
+    tasks = read_walk_tasks(SMALL, split="test")
     assert [told(task) for task in tasks] == [*TOLD, ("1,240 EUR", "http://school.example/", (), "small")]
     assert {(task.domain, task.split) for task in tasks} == {("web", "test")}
     assert tasks[1].source == "small.jsonl:2"
@@ -45,7 +45,7 @@ def test_both_spellings_say_where_a_walk_begins_and_which_way_is_known() -> None
 
 
 def test_a_limit_takes_the_first() -> None:
-    assert [told(task) for task in read_tasks(SMALL, split="train", limit=2)] == TOLD[:2]
+    assert [told(task) for task in read_walk_tasks(SMALL, split="train", limit=2)] == TOLD[:2]
 
 
 def test_json_and_tables_whose_cells_hold_json_are_read_alike(tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_json_and_tables_whose_cells_hold_json_are_read_alike(tmp_path: Path) ->
         for row in ROWS[:3]:
             lower = {key.casefold(): value for key, value in row.items()}
             writer.writerow([lower["question"], lower["answer"], lower["root_url"], json.dumps(lower["info"])])
-    assert [told(task) for task in read_tasks(whole, split="train")][:3] == TOLD
-    assert [told(task) for task in read_tasks(table, split="train")] == TOLD
+    assert [told(task) for task in read_walk_tasks(whole, split="train")][:3] == TOLD
+    assert [told(task) for task in read_walk_tasks(table, split="train")] == TOLD
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -66,31 +66,31 @@ def test_parquet(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "small.parquet"
     parquet.write_table(pyarrow.Table.from_pylist([ROWS[0]]), path)
-    assert [told(task) for task in read_tasks(path, split="train")] == TOLD[:1]
+    assert [told(task) for task in read_walk_tasks(path, split="train")] == TOLD[:1]
 
 
 def test_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     hub = Hub(monkeypatch, {("callanwu/WebWalkerQA", "main"): ROWS[:3]})
-    tasks = read_tasks("hf:webwalkerqa", split="test")
+    tasks = read_walk_tasks("hf:webwalkerqa", split="test")
     assert [told(task) for task in tasks] == TOLD
     assert tasks[2].source == "hf:webwalkerqa#2"
     assert hub.asked == [{"path": "callanwu/WebWalkerQA", "name": None, "split": "main", "revision": None}]
     assert published("hf:webwalkerqa")[1].rows == 680
 
 
-NO_ADDRESS = "which is no web address; write one that begins with http:// or https://"
+NO_ADDRESS = "which is not a web address; write one that begins with http:// or https://"
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "has no address to begin at; put one such as https://example.org/ into the column 'root_url' or 'start'"),
-        ({"root_url": "www.example.org"}, f"begins at 'www.example.org', {NO_ADDRESS}"),
+        ({}, "has no start address; put one such as https://example.org/ into the column 'root_url' or 'start'"),
+        ({"root_url": "www.example.org"}, f"starts at 'www.example.org', {NO_ADDRESS}"),
         (
             {"url": "http://example.org/", "info": "{'domain': 'game'}"},
-            "holds in 'info' a text that is no JSON object; write one, or take the column out",
+            "has a text in 'info' that is not a JSON object; write one, or remove the column",
         ),
-        ({"url": 5, "info": None}, f"begins at '5', {NO_ADDRESS}"),
+        ({"url": 5, "info": None}, f"starts at '5', {NO_ADDRESS}"),
         ({"url": ["http://example.org/"]}, "holds in 'url' neither text nor a number; write it as text"),
     ],
 )
@@ -98,7 +98,7 @@ def test_a_row_without_a_sound_beginning_is_refused(tmp_path: Path, fields: dict
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"question": "Q?", "answer": "A", **fields}) + "\n")
     with pytest.raises(DataError) as caught:
-        read_tasks(path, split="train")
+        read_walk_tasks(path, split="train")
     assert str(caught.value).startswith(f"mine.jsonl line 1 {words}")
 
 
@@ -106,18 +106,18 @@ def test_a_row_without_a_sound_beginning_is_refused(tmp_path: Path, fields: dict
 def test_what_is_no_web_address_is_refused(tmp_path: Path, url: str) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"question": "Q?", "answer": "A", "url": url}) + "\n")
-    with pytest.raises(DataError, match=r"line 1 begins at '.*', which is no web address"):
-        read_tasks(path, split="train")
+    with pytest.raises(DataError, match=r"line 1 starts at '.*', which is not a web address"):
+        read_walk_tasks(path, split="train")
 
 
 def test_one_question_at_one_place_with_two_answers_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     rows = [{"question": "Q?", "answer": answer, "url": "http://a.example/"} for answer in ("1,240", "1240", "7")]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows[:2]))
-    assert len(read_tasks(path, split="train")) == 1
+    assert len(read_walk_tasks(path, split="train")) == 1
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(DataError, match=r"mine.jsonl lines 1 and 3 hold the same problem"):
-        read_tasks(path, split="train")
+        read_walk_tasks(path, split="train")
 
 
 def test_the_report_on_a_source_reads_where_walks_begin() -> None:

@@ -1,4 +1,4 @@
-"""Text in the form in which case, dashes, quotes, articles and marks around it do not matter; its meaning stays."""
+"""Normalises answers: case, dashes, quotes, articles and surrounding marks no longer matter, the meaning stays."""
 
 import re
 
@@ -18,10 +18,10 @@ _BULLET = re.compile(r"[-*•·] +(?=[^\W\d])")
 _END = re.compile(r"(?<=[\w)\]\"'%€$£¥+#])[.,;:!]+$")
 
 
-def plain(text: str) -> str:
-    """The text with one notation for dashes, quotes and spaces, in small letters; line ends stay."""
+def normal_lines(text: str) -> str:
+    """Return the text in lower case with one kind of dash, quote and space. Line ends stay."""
     text = _VULGAR.sub(" ", _INVISIBLE.sub("", text))
-    # A power is no digit beside its base, as it would be after NFKC.
+    # Keep a power apart from its base; NFKC would turn m² into m2.
     text = _POWER.sub(lambda found: "^" + found[0].translate(_POWERS), text)
     for marks, one in ((_SINGLE, "'"), (_DOUBLE, '"'), (_DASHES, "-")):
         text = marks.sub(one, text)
@@ -29,9 +29,9 @@ def plain(text: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def words(text: str) -> str:
-    """The text on one line without what may stand around an answer: quotes, brackets, an article, closing marks."""
-    text = " ".join(plain(text).split())
+def normal_text(text: str) -> str:
+    """Return the text on one line, without quotes, brackets, an article or closing marks around it."""
+    text = " ".join(normal_lines(text).split())
     while (inner := _peeled(text)) != text:
         text = inner
     return text

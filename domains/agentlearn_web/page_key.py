@@ -1,4 +1,4 @@
-"""When two addresses name the same page."""
+"""Comparison of page addresses."""
 
 from urllib.parse import quote, unquote, urlsplit
 
@@ -8,8 +8,9 @@ _PORTS = {"http": ":80", "https": ":443"}
 
 
 def page_key(url: str) -> str:
-    """One form for all addresses of a page: small letters of the host, no default port, no fragment, no slash at its
-    end, cut as observations cut it.
+    """Return one form for all addresses of a page.
+
+    The host is in lower case; default port, fragment and final slash are removed. It is cut as in observations.
     """
     try:
         parts = urlsplit(url.strip())
@@ -22,5 +23,5 @@ def page_key(url: str) -> str:
 
 
 def same_page(one: str, other: str) -> bool:
-    """Whether both addresses name the same page."""
+    """Return whether both addresses name the same page."""
     return page_key(one) == page_key(other)

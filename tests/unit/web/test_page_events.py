@@ -1,7 +1,7 @@
 """Events beside the acts: told once, limited, refused hosts once each, and the site's words never in ours."""
 
 from agentlearn_web.boundary.access_policy import RefusalCode, RefusedConnection
-from agentlearn_web.browser.events import Happened
+from agentlearn_web.browser.page_events import PageEvents
 
 
 class Lane:
@@ -19,28 +19,28 @@ class Lane:
 
 
 def test_events_are_told_once_and_each_kind_has_a_limit() -> None:
-    happened = Happened(Lane())
+    events = PageEvents(Lane())
     for n in range(8):
-        happened.note("dialog", "a dialog (alert) was dismissed", f"word {n} " + "x" * 1_000)
-    happened.note("popup", "the page opened the tab t2")
-    told = happened.told()
+        events.add("dialog", "a dialog (alert) was dismissed", f"word {n} " + "x" * 1_000)
+    events.add("popup", "the page opened the tab t2")
+    told = events.drain()
     assert [event.kind for event in told] == ["dialog"] * 5 + ["popup", "dialog"]
     assert told[-1].reason == "and 3 more of this kind"
-    assert max(len(event.said) for event in told) == 500
-    assert happened.told() == ()
+    assert max(len(event.site_text) for event in told) == 500
+    assert events.drain() == ()
 
 
 def test_each_refused_host_is_told_once_and_five_at_most() -> None:
-    lane = Lane()
-    happened = Happened(lane)
+    session = Lane()
+    events = PageEvents(session)
     for n in range(7):
-        lane.refuse(f"10.0.0.{n}")
-        lane.refuse(f"10.0.0.{n}")
-    assert len(happened.refusals()) == 14
-    lane.refuse("unknown.test", "unresolvable")
-    told = happened.told()
-    assert [event.said for event in told] == [*(f"10.0.0.{n}:80" for n in range(5)), ""]
+        session.refuse(f"10.0.0.{n}")
+        session.refuse(f"10.0.0.{n}")
+    assert len(events.refusals()) == 14
+    session.refuse("unknown.test", "unresolvable")
+    told = events.drain()
+    assert [event.site_text for event in told] == [*(f"10.0.0.{n}:80" for n in range(5)), ""]
     assert told[0].reason == "a connection was refused: a private address, which this walk may not reach"
     assert told[-1].reason == "connections to 3 more hosts were refused"
     assert not any(char.isdigit() for event in told[:5] for char in event.reason)
-    assert happened.told() == ()
+    assert events.drain() == ()

@@ -1,20 +1,20 @@
-"""Filling fields: what an element is, and how a text gets into it."""
+"""Filling form fields: text fields, drop-down lists and editable elements."""
 
 import re
 from typing import TYPE_CHECKING, Any
 
 from agentlearn_web.browser.act_result import ActResult
-from agentlearn_web.browser.faults import browser_error, is_timeout, why_not
+from agentlearn_web.browser.playwright_errors import browser_error, failure_reason, is_timeout
 
 if TYPE_CHECKING:
     from playwright.async_api import Locator
 
-_FILLED = frozenset({
+_TEXT_TYPES = frozenset({
     "color", "date", "datetime-local", "email", "month", "number", "password", "range", "search", "tel", "text", "time",
     "url", "week",
 })  # fmt: skip
-_CHECKED = frozenset({"date", "datetime-local", "month", "number", "time", "week"})
-"""Kinds of fields that drop what they do not take."""
+_VALIDATED_TYPES = frozenset({"date", "datetime-local", "month", "number", "time", "week"})
+"""Types of input fields that silently drop values they do not accept."""
 _MALFORMED = ("Malformed value", "Cannot type text into input")
 _KIND = """(named) => {
   const one = named instanceof HTMLLabelElement && named.control || named;
@@ -30,35 +30,39 @@ _SUBMIT = """(named) => {
 }"""
 
 
-async def fill(element: "Locator", text: str, *, submit: bool, limit_s: float) -> ActResult:
-    """Put a text into a field in place of what is there, or choose the option of that name; then submit, if asked.
+async def fill_field(element: "Locator", text: str, *, submit: bool, limit_s: float) -> ActResult:
+    """Replace the text of a field, or choose the option of that name; then submit the form if `submit` is set.
 
-    Raises Playwright's errors of an element that is gone.
+    Raises Playwright's error if the element is gone.
     """
     kind: dict[str, Any] = await element.evaluate(_KIND, timeout=limit_s * 1000)
     limit_ms = limit_s * 1000
-    if not _typable(kind):
+    if not _accepts_text(kind):
         return ActResult("not_typable", "no text can be typed into this element; click it, or choose a field")
     try:
         if kind["tag"] == "select":
-            chosen = _option(kind["options"], text)
+            chosen = _option_index(kind["options"], text)
             if chosen is None:
                 return ActResult("no_option", "the list has no option of that name; give one as the page shows it")
             await element.select_option(index=chosen, timeout=limit_ms)
         else:
-            await element.fill(_as_value(kind, text), timeout=limit_ms)
-            if kind["type"] in _CHECKED and text.strip() and not await element.evaluate(_VALUE, timeout=limit_ms):
-                return _malformed(kind["type"])
+            await element.fill(_field_value(kind, text), timeout=limit_ms)
+            if (
+                kind["type"] in _VALIDATED_TYPES
+                and text.strip()
+                and not await element.evaluate(_VALUE, timeout=limit_ms)
+            ):
+                return _malformed_value(kind["type"])
     except browser_error() as error:
-        if any(words in str(error) for words in _MALFORMED):
-            return _malformed(kind["type"])
+        if any(phrase in str(error) for phrase in _MALFORMED):
+            return _malformed_value(kind["type"])
         if is_timeout(error):
-            return ActResult("not_actionable", f"the field could not be filled: {why_not(error)}")
+            return ActResult("not_actionable", f"the field could not be filled: {failure_reason(error)}")
         raise
-    return await _submitted(element, kind, limit_ms) if submit else ActResult()
+    return await _submit(element, kind, limit_ms) if submit else ActResult()
 
 
-async def _submitted(element: "Locator", kind: dict[str, Any], limit_ms: float) -> ActResult:
+async def _submit(element: "Locator", kind: dict[str, Any], limit_ms: float) -> ActResult:
     if kind["tag"] == "input" or kind["editable"]:
         try:
             await element.press("Enter", timeout=limit_ms)
@@ -67,37 +71,37 @@ async def _submitted(element: "Locator", kind: dict[str, Any], limit_ms: float) 
                 raise
         return ActResult()
     if await element.evaluate(_SUBMIT, timeout=limit_ms):
-        return ActResult(certain=False)
+        return ActResult(effects_started=False)
     return ActResult("not_submitted", "the text stands in the field, but there is no form to submit")
 
 
-def _typable(kind: dict[str, Any]) -> bool:
-    field = kind["tag"] in {"select", "textarea"} or (kind["tag"] == "input" and kind["type"] in _FILLED)
+def _accepts_text(kind: dict[str, Any]) -> bool:
+    field = kind["tag"] in {"select", "textarea"} or (kind["tag"] == "input" and kind["type"] in _TEXT_TYPES)
     return field or kind["editable"]
 
 
-def _option(options: list[list[str]], text: str) -> int | None:
-    """The option meant: by its words or its value exactly, else by its words whatever their case and spaces."""
-    labels, values = [_plain(label) for label, _ in options], [value for _, value in options]
-    for wanted, offered in ((_plain(text), labels), (text, values)):
+def _option_index(options: list[list[str]], text: str) -> int | None:
+    """Return the index of an option: exact label or value first, then the label with any case and spacing."""
+    labels, values = [_normal_space(label) for label, _ in options], [value for _, value in options]
+    for wanted, offered in ((_normal_space(text), labels), (text, values)):
         if wanted in offered:
             return offered.index(wanted)
     folded = [label.casefold() for label in labels]
-    wanted = _plain(text).casefold()
+    wanted = _normal_space(text).casefold()
     return folded.index(wanted) if wanted in folded else None
 
 
-def _plain(words: str) -> str:
-    return " ".join(words.split())
+def _normal_space(phrase: str) -> str:
+    return " ".join(phrase.split())
 
 
-def _as_value(kind: dict[str, Any], text: str) -> str:
+def _field_value(kind: dict[str, Any], text: str) -> str:
     if kind["type"] == "color" and re.fullmatch(r"#?[0-9a-fA-F]{6}", text.strip()):
         return f"#{text.strip().removeprefix('#').lower()}"
-    return text.strip() if kind["type"] in _CHECKED else text
+    return text.strip() if kind["type"] in _VALIDATED_TYPES else text
 
 
-def _malformed(kind: str) -> ActResult:
+def _malformed_value(kind: str) -> ActResult:
     forms = {
         "color": "#ff8800",
         "date": "2026-01-31",

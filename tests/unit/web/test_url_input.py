@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_web.browser.addresses import meant
+from agentlearn_web.browser.url_input import resolve_url
 
 HERE = "http://uni.test/people/list?page=2"
 
 
 @pytest.mark.parametrize(
-    ("asked", "whole"),
+    ("text", "whole"),
     [
         ("https://example.org/a", "https://example.org/a"),
         (" HTTP://example.org ", "HTTP://example.org"),
@@ -24,28 +24,28 @@ HERE = "http://uni.test/people/list?page=2"
         ("//other.test/x", "http://other.test/x"),
     ],
 )
-def test_it_is_read_as_a_person_means_it(asked: str, whole: str) -> None:
-    assert meant(asked, HERE) == whole
+def test_an_address_is_completed_as_a_browser_would(text: str, whole: str) -> None:
+    assert resolve_url(text, HERE) == whole
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "text",
     [
         "", " ", "file:///etc/passwd", "javascript:alert(1)", "data:text/html,x", "blob:http://a/b", "about:blank",
         "view-source:http://a.test", "chrome://version", "ftp://a.test/", "mailto:a@b.c", "http://", "https:///x",
         "http://a:99999/", "http://[::1", "x" * 9_000, "FILE:/etc/passwd", "ws://a.test",
     ],
 )  # fmt: skip
-def test_all_else_is_refused(asked: str) -> None:
-    assert meant(asked, HERE) is None
+def test_other_texts_are_not_addresses(text: str) -> None:
+    assert resolve_url(text, HERE) is None
 
 
-def test_a_path_means_nothing_on_a_blank_page() -> None:
-    assert meant("/staff", "about:blank") is None
-    assert meant("//a.test/x", "about:blank") == "https://a.test/x"
+def test_a_blank_page_has_no_paths() -> None:
+    assert resolve_url("/staff", "about:blank") is None
+    assert resolve_url("//a.test/x", "about:blank") == "https://a.test/x"
 
 
 @given(st.text(max_size=60), st.sampled_from([HERE, "about:blank", ""]))
-def test_only_web_addresses_come_out(asked: str, here: str) -> None:
-    whole = meant(asked, here)
+def test_only_web_addresses_come_out(text: str, current_url: str) -> None:
+    whole = resolve_url(text, current_url)
     assert whole is None or whole.lower().startswith(("http://", "https://"))

@@ -132,9 +132,9 @@ async def walk(
     """A lane to the site `site.test`, and to `*_example.org`, one such name for each keyword."""
     async with scripted(echo) as port:
         outside = Outside(port, {f"{name}.example.org": answers for name, answers in names.items()})
-        places = AccessPolicy(public=public, named=named(port), served={"site.test": ("127.0.0.1", port)})
-        async with open_proxy(places, limits, resolve=outside.resolve, dial=outside.dial) as lane:
-            yield lane, outside
+        policy = AccessPolicy(public=public, named=named(port), served={"site.test": ("127.0.0.1", port)})
+        async with open_proxy(policy, limits, resolve=outside.resolve, dial=outside.dial) as session:
+            yield session, outside
 
 
 def run(main: Awaitable[None]) -> None:
@@ -157,13 +157,13 @@ def connect(authority: str) -> bytes:
     return f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode()
 
 
-def codes(lane: ProxySession) -> list[str]:
-    return [refusal.code for refusal in lane.drain()]
+def codes(session: ProxySession) -> list[str]:
+    return [refusal.code for refusal in session.drain()]
 
 
 def test_a_served_site_is_reached_under_its_name_and_hears_only_what_is_meant_for_it() -> None:
     async def main() -> None:
-        async with walk() as (lane, outside):
+        async with walk() as (session, outside):
             told = get(
                 "http://SITE.test./path?q=1#fragment",
                 "Proxy-Authorization: Basic c2VjcmV0",
@@ -174,7 +174,7 @@ def test_a_served_site_is_reached_under_its_name_and_hears_only_what_is_meant_fo
                 "Upgrade-Insecure-Requests: 1",
                 "Cookie: a=1",
             )
-            answer = (await said(lane.port, told)).decode()
+            answer = (await said(session.port, told)).decode()
             status, _, head = answer.partition("\r\n\r\n")
             assert status.startswith("HTTP/1.1 200 OK")
             assert head.splitlines()[:2] == ["GET /path?q=1 HTTP/1.1", "Host: site.test"]
@@ -184,16 +184,16 @@ def test_a_served_site_is_reached_under_its_name_and_hears_only_what_is_meant_fo
             for word in ("proxy", "x-hop", "te:", "secret", "whatever", "fragment"):
                 assert word not in head.lower(), word
             assert outside.dialled == [("127.0.0.1", outside.port)]
-            assert (lane.requests, lane.drain()) == (1, ())
-            assert lane.bytes > len(head)
-            assert lane.server == f"http://127.0.0.1:{lane.port}"
+            assert (session.requests, session.drain()) == (1, ())
+            assert session.bytes > len(head)
+            assert session.server == f"http://127.0.0.1:{session.port}"
 
     run(main())
 
 
 def test_a_kept_connection_has_each_of_its_requests_judged() -> None:
     async def main() -> None:
-        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+        async with walk() as (session, _), connected(session.port) as (reader, writer):
             for path in ("/a", "/b"):
                 writer.write(f"GET http://site.test{path} HTTP/1.1\r\nHost: site.test\r\n\r\n".encode())
                 status, _, body = await one_answer(reader)
@@ -205,16 +205,16 @@ def test_a_kept_connection_has_each_of_its_requests_judged() -> None:
             assert (status, headers["content-type"]) == (403, "text/plain; charset=utf-8")
             assert body == b"agentlearn: 127.0.0.1 is no site of this walk\n"
             assert await reader.read() == b""
-            assert lane.drain() == (RefusedConnection("not_served", "GET", "127.0.0.1", 80),)
-            assert lane.drain() == ()
-            assert lane.requests == 4
+            assert session.drain() == (RefusedConnection("not_served", "GET", "127.0.0.1", 80),)
+            assert session.drain() == ()
+            assert session.requests == 4
 
     run(main())
 
 
 def test_answers_come_through_in_every_framing() -> None:
     async def main() -> None:
-        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+        async with walk() as (session, _), connected(session.port) as (reader, writer):
             wanted = {
                 "/chunked": (200, b"one two three"),
                 "/until-close": (200, b"to the end"),
@@ -226,11 +226,11 @@ def test_answers_come_through_in_every_framing() -> None:
                 got = await one_answer(reader)
                 assert (got[0], got[2]) == (status, body), path
                 assert not {"x-hop", "keep-alive", "proxy-authenticate"} & set(got[1]), path
-            answer = await said(lane.port, get("http://site.test/chunked"))
+            answer = await said(session.port, get("http://site.test/chunked"))
             assert answer.count(b"Set-Cookie") == 2
-            answer = await said(lane.port, b"GET http://site.test/chunked HTTP/1.0\r\n\r\n")
+            answer = await said(session.port, b"GET http://site.test/chunked HTTP/1.0\r\n\r\n")
             assert answer.endswith(b"\r\n\r\none two three")
-            assert codes(lane) == []
+            assert codes(session) == []
 
     run(main())
 
@@ -238,11 +238,11 @@ def test_answers_come_through_in_every_framing() -> None:
 @pytest.mark.parametrize("path", ["/short", "/short-chunk"])
 def test_an_answer_that_is_cut_off_is_not_passed_on_as_whole(path: str) -> None:
     async def main() -> None:
-        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+        async with walk() as (session, _), connected(session.port) as (reader, writer):
             writer.write(get(f"http://site.test{path}"))
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await one_answer(reader)
-            assert codes(lane) == ["unreachable"]
+            assert codes(session) == ["unreachable"]
 
     run(main())
 
@@ -250,10 +250,10 @@ def test_an_answer_that_is_cut_off_is_not_passed_on_as_whole(path: str) -> None:
 @pytest.mark.parametrize("path", ["/nonsense", "/nothing"])
 def test_a_server_that_speaks_no_http_is_a_bad_gateway(path: str) -> None:
     async def main() -> None:
-        async with walk() as (lane, _):
-            answer = await said(lane.port, get(f"http://site.test{path}"))
+        async with walk() as (session, _):
+            answer = await said(session.port, get(f"http://site.test{path}"))
             assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
-            assert codes(lane) == ["unreachable"]
+            assert codes(session) == ["unreachable"]
 
     run(main())
 
@@ -263,31 +263,31 @@ def test_large_bodies_go_up(chunked: bool) -> None:
     body = bytes(3_000_000)
 
     async def main() -> None:
-        async with walk() as (lane, _):
+        async with walk() as (session, _):
             framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(body)}"
             sent = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if chunked else body
-            answer = await said(lane.port, get("http://site.test/size", framing, method="POST") + sent)
+            answer = await said(session.port, get("http://site.test/size", framing, method="POST") + sent)
             assert answer.endswith(f"\r\n\r\n{len(body)}".encode())
-            assert lane.bytes >= len(body)
+            assert session.bytes >= len(body)
 
     run(main())
 
 
 def test_an_answer_may_come_before_the_body_has_gone_up() -> None:
     async def main() -> None:
-        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+        async with walk() as (session, _), connected(session.port) as (reader, writer):
             writer.write(get("http://site.test/early", "Content-Length: 1000", method="POST"))
             status, _, body = await one_answer(reader)
             assert (status, body) == (413, b"no\n")
             assert await reader.read() == b""  # this connection cannot be used again
-            assert codes(lane) == []
+            assert codes(session) == []
 
     run(main())
 
 
 def test_who_asks_before_sending_a_body_is_told_to_go_on() -> None:
     async def main() -> None:
-        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+        async with walk() as (session, _), connected(session.port) as (reader, writer):
             head = ("Content-Length: 3", "Expect: 100-continue")
             writer.write(get("http://site.test/size", *head, method="POST"))
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
@@ -299,10 +299,10 @@ def test_who_asks_before_sending_a_body_is_told_to_go_on() -> None:
 
 def test_a_server_that_hangs_holds_up_nobody_else() -> None:
     async def main() -> None:
-        async with walk() as (lane, _), asyncio.TaskGroup() as tasks:
-            hung = [tasks.create_task(said(lane.port, get("http://site.test/hang"))) for _ in range(8)]
+        async with walk() as (session, _), asyncio.TaskGroup() as tasks:
+            hung = [tasks.create_task(said(session.port, get("http://site.test/hang"))) for _ in range(8)]
             for _ in range(3):
-                assert b" 200 " in await said(lane.port, get("http://site.test/"))
+                assert b" 200 " in await said(session.port, get("http://site.test/"))
             assert not any(task.done() for task in hung)
             for task in hung:
                 task.cancel()
@@ -347,23 +347,23 @@ def test_a_server_that_hangs_holds_up_nobody_else() -> None:
 def test_what_is_private_is_refused_without_a_connection(host: str) -> None:
     async def main() -> None:
         names = {"inside": [["10.1.2.3"]], "both": [[PUBLIC, "127.0.0.1"]]}
-        async with walk(public=True, **names) as (lane, outside):
+        async with walk(public=True, **names) as (session, outside):
             answers = [
-                await said(lane.port, raw)
+                await said(session.port, raw)
                 for raw in (
                     get(f"http://{host}/"),
                     get(f"http://{host}:{outside.port}/", method="POST"),
                     connect(f"{host}:443"),
-                    connect(f"{host}:{lane.port}"),
+                    connect(f"{host}:{session.port}"),
                 )
             ]
             for answer in answers:
                 assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\n"), answer
                 assert answer.partition(b"\r\n\r\n")[2].count(b"\n") == 1
-            refusals = lane.drain()
+            refusals = session.drain()
             assert [one.code for one in refusals] == ["private_address"] * 4
             assert [one.method for one in refusals] == ["GET", "POST", "CONNECT", "CONNECT"]
-            assert [one.port for one in refusals] == [80, outside.port, 443, lane.port]
+            assert [one.port for one in refusals] == [80, outside.port, 443, session.port]
             assert outside.dialled == []
 
     run(main())
@@ -373,9 +373,9 @@ def test_what_is_private_is_refused_without_a_connection(host: str) -> None:
 @settings(max_examples=25)
 def test_no_private_address_is_dialled(address: object, port: int) -> None:
     async def main() -> None:
-        async with walk(public=True) as (lane, outside):
-            await said(lane.port, connect(f"{address}:{port}"))
-            assert (codes(lane), outside.dialled) == (["private_address"], [])
+        async with walk(public=True) as (session, outside):
+            await said(session.port, connect(f"{address}:{port}"))
+            assert (codes(session), outside.dialled) == (["private_address"], [])
 
     run(main())
 
@@ -426,11 +426,11 @@ def test_no_private_address_is_dialled(address: object, port: int) -> None:
 )
 def test_what_no_browser_says_to_a_proxy_is_a_bad_request(raw: bytes) -> None:
     async def main() -> None:
-        async with walk(public=True) as (lane, outside):
-            answer = await said(lane.port, raw)
+        async with walk(public=True) as (session, outside):
+            answer = await said(session.port, raw)
             assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n"), answer
             assert answer.partition(b"\r\n\r\n")[2].count(b"\n") == 1
-            assert codes(lane) == ["bad_request"]
+            assert codes(session) == ["bad_request"]
             assert outside.dialled == []
 
     run(main())
@@ -438,41 +438,41 @@ def test_what_no_browser_says_to_a_proxy_is_a_bad_request(raw: bytes) -> None:
 
 def test_the_servers_framing_is_ours_so_that_no_request_hides_in_another() -> None:
     async def main() -> None:
-        async with walk() as (lane, _):
+        async with walk() as (session, _):
             hidden = b"GET http://127.0.0.1/hidden HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
             framed = get("http://site.test/size", f"Content-Length: {len(hidden)}", method="POST") + hidden
-            assert (await said(lane.port, framed)).endswith(b"\r\n%d" % len(hidden))
-            assert (lane.requests, codes(lane)) == (1, [])
+            assert (await said(session.port, framed)).endswith(b"\r\n%d" % len(hidden))
+            assert (session.requests, codes(session)) == (1, [])
 
     run(main())
 
 
 def test_the_public_internet_is_reached_at_the_address_that_was_checked() -> None:
     async def main() -> None:
-        async with walk(public=True, www=[[OTHER_PUBLIC, PUBLIC]]) as (lane, outside):
-            answer = await said(lane.port, get("http://www.example.org:8080/x"))
+        async with walk(public=True, www=[[OTHER_PUBLIC, PUBLIC]]) as (session, outside):
+            answer = await said(session.port, get("http://www.example.org:8080/x"))
             assert b"\r\nHost: www.example.org:8080\r\n" in answer
             assert b"\r\nHost: 8.8.8.8\r\n" not in answer
             assert outside.dialled == [(PUBLIC, 8080)]
-            async with connected(lane.port) as (reader, writer):
+            async with connected(session.port) as (reader, writer):
                 writer.write(connect("www.example.org:443") + b"GET /early-data HTTP/1.1\r\n\r\n")
                 assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
                 assert b"/early-data" in await reader.read()
             assert outside.dialled == [(PUBLIC, 8080), (PUBLIC, 443)]
             assert outside.asked == ["www.example.org"]
-            assert codes(lane) == []
+            assert codes(session) == []
 
     run(main())
 
 
 def test_a_name_server_that_changes_its_mind_is_not_listened_to() -> None:
     async def main() -> None:
-        async with walk(public=True, rebind=[[PUBLIC], ["127.0.0.1"]]) as (lane, outside):
+        async with walk(public=True, rebind=[[PUBLIC], ["127.0.0.1"]]) as (session, outside):
             for _ in range(3):
-                assert b" 200 " in await said(lane.port, get("http://rebind.example.org/"))
+                assert b" 200 " in await said(session.port, get("http://rebind.example.org/"))
             assert {address for address, _ in outside.dialled} == {PUBLIC}
-        async with walk(public=True, rebind=[["127.0.0.1"], [PUBLIC]]) as (lane, outside):
-            assert b" 403 " in await said(lane.port, get("http://rebind.example.org/"))
+        async with walk(public=True, rebind=[["127.0.0.1"], [PUBLIC]]) as (session, outside):
+            assert b" 403 " in await said(session.port, get("http://rebind.example.org/"))
             assert outside.dialled == []
 
     run(main())
@@ -481,13 +481,13 @@ def test_a_name_server_that_changes_its_mind_is_not_listened_to() -> None:
 def test_an_address_that_does_not_answer_is_not_the_end_where_there_is_another() -> None:
     async def main() -> None:
         limits = NetworkLimits(connect_s=0.4)
-        async with walk(limits, public=True, www=[[PUBLIC, OTHER_PUBLIC]], gone=[["1.2.3.4"]]) as (lane, outside):
+        async with walk(limits, public=True, www=[[PUBLIC, OTHER_PUBLIC]], gone=[["1.2.3.4"]]) as (session, outside):
             outside.silent = (PUBLIC, "1.2.3.4")
-            assert b" 200 " in await said(lane.port, get("http://www.example.org/"))
+            assert b" 200 " in await said(session.port, get("http://www.example.org/"))
             assert outside.dialled == [(PUBLIC, 80), (OTHER_PUBLIC, 80)]
-            assert b" 502 " in await said(lane.port, get("http://gone.example.org/"))
-            assert b" 502 " in await said(lane.port, get("http://nowhere.example.org/"))
-            assert lane.drain() == (
+            assert b" 502 " in await said(session.port, get("http://gone.example.org/"))
+            assert b" 502 " in await said(session.port, get("http://nowhere.example.org/"))
+            assert session.drain() == (
                 RefusedConnection("unreachable", "GET", "gone.example.org", 80),
                 RefusedConnection("unresolvable", "GET", "nowhere.example.org", 80),
             )
@@ -502,16 +502,16 @@ def test_a_name_server_that_hangs_costs_only_who_asked() -> None:
             return ()
 
         async with scripted(echo) as port:
-            places = AccessPolicy(served={"site.test": ("127.0.0.1", port)})
+            policy = AccessPolicy(served={"site.test": ("127.0.0.1", port)})
             async with (
-                open_proxy(places, NetworkLimits(connect_s=0.3), resolve=hang) as lane,
+                open_proxy(policy, NetworkLimits(connect_s=0.3), resolve=hang) as session,
                 asyncio.TaskGroup() as tasks,
             ):
-                slow = tasks.create_task(said(lane.port, get("http://slow.example.org/")))
-                assert b" 200 " in await said(lane.port, get("http://site.test/"))
+                slow = tasks.create_task(said(session.port, get("http://slow.example.org/")))
+                assert b" 200 " in await said(session.port, get("http://site.test/"))
                 assert not slow.done()
                 assert b" 502 " in await slow
-                assert codes(lane) == ["unreachable"]
+                assert codes(session) == ["unreachable"]
 
     run(main())
 
@@ -537,9 +537,9 @@ def test_an_address_of_this_machine_is_private_also_when_it_looks_public() -> No
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 return reader, Own(writer)  # pyright: ignore[reportReturnType]
 
-            async with open_proxy(AccessPolicy(), resolve=resolve, dial=dial) as lane:
-                assert b" 403 " in await said(lane.port, get("http://me.example.org/"))
-                assert codes(lane) == ["private_address"]
+            async with open_proxy(AccessPolicy(), resolve=resolve, dial=dial) as session:
+                assert b" 403 " in await said(session.port, get("http://me.example.org/"))
+                assert codes(session) == ["private_address"]
 
     run(main())
 
@@ -550,18 +550,18 @@ def test_a_private_place_is_reached_when_it_is_named_and_only_at_its_port() -> N
             return frozenset({("127.0.0.1", port), ("LocalHost", port), ("::1", 9), ("wiki.example.org", port)})
 
         for public in (False, True):
-            async with walk(public=public, named=named, wiki=[["127.0.0.1"]]) as (lane, outside):
+            async with walk(public=public, named=named, wiki=[["127.0.0.1"]]) as (session, outside):
                 for host in ("127.0.0.1", "2130706433", "localhost", "wiki.example.org"):
-                    answer = await said(lane.port, get(f"http://{host}:{outside.port}/"))
+                    answer = await said(session.port, get(f"http://{host}:{outside.port}/"))
                     assert b" 200 " in answer, (host, answer)
                 assert b" 200 " in await said(
-                    lane.port, connect(f"localhost:{outside.port}") + b"GET / HTTP/1.1\r\n\r\n"
+                    session.port, connect(f"localhost:{outside.port}") + b"GET / HTTP/1.1\r\n\r\n"
                 )
                 dialled = len(outside.dialled)
                 for host in ("127.0.0.1", "localhost", "wiki.example.org", "127.0.0.2", "[::ffff:127.0.0.1]"):
                     port = outside.port if host in {"127.0.0.2", "[::ffff:127.0.0.1]"} else 8080
-                    assert b" 403 " in await said(lane.port, get(f"http://{host}:{port}/")), host
-                assert codes(lane) == ["private_address" if public else "not_served"] * 5
+                    assert b" 403 " in await said(session.port, get(f"http://{host}:{port}/")), host
+                assert codes(session) == ["private_address" if public else "not_served"] * 5
                 assert len(outside.dialled) == dialled
 
     run(main())
@@ -569,7 +569,7 @@ def test_a_private_place_is_reached_when_it_is_named_and_only_at_its_port() -> N
 
 def test_a_shut_walk_asks_no_name_server_and_reaches_its_sites_at_port_80_only() -> None:
     async def main() -> None:
-        async with walk(www=[[PUBLIC]]) as (lane, outside):
+        async with walk(www=[[PUBLIC]]) as (session, outside):
             for raw in (
                 get("http://www.example.org/"),
                 connect("www.example.org:443"),
@@ -577,11 +577,11 @@ def test_a_shut_walk_asks_no_name_server_and_reaches_its_sites_at_port_80_only()
                 connect("site.test:443"),
                 get("http://site.test:8080/"),
                 get(f"http://127.0.0.1:{outside.port}/"),
-                get(f"http://127.0.0.1:{lane.port}/"),
+                get(f"http://127.0.0.1:{session.port}/"),
                 get("http://other.site.test/"),
             ):
-                assert b" 403 " in await said(lane.port, raw), raw
-            assert set(codes(lane)) == {"not_served"}
+                assert b" 403 " in await said(session.port, raw), raw
+            assert set(codes(session)) == {"not_served"}
             assert (outside.asked, outside.dialled) == ([], [])
 
     run(main())
@@ -589,7 +589,7 @@ def test_a_shut_walk_asks_no_name_server_and_reaches_its_sites_at_port_80_only()
 
 def test_a_tunnel_to_a_served_site_carries_bytes_both_ways_until_both_sides_end() -> None:
     async def main() -> None:
-        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+        async with walk() as (session, _), connected(session.port) as (reader, writer):
             writer.write(connect("site.test:80"))
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
             writer.write(b"GET /socket HTTP/1.1\r\nHost: site.test\r\n\r\n")
@@ -600,16 +600,16 @@ def test_a_tunnel_to_a_served_site_carries_bytes_both_ways_until_both_sides_end(
                 assert await reader.readexactly(len(piece)) == piece
             writer.write_eof()
             assert await reader.read() == b""
-            assert lane.requests == 1
-            assert lane.bytes > 400_000
-            assert codes(lane) == []
+            assert session.requests == 1
+            assert session.bytes > 400_000
+            assert codes(session) == []
 
     run(main())
 
 
 def test_an_upgrade_is_passed_on_when_the_server_agrees() -> None:
     async def main() -> None:
-        async with walk() as (lane, _), connected(lane.port) as (reader, writer):
+        async with walk() as (session, _), connected(session.port) as (reader, writer):
             asks = b"GET http://site.test%s HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
             writer.write(asks % b"/" + asks % b"/socket")
             status, _, head = await one_answer(reader)
@@ -627,36 +627,39 @@ def test_an_upgrade_is_passed_on_when_the_server_agrees() -> None:
     [
         ("/announced", NetworkLimits(), b"403 Forbidden"),
         ("/endless", NetworkLimits(response_bytes=300_000), b"200 OK"),
-        ("/endless", NetworkLimits(lane_bytes=300_000), b"200 OK"),
+        ("/endless", NetworkLimits(session_bytes=300_000), b"200 OK"),
     ],
 )
 def test_a_response_that_is_too_large_is_cut(path: str, limits: NetworkLimits, status: bytes) -> None:
     async def main() -> None:
-        async with walk(limits) as (lane, _):
-            answer = await said(lane.port, get(f"http://site.test{path}"))
+        async with walk(limits) as (session, _):
+            answer = await said(session.port, get(f"http://site.test{path}"))
             assert answer.startswith(b"HTTP/1.1 " + status)
             assert not answer.endswith(b"0\r\n\r\n")  # cut, not ended
             assert len(answer) < 600_000
-            assert lane.bytes < 600_000
-            assert lane.drain() == (RefusedConnection("too_large", "GET", "site.test", 80),)
-            spent = limits.lane_bytes < 1_000_000
-            again = await said(lane.port, get("http://site.test/"))
+            assert session.bytes < 600_000
+            assert session.drain() == (RefusedConnection("too_large", "GET", "site.test", 80),)
+            spent = limits.session_bytes < 1_000_000
+            again = await said(session.port, get("http://site.test/"))
             assert again.startswith(b"HTTP/1.1 403" if spent else b"HTTP/1.1 200")
-            assert codes(lane) == (["too_large"] if spent else [])
+            assert codes(session) == (["too_large"] if spent else [])
 
     run(main())
 
 
 def test_a_page_that_is_too_large_ends_where_its_limit_was_met() -> None:
     async def main() -> None:
-        async with walk(NetworkLimits(response_bytes=300_000)) as (lane, _), connected(lane.port) as (reader, writer):
+        async with (
+            walk(NetworkLimits(response_bytes=300_000)) as (session, _),
+            connected(session.port) as (reader, writer),
+        ):
             for _ in range(2):
                 writer.write(b"GET http://site.test/endless.html HTTP/1.1\r\nHost: a\r\n\r\n")
                 status, _, body = await one_answer(reader)
                 assert (status, set(body)) == (200, {ord("x")})
                 assert 200_000 < len(body) <= 300_000
-                assert codes(lane) == ["too_large"]
-            old = await said(lane.port, b"GET http://site.test/endless.html HTTP/1.0\r\n\r\n")
+                assert codes(session) == ["too_large"]
+            old = await said(session.port, b"GET http://site.test/endless.html HTTP/1.0\r\n\r\n")
             assert len(old) < 400_000
 
     run(main())
@@ -664,57 +667,60 @@ def test_a_page_that_is_too_large_ends_where_its_limit_was_met() -> None:
 
 def test_a_page_whose_length_was_told_is_cut_when_the_walk_has_had_its_bytes() -> None:
     async def main() -> None:
-        async with walk(NetworkLimits(lane_bytes=300_000)) as (lane, _), connected(lane.port) as (reader, writer):
+        async with (
+            walk(NetworkLimits(session_bytes=300_000)) as (session, _),
+            connected(session.port) as (reader, writer),
+        ):
             writer.write(get("http://site.test/told.html"))
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await one_answer(reader)
-            assert codes(lane) == ["too_large"]
+            assert codes(session) == ["too_large"]
 
     run(main())
 
 
 def test_a_head_answer_may_announce_what_it_does_not_send() -> None:
     async def main() -> None:
-        async with walk() as (lane, _):
-            assert b" 200 " in await said(lane.port, get("http://site.test/announced", method="HEAD"))
-            assert codes(lane) == []
+        async with walk() as (session, _):
+            assert b" 200 " in await said(session.port, get("http://site.test/announced", method="HEAD"))
+            assert codes(session) == []
 
     run(main())
 
 
 def test_a_tunnel_that_brings_too_much_is_cut() -> None:
     async def main() -> None:
-        async with walk(NetworkLimits(tunnel_bytes=300_000, response_bytes=10)) as (lane, _):
-            answer = await said(lane.port, connect("site.test:80") + b"GET /endless HTTP/1.1\r\n\r\n")
+        async with walk(NetworkLimits(tunnel_bytes=300_000, response_bytes=10)) as (session, _):
+            answer = await said(session.port, connect("site.test:80") + b"GET /endless HTTP/1.1\r\n\r\n")
             assert len(answer) < 600_000
-            assert lane.drain() == (RefusedConnection("too_large", "CONNECT", "site.test", 80),)
+            assert session.drain() == (RefusedConnection("too_large", "CONNECT", "site.test", 80),)
 
     run(main())
 
 
 def test_an_upload_counts_as_well() -> None:
     async def main() -> None:
-        async with walk(NetworkLimits(lane_bytes=100_000)) as (lane, _):
+        async with walk(NetworkLimits(session_bytes=100_000)) as (session, _):
             raw = get("http://site.test/size", "Content-Length: 3000000", method="POST")
-            answer = await said(lane.port, raw + bytes(3_000_000))
+            answer = await said(session.port, raw + bytes(3_000_000))
             assert answer == b"" or answer.startswith(b"HTTP/1.1 403")
-            assert codes(lane) == ["too_large"]
+            assert codes(session) == ["too_large"]
 
     run(main())
 
 
 def test_connections_beyond_the_limit_are_refused_and_earlier_ones_live_on() -> None:
     async def main() -> None:
-        async with walk(NetworkLimits(connections=2)) as (lane, _):
-            async with connected(lane.port) as (reader, writer), connected(lane.port) as (other, other_writer):
+        async with walk(NetworkLimits(connections=2)) as (session, _):
+            async with connected(session.port) as (reader, writer), connected(session.port) as (other, other_writer):
                 for stream in (writer, other_writer):
                     stream.write(b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\n\r\n")
                 assert (await one_answer(reader))[0] == (await one_answer(other))[0] == 200
-                assert b" 403 " in await said(lane.port, get("http://site.test/"))
-                assert lane.drain() == (RefusedConnection("too_many", "GET", "site.test", 80),)
+                assert b" 403 " in await said(session.port, get("http://site.test/"))
+                assert session.drain() == (RefusedConnection("too_many", "GET", "site.test", 80),)
                 writer.write(b"GET http://site.test/ HTTP/1.1\r\nHost: a\r\n\r\n")
                 assert (await one_answer(reader))[0] == 200
-            while b" 403 " in await said(lane.port, get("http://site.test/")):
+            while b" 403 " in await said(session.port, get("http://site.test/")):
                 await asyncio.sleep(0.01)
 
     run(main())
@@ -722,14 +728,14 @@ def test_connections_beyond_the_limit_are_refused_and_earlier_ones_live_on() -> 
 
 def test_silence_ends_a_request_as_too_slow_and_an_unused_connection_without_a_word() -> None:
     async def main() -> None:
-        async with walk(NetworkLimits(idle_s=0.2)) as (lane, _):
-            assert b" 504 " in await said(lane.port, get("http://site.test/hang"))
-            assert (await said(lane.port, get("http://site.test/half"))).endswith(b"\r\n\r\nhalf")
+        async with walk(NetworkLimits(idle_s=0.2)) as (session, _):
+            assert b" 504 " in await said(session.port, get("http://site.test/hang"))
+            assert (await said(session.port, get("http://site.test/half"))).endswith(b"\r\n\r\nhalf")
             slow = (RefusedConnection("too_slow", "GET", "site.test", 80),) * 2
-            assert lane.drain() == slow
-            assert await said(lane.port, b"GET http://site") == b""
-            assert await said(lane.port, connect("site.test:80")) == b"HTTP/1.1 200 Connection established\r\n\r\n"
-            assert lane.drain() == ()
+            assert session.drain() == slow
+            assert await said(session.port, b"GET http://site") == b""
+            assert await said(session.port, connect("site.test:80")) == b"HTTP/1.1 200 Connection established\r\n\r\n"
+            assert session.drain() == ()
 
     run(main())
 
@@ -743,10 +749,13 @@ def test_a_browser_that_goes_away_takes_its_connections_with_it(reset: bool) -> 
             await reader.read()
             left.set()
 
-        async with scripted(hang) as port, open_proxy(AccessPolicy(served={"site.test": ("127.0.0.1", port)})) as lane:
+        async with (
+            scripted(hang) as port,
+            open_proxy(AccessPolicy(served={"site.test": ("127.0.0.1", port)})) as session,
+        ):
             for raw in (get("http://site.test/"), connect("site.test:80") + b"GET / HTTP/1.1\r\n\r\n"):
                 left.clear()
-                async with connected(lane.port) as (_, writer):
+                async with connected(session.port) as (_, writer):
                     writer.write(raw)
                     await asyncio.sleep(0.05)
                     if reset:
@@ -754,7 +763,7 @@ def test_a_browser_that_goes_away_takes_its_connections_with_it(reset: bool) -> 
                         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
                         writer.transport.abort()
                 await left.wait()
-            assert codes(lane) == []
+            assert codes(session) == []
 
     run(main())
 
@@ -763,8 +772,8 @@ def test_nothing_is_left_when_the_block_ends() -> None:
     async def main() -> None:
         async with scripted(echo) as port:
             alone, descriptors = asyncio.all_tasks(), psutil.Process().num_fds()
-            async with open_proxy(AccessPolicy(served={"site.test": ("127.0.0.1", port)})) as lane:
-                streams = [await asyncio.open_connection("127.0.0.1", lane.port) for _ in range(5)]
+            async with open_proxy(AccessPolicy(served={"site.test": ("127.0.0.1", port)})) as session:
+                streams = [await asyncio.open_connection("127.0.0.1", session.port) for _ in range(5)]
                 for (_, writer), raw in zip(
                     streams,
                     (
@@ -783,7 +792,7 @@ def test_nothing_is_left_when_the_block_ends() -> None:
                     await reader.read()
                 writer.close()
             with pytest.raises(ConnectionRefusedError):
-                await asyncio.open_connection("127.0.0.1", lane.port)
+                await asyncio.open_connection("127.0.0.1", session.port)
             await asyncio.sleep(0.05)
             assert asyncio.all_tasks() == alone
             assert psutil.Process().num_fds() == descriptors
@@ -793,7 +802,7 @@ def test_nothing_is_left_when_the_block_ends() -> None:
 
 def test_an_error_inside_the_block_comes_out_of_it() -> None:
     async def main() -> None:
-        async with walk() as (lane, _), connected(lane.port) as (_, writer):
+        async with walk() as (session, _), connected(session.port) as (_, writer):
             writer.write(get("http://site.test/hang"))
             await asyncio.sleep(0.02)
             raise KeyError("ours")
@@ -803,30 +812,30 @@ def test_an_error_inside_the_block_comes_out_of_it() -> None:
 
 
 def test_refusals_are_kept_up_to_a_number() -> None:
-    lane = ProxySession(1, NetworkLimits())
+    session = ProxySession(1, NetworkLimits())
     for port in range(MAX_REFUSALS + 5):
-        lane.refuse("bad_request", "GET", "a", port)
-    kept = lane.drain()
+        session.add_refusal("bad_request", "GET", "a", port)
+    kept = session.drain()
     assert (len(kept), kept[0].port, kept[-1].port) == (MAX_REFUSALS, 5, MAX_REFUSALS + 4)
 
 
 @pytest.mark.parametrize(
-    ("places", "message"),
+    ("policy", "message"),
     [
         (
             AccessPolicy(served={"site.test": ("10.0.0.1", 80)}),
-            "the site 'site.test' is served at '10.0.0.1', which is no loopback address; serve it at 127.0.0.1",
+            "the site 'site.test' is served at '10.0.0.1', which is not a loopback address; serve it at 127.0.0.1",
         ),
         (
             AccessPolicy(named=frozenset({("a b", 80)})),
-            "'a b' is no host; give a name such as example.org or an address",
+            "'a b' is not a host; give a name such as example.org or an IP address",
         ),
     ],
 )
-def test_places_that_cannot_be_are_told(places: AccessPolicy, message: str) -> None:
+def test_places_that_cannot_be_are_told(policy: AccessPolicy, message: str) -> None:
     async def main() -> None:
         with pytest.raises(ConfigError) as told:
-            async with open_proxy(places):
+            async with open_proxy(policy):
                 pass
         assert (str(told.value), told.value.exit_status) == (message, 2)
 

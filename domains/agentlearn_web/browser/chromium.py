@@ -1,0 +1,102 @@
+"""Finds the Chromium that walks use, in a fixed order that is the same for runs, `agentlearn doctor` and tests.
+
+1. `$AGENTLEARN_CHROMIUM`, 2. Playwright's own (`playwright install --only-shell chromium`), 3. a headless shell on the
+path (Debian's `chromium-headless-shell`), 4. any other Chromium or Chrome on the path.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from agentlearn.errors import ConfigError, MissingExtra
+
+CHROMIUM_VARIABLE = "AGENTLEARN_CHROMIUM"
+PLAYWRIGHT_INSTALL = "playwright install --only-shell chromium"
+DEBIAN_INSTALL = "apt-get install --no-install-recommends chromium-headless-shell"
+EXTRA = "pip install 'agentlearn-lib[web]'"
+
+_SHELL_PROGRAMS = ("chromium-headless-shell", "chrome-headless-shell")
+_CHROMIUM_PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_PLAYWRIGHT_SHELLS = (
+    "chromium_headless_shell-*/*/headless_shell",
+    "chromium_headless_shell-*/*/chrome-headless-shell*",
+)
+_PLAYWRIGHT_CHROMIUMS = ("chromium-*/chrome-*/chrome",)
+
+
+@dataclass(frozen=True, slots=True)
+class Chromium:
+    """A Chromium that was found."""
+
+    path: Path
+    origin: str
+    """Where it was found: a variable, `Playwright` or `the path`."""
+
+    @property
+    def is_shell(self) -> bool:
+        """Whether it is a headless shell, which needs about a third of the resources of a full headless Chromium."""
+        return "shell" in self.path.name
+
+    def version(self) -> str:
+        """Return its version, such as `156.0.8078.79`; empty if it does not start."""
+        try:
+            command = [self.path, "--version"]
+            output = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603  found
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        match = re.search(r"\d+(?:\.\d+)+", output.stdout)
+        return match[0] if match else ""
+
+
+def find_chromium() -> Chromium:
+    """Return the first Chromium found. Raises ConfigError with the commands that install one."""
+    match = next(_candidates(), None)
+    if match is None:
+        raise ConfigError(
+            f"no Chromium was found; install one with `{PLAYWRIGHT_INSTALL}`, or on Debian and Ubuntu with"
+            f" `{DEBIAN_INSTALL}`, or name one in {CHROMIUM_VARIABLE}",
+            code="no_browser",
+        )
+    return match
+
+
+def require_playwright() -> None:
+    """Raise MissingExtra if Playwright is not installed."""
+    if find_spec("playwright") is None:
+        raise MissingExtra(f"walking the web needs Playwright, which is not installed: {EXTRA}")
+
+
+def _candidates() -> Iterator[Chromium]:
+    if named := os.environ.get(CHROMIUM_VARIABLE):
+        path = shutil.which(named)
+        if path is None:
+            raise ConfigError(
+                f"{CHROMIUM_VARIABLE} names {named!r}, which is no program here; correct it or unset it",
+                code="no_browser",
+            )
+        yield Chromium(Path(path), CHROMIUM_VARIABLE)
+    yield from _downloaded(_PLAYWRIGHT_SHELLS)
+    yield from _on_path(_SHELL_PROGRAMS)
+    yield from _downloaded(_PLAYWRIGHT_CHROMIUMS)
+    yield from _on_path(_CHROMIUM_PROGRAMS)
+
+
+def _on_path(names: tuple[str, ...]) -> Iterator[Chromium]:
+    yield from (Chromium(Path(path), "the path") for name in names if (path := shutil.which(name)))
+
+
+def _downloaded(patterns: tuple[str, ...]) -> Iterator[Chromium]:
+    """Yield the newest Chromium that Playwright downloaded and that matches a pattern."""
+    folder = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
+    match = [path for pattern in patterns for path in folder.glob(pattern) if os.access(path, os.X_OK)]
+    yield from (Chromium(path, "Playwright") for path in sorted(match, key=_revision, reverse=True)[:1])
+
+
+def _revision(path: Path) -> int:
+    match = re.search(r"-(\d+)(?=/)", path.as_posix())
+    return int(match[1]) if match else 0

@@ -1,0 +1,267 @@
+"""Waits until a page has settled after an act, based on what the page does and not on a fixed time.
+
+A probe runs in an isolated world of the document, which the page's own scripts can neither see nor change. Its mutation
+observer records when the document changed last. A document without scripts cannot change by itself, so nothing is
+waited for there. Changes inside frames of other sites are not observed, but their requests are.
+"""
+
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agentlearn_web.browser.playwright_errors import browser_error
+from agentlearn_web.browser.walk_settings import WalkSettings
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession, Page, Request
+
+_WORLD = "agentlearn"
+_RETRIES = 5
+_RETRY_S = 0.02
+_MIN_WAIT_S = 0.005
+_MAX_DOCUMENTS = 10
+"""Most documents in a row within one act: some pages reload forever."""
+_AWAITED_KINDS = frozenset({"document", "fetch", "script", "stylesheet", "xhr"})
+"""Resource types of requests that must finish; images and streams may continue."""
+_PROBE = r"""(() => {
+  const kept = globalThis.kept ??= (() => {
+    const kept = { changed: performance.now(), still: null };
+    const options = { subtree: true, childList: true, attributes: true, characterData: true };
+    new MutationObserver(() => { kept.changed = performance.now(); kept.still = null; }).observe(document, options);
+    return kept;
+  })();
+  const ready = document.readyState === "complete";
+  const acting = 'script,iframe,frame,object,embed,marquee,audio,video,meta[http-equiv="refresh" i],' +
+    '[href^="javascript:" i],[action^="javascript:" i],[formaction^="javascript:" i]';
+  if (ready && kept.still === null) {
+    kept.still = !document.querySelector(acting) && !document.evaluate(
+      "boolean(//@*[starts-with(local-name(), 'on')])", document, null, XPathResult.BOOLEAN_TYPE, null).booleanValue;
+  }
+  return {
+    ready, still: ready && kept.still, title: document.title.slice(0, 300),
+    status: performance.getEntriesByType("navigation")[0]?.responseStatus ?? 0,
+    unchanged_s: (performance.now() - kept.changed) / 1000,
+    bodiless: document.querySelector("body, frameset") ? null
+      : (document.documentElement?.textContent ?? "").slice(0, 20000),
+  };
+})()"""
+
+
+class PageHung(Exception):
+    """Raised when a page no longer answers."""
+
+
+@dataclass(slots=True)
+class PageWatch:
+    """The activity of one page, as the browser reports it. Made by `watch_page`."""
+
+    page: "Page"
+    cdp: "CDPSession"
+    frame: str
+    """Id of the main frame."""
+    document: int = 0
+    """Number of documents that the main frame has had."""
+    arrived_at: float = 0.0
+    """Monotonic time at which the current document arrived."""
+    loading: bool = False
+    windows: list[str] = field(default_factory=list[str])
+    """Addresses of the windows that the page has requested."""
+    last_request: float = 0.0
+    """Monotonic time at which the page last started or finished a request."""
+    target_url: str = ""
+    """Address of the last navigation."""
+    failure: str = ""
+    """Why the last navigation failed; empty if it did not."""
+    title: str = ""
+    status: int = 0
+    """HTTP status of the document; 0 if there is none."""
+    restless: bool = False
+    """Whether the document did not settle the last time."""
+    is_static: bool = False
+    """Whether the document has no scripts, so only links and fields react to acts."""
+    text_only: str | None = None
+    """Text of a document without a body, such as an SVG image; None if there is a body."""
+    crashed: bool = False
+    pending: dict["Request", float] = field(default_factory=dict["Request", float])
+    """Unfinished requests, with the monotonic time at which each started."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _world: tuple[int, int] = (-1, -1)
+    """Execution context of the isolated world, and the number of its document."""
+    _clock: asyncio.Timeout | None = None
+
+    async def wait_until_settled(self, settings: WalkSettings, since: float, *, effects_started: bool = True) -> None:
+        """Wait until the page has settled, or for as long as the settings allow. Raises PageHung.
+
+        since: when the act began. effects_started: whether everything that the act triggers directly has started.
+        """
+        began, first, document = time.monotonic(), self.document, self.document
+        limit_s, loaded = settings.restless_s if self.restless else settings.settle_s, True
+        last = began
+        while True:
+            if self.loading:
+                loaded = await self._wait_until_loaded(settings)
+                last = time.monotonic()
+            if self.document != document:
+                document, self.restless, effects_started = self.document, False, True
+                began, limit_s = last, settings.settle_s
+            if self.document - first > _MAX_DOCUMENTS:
+                await self.stop(settings)
+                loaded = False
+            state = await self._probe(settings)
+            if not loaded:
+                return
+            if self.loading:
+                continue
+            busy = any(at >= since and one.resource_type in _AWAITED_KINDS for one, at in self.pending.items())
+            if state["still"] and effects_started and not busy:
+                return
+            now, calm_s = time.monotonic(), settings.loaded_quiet_s if self.arrived_at >= since else settings.quiet_s
+            quiet_s = min(state["unchanged_s"], now - last, now - self.last_request)
+            if quiet_s >= calm_s and state["ready"] and not busy:
+                return
+            if now - began >= limit_s:
+                self.restless = True
+                return
+            left_s = calm_s - quiet_s
+            await self._wait_for_event(left_s if left_s > _MIN_WAIT_S else calm_s)
+
+    async def wait_for_document(self, settings: WalkSettings) -> None:
+        """Wait until the first document of a new window has arrived, at most for the load time."""
+        until = time.monotonic() + settings.load_s
+        while not self.document and not self.page.is_closed() and self.page.url in {"", "about:blank"}:
+            if (left_s := until - time.monotonic()) <= 0:
+                return
+            await self._wait_for_event(min(left_s, settings.quiet_s))
+
+    async def stop(self, settings: WalkSettings) -> None:
+        """Stop loading. Raises PageHung."""
+        self.loading = False
+        try:
+            async with asyncio.timeout(settings.hung_s):
+                await self.cdp.send("Page.stopLoading")
+        except TimeoutError:
+            raise PageHung from None
+
+    async def _wait_until_loaded(self, settings: WalkSettings) -> bool:
+        """Return whether the page has loaded within the limit. Otherwise loading is stopped and the page is shown."""
+        until = time.monotonic() + settings.load_s
+        while self.loading:
+            if (left_s := until - time.monotonic()) <= 0:
+                await self.stop(settings)
+                return False
+            await self._wait_for_event(left_s)
+        return True
+
+    async def _wait_for_event(self, limit_s: float) -> None:
+        """Wait until the browser reports an event, or for `limit_s`."""
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _probe(self, settings: WalkSettings) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(settings.hung_s) as self._clock:
+                for attempt in range(2 * _RETRIES):
+                    try:
+                        state = await self._evaluate_probe()
+                    except browser_error():
+                        if self.page.is_closed():
+                            raise
+                        self._world = (-1, -1)  # the document was replaced in the meantime
+                        if attempt >= _RETRIES:
+                            await self.stop(settings)
+                        await asyncio.sleep(_RETRY_S)
+                    else:
+                        self.title, self.status = state["title"], state["status"]
+                        self.is_static, self.text_only = state["still"], state["bodiless"]
+                        return state
+        except TimeoutError:
+            raise PageHung from None
+        raise PageHung
+
+    async def _evaluate_probe(self) -> dict[str, Any]:
+        world, document = self._world
+        if document != self.document:
+            document = self.document
+            options = {"frameId": self.frame, "worldName": _WORLD}
+            world = (await self.cdp.send("Page.createIsolatedWorld", options))["executionContextId"]
+            self._world = (world, document)
+        request = {"expression": _PROBE, "contextId": world, "returnByValue": True}
+        return (await self.cdp.send("Runtime.evaluate", request))["result"]["value"]
+
+    def on_crash(self) -> None:
+        """Record that the page has crashed, and abort the running probe."""
+        self.crashed = True
+        self.notify()
+        if self._clock is not None:
+            with suppress(RuntimeError):  # no probe is running
+                self._clock.reschedule(asyncio.get_running_loop().time())
+
+    def notify(self) -> None:
+        """Wake up the waiting method."""
+        self._changed.set()
+
+
+async def watch_page(page: "Page") -> PageWatch:
+    """Start watching a page."""
+    cdp = await page.context.new_cdp_session(page)
+    await cdp.send("Page.enable")
+    tree = await cdp.send("Page.getFrameTree")
+    watch = PageWatch(page, cdp, tree["frameTree"]["frame"]["id"])
+    _listen_to_frames(watch)
+    _listen_to_requests(watch)
+    return watch
+
+
+def _listen_to_frames(watch: PageWatch) -> None:
+    def started(event: dict[str, Any]) -> None:
+        if event["frameId"] == watch.frame:
+            watch.loading = True
+            watch.notify()
+
+    def stopped(event: dict[str, Any]) -> None:
+        if event["frameId"] == watch.frame:
+            watch.loading = False
+            watch.notify()
+
+    def navigated(event: dict[str, Any]) -> None:
+        if event["frame"]["id"] == watch.frame:
+            watch.document += 1
+            watch.arrived_at = time.monotonic()
+            watch.notify()
+
+    def window(event: dict[str, Any]) -> None:
+        watch.windows.append(event["url"])
+        watch.notify()
+
+    watch.cdp.on("Page.frameStartedLoading", started)
+    watch.cdp.on("Page.frameStoppedLoading", stopped)
+    watch.cdp.on("Page.frameNavigated", navigated)
+    watch.cdp.on("Page.windowOpen", window)
+
+
+def _listen_to_requests(watch: PageWatch) -> None:
+    def started(request: "Request") -> None:
+        watch.last_request = watch.pending[request] = time.monotonic()
+        if request.is_navigation_request() and request.frame == watch.page.main_frame:
+            watch.target_url, watch.failure = request.url, ""
+        watch.notify()
+
+    def finished(request: "Request") -> None:
+        watch.last_request = time.monotonic()
+        watch.pending.pop(request, None)
+        watch.notify()
+
+    def failed(request: "Request") -> None:
+        finished(request)
+        if request.is_navigation_request() and request.url == watch.target_url:
+            watch.failure = request.failure or ""
+
+    watch.page.on("request", started)
+    watch.page.on("requestfinished", finished)
+    watch.page.on("requestfailed", failed)
