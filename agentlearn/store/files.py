@@ -1,4 +1,4 @@
-"""Files put in their place whole: others see the old one or the new one, also after a loss of power."""
+"""Replace files atomically: readers see the old file or the new one, even after a power failure."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def put(draft: Path, file: Path) -> None:
-    """Move a finished draft to its place, over what stands there; also from another file system. Raises OSError."""
+    """Move a finished draft to `file`, replacing it; works across file systems. Raises OSError."""
     near = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         shutil.move(draft, near)
@@ -19,7 +19,7 @@ def put(draft: Path, file: Path) -> None:
 
 
 def write_whole(file: Path, content: bytes) -> None:
-    """Write a file in one step. Raises OSError."""
+    """Write a file atomically, replacing an older one. Raises OSError."""
     draft = file.with_name(f".{file.name}.{os.getpid()}.draft")
     try:
         draft.write_bytes(content)
@@ -29,7 +29,7 @@ def write_whole(file: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Return when a file's content, or a folder's list of names, is on the disk."""
+    """Flush a file's content, or a folder's list of entries, to disk."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
