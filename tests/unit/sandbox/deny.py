@@ -22,7 +22,7 @@ def deny(numbers: list[int], errno: int) -> None:
     lines.append((0x06, 0, 0, seccomp.ALLOW))
     no_new_privileges()
     with mock.patch.object(seccomp, "program", return_value=lines):
-        seccomp.restrict()
+        seccomp.filter_syscalls()
 
 
 async def attempt(name: str) -> dict[str, object]:

@@ -216,10 +216,10 @@ def _without(sandbox: str, errno: int, *numbers: int) -> dict[str, object]:
     return json.loads(ran.stdout)
 
 
-def ways_out() -> str:
+def suggest_other_sandbox() -> str:
     first = "" if monty_installed() else " (first: pip install 'agentlearn-lib[monty]')"
     return (
-        f"; say --sandbox monty for an isolated interpreter that needs nothing of the kernel{first},"
+        f"; pass --sandbox monty for an isolated interpreter that needs no kernel features{first},"
         " or --sandbox unsafe-local to run the model's code with your own rights"
     )
 
@@ -233,14 +233,14 @@ def ways_out() -> str:
             "the kernel has no Landlock (Linux 5.13 or later, with `landlock` among its `lsm=` modules), or forbids it",
         ),
         (317, "the kernel has no system-call filters (seccomp), or forbids them"),
-        (445, "its walls could not be put up (OSError: [Errno 38] landlock rule: Function not implemented)"),
+        (445, "its isolation could not be set up (OSError: [Errno 38] landlock rule: Function not implemented)"),
     ],
 )
 def test_where_a_wall_cannot_stand_the_sandbox_refuses(number: int, feature: str) -> None:
     assert _without("zygote", 38, number) == {
         "type": "ConfigError",
         "code": "sandbox_unavailable",
-        "message": f"the code sandbox 'zygote' cannot hold here: {feature}{ways_out()}",
+        "message": f"the code sandbox 'zygote' cannot isolate code here: {feature}{suggest_other_sandbox()}",
     }
 
 

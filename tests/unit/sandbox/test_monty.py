@@ -13,7 +13,7 @@ from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.sandbox import open_sandbox
 from agentlearn.sandbox.final import final_statement
 from agentlearn.sandbox.monty import CANNOT
-from agentlearn.sandbox.refusal import ways_out
+from agentlearn.sandbox.refusal import suggest_other_sandbox
 from tests.unit.sandbox.conftest import Box, needs, started
 
 
@@ -37,11 +37,11 @@ def test_without_the_extra_it_is_refused_with_the_line_that_installs_it() -> Non
 
 def test_ways_out_name_the_install_line_only_where_it_is_needed() -> None:
     with mock.patch.object(importlib.util, "find_spec", return_value=None):
-        assert "(first: pip install 'agentlearn-lib[monty]')" in ways_out()
+        assert "(first: pip install 'agentlearn-lib[monty]')" in suggest_other_sandbox()
     with mock.patch.object(importlib.util, "find_spec", return_value=object()):
-        assert "pip" not in ways_out()
-        assert "--sandbox monty" in ways_out()
-        assert "--sandbox unsafe-local" in ways_out()
+        assert "pip" not in suggest_other_sandbox()
+        assert "--sandbox monty" in suggest_other_sandbox()
+        assert "--sandbox unsafe-local" in suggest_other_sandbox()
 
 
 def test_a_worker_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
