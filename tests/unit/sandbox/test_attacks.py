@@ -172,7 +172,7 @@ def test_a_reply_that_is_no_reply_is_not_believed(zygote: Box, body: str, capfd:
 
 
 def test_a_flood_of_replies_fills_no_memory_of_ours(zygote: Box) -> None:
-    """What a session sends without being asked waits in the socket, and the first frame is all that is read."""
+    """Unrequested replies wait in the socket, and only the first frame is read."""
     flood = "import os\nframe = (1 << 19).to_bytes(4, 'big') + b'a' * (1 << 19)\nwhile True: os.write(3, frame)"
     first, second = zygote.run(flood, "1 + 1")
     assert first.status == "killed"
@@ -210,7 +210,7 @@ sets.raw
 
 
 def _without(sandbox: str, errno: int, *numbers: int) -> dict[str, object]:
-    """What comes of a sandbox in a process whose kernel lacks some system calls."""
+    """The result of opening a sandbox in a process whose kernel lacks some system calls."""
     command = [sys.executable, "-m", "tests.unit.sandbox.deny", sandbox, str(errno), *map(str, numbers)]
     ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240, check=True)
     return json.loads(ran.stdout)

@@ -1,4 +1,4 @@
-"""What is kept of what code prints."""
+"""Which part of a session's output is kept."""
 
 import os
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def test_printing_without_end_takes_bounded_room(fd: int) -> None:
     assert total == 3 * FILE_ROOM_BYTES // 1_000 * 1_000 + 3
 
 
-def test_each_take_starts_anew(fd: int) -> None:
+def test_each_take_starts_empty(fd: int) -> None:
     output = Output(appending(fd), kept_bytes=100)
     output.write(b"one")
     assert output.take(20) == ("one", 3)

@@ -21,7 +21,7 @@ def machine(request: pytest.FixtureRequest) -> Machine:
 
 
 def decide(machine: Machine, number: int, *arguments: int, audit: int | None = None) -> int:
-    """What the filter says to a call."""
+    """The filter's decision on a call."""
     words = {0: number, 4: machine.audit if audit is None else audit}
     for index, argument in enumerate(arguments):
         words[16 + 8 * index] = argument & 0xFFFFFFFF
