@@ -1,4 +1,4 @@
-"""Writing files so that readers see the old content or the new one, never a part, even after a power loss."""
+"""Replace files atomically: readers see the old file or the new one, even after a power failure."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def put(draft: Path, file: Path) -> None:
-    """Move a finished draft over `file` in one step; the two may be on different file systems. Raises OSError."""
+    """Move a finished draft to `file`, replacing it; works across file systems. Raises OSError."""
     near = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         shutil.move(draft, near)
@@ -19,7 +19,7 @@ def put(draft: Path, file: Path) -> None:
 
 
 def write_whole(file: Path, content: bytes) -> None:
-    """Write a file in one step. Raises OSError."""
+    """Write a file atomically, replacing an older one. Raises OSError."""
     draft = file.with_name(f".{file.name}.{os.getpid()}.draft")
     try:
         draft.write_bytes(content)
@@ -29,7 +29,7 @@ def write_whole(file: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's list of names, is on disk."""
+    """Flush a file's content, or a folder's list of entries, to disk."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)

@@ -11,7 +11,7 @@ from agentlearn.lab.contract import EvaluationTask, Lab
 from agentlearn.lab.engine import LabEngine, open_engine
 from agentlearn.lab.lab_format import LabFormat
 from agentlearn.sandbox import CodeSandbox, Session, open_sandbox
-from agentlearn.sandbox.tool_text import rendered
+from agentlearn.sandbox.tool_text import render_result
 from agentlearn.serving import chatml
 from agentlearn.serving.chat_request import Called, Message
 from agentlearn.serving.engine import Sampling
@@ -86,7 +86,7 @@ async def _results(calls: Sequence[Called], session: Session) -> list[Message]:
     results: list[Message] = []
     for call in calls:
         result = await session.run(_code(call))
-        results.append(Message("tool", rendered(result), answers=call.id))
+        results.append(Message("tool", render_result(result), answers=call.id))
     return results
 
 

@@ -1,4 +1,4 @@
-"""Where code that a model wrote is run: one protocol, several backends, each with its own report of what it holds."""
+"""Sandboxes that run code written by a model: one protocol, several backends, each with a report of its isolation."""
 
 from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.protocol import CodeResult, CodeSandbox, SandboxReport, Session

@@ -1,4 +1,4 @@
-"""The sandboxes that stand on forked processes: behind walls (`zygote`), and without (`unsafe-local`)."""
+"""Sandboxes that run code in forked processes: `zygote` (isolated by the kernel) and `unsafe-local` (not isolated)."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.sandbox.forked import ForkedInterpreter
 from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.protocol import CodeSandbox, SandboxReport
-from agentlearn.sandbox.refusal import ways_out
+from agentlearn.sandbox.refusal import suggest_other_sandbox
 from agentlearn.sandbox.session import InterpreterSandbox
 from agentlearn.sandbox.zygote import Zygote
 
@@ -17,11 +17,11 @@ from agentlearn.sandbox.zygote import Zygote
 async def zygote(
     limits: SandboxLimits | None = None, *, keep_state_on_timeout: bool = False
 ) -> AsyncGenerator[CodeSandbox]:
-    """Forked processes behind every wall that the kernel has; refuses where one that must be there is missing.
+    """Open the sandbox `zygote`: processes isolated by Landlock, seccomp, resource limits and, if allowed, namespaces.
 
-    Needs Landlock and seccomp; takes namespaces where they are allowed. keep_state_on_timeout: after a call that ended
-    its interpreter, repeat the earlier calls, so that their variables are there again; costs their time once more.
-    Raises ConfigError with the code `sandbox_unavailable` where it cannot hold.
+    keep_state_on_timeout: after a call that ended its interpreter, repeat the earlier calls to restore their variables;
+    this takes their time again. Raises ConfigError with the code `sandbox_unavailable` when the machine lacks Landlock
+    or seccomp, or an attack of the self-test succeeds.
     """
     async with _forked("zygote", limits or SandboxLimits(), sealed=True, keep_state=keep_state_on_timeout) as sandbox:
         yield sandbox
@@ -31,7 +31,7 @@ async def zygote(
 async def unsafe_local(
     limits: SandboxLimits | None = None, *, keep_state_on_timeout: bool = False
 ) -> AsyncGenerator[CodeSandbox]:
-    """Processes with resource limits and nothing more: the code can read your files and reach your network."""
+    """Open the sandbox without isolation, only resource limits: the code can read your files and use your network."""
     async with _forked(
         "unsafe-local", limits or SandboxLimits(), sealed=False, keep_state=keep_state_on_timeout
     ) as sandbox:
@@ -44,9 +44,9 @@ async def _forked(name: str, limits: SandboxLimits, *, sealed: bool, keep_state:
         hello = await running.hello()
         if hello.refusal:
             raise ConfigError(
-                f"the code sandbox {name!r} cannot hold here: {hello.refusal}; {ways_out()}",
+                f"the code sandbox {name!r} cannot isolate code here: {hello.refusal}; {suggest_other_sandbox()}",
                 code="sandbox_unavailable",
             )
         report = SandboxReport(name=name, layers=hello.layers, missing=hello.missing, isolated=sealed)
-        begin = partial(ForkedInterpreter.start, running)
-        yield InterpreterSandbox(begin, report, limits, keep_state=keep_state)
+        start_interpreter = partial(ForkedInterpreter.start, running)
+        yield InterpreterSandbox(start_interpreter, report, limits, keep_state=keep_state)

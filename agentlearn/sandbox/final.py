@@ -1,6 +1,6 @@
-"""Where the last statement of a piece of code stands, found by its tokens.
+"""Find the last statement of a program by its tokens.
 
-For interpreters that are not asked in Python: parsing a stranger's code into a tree here could exhaust our own stack.
+Used where the interpreter is not CPython. We do not parse untrusted code into a tree: that could exhaust our stack.
 """
 
 import io
@@ -13,9 +13,9 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 
 def final_statement(code: str) -> slice | None:
-    """The characters of the last statement, if it stands by itself at the margin; None for a block and for no code.
+    """The range of characters of the last statement, if it is simple and not indented; None for a block or no code.
 
-    It need not be an expression, and need not be sound: the interpreter tells. A trailing semicolon is left out.
+    The statement may be invalid or not an expression; the interpreter finds out. A trailing semicolon is left out.
     """
     try:
         found = _last_at_margin(tokenize.generate_tokens(io.StringIO(code).readline))
@@ -31,7 +31,7 @@ def final_statement(code: str) -> slice | None:
 
 
 def _last_at_margin(tokens: Iterable[TokenInfo]) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Row (from 1) and column (from 0) of its first character, and of the one behind its last."""
+    """Start and exclusive end of the last unindented simple statement, each as row (from 1) and column (from 0)."""
     start, end = (0, 0), (0, 0)
     indents = brackets = 0
     new_line, new_statement, block = True, True, True

@@ -1,4 +1,4 @@
-"""Our end of one forked interpreter."""
+"""Our side of one forked interpreter."""
 
 import asyncio
 import contextlib
@@ -8,20 +8,20 @@ from pydantic import ValidationError
 
 from agentlearn.errors import ToolError
 from agentlearn.sandbox.inside.frames import HEADER_BYTES, MAX_FRAME_BYTES, pack
-from agentlearn.sandbox.interpreter import CallReply, Exit, Gone
+from agentlearn.sandbox.interpreter import CallReply, Exit, InterpreterGone
 from agentlearn.sandbox.zygote import Zygote
 from agentlearn.types.value import Value
 
 
 class Started(Value):
-    """First word of an interpreter: ready, or why it cannot be."""
+    """First message of an interpreter: it is ready, or why it failed to start."""
 
     ready: bool = False
     failed: str = ""
 
 
 class ForkedInterpreter:
-    """One forked process that runs cells."""
+    """A forked process that runs code cells."""
 
     def __init__(self, zygote: Zygote, session: int, connection: socket.socket) -> None:
         self._zygote = zygote
@@ -31,12 +31,12 @@ class ForkedInterpreter:
 
     @classmethod
     async def start(cls, zygote: Zygote, seed: int) -> "ForkedInterpreter":
-        """A fresh interpreter. Raises ToolError."""
+        """Start a new interpreter. Raises ToolError."""
         session, connection = await zygote.open(seed)
         interpreter = cls(zygote, session, connection)
         try:
             started = Started.model_validate_json(await interpreter._receive())
-        except (Gone, ValidationError):
+        except (InterpreterGone, ValidationError):
             ended = await interpreter.kill()
             started = Started(failed=ended.error or f"it ended at once (status {ended.status})")
         except BaseException:
@@ -50,29 +50,31 @@ class ForkedInterpreter:
 
     @property
     def ended(self) -> bool:
-        """Whether it is known to have ended."""
+        """Whether the process is known to have ended."""
         return self._zygote.ended(self._session)
 
     async def call(self, code: str, *, most_chars: int) -> CallReply:
-        """Run one cell and wait for its end; the printed text may have `most_chars`. Raises Gone, or ValueError for
-        code that is too long to send."""
+        """Run one cell and return its result; a reply with more than `most_chars` of printed text is invalid.
+
+        Raises InterpreterGone; ValueError for code that is too long to send.
+        """
         self._calls += 1
         frame = pack({"call": self._calls, "code": code})
         try:
             await asyncio.get_running_loop().sock_sendall(self._connection, frame)
             reply = CallReply.model_validate_json(await self._receive())
         except OSError as error:
-            raise Gone(babbled=False) from error
+            raise InterpreterGone(invalid_reply=False) from error
         except ValidationError as error:
-            raise Gone(babbled=True) from error
+            raise InterpreterGone(invalid_reply=True) from error
         if reply.call != self._calls or len(reply.stdout) > most_chars:
-            raise Gone(babbled=True)
+            raise InterpreterGone(invalid_reply=True)
         return reply
 
     async def kill(self, *, grace_s: float = 0.0) -> Exit:
-        """Kill it unless it ends by itself within `grace_s`; tells how it ended."""
+        """Kill the process unless it ends within `grace_s`; return how it ended."""
         with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)  # wakes a call that is waiting; closing would not
+            self._connection.shutdown(socket.SHUT_RDWR)  # wakes a waiting call, which closing would not
         try:
             return await self._zygote.kill(self._session, grace_s=grace_s)
         finally:
@@ -81,7 +83,7 @@ class ForkedInterpreter:
     async def _receive(self) -> bytes:
         size = int.from_bytes(await self._read(HEADER_BYTES), "big")
         if size > MAX_FRAME_BYTES:
-            raise Gone(babbled=True)
+            raise InterpreterGone(invalid_reply=True)
         return await self._read(size)
 
     async def _read(self, size: int) -> bytes:
@@ -90,8 +92,8 @@ class ForkedInterpreter:
             try:
                 part = await loop.sock_recv(self._connection, size - len(parts))
             except OSError as error:
-                raise Gone(babbled=False) from error
+                raise InterpreterGone(invalid_reply=False) from error
             if not part:
-                raise Gone(babbled=False)
+                raise InterpreterGone(invalid_reply=False)
             parts += part
         return bytes(parts)

@@ -1,6 +1,7 @@
-"""One interpreter as a session sees it. What it says may be written by the code it runs: data of bounded size, no more.
+"""The protocol of an interpreter, which each backend implements.
 
-A session outlives its interpreters; how an interpreter is made, and what holds it, is each backend's own affair.
+A session can use several interpreters in turn. An interpreter's replies may be written by the untrusted code that it
+runs, so they are only data of limited size.
 """
 
 from typing import Annotated, Literal, Protocol
@@ -11,7 +12,7 @@ from agentlearn.types.value import Value
 
 
 class CallReply(Value):
-    """What a call gave."""
+    """Reply of an interpreter to one call."""
 
     call: int
     status: Literal["ok", "error", "oom"]
@@ -26,38 +27,40 @@ class Exit(Value):
     kind: Literal["exit"] = "exit"
     session: int = 0
     status: int | None = None
-    """Exit status, negative for a signal; None when it never began or its sandbox ended."""
+    """Exit status, negative for a signal; None if it never started or its sandbox ended."""
     ordered: bool = False
-    """Whether we ordered its end."""
+    """Whether we killed it."""
     error: str = ""
-    """Why it never began, or how it ended where no status tells."""
+    """Why it did not start, or how it ended if there is no exit status."""
     stdout: str = ""
-    """What its unfinished call had printed."""
+    """Text printed by its unfinished call."""
     stdout_bytes: int = 0
 
 
-class Gone(Exception):
+class InterpreterGone(Exception):
     """Raised when an interpreter will not answer any more."""
 
-    def __init__(self, *, babbled: bool) -> None:
+    def __init__(self, *, invalid_reply: bool) -> None:
         super().__init__()
-        self.babbled = babbled
-        """Whether it said what is no answer, rather than ended."""
+        self.invalid_reply = invalid_reply
+        """Whether it sent an invalid reply; otherwise it ended."""
 
 
 class Interpreter(Protocol):
-    """Runs one cell after another, until it ends."""
+    """Runs code cells one after another until it ends."""
 
     @property
     def ended(self) -> bool:
-        """Whether it is known to have ended."""
+        """Whether the interpreter is known to have ended."""
         ...
 
     async def call(self, code: str, *, most_chars: int) -> CallReply:
-        """Run one cell and wait for its end; the printed text may have `most_chars`. Raises Gone, or ValueError for
-        code that is too long to send. A call that is cancelled goes on until `kill`."""
+        """Run one cell and return its result; a reply with more than `most_chars` of printed text is invalid.
+
+        A cancelled call keeps running until `kill`. Raises InterpreterGone; ValueError for code that is too long.
+        """
         ...
 
     async def kill(self, *, grace_s: float = 0.0) -> Exit:
-        """Kill it unless it ends by itself within `grace_s`; tells how it ended. To be called once."""
+        """Kill the interpreter unless it ends within `grace_s`; return how it ended. Call it once."""
         ...

@@ -1,8 +1,8 @@
-"""The sandbox `monty`: pydantic-monty, a Python interpreter in Rust that has no files, programs or network to offer.
+"""The sandbox `monty`: pydantic-monty, a Python interpreter in Rust without access to files, programs or the network.
 
-It asks nothing of the kernel, and knows only a part of Python: no sympy, numpy or fractions, no `yield`, no subclasses.
-Each session has a worker process of its own. Our calls to it block, so each runs in a thread; killing the worker ends
-both. The worker is told the sandbox's time limit too: that ends it where we were killed before we could.
+It needs no kernel features and supports only a part of Python: no sympy, numpy or fractions, no `yield`, no subclasses.
+Each session has its own worker process. Calls to a worker block, so each runs in a thread; killing the worker ends
+both. The worker also gets the time limit, so that it ends even if our process was killed first.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from weakref import WeakSet
 
 from agentlearn.errors import ConfigError, MissingExtra, ToolError
 from agentlearn.sandbox.final import final_statement
-from agentlearn.sandbox.inside.cell import CellStatus, shortened
+from agentlearn.sandbox.inside.cell import CellStatus, shorten_traceback
 from agentlearn.sandbox.inside.config import SandboxLimits
-from agentlearn.sandbox.inside.output import cut
-from agentlearn.sandbox.interpreter import CallReply, Exit, Gone
+from agentlearn.sandbox.inside.output import cut_middle
+from agentlearn.sandbox.interpreter import CallReply, Exit, InterpreterGone
 from agentlearn.sandbox.protocol import CodeSandbox, SandboxReport
 from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
 from agentlearn.sandbox.session import STARTS_AT_ONCE, InterpreterSandbox, calls_at_once
@@ -35,7 +35,7 @@ MISSING = ("rlimits", "landlock", "seccomp", "namespaces")
 MAX_CODE_BYTES = 1 << 17
 MAX_WORKERS = 1_000
 SPARE_S = 1.0
-"""How much later than ours the worker's own time limit falls."""
+"""How much longer the worker's time limit is than ours."""
 CANNOT = "this interpreter has only a part of Python: no sympy, numpy, fractions or heapq, no `yield`, no subclasses"
 _OVER_TIME = "feed time limit exceeded"
 _SHOW = "_show_final_value_"
@@ -46,10 +46,10 @@ _SHOW_CODE = f"def {_SHOW}(value):\n    if value is not None:\n        print(rep
 async def monty(
     limits: SandboxLimits | None = None, *, keep_state_on_timeout: bool = False
 ) -> AsyncGenerator[CodeSandbox]:
-    """Sessions on pydantic-monty, behind that interpreter's own walls and none of the kernel's.
+    """Open the sandbox on pydantic-monty, isolated by that interpreter and not by the kernel.
 
-    Of the limits it takes time, memory and output; there are no files to limit, and no call may take longer than
-    `timeout_s`, whatever its caller says. Raises MissingExtra, or ConfigError with the code `sandbox_unavailable`.
+    It applies the limits of time, memory and output; there are no files to limit. No call may take longer than
+    `timeout_s`, even if its caller allows more. Raises MissingExtra, or ConfigError with code `sandbox_unavailable`.
     """
     if not monty_installed():
         raise MissingExtra(f"the code sandbox 'monty' needs pydantic-monty: {INSTALL_MONTY}")
@@ -69,14 +69,14 @@ async def monty(
             ) from error
         workers = MontyWorkers(pool, threads, limits)
         try:
-            yield InterpreterSandbox(workers.begin, report, limits, keep_state=keep_state_on_timeout)
+            yield InterpreterSandbox(workers.start_interpreter, report, limits, keep_state=keep_state_on_timeout)
         finally:
-            await workers.kill()  # closing the pool would leave those running that are in the middle of a call
+            await workers.kill()  # closing the pool does not end workers in the middle of a call
             await in_thread(pool.__exit__, None, None, None)
 
 
 class MontyWorkers:
-    """The interpreters of one pool."""
+    """Starts and kills the interpreters of one pool."""
 
     def __init__(self, pool: "Monty", threads: Executor, limits: SandboxLimits) -> None:
         self._pool = pool
@@ -84,8 +84,8 @@ class MontyWorkers:
         self._limits = limits
         self._live: WeakSet[MontyInterpreter] = WeakSet()
 
-    async def begin(self, seed: int) -> "MontyInterpreter":
-        """A fresh interpreter. Raises ToolError."""
+    async def start_interpreter(self, seed: int) -> "MontyInterpreter":
+        """Start a new interpreter. Raises ToolError."""
         from pydantic_monty import MontyError
 
         limits = self._limits
@@ -108,7 +108,7 @@ class MontyWorkers:
         return interpreter
 
     async def kill(self) -> None:
-        """Kill all there are, and wait until they are gone."""
+        """Kill all interpreters and wait until they have ended."""
         for interpreter in list(self._live):
             await interpreter.kill()
 
@@ -122,38 +122,38 @@ class MontyInterpreter:
         self._limits = limits
         self._worker: int | None = None
         self._running: asyncio.Future[Any] | None = None
-        self._printed = Printed(4 * limits.output_chars)
+        self._output_of_call = PrintedOutput(4 * limits.output_chars)
         self._calls = 0
         self._exit = Exit()
         self._ended = False
 
     async def start(self) -> None:
-        """Take a worker for it."""
-        await self._in_thread(self._enter)
+        """Start the worker process."""
+        await self._in_thread(self._start_worker)
 
     @property
     def ended(self) -> bool:
-        """Whether it is known to have ended."""
+        """Whether the worker is known to have ended."""
         return self._ended
 
     async def call(self, code: str, *, most_chars: int) -> CallReply:
-        """Run one cell and wait for its end. Raises Gone, or ValueError for code that is too long."""
+        """Run one cell and return its result. Raises InterpreterGone; ValueError for code that is too long."""
         size = len(code.encode("utf-8", "surrogatepass"))
         if size > MAX_CODE_BYTES:
             raise ValueError(f"{size} bytes, where {MAX_CODE_BYTES} may be sent")
         self._calls += 1
-        self._printed = Printed(4 * self._limits.output_chars)
+        self._output_of_call = PrintedOutput(4 * self._limits.output_chars)
         status, error = await self._in_thread(partial(self._run, code))
         return CallReply(
             call=self._calls,
             status=status,
-            stdout=self._printed.text(self._limits.output_chars),
-            stdout_bytes=self._printed.total,
+            stdout=self._output_of_call.text(self._limits.output_chars),
+            stdout_bytes=self._output_of_call.total,
             error=error,
         )
 
     async def kill(self, *, grace_s: float = 0.0) -> Exit:
-        """Kill it, whatever it is doing; tells how it ended. `grace_s` is not needed: a worker that ended said so."""
+        """Kill the worker and return how it ended. `grace_s` is not used: an ended worker has already reported it."""
         self._ended = True
         if self._running is not None and not self._running.done():
             if self._worker is not None:
@@ -163,38 +163,38 @@ class MontyInterpreter:
         if self._worker is not None:
             self._worker = None
             await self._in_thread(partial(self._session.__exit__, None, None, None))
-        stdout, size = self._printed.text(self._limits.output_chars), self._printed.total
+        stdout, size = self._output_of_call.text(self._limits.output_chars), self._output_of_call.total
         return self._exit.model_copy(update={"stdout": stdout, "stdout_bytes": size})
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        """What the work gives; when the caller is cancelled, the work goes on as `_running`."""
+        """Run `work` in a thread and return its result. If the caller is cancelled, `work` continues as `_running`."""
         running = asyncio.get_running_loop().run_in_executor(self._threads, work)
         self._running = running
-        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody is waiting
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # marks the exception as seen
         return await asyncio.shield(running)
 
-    def _enter(self) -> None:
+    def _start_worker(self) -> None:
         self._session.__enter__()
         self._worker = self._session.worker_pid
         self._session.feed_run(_SHOW_CODE)
 
     def _run(self, code: str) -> tuple[CellStatus, str]:
-        """Run one cell, in a thread; the value of a final expression is printed inside, and no value comes out."""
+        """Run one cell in this thread. The value of a final expression is printed inside and not returned."""
         from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
 
         try:
             self._feed(code)
         except MontyCrashedError as error:
-            self._over("timeout" if error.timed_out else f"the interpreter died ({error})")
-            raise Gone(babbled=False) from error
+            self._record_end("timeout" if error.timed_out else f"the interpreter died ({error})")
+            raise InterpreterGone(invalid_reply=False) from error
         except (MontyRuntimeError, MontySyntaxError) as error:
             if str(error).startswith(f"TimeoutError: {_OVER_TIME}"):
-                self._over("timeout")
-                raise Gone(babbled=False) from error
+                self._record_end("timeout")
+                raise InterpreterGone(invalid_reply=False) from error
             return "oom" if isinstance(error.exception(), MemoryError) else "error", _explained(error)
         except RuntimeError as error:
-            self._over(f"the interpreter ended ({error})")
-            raise Gone(babbled=False) from error
+            self._record_end(f"the interpreter ended ({error})")
+            raise InterpreterGone(invalid_reply=False) from error
         return "ok", ""
 
     def _feed(self, code: str) -> None:
@@ -204,21 +204,21 @@ class MontyInterpreter:
         if final is not None:
             try:
                 shown = f"{code[: final.start]}{_SHOW}(({code[final]}\n))"
-                self._session.feed_run(shown, print_callback=self._printed.take)
-            except MontySyntaxError:  # nothing ran: the last statement is no expression, or the code is broken
+                self._session.feed_run(shown, print_callback=self._output_of_call.take)
+            except MontySyntaxError:  # nothing ran: the last statement is not an expression, or the code is invalid
                 pass
             else:
                 return
-        self._session.feed_run(f"{code}\nNone", print_callback=self._printed.take)
+        self._session.feed_run(f"{code}\nNone", print_callback=self._output_of_call.take)
 
-    def _over(self, why: Literal["timeout"] | str) -> None:  # noqa: PYI051  the one word stands apart from sentences
-        if not self._ended:  # else it was we who ended it
+    def _record_end(self, why: Literal["timeout"] | str) -> None:  # noqa: PYI051  "timeout" is special, other values are sentences
+        if not self._ended:  # otherwise we ended it
             self._ended = True
             self._exit = Exit(status=-signal.SIGXCPU) if why == "timeout" else Exit(error=why)
 
 
-class Printed:
-    """Everything one call prints; `kept_bytes` of head and as many of tail survive."""
+class PrintedOutput:
+    """Output of one call. Keeps the first and the last `kept_bytes`."""
 
     def __init__(self, kept_bytes: int) -> None:
         self._kept_bytes = kept_bytes
@@ -226,7 +226,7 @@ class Printed:
         self.total = 0
 
     def take(self, stream: str, text: str) -> None:
-        """Take printed text, of either stream."""
+        """Add printed text of either stream."""
         chunk = text.encode("utf-8", "backslashreplace")
         self.total += len(chunk)
         room = self._kept_bytes - len(self._head)
@@ -236,12 +236,12 @@ class Printed:
             del self._tail[: -self._kept_bytes]
 
     def text(self, limit_chars: int) -> str:
-        """The text, cut to the limit."""
-        return cut(bytes(self._head), bytes(self._tail[-self._kept_bytes :]), self.total, limit_chars)
+        """The output, shortened in the middle to the limit."""
+        return cut_middle(bytes(self._head), bytes(self._tail[-self._kept_bytes :]), self.total, limit_chars)
 
 
 def _explained(error: "MontyError") -> str:
-    """The traceback as Python writes it, without our frames, its middle cut."""
+    """The traceback in Python's format, without our frames and shortened in the middle."""
     from pydantic_monty import MontyRuntimeError, MontySyntaxError
 
     lines: list[str] = []
@@ -255,4 +255,6 @@ def _explained(error: "MontyError") -> str:
     kind = type(error.exception()).__name__
     told = str(error)
     last = [CANNOT] if isinstance(error.exception(), NotImplementedError | ModuleNotFoundError) else []
-    return shortened([*head, *lines, *(told if told.startswith(kind) else f"{kind}: {told}").splitlines(), *last])
+    return shorten_traceback(
+        [*head, *lines, *(told if told.startswith(kind) else f"{kind}: {told}").splitlines(), *last]
+    )

@@ -9,47 +9,49 @@ CodeStatus = Literal["ok", "error", "timeout", "oom", "killed", "state_lost"]
 
 
 class CodeResult(Value):
-    """What one call of the code tool gave. Its text comes from untrusted code and is data, nothing else."""
+    """Result of one call of the code tool. Its text comes from untrusted code and must be treated as data."""
 
     status: CodeStatus
-    """ok; error: the code raised; timeout; oom: MemoryError or killed for memory; killed: the process died;
-    state_lost: the session is gone and this call was not run."""
+    """ok; error: the code raised an exception; timeout; oom: MemoryError or killed for its memory; killed: the process
+    ended; state_lost: the variables are lost and this call was not run."""
     stdout: str = ""
-    """Printed text, and the value of a final expression as a notebook shows it; head and tail when cut."""
+    """Printed text and the value of a final expression, as in a notebook; only start and end when shortened."""
     stdout_bytes: int = 0
-    """Bytes printed in all, before cutting."""
+    """Total number of bytes printed, before shortening."""
     error: str = ""
     """Last lines of the traceback, or one sentence."""
     seconds: float = 0.0
+    """Wall time of the call."""
 
 
 class SandboxReport(Value):
-    """Under which isolation code ran; stored with every trajectory."""
+    """How code was isolated; stored with every trajectory."""
 
     name: str
     layers: tuple[str, ...] = ()
-    """Layers that hold, such as `process`, `rlimits`, `landlock`, `seccomp`, `user-namespace`."""
+    """Active layers, such as `process`, `rlimits`, `landlock`, `seccomp`, `namespaces`."""
     missing: tuple[str, ...] = ()
+    """Layers that are not active."""
     isolated: bool = False
-    """Whether code that a stranger wrote may run in it."""
+    """Whether it is safe to run untrusted code in it."""
 
 
 class Session(Protocol):
-    """One stateful interpreter; variables live from call to call. Not for concurrent calls."""
+    """A stateful interpreter: variables persist between calls. Not for concurrent calls."""
 
     async def run(self, code: str, *, timeout_s: float | None = None) -> CodeResult:
-        """Run code; never raises for what the code does. timeout_s: None takes the sandbox's own limit."""
+        """Run code; never raises for errors of the code. timeout_s: None takes the sandbox's limit."""
         ...
 
 
 class CodeSandbox(Protocol):
-    """A source of sessions. An async context manager: entering starts it, leaving kills every session."""
+    """Opens sessions."""
 
     @property
     def report(self) -> SandboxReport:
-        """Which layers hold."""
+        """How the sandbox isolates code."""
         ...
 
     def open(self, seed: int) -> AbstractAsyncContextManager[Session]:
-        """A fresh session whose `random` and numpy generators are seeded; killed on exit. Raises ToolError."""
+        """Open a new session with seeded `random` and numpy generators; killed on exit. Raises ToolError."""
         ...

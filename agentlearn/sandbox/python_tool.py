@@ -1,4 +1,4 @@
-"""The tool itself: a stateful Python interpreter for pydantic-ai agents."""
+"""The code tool: a stateful Python interpreter for pydantic-ai agents."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,13 @@ from pydantic_ai import RunContext, Tool
 from pydantic_ai.messages import ToolReturn
 
 from agentlearn.sandbox.protocol import Session
-from agentlearn.sandbox.tool_text import TOOL, rendered
+from agentlearn.sandbox.tool_text import TOOL, render_result
 from agentlearn.types.trajectory import STATUS
 
 
 @dataclass(frozen=True, slots=True)
 class CodeDeps:
-    """What the tool works with, as an agent's deps."""
+    """An agent's deps for the code tool."""
 
     session: Session
 
@@ -24,9 +24,9 @@ async def run_python(ctx: RunContext[CodeDeps], code: str) -> ToolReturn:
         code: A complete program that prints its result. Variables of earlier calls are still defined.
     """
     result = await ctx.deps.session.run(code)
-    return ToolReturn(rendered(result), metadata={STATUS: result.status})
+    return ToolReturn(render_result(result), metadata={STATUS: result.status})
 
 
 def code_tool() -> Tool[CodeDeps]:
-    """The tool `run_python`. Calls run one after another: they share the interpreter's variables."""
+    """The tool `run_python`. Its calls run one after another because they share the interpreter's variables."""
     return Tool(run_python, name=TOOL, sequential=True)

@@ -1,4 +1,4 @@
-"""What to do where a sandbox cannot stand."""
+"""Advice for a machine on which a sandbox does not work."""
 
 import importlib.util
 
@@ -6,14 +6,14 @@ INSTALL_MONTY = "pip install 'agentlearn-lib[monty]'"
 
 
 def monty_installed() -> bool:
-    """Whether the extra `monty` is here."""
+    """Whether the extra `monty` is installed."""
     return importlib.util.find_spec("pydantic_monty") is not None
 
 
-def ways_out() -> str:
-    """What else a user of the sandbox `zygote` may say, as the end of a sentence."""
+def suggest_other_sandbox() -> str:
+    """Advice to use another sandbox than `zygote`, as the end of a sentence."""
     first = "" if monty_installed() else f" (first: {INSTALL_MONTY})"
     return (
-        f"say --sandbox monty for an isolated interpreter that needs nothing of the kernel{first},"
+        f"pass --sandbox monty for an isolated interpreter that needs no kernel features{first},"
         " or --sandbox unsafe-local to run the model's code with your own rights"
     )

@@ -1,4 +1,4 @@
-"""Which sandboxes there are, by name."""
+"""The sandboxes by name."""
 
 import pkgutil
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +13,7 @@ _OPENERS = {
     "monty": "agentlearn.sandbox.monty:monty",
     "unsafe-local": "agentlearn.sandbox.backends:unsafe_local",
 }
-"""Where each is opened; imported when it is."""
+"""The function that opens each sandbox; imported on first use."""
 
 
 class _Opener(Protocol):
@@ -23,18 +23,18 @@ class _Opener(Protocol):
 
 
 def sandbox_names() -> tuple[str, ...]:
-    """Names that `open_sandbox` knows."""
+    """The names that `open_sandbox` accepts."""
     return tuple(_OPENERS)
 
 
 def open_sandbox(
     name: str, *, limits: SandboxLimits | None = None, keep_state_on_timeout: bool = False
 ) -> AbstractAsyncContextManager[CodeSandbox]:
-    """The sandbox of that name, started on entering. Raises ConfigError for an unknown name, and on entering where the
-    sandbox cannot hold (code `sandbox_unavailable`) or is not installed (code `missing_extra`).
+    """The sandbox of that name as a context manager: entering starts it, leaving kills every session.
 
-    limits: of each session; None takes the usual ones. keep_state_on_timeout: a session whose interpreter was lost
-    gets its variables back, by repeating the calls that ran to their end.
+    limits: limits of each session; None takes the defaults. keep_state_on_timeout: restore the variables of a session
+    whose interpreter was lost by repeating its finished calls. Raises ConfigError for an unknown name, and on entering
+    when the sandbox does not work here (code `sandbox_unavailable`) or is not installed (code `missing_extra`).
     """
     if name not in _OPENERS:
         known = ", ".join(repr(one) for one in _OPENERS)

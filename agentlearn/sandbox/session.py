@@ -1,4 +1,4 @@
-"""Sessions: one interpreter at a time, replaced when it is lost."""
+"""Sessions, each with one interpreter at a time, which is replaced when it is lost."""
 
 import asyncio
 import contextlib
@@ -11,26 +11,26 @@ from dataclasses import dataclass
 
 from agentlearn.errors import ToolError
 from agentlearn.sandbox.inside.config import SandboxLimits
-from agentlearn.sandbox.interpreter import Exit, Gone, Interpreter
+from agentlearn.sandbox.interpreter import Exit, Interpreter, InterpreterGone
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport
 
-Begin = Callable[[int], Awaitable[Interpreter]]
-"""Makes a fresh interpreter whose draws follow from a seed. Raises ToolError."""
+StartInterpreter = Callable[[int], Awaitable[Interpreter]]
+"""Starts a new interpreter with seeded random generators. Raises ToolError."""
 
 CALLS_PER_PROCESSOR = 2
-"""Calls that run at once; more wait their turn, so that a time limit measures the code and not its neighbours."""
+"""Calls that run at once per processor. Others wait, so that a time limit measures the code, not the machine's load."""
 STARTS_AT_ONCE = 4
 CUT_NOTE_CHARS = 100
-"""Room for the line that says what was cut out of a long output."""
-DEATH_S = 0.5
-"""How long an interpreter that hung up may take to end by itself, and so to tell why."""
+"""Room for the line that marks the gap in a shortened output."""
+EXIT_GRACE_S = 0.5
+"""How long to wait for the exit status of an interpreter that closed its connection."""
 KEPT = "the variables are as they were before this call"
 LOST = "the variables are lost and the next call starts in a fresh interpreter"
 
 
 @dataclass(frozen=True)
 class FinishedCall:
-    """A call that ran to its end."""
+    """A call that finished, to be repeated if its interpreter is lost."""
 
     code: str
     limit_s: float
@@ -38,91 +38,98 @@ class FinishedCall:
 
 
 class InterpreterSession:
-    """A session that outlives its interpreter: after a call that ended the interpreter, a fresh one serves the next.
+    """A session that replaces its interpreter: after a call that ended the interpreter, the next call gets a new one.
 
-    The call that lost the variables says so in its own result. When the interpreter ended between two calls, the next
-    call is not run and says `state_lost`. With `keep_state` the variables come back: a fresh interpreter first repeats
-    the calls that ran to their end, which gives the same values because every draw is seeded; should one of them go
-    otherwise than before, that call too says `state_lost`.
+    The result of the call that lost the variables says so. If the interpreter ended between two calls, the next call
+    is not run and returns `state_lost`. With `keep_state`, a new interpreter first repeats the finished calls, which
+    restores the variables because all random generators are seeded; if a repeated call gives another result, the next
+    call is not run and returns `state_lost`.
     """
 
     def __init__(
-        self, begin: Begin, seed: int, limits: SandboxLimits, slots: asyncio.Semaphore, *, keep_state: bool
+        self,
+        start_interpreter: StartInterpreter,
+        seed: int,
+        limits: SandboxLimits,
+        slots: asyncio.Semaphore,
+        *,
+        keep_state: bool,
     ) -> None:
-        self._begin = begin
+        self._start_interpreter = start_interpreter
         self._seed = seed
         self._limits = limits
         self._keep_state = keep_state
         self._turn = asyncio.Lock()
         self._slots = slots
         self._interpreter: Interpreter | None = None
-        self._past: list[FinishedCall] = []
-        self._over = False
+        self._finished: list[FinishedCall] = []
+        self._closed = False
 
     async def start(self) -> Interpreter:
-        """The interpreter; a fresh one when there is none. Raises ToolError."""
-        if self._over:
+        """Return the interpreter; start one if there is none. Raises ToolError."""
+        if self._closed:
             raise ToolError("this session of the code sandbox has ended; open another", code="sandbox_session")
         if self._interpreter is None:
-            self._interpreter = await self._begin(self._seed)
+            self._interpreter = await self._start_interpreter(self._seed)
         return self._interpreter
 
     async def end(self) -> None:
-        """End the session for good."""
-        self._over = True
-        await self._drop()
+        """End the session permanently."""
+        self._closed = True
+        await self._end_interpreter()
 
-    async def _drop(self, *, grace_s: float = 0.0) -> Exit:
-        """End the interpreter, if there is one and it does not end by itself within `grace_s`; tells how it ended."""
+    async def _end_interpreter(self, *, grace_s: float = 0.0) -> Exit:
+        """Kill the interpreter, if there is one, unless it ends within `grace_s`; return how it ended."""
         interpreter, self._interpreter = self._interpreter, None
         return Exit() if interpreter is None else await interpreter.kill(grace_s=grace_s)
 
     async def run(self, code: str, *, timeout_s: float | None = None) -> CodeResult:
-        """Run code; never raises for what the code does. timeout_s: wall time; None takes the sandbox's own limit.
+        """Run code; never raises for errors of the code. timeout_s: limit of wall time; None takes the sandbox's limit.
 
-        The time counts from where the code starts, not while it waits for its turn on a processor. Raises ToolError
-        when the sandbox itself has ended.
+        The time does not include waiting for a free processor. Raises ToolError when the sandbox itself has ended.
         """
         limit_s = self._limits.timeout_s if timeout_s is None else timeout_s
         async with self._turn, self._slots:
             try:
                 return await self._run(code, limit_s)
             except BaseException:
-                await self._drop()  # cancelled: the code must not run on
+                await self._end_interpreter()  # cancelled: stop the code
                 raise
 
     async def _run(self, code: str, limit_s: float) -> CodeResult:
         if self._interpreter is not None and self._interpreter.ended:
-            await self._drop()
+            await self._end_interpreter()
             if not self._keep_state:
                 return _state_lost("the interpreter ended since the last call")
-        if self._interpreter is None and not await self._bring_back():
-            await self._drop()
-            return _state_lost("the earlier calls went otherwise when they were repeated")
+        if self._interpreter is None and not await self._replay():
+            await self._end_interpreter()
+            return _state_lost("repeating the earlier calls gave other results")
         return await self._call(code, limit_s)
 
-    async def _bring_back(self) -> bool:
-        """Repeat the past in a fresh interpreter; False, and no past any more, when it goes otherwise."""
-        past, self._past = self._past, []
-        for done in past:
+    async def _replay(self) -> bool:
+        """Repeat the finished calls in a new interpreter. Return False and forget them when a result differs."""
+        finished, self._finished = self._finished, []
+        for done in finished:
             again = await self._call(done.code, done.limit_s)
             if (again.status, again.stdout) != (done.result.status, done.result.stdout):
-                self._past = []
+                self._finished = []
                 return False
         return True
 
     async def _call(self, code: str, limit_s: float) -> CodeResult:
-        """Run code in the interpreter, whatever state that is in."""
+        """Run code in the interpreter, started if necessary, without restoring variables."""
         interpreter = await self.start()
-        begun = time.monotonic()
+        started_at = time.monotonic()
         try:
             async with asyncio.timeout(limit_s):
                 reply = await interpreter.call(code, most_chars=self._limits.output_chars + CUT_NOTE_CHARS)
         except TimeoutError:
-            return self._lost(await self._drop(), "timeout", f"timed out after {limit_s:g} s", since=begun)
-        except Gone as gone:
-            ended = await self._drop(grace_s=0.0 if gone.babbled else DEATH_S)
-            return self._lost(ended, *_death(ended, gone), since=begun)
+            return self._lost_result(
+                await self._end_interpreter(), "timeout", f"timed out after {limit_s:g} s", since=started_at
+            )
+        except InterpreterGone as gone:
+            ended = await self._end_interpreter(grace_s=0.0 if gone.invalid_reply else EXIT_GRACE_S)
+            return self._lost_result(ended, *_cause_of_end(ended, gone), since=started_at)
         except ValueError as error:
             return CodeResult(status="error", error=f"the code is too long to run: {error}")
         result = CodeResult(
@@ -130,14 +137,14 @@ class InterpreterSession:
             stdout=reply.stdout,
             stdout_bytes=reply.stdout_bytes,
             error=reply.error,
-            seconds=time.monotonic() - begun,
+            seconds=time.monotonic() - started_at,
         )
         if self._keep_state:
-            self._past.append(FinishedCall(code, limit_s, result))
+            self._finished.append(FinishedCall(code, limit_s, result))
         return result
 
-    def _lost(self, ended: Exit, status: CodeStatus, what: str, *, since: float) -> CodeResult:
-        """The result of a call that cost the interpreter its life, with what it had printed."""
+    def _lost_result(self, ended: Exit, status: CodeStatus, what: str, *, since: float) -> CodeResult:
+        """The result of a call that ended the interpreter, with the text it had printed."""
         return CodeResult(
             status=status,
             stdout=ended.stdout,
@@ -148,10 +155,17 @@ class InterpreterSession:
 
 
 class InterpreterSandbox:
-    """Sessions on interpreters of one kind."""
+    """Opens sessions on interpreters of one kind."""
 
-    def __init__(self, begin: Begin, report: SandboxReport, limits: SandboxLimits, *, keep_state: bool = False) -> None:
-        self._begin = begin
+    def __init__(
+        self,
+        start_interpreter: StartInterpreter,
+        report: SandboxReport,
+        limits: SandboxLimits,
+        *,
+        keep_state: bool = False,
+    ) -> None:
+        self._start_interpreter = start_interpreter
         self._report = report
         self._limits = limits
         self._keep_state = keep_state
@@ -160,13 +174,15 @@ class InterpreterSandbox:
 
     @property
     def report(self) -> SandboxReport:
-        """Which layers hold."""
+        """How the sandbox isolates code."""
         return self._report
 
     @contextlib.asynccontextmanager
     async def open(self, seed: int) -> AsyncGenerator[InterpreterSession]:
-        """A fresh session whose random generators are seeded; killed on exit. Raises ToolError."""
-        session = InterpreterSession(self._begin, seed, self._limits, self._slots, keep_state=self._keep_state)
+        """Open a new session with seeded random generators; killed on exit. Raises ToolError."""
+        session = InterpreterSession(
+            self._start_interpreter, seed, self._limits, self._slots, keep_state=self._keep_state
+        )
         async with self._starts:
             await session.start()
         try:
@@ -176,7 +192,7 @@ class InterpreterSandbox:
 
 
 def calls_at_once() -> int:
-    """Calls that a sandbox runs at the same time on this machine."""
+    """Number of calls that a sandbox runs at the same time on this machine."""
     if sys.platform == "linux":
         return CALLS_PER_PROCESSOR * len(os.sched_getaffinity(0))
     return CALLS_PER_PROCESSOR * (os.cpu_count() or 1)
@@ -186,9 +202,9 @@ def _state_lost(why: str) -> CodeResult:
     return CodeResult(status="state_lost", error=f"{why}; this code was not run; {LOST}")
 
 
-def _death(ended: Exit, gone: Gone) -> tuple[CodeStatus, str]:
-    """What the end of an interpreter means for its last call, in a word and in a sentence."""
-    if gone.babbled or ended.ordered:
+def _cause_of_end(ended: Exit, gone: InterpreterGone) -> tuple[CodeStatus, str]:
+    """Status and explanation for the last call of an interpreter that ended."""
+    if gone.invalid_reply or ended.ordered:
         return "killed", "the interpreter was killed because it did not answer as it must"
     if ended.status is None:
         return "killed", ended.error or "the code sandbox ended"

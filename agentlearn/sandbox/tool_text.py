@@ -1,10 +1,10 @@
-"""What the code tool's results look like to a model, and how a reader of that text finds the printed value."""
+"""Write a result of the code tool as text for a model, and read the printed value back from that text."""
 
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus
 
 TOOL = "run_python"
 FAILED = "[run failed]"
-"""Opens every result that is not the output of a program that ran to its end."""
+"""First words of the text of every result whose status is not ok."""
 
 _SILENT = "(the program printed nothing)"
 _WHY: dict[CodeStatus, str] = {
@@ -16,16 +16,16 @@ _WHY: dict[CodeStatus, str] = {
 }
 
 
-def rendered(result: CodeResult) -> str:
-    """The result as the model reads it: what was printed, or why it failed and what became of the variables."""
+def render_result(result: CodeResult) -> str:
+    """The text that the model reads: the output, or why the program failed and whether the variables are kept."""
     if result.status == "ok":
         return result.stdout.rstrip() or _SILENT
     parts = (f"{FAILED} {_WHY[result.status]}", result.error.strip(), result.stdout.rstrip())
     return "\n".join(part for part in parts if part)
 
 
-def value_in(rendering: str) -> str | None:
-    """The last line that a program printed; None when it failed or printed nothing."""
+def printed_value(rendering: str) -> str | None:
+    """The last line of output in a text made by `render_result`; None if the program failed or printed nothing."""
     lines = [line.strip() for line in rendering.splitlines() if line.strip()]
     if not lines or lines[0].startswith((FAILED, _SILENT)):
         return None

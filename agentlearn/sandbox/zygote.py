@@ -1,7 +1,7 @@
-"""Our side of a zygote: start it, order sessions from it, hear how each ended.
+"""Our side of a zygote: a process that imports the libraries once and then forks one process per session.
 
-Linux only: it stands on `fork`, parent-death signals and sequenced-packet sockets. The kernel ends a zygote with the
-thread that started it, so that thread must live as long as the event loop that it runs.
+Linux only: it needs `fork`, parent-death signals and sequenced-packet sockets. The kernel ends a zygote together with
+the thread that started it, so that thread must live as long as its event loop.
 """
 
 import asyncio
@@ -23,12 +23,23 @@ from agentlearn.errors import ConfigError, ToolError
 from agentlearn.sandbox.inside.config import Config, SandboxLimits
 from agentlearn.sandbox.inside.scratch import remove_tree
 from agentlearn.sandbox.interpreter import Exit
-from agentlearn.sandbox.refusal import ways_out
+from agentlearn.sandbox.refusal import suggest_other_sandbox
 from agentlearn.types.value import Value
 
 _T = TypeVar("_T")
 
-WARMED = ("sympy", "numpy", "numpy.random", "mpmath", "fractions", "decimal", "itertools", "math", "random", "hashlib")
+PRELOADED = (
+    "sympy",
+    "numpy",
+    "numpy.random",
+    "mpmath",
+    "fractions",
+    "decimal",
+    "itertools",
+    "math",
+    "random",
+    "hashlib",
+)
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
 _BOOT = Path(__file__).parent / "inside" / "boot.py"
 MAX_MESSAGE_BYTES = 1 << 20
@@ -37,23 +48,23 @@ END_TIMEOUT_S = 10.0
 
 
 class Hello(Value):
-    """First word of a zygote, before it warms up: which layers sessions will have."""
+    """First message of a zygote, before it imports the libraries: how sessions will be isolated."""
 
     kind: Literal["hello"]
     layers: tuple[str, ...]
     missing: tuple[str, ...]
     refusal: str
-    """Why it will not open sessions; empty when it will."""
+    """Why it cannot open sessions; empty if it can."""
 
 
 class ZygoteReady(Value):
-    """The zygote is warm."""
+    """The zygote has imported the libraries."""
 
     kind: Literal["ready"]
 
 
 class ZygoteFailed(Value):
-    """The zygote could not warm up."""
+    """The zygote could not import the libraries."""
 
     kind: Literal["failed"]
     reason: str
@@ -65,7 +76,7 @@ _MESSAGE: TypeAdapter[Hello | ZygoteReady | ZygoteFailed | Exit] = TypeAdapter(
 
 
 class Zygote:
-    """A running zygote process. Belongs to the event loop that started it."""
+    """A running zygote process, used by the event loop that started it."""
 
     def __init__(self, process: Process, control: socket.socket) -> None:
         self._process = process
@@ -76,26 +87,26 @@ class Zygote:
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._exits: dict[int, asyncio.Future[Exit]] = {}
         self._ended = ""
-        self._loop.add_reader(control, self._hear)
+        self._loop.add_reader(control, self._receive_message)
 
     @classmethod
     @contextlib.asynccontextmanager
     async def running(cls, *, sealed: bool, limits: SandboxLimits) -> AsyncGenerator[Self]:
-        """A zygote, warming up; on leaving, it and all its sessions and files are gone."""
+        """Start a zygote; on leaving, it has ended with all its sessions, and its files are removed."""
         if sys.platform != "linux":
             raise ConfigError(
-                f"the code sandbox 'zygote' needs Linux; this is {sys.platform!r}; {ways_out()}",
+                f"the code sandbox 'zygote' needs Linux; this is {sys.platform!r}; {suggest_other_sandbox()}",
                 code="sandbox_unavailable",
             )
         scratch = tempfile.mkdtemp(prefix="agentlearn-")
         try:
-            zygote = await cls._spawn(Config(os.getpid(), scratch, _search_paths(), WARMED, sealed, limits))
+            zygote = await cls._spawn(Config(os.getpid(), scratch, _search_paths(), PRELOADED, sealed, limits))
             try:
                 yield zygote
             finally:
                 await zygote.end()
         finally:
-            await asyncio.to_thread(remove_tree, Path(scratch))  # nothing is left to do unless the zygote was killed
+            await asyncio.to_thread(remove_tree, Path(scratch))  # the zygote does this itself unless it was killed
 
     @classmethod
     async def _spawn(cls, config: Config) -> Self:
@@ -116,11 +127,11 @@ class Zygote:
         return cls(process, ours)
 
     async def hello(self) -> Hello:
-        """Which layers sessions have. Raises ToolError when the process ended first."""
+        """How sessions are isolated. Raises ToolError when the process ended first."""
         return await self._started(self._hello)
 
     async def open(self, seed: int) -> tuple[int, socket.socket]:
-        """Order a session: its id and our end of its socket, on which it says when it is ready. Raises ToolError."""
+        """Open a session: its id and our end of its socket, on which it first reports ready. Raises ToolError."""
         await self._started(self._ready)
         if self._ended:
             raise ToolError(f"{self._ended}; no session can be opened", code="sandbox_ended")
@@ -134,18 +145,18 @@ class Zygote:
         return session, ours
 
     async def kill(self, session: int, *, grace_s: float = 0.0) -> Exit:
-        """Kill a session unless it ends by itself within `grace_s`; tells how it ended, once it has."""
+        """Kill a session unless it ends within `grace_s`; return how it ended."""
         exit_ = self._exits.get(session)
         if exit_ is None:
             return Exit(session=session)
         if grace_s:
             await asyncio.wait((exit_,), timeout=grace_s)
         if not exit_.done():
-            with contextlib.suppress(OSError):  # a zygote that ended took its sessions with it
+            with contextlib.suppress(OSError):  # if the zygote has ended, so have its sessions
                 self._control.send(b'{"kill":%d}' % session)
             await asyncio.wait((exit_,), timeout=END_TIMEOUT_S)
         if not exit_.done():
-            self._process.kill()  # a zygote that does not answer; its sessions end with it
+            self._process.kill()  # the zygote does not answer; its sessions end with it
         ended = await asyncio.shield(exit_)
         self._exits.pop(session, None)
         return ended
@@ -155,18 +166,18 @@ class Zygote:
         exit_ = self._exits.get(session)
         return exit_ is None or exit_.done()
 
-    async def _started(self, word: "asyncio.Future[_T]") -> _T:
+    async def _started(self, message: "asyncio.Future[_T]") -> _T:
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
-                return await asyncio.shield(word)
+                return await asyncio.shield(message)
         except TimeoutError:
             raise ToolError(
                 f"the code sandbox did not start within {START_TIMEOUT_S:.0f} s; is this machine overloaded?",
                 code="sandbox_ended",
             ) from None
 
-    def _hear(self) -> None:
-        """Take one message of the zygote."""
+    def _receive_message(self) -> None:
+        """Handle one message of the zygote."""
         try:
             message = self._control.recv(MAX_MESSAGE_BYTES)
         except BlockingIOError:
@@ -174,7 +185,7 @@ class Zygote:
         except OSError:
             message = b""
         if not message:
-            self._over("the code sandbox's process ended unexpectedly")
+            self._mark_ended("the code sandbox's process ended unexpectedly")
             return
         match _MESSAGE.validate_json(message):
             case Hello() as hello:
@@ -182,28 +193,28 @@ class Zygote:
             case ZygoteReady():
                 self._ready.set_result(None)
             case ZygoteFailed(reason=reason):
-                self._over(f"the code sandbox could not start: {reason}")
+                self._mark_ended(f"the code sandbox could not start: {reason}")
             case Exit(session=session) as ended:
                 self._exits[session].set_result(ended)
 
-    def _over(self, reason: str) -> None:
-        """Wake everyone who waits for a zygote that will say no more."""
+    def _mark_ended(self, reason: str) -> None:
+        """Stop listening to the zygote and fail everything that waits for it."""
         self._loop.remove_reader(self._control)
         self._ended = self._ended or reason
         for waited in (self._hello, self._ready):
             if not waited.done():
                 waited.set_exception(ToolError(reason, code="sandbox_ended"))
-                waited.exception()  # perhaps nobody is waiting
+                waited.exception()  # marks the exception as seen
         for session, exit_ in self._exits.items():
             if not exit_.done():
                 exit_.set_result(Exit(session=session))
 
     async def end(self) -> None:
-        """Tell the zygote to kill its sessions, clean up and end; wait until it has."""
-        self._over("the code sandbox was closed")
+        """Have the zygote kill its sessions, clean up and end; return when it has ended."""
+        self._mark_ended("the code sandbox was closed")
         self._control.close()
         with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()  # or it would first finish warming up
+            self._process.terminate()  # otherwise it would first finish its imports
         try:
             async with asyncio.timeout(END_TIMEOUT_S):
                 await self._process.wait()
@@ -214,7 +225,7 @@ class Zygote:
 
 
 def _search_paths() -> tuple[str, ...]:
-    """Directories in which the warmed modules lie that are not in the standard library."""
+    """Directories of the preloaded modules that are not in the standard library."""
     found: dict[str, None] = {}
     for name in ("sympy", "numpy", "mpmath"):
         spec = importlib.util.find_spec(name)

@@ -1,12 +1,12 @@
-"""Pure statistics for differences between arms and for learning decisions: one module per method.
+"""Statistics for comparing arms and for learning decisions, without side effects: one module per method.
 
-Every function takes numbers and returns numbers; randomness comes from a seed that is passed in. scipy is not needed.
+Every function takes numbers and returns numbers. Randomness comes from a seed argument. scipy is not needed.
 """
 
 from agentlearn.stats.clustered import clustered_mean
 from agentlearn.stats.difference import MeanDifference, detectable_difference, estimate_difference, no_worse
+from agentlearn.stats.interim_looks import look_factor
 from agentlearn.stats.interval import Interval, mean_interval
-from agentlearn.stats.looks import look_factor
 from agentlearn.stats.mcnemar import mcnemar_p
 from agentlearn.stats.multiplicity import benjamini_hochberg, holm
 from agentlearn.stats.non_inferiority import NonInferiority, non_inferiority

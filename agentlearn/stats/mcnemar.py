@@ -1,4 +1,4 @@
-"""McNemar's exact test: one rollout per task and arm, each right or wrong."""
+"""McNemar's exact test for one rollout per task and arm, each right or wrong."""
 
 import math
 
@@ -6,10 +6,10 @@ from agentlearn.errors import ConfigError
 
 
 def mcnemar_p(gained: int, lost: int) -> float:
-    """Two-sided exact p that the tasks that changed went either way with equal chance; 1 when none changed.
+    """Two-sided exact p-value of the hypothesis that a task is as likely to be gained as lost; 1 if none changed.
 
-    gained, lost: tasks that only the one arm, only the other arm got right. For one rollout per task only: rollouts
-    pooled over tasks are no independent pairs. Raises ConfigError for counts that are negative or not whole.
+    gained, lost: number of tasks that only the second, only the first arm got right. For one rollout per task: several
+    rollouts of a task are not independent pairs. Raises ConfigError for counts that are negative or not whole.
     Source: McNemar 1947, with binomial tails.
     """
     for name, count in (("gained", gained), ("lost", lost)):

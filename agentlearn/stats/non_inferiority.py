@@ -1,4 +1,4 @@
-"""Non-inferiority: is one arm no worse than the other by more than a margin that was named beforehand?"""
+"""Non-inferiority test: is one arm worse than the other by less than a margin chosen in advance?"""
 
 import math
 from typing import Protocol
@@ -9,8 +9,8 @@ from agentlearn.stats.students_t import cdf, quantile
 from agentlearn.types.value import Value
 
 
-class Known(Protocol):
-    """A mean and how well it is known; `degrees` None stands for the normal distribution."""
+class EstimatedMean(Protocol):
+    """An estimated mean with its standard error; `degrees` None means the normal distribution."""
 
     @property
     def mean(self) -> float: ...
@@ -21,23 +21,23 @@ class Known(Protocol):
 
 
 class NonInferiority(Value):
-    """Answer to: is the difference above -margin?"""
+    """Result of a non-inferiority test: is the difference above -margin?"""
 
     p: float
-    """One-sided, of the hypothesis that the difference is -margin or less."""
+    """One-sided p-value of the hypothesis that the difference is -margin or less."""
     low: float
-    """Lower bound of the difference, one-sided at the level asked for."""
+    """One-sided lower confidence bound of the difference."""
     margin: float
-    """Above 0, in units of the score."""
+    """The margin, above 0, in units of the score."""
     holds: bool
-    """No worse than the margin: p <= 1 - level, that is low >= -margin."""
+    """Whether non-inferiority is shown: p <= 1 - level, which is the same as low >= -margin."""
 
 
-def non_inferiority(difference: Known, margin: float, *, level: float = 0.95) -> NonInferiority | None:
-    """Test that a difference (after - before) is above -margin; None where its error is not known, or is 0.
+def non_inferiority(difference: EstimatedMean, margin: float, *, level: float = 0.95) -> NonInferiority | None:
+    """Test that a difference (after - before) is above -margin; None if its standard error is unknown or 0.
 
-    An error of 0 only says that all values seen were equal, and would prove any margin. Raises ConfigError for a margin
-    that is not positive and finite, and for a level outside 0..1.
+    An error of 0 only means that all observed values were equal, and would pass any margin. Raises ConfigError for a
+    margin that is not positive and finite, and for a level outside 0..1.
     """
     between("margin", margin, 0, math.inf)
     between("level", level, 0, 1)

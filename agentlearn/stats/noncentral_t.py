@@ -1,4 +1,4 @@
-"""Power of a two-sided t test, and the effect that it finds with a given power: the noncentral t distribution."""
+"""Power of a two-sided t test, and the effect that it detects with a given power, by the noncentral t distribution."""
 
 import math
 from functools import lru_cache
@@ -6,13 +6,13 @@ from functools import lru_cache
 from agentlearn.stats.numbers import between
 from agentlearn.stats.students_t import quantile
 
-# Densities below exp(-45) of their peak change no double.
+# Densities below exp(-45) of the peak do not change a double.
 _DEPTH = 45.0
 _STEPS_PER_WIDTH = 6
 
 
 def power_of(shift: float, degrees: float, *, alpha: float = 0.05) -> float:
-    """Chance that a two-sided t test at `alpha` rejects, when the effect is `shift` standard errors; within 1e-10.
+    """Probability that a two-sided t test at `alpha` rejects if the effect is `shift` standard errors; within 1e-10.
 
     Raises ConfigError for degrees not above 0, alpha outside 0..1, or a shift that is not finite.
     """
@@ -24,9 +24,9 @@ def power_of(shift: float, degrees: float, *, alpha: float = 0.05) -> float:
 
 @lru_cache(maxsize=512)
 def detectable_shift(degrees: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """The effect, in standard errors, that a two-sided t test at `alpha` finds with `power`.
+    """The effect, in standard errors, that a two-sided t test at `alpha` detects with `power`.
 
-    Raises ConfigError for degrees not above 0, and unless 0 < alpha < power < 1: chance alone finds with power alpha.
+    Raises ConfigError for degrees not above 0, and unless 0 < alpha < power < 1 (without any effect, power is alpha).
     """
     between("degrees", degrees, 0, math.inf)
     between("alpha", alpha, 0, 1)
@@ -44,18 +44,18 @@ def detectable_shift(degrees: float, *, power: float = 0.8, alpha: float = 0.05)
 
 
 def _power(shift: float, degrees: float, critical: float) -> float:
-    """P(T > critical) + P(T < -critical) for T noncentral by `shift`.
+    """P(T > critical) + P(T < -critical) for a noncentral T with noncentrality `shift`.
 
-    With s the estimated error over the true one, T > c means Z + shift > c s. The mean over s is a sum over its
-    logarithm u: its density falls off so fast to both sides that equal steps converge faster than any power.
+    With s = estimated / true standard error, T > c means Z + shift > c s. We average over u = log s with equal steps;
+    the density of u falls off so fast on both sides that this sum converges faster than any power of the step.
     """
     step = min(1 / math.sqrt(2 * degrees), 1 / (1 + critical + shift)) / _STEPS_PER_WIDTH
     first = -math.ceil((math.sqrt(_DEPTH / degrees) + _DEPTH / degrees) / step)
     last = math.ceil(math.sqrt(_DEPTH / degrees) / step)
     weights: list[float] = []
     parts: list[float] = []
-    for place in range(first, last + 1):
-        u = place * step
+    for index in range(first, last + 1):
+        u = index * step
         weight = math.exp(degrees * (u - math.expm1(2 * u) / 2))
         bound = critical * math.exp(u)
         weights.append(weight)

@@ -1,4 +1,4 @@
-"""pass@k and pass^k: the chances that at least one of k rollouts is right, and that all are."""
+"""pass@k and pass^k: the probabilities that at least one of k rollouts is right, and that all are."""
 
 import math
 
@@ -8,7 +8,7 @@ from agentlearn.errors import ConfigError
 def pass_at_k(n: int, c: int, k: int) -> float | None:
     """Unbiased estimate of pass@k from n rollouts of which c are right; None when n < k.
 
-    1 - C(n-c, k) / C(n, k), in whole numbers up to the last division. Average it over tasks.
+    Computes 1 - C(n-c, k) / C(n, k) with integers up to the last division. Average the result over tasks.
     Raises ConfigError unless 0 <= c <= n and k >= 1. Source: arXiv:2107.03374.
     """
     if not _countable("pass@k", n, c, k):
@@ -18,9 +18,9 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float | None:
-    """Unbiased estimate of pass^k, that all of k rollouts are right, from n of which c are right; None when n < k.
+    """Unbiased estimate of pass^k from n rollouts of which c are right; None when n < k.
 
-    C(c, k) / C(n, k), in whole numbers up to the last division. Average it over tasks.
+    Computes C(c, k) / C(n, k) with integers up to the last division. Average the result over tasks.
     Raises ConfigError unless 0 <= c <= n and k >= 1. Source: arXiv:2406.12045.
     """
     if not _countable("pass^k", n, c, k):
@@ -29,7 +29,7 @@ def pass_hat_k(n: int, c: int, k: int) -> float | None:
 
 
 def _countable(name: str, n: int, c: int, k: int) -> bool:
-    """Whether there are enough rollouts. Raises ConfigError for counts that mean nothing."""
+    """Whether there are enough rollouts. Raises ConfigError for impossible counts."""
     if k < 1 or not 0 <= c <= n:
-        raise ConfigError(f"{name} of n={n!r}, c={c!r}, k={k!r} means nothing; it needs 0 <= c <= n and k >= 1")
+        raise ConfigError(f"{name} of n={n!r}, c={c!r}, k={k!r} is not defined; it needs 0 <= c <= n and k >= 1")
     return n >= k

@@ -1,7 +1,7 @@
-"""What a comparison can see: variance parts, the effect that is found, tasks and rollouts that are needed.
+"""Power of a comparison: variance components, the detectable effect, and the tasks and rollouts that it needs.
 
-The difference of one task varies because tasks truly differ in what they gain, and because rollouts are chance:
-variance = true_difference + before / k_before + after / k_after. Only the latter two shrink with more rollouts.
+The measured difference of a task varies because tasks gain different amounts and because rollouts are random:
+variance = true_difference + before / k_before + after / k_after. Only the last two shrink with more rollouts.
 """
 
 import math
@@ -10,35 +10,35 @@ from statistics import NormalDist
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats.noncentral_t import detectable_shift, power_of
-from agentlearn.stats.numbers import between, finite, not_negative
+from agentlearn.stats.numbers import between, finite_numbers, not_negative
 from agentlearn.types.value import Value
 
 
 class VarianceParts(Value):
-    """Where the variance of a paired difference comes from, in squared units of the score."""
+    """Variance components of a paired difference, in squared units of the score."""
 
     true_difference: float
-    """Of the tasks' true differences; never below 0."""
+    """Variance of the tasks' true differences; at least 0."""
     before: float
-    """Of one rollout within a task, mean over tasks, in the first arm."""
+    """Variance of one rollout within a task, averaged over tasks, in the first arm."""
     after: float
-    """The same in the second arm."""
+    """Variance of one rollout within a task, averaged over tasks, in the second arm."""
     unclamped: float
-    """`true_difference` as estimated without bias, which may be below 0; equal to it in a design."""
+    """Unbiased estimate of `true_difference`, which may be negative; equal to it in a planned design."""
 
     def of_one_task(self, k_before: int, k_after: int) -> float:
-        """Variance of a task's measured difference, with so many rollouts in the arms."""
+        """Variance of a task's measured difference, with k_before and k_after rollouts per task."""
         _counted(k_before=k_before, k_after=k_after)
         return self.true_difference + self.before / k_before + self.after / k_after
 
 
 def variance_parts(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> VarianceParts | None:
-    """The parts estimated from scores: before[i], after[i] are the rollouts of task i, any number each.
+    """Estimate the variance components from scores: before[i] and after[i] are the rollouts of task i.
 
-    Unbiased before it is held at 0: the variance of the tasks' differences less what rollouts add to it. A task with
-    one rollout in an arm borrows that arm's mean variance within tasks. None where the parts cannot be told apart:
-    fewer than two tasks, or an arm without any task of two rollouts.
-    Raises ConfigError for arms of other lengths, a task without rollouts, or scores that are not finite.
+    true_difference is the variance of the tasks' differences minus the part due to rollouts, at least 0. A task with
+    one rollout in an arm uses that arm's mean variance within tasks. None if the components cannot be separated: with
+    fewer than two tasks, or an arm in which no task has two rollouts.
+    Raises ConfigError for arms of different lengths, a task without rollouts, or scores that are not finite.
     """
     if len(before) != len(after):
         raise ConfigError(
@@ -58,11 +58,11 @@ def variance_parts(before: Sequence[Sequence[float]], after: Sequence[Sequence[f
 
 
 def guessed_parts(baseline: float, *, task_spread: float = 0.0, difference_spread: float = 0.1) -> VarianceParts:
-    """The parts of a design before any data, for rewards that are right or wrong.
+    """Variance components of a planned design without data, for rewards of 0 or 1.
 
-    baseline: share of right rollouts, in 0..1. task_spread: standard deviation of the tasks' own shares; rollouts of
-    one task then vary by baseline (1 - baseline) - task_spread**2. difference_spread: standard deviation of the tasks'
-    true differences. Raises ConfigError for numbers that no set of tasks can have.
+    baseline: share of right rollouts, in 0..1. task_spread: standard deviation of the tasks' success rates; the
+    variance within a task is then baseline (1 - baseline) - task_spread**2. difference_spread: standard deviation of
+    the tasks' true differences. Raises ConfigError for impossible numbers.
     """
     between("baseline", baseline, 0, 1)
     not_negative("difference_spread", difference_spread)
@@ -70,7 +70,7 @@ def guessed_parts(baseline: float, *, task_spread: float = 0.0, difference_sprea
     if not (task_spread >= 0 and within >= 0):
         largest = math.sqrt(baseline * (1 - baseline))
         raise ConfigError(
-            f"task_spread is {task_spread!r}; with a baseline of {baseline:g} it lies between 0 and {largest:.3g}"
+            f"task_spread is {task_spread!r}; with a baseline of {baseline:g} it must be between 0 and {largest:.3g}"
         )
     true_difference = difference_spread**2
     return VarianceParts(true_difference=true_difference, before=within, after=within, unclamped=true_difference)
@@ -79,7 +79,7 @@ def guessed_parts(baseline: float, *, task_spread: float = 0.0, difference_sprea
 def detectable_effect(
     parts: VarianceParts, tasks: int, *, k_before: int, k_after: int, power: float = 0.8, alpha: float = 0.05
 ) -> float:
-    """The smallest true mean difference that the paired t test finds with `power`; infinite for fewer than two tasks.
+    """The smallest true mean difference that the paired t test detects with `power`; infinite for fewer than two tasks.
 
     Raises ConfigError for counts below 1, and unless 0 < alpha < power < 1.
     """
@@ -89,7 +89,7 @@ def detectable_effect(
 
 
 def detectable_from_error(standard_error: float, degrees: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """The same from the error and degrees of a comparison that was made, clustered or not.
+    """The smallest true mean difference that a t test with this standard error and these degrees detects with `power`.
 
     Raises ConfigError for an error that is negative or not finite, and unless 0 < alpha < power < 1.
     """
@@ -104,7 +104,7 @@ def detectable_from_error(standard_error: float, degrees: float, *, power: float
 def tasks_needed(
     parts: VarianceParts, effect: float, *, k_before: int, k_after: int, power: float = 0.8, alpha: float = 0.05
 ) -> int:
-    """The fewest tasks with which the paired t test finds a true mean difference of `effect` with `power`.
+    """The fewest tasks with which the paired t test detects a true mean difference of `effect` with `power`.
 
     Raises ConfigError for an effect that is 0 or not finite, counts below 1, and unless 0 < alpha < power < 1.
     """
@@ -120,8 +120,8 @@ def tasks_needed(
 def normal_tasks_needed(variance: float, effect: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
     """Tasks by the normal approximation: ((z_{1-alpha/2} + z_power) / effect)**2 * variance, rounded up.
 
-    variance: of one task's measured difference. A few tasks too low where the number is small, as the error must be
-    estimated too. Source: Miller, arXiv:2411.00640, equation 9.
+    variance: variance of one task's measured difference. Small results are a few tasks too low, because the normal
+    approximation ignores that the standard error is estimated. Source: Miller, arXiv:2411.00640, equation 9.
     """
     size = between("effect", abs(effect), 0, math.inf)
     not_negative("variance", variance)
@@ -135,9 +135,9 @@ def normal_tasks_needed(variance: float, effect: float, *, power: float = 0.8, a
 def rollouts_needed(
     parts: VarianceParts, effect: float, tasks: int, *, power: float = 0.8, alpha: float = 0.05
 ) -> int | None:
-    """The fewest rollouts per task in each arm with which `tasks` tasks find `effect` with `power`.
+    """The fewest rollouts per task and arm with which a test on `tasks` tasks detects `effect` with `power`.
 
-    None when no number is enough: the tasks' own differences hide it, and only more tasks can show it.
+    None if no number is enough because the tasks' true differences vary too much; then only more tasks help.
     Raises ConfigError for an effect that is 0 or not finite, counts below 1, and unless 0 < alpha < power < 1.
     """
     _counted(tasks=tasks)
@@ -157,7 +157,7 @@ def rollouts_needed(
 
 
 def _arm(name: str, tasks: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
-    return [finite(f"{name}[{place}]", scores) for place, scores in enumerate(tasks)]
+    return [finite_numbers(f"{name}[{index}]", scores) for index, scores in enumerate(tasks)]
 
 
 def _within(arm: Sequence[Sequence[float]]) -> float | None:

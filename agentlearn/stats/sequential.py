@@ -1,7 +1,7 @@
-"""Watching a comparison as it grows: evidence that may be looked at after every task, and stopped on, at no price.
+"""Anytime-valid evidence: it may be checked after every task, and the comparison stopped, without any correction.
 
-A gambler bets on the next difference before it is seen. If the mean is what is claimed, no way of betting makes the
-capital grow on average, so it reaches 1 / alpha with a chance of at most alpha, ever (Ville's inequality).
+It bets on each difference before it is observed. If the mean is as hypothesised, the expected capital never grows, so
+the probability that it ever reaches 1 / alpha is at most alpha (Ville's inequality).
 """
 
 import math
@@ -9,48 +9,50 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentlearn.errors import ConfigError
-from agentlearn.stats.numbers import between, finite
+from agentlearn.stats.numbers import between, finite_numbers
 from agentlearn.types.value import Value
 
-# A bet never risks more than this share of the capital.
+# The largest share of the capital that a bet risks.
 _RISK = 0.5
 _HALVINGS = 50
 _LARGEST_LOG = 700.0
 
 
 class Anytime(Value):
-    """What is known after `n` differences, whenever one stops looking."""
+    """Evidence after `n` differences; valid whenever the comparison is stopped."""
 
     n: int
+    """Number of differences."""
     mean: float
-    """Of the differences seen."""
+    """Mean of the differences."""
     low: float
+    """Lower bound of the confidence sequence, see `high`."""
     high: float
-    """Means that have not been refuted so far; over all times together they miss the true one with chance alpha."""
+    """Upper bound. The probability that low..high ever excludes the true mean, at any time, is at most alpha."""
     e: float
-    """Largest capital so far of the bets against 0; the chance that it ever reaches x is at most 1 / x."""
+    """Largest capital so far of the bets against 0. If the mean is 0, it ever reaches x with probability <= 1 / x."""
     p: float
-    """1 / e, at most 1; holds at any time."""
+    """p-value, min(1, 1 / e); valid at any time."""
     decided: int | None
-    """After how many differences 0 was refuted; None if it is not."""
+    """Number of differences after which 0 was rejected; None if it was not."""
 
 
 def anytime(differences: Sequence[float], *, alpha: float = 0.05) -> Anytime:
     """Two-sided evidence on the mean of paired differences, in the order in which they came.
 
-    differences: in -1..1, one per task, or the mean of one per cluster when tasks come in clusters; each independent of
-    those before, with the same mean. 0 is refuted exactly when it is outside low..high, and p <= alpha. Bets are sized
-    for `alpha`; p is valid for any other too. Raises ConfigError for no differences, one outside -1..1, and an alpha
-    outside 0..1. Source: Waudby-Smith and Ramdas, arXiv:2010.09686: the hedged capital with predictable plug-in bets,
-    half of it on either side.
+    differences: in -1..1, one per task, or one mean per cluster if tasks come in clusters; independent, with the same
+    mean. 0 is rejected exactly when it is outside low..high, and then p <= alpha. The bets are optimised for `alpha`,
+    but p is valid for any level. Raises ConfigError for no differences, one outside -1..1, and an alpha outside 0..1.
+    Source: Waudby-Smith and Ramdas, arXiv:2010.09686: hedged capital with predictable plug-in bets, half of the
+    capital on each side.
     """
     import numpy as np
 
     between("alpha", alpha, 0, 1)
-    numbers = finite("differences", differences)
-    for place, number in enumerate(numbers):
+    numbers = finite_numbers("differences", differences)
+    for index, number in enumerate(numbers):
         if not -1 <= number <= 1:
-            raise ConfigError(f"differences[{place}] is {number!r}; it must lie between -1 and 1")
+            raise ConfigError(f"differences[{index}] is {number!r}; it must be between -1 and 1")
     x = (np.array(numbers) + 1) / 2
     bets = _bets(x, alpha)
     goal = math.log(2 / alpha)
@@ -69,7 +71,7 @@ def anytime(differences: Sequence[float], *, alpha: float = 0.05) -> Anytime:
 
 
 def _bets(x: Any, alpha: float) -> Any:
-    """How much to bet at each step: from the variance of what was seen before it, and the number of steps."""
+    """The bet at each step, from the variance of the earlier values and the number of steps."""
     import numpy as np
 
     steps = np.arange(1, len(x) + 1)
@@ -80,7 +82,7 @@ def _bets(x: Any, alpha: float) -> Any:
 
 
 def _log_capital(x: Any, bets: Any, mean: float) -> Any:
-    """Logarithm of the capital after each step, from 1, of betting that the mean of x is above `mean`."""
+    """Logarithm of the capital after each step of betting that the mean of x is above `mean`, starting from 1."""
     import numpy as np
 
     bounded = bets if mean == 0 else np.minimum(bets, _RISK / mean)
@@ -88,7 +90,7 @@ def _log_capital(x: Any, bets: Any, mean: float) -> Any:
 
 
 def _lowest(x: Any, bets: Any, goal: float) -> float:
-    """The lowest mean of x at which the capital has never reached the goal; it falls as the mean rises."""
+    """The lowest mean of x for which the capital has never reached the goal. The capital falls as the mean rises."""
     import numpy as np
 
     low, high = 0.0, 1.0

@@ -1,33 +1,33 @@
-"""The sign-flip permutation test: were the signs of these differences drawn by a fair coin?"""
+"""The sign-flip permutation test of paired differences: are positive and negative signs equally likely?"""
 
 import math
 from collections.abc import Hashable, Sequence
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats.clustered import grouped
-from agentlearn.stats.numbers import finite
+from agentlearn.stats.numbers import finite_numbers
 
 EXACT_UP_TO = 20
-"""Up to this many differences other than zero, every assignment of signs is counted."""
+"""Largest number of non-zero differences for which all assignments of signs are enumerated."""
 _CHUNK = 1_000
-# Sums that differ only by rounding count as equal; the observed one must count as reaching itself.
+# Relative tolerance: sums that differ only by rounding count as equal.
 _ROUNDING = 1e-12
 
 
 def sign_flip_p(
     differences: Sequence[float], *, seed: int, samples: int = 20_000, clusters: Sequence[Hashable] | None = None
 ) -> float:
-    """Two-sided p of the mean difference under random signs.
+    """Two-sided p-value of the mean difference under random signs.
 
-    clusters: one label per difference; all differences of a cluster then change their sign together, so that what
-    counts are the sums of the clusters. Exact up to 20 differences (sums) other than zero (zeros say nothing and are
-    left out), and then the seed is not used; beyond, (k + 1) / (samples + 1), which never is 0. All zero gives 1.
-    Raises ConfigError for no differences, for differences that are not finite, for another number of labels, and for
-    fewer than one sample.
+    clusters: one label per difference; all differences of a cluster then change sign together, so the test uses the
+    sums of clusters. Zeros are ignored. Exact for up to 20 non-zero differences (or sums), without the seed; for more,
+    (k + 1) / (samples + 1) from random signs, which is never 0. All zero gives 1.
+    Raises ConfigError for no differences, for differences that are not finite, for a different number of labels, and
+    for fewer than one sample.
     """
     if samples < 1:
         raise ConfigError(f"samples is {samples!r}; a sampled test needs at least 1")
-    numbers = finite("differences", differences)
+    numbers = finite_numbers("differences", differences)
     if clusters is not None:
         numbers = tuple(math.fsum(members) for members in grouped(numbers, clusters))
     moved = [abs(number) for number in numbers if number]
@@ -40,7 +40,7 @@ def sign_flip_p(
 
 
 def _exact(sizes: Sequence[float], observed: float) -> float:
-    """Share of all 2**n sums that reach the observed one. The first sign is fixed: the other half mirrors it."""
+    """Share of all 2**n sums that reach the observed one. The first sign is fixed: the other half is symmetric."""
     import numpy as np
 
     sums = np.array([sizes[0]])
@@ -50,7 +50,7 @@ def _exact(sizes: Sequence[float], observed: float) -> float:
 
 
 def _sampled(sizes: Sequence[float], observed: float, seed: int, samples: int) -> int:
-    """How many of the sampled sums reach the observed one."""
+    """Number of sampled sums that reach the observed one."""
     import numpy as np
 
     rng = np.random.default_rng(seed)

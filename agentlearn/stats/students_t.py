@@ -1,7 +1,7 @@
 """Student's t distribution for any positive, also fractional or infinite, degrees of freedom.
 
 Computed with mpmath from the regularised incomplete beta function, because scipy is too heavy a dependency for two
-functions. Each call has a context of its own, so that nobody's global precision is read or changed.
+functions. Each call creates its own mpmath context, so the global precision is neither read nor changed.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any
 
 from agentlearn.stats.numbers import between
 
-# Enough that rounding never shows in a double.
+# Decimal digits of precision: enough for exact rounding to a double.
 _DIGITS = 30
 
 
@@ -67,7 +67,7 @@ def _tail(context: Any, t: Any, degrees: Any) -> Any:
 def _inverse_tail(context: Any, wanted: Any, degrees: Any) -> Any:
     """The t > 0 with P(T > t) = wanted, for 0 < wanted < 1/2."""
 
-    def excess(log_t: Any) -> Any:  # in logarithms, heavy tails are nearly straight lines
+    def excess(log_t: Any) -> Any:  # nearly linear in log t, even for heavy tails
         return context.log(_tail(context, context.exp(log_t), degrees) / wanted)
 
     # The normal quantile is a lower bound, because t has the heavier tails; the margin covers its rounding.

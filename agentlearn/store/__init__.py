@@ -1,6 +1,6 @@
 """The trajectory store: runs, rollouts, lessons and every model call, in one DuckDB directory.
 
-Open it with `open_store` (asynchronous, reads and writes) or `read_store`. Nothing else may open the database file.
+Open it with `open_store` (asynchronous, reads and writes) or `read_store`. No other code may open the database file.
 """
 
 from agentlearn.store.check import StoreProblem, StoreReport, check_store

@@ -1,4 +1,4 @@
-"""Whether a store is sound: its lock, log, journal file and every table, looked at without changing a byte."""
+"""Check a store for damage: its lock, DuckDB log, journal file and every table. Nothing is changed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,84 +6,89 @@ from pathlib import Path
 import duckdb
 
 from agentlearn.errors import AgentlearnError, StoreDamaged, StoreMissing
-from agentlearn.store.codec import filed_rows
-from agentlearn.store.database import DATABASE, WATERMARK, last_seq_of, look_at
+from agentlearn.store.codec import entry_rows
+from agentlearn.store.database import DATABASE, WATERMARK, last_seq_of, open_read_only
 from agentlearn.store.lock import StoreLock, Watermark
-from agentlearn.store.migrate import known_migrations, pending
-from agentlearn.store.write_ahead_log import NAME as JOURNAL
-from agentlearn.store.write_ahead_log import state_of
+from agentlearn.store.migrate import known_migrations, pending_migrations
+from agentlearn.store.write_ahead_log import JOURNAL_FILE, read_state
 from agentlearn.types.value import Value
 
 
 class StoreProblem(Value):
-    """One thing that is wrong with a store."""
+    """One problem found in a store."""
 
     code: str
+    """Stable name of the kind of problem."""
     words: str
+    """One sentence that describes the problem."""
     mend: str
-    """What to do about it."""
+    """How to fix it, as a command or an instruction."""
 
 
 class StoreReport(Value):
-    """A store as it was found."""
+    """Result of `check_store`."""
 
     store: str
+    """Directory of the store."""
     findings: tuple[StoreProblem, ...]
+    """The problems found; empty for an intact store."""
     commits: int | None
-    """Number of the last group commit; None where the database cannot be opened."""
+    """Sequence number of the last group commit in the database; None if the database cannot be opened."""
     acknowledged: int | None
-    """Number of the last one that was promised to anybody; None where its file is damaged."""
+    """Sequence number of the last group commit that was acknowledged to a writer; None if its file is damaged."""
     journal_entries: int
-    """Sound entries that wait in the journal's file."""
+    """Intact journal entries that are not yet in the database."""
     tables: dict[str, int]
-    """Rows by table, of those that can be read."""
+    """Number of rows of each readable table."""
     size_bytes: int
-    """Of the store's own files."""
+    """Total size of the store's files."""
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether no problem was found."""
         return not self.findings
 
 
 def check_store(directory: Path) -> StoreReport:
-    """Look at everything in a store. Raises StoreLocked; StoreMissing where there is none."""
+    """Return a report on everything in a store. Raises StoreLocked; StoreMissing when the directory holds no store."""
     if not (directory / DATABASE).exists() and not (directory / WATERMARK).exists():
         raise StoreMissing(f"there is no store at {str(directory)!r}; a run makes one, or pass another --store DIR")
     lock = StoreLock(directory)
     try:
-        return _look(directory)
+        return _report(directory)
     finally:
         lock.release()
 
 
-def _look(directory: Path) -> StoreReport:
-    acknowledged, marks = _watermark(directory)
-    entries, journal = _journal(directory)
+def _report(directory: Path) -> StoreReport:
+    acknowledged, watermark_problems = _watermark(directory)
+    entries, journal_problems = _journal(directory)
     tables: dict[str, int] = {}
-    commits, database = None, list[StoreProblem]()
+    commits, database_problems = None, list[StoreProblem]()
     try:
         if not (directory / DATABASE).exists():
-            raise StoreDamaged(f"{DATABASE} is gone")
-        with look_at(directory / DATABASE) as connection:
-            pending(connection, str(directory), known_migrations())
+            raise StoreDamaged(f"{DATABASE} is missing")
+        with open_read_only(directory / DATABASE) as connection:
+            pending_migrations(connection, str(directory), known_migrations())
             commits = last_seq_of(connection)
             names = [name for (name,) in connection.execute(_TABLES).fetchall()]
-            database += _missing_commits(commits, acknowledged)
+            database_problems += _missing_commits(commits, acknowledged)
         for name in names:
-            tables.update(_read(directory, name, database))
+            tables.update(_count_rows(directory, name, database_problems))
         if tables.keys() >= set(names):
-            with look_at(directory / DATABASE) as connection:
-                database += _relations(connection)
+            with open_read_only(directory / DATABASE) as connection:
+                database_problems += _relations(connection)
     except duckdb.Error as error:
         in_log = "WAL" in str(error)
-        mend = _REPAIR if in_log else _BACKUP
-        database.append(_finding("unreadable_log" if in_log else "unreadable_database", _first_line(error), mend))
+        fix = _REPAIR if in_log else _BACKUP
+        code = "unreadable_log" if in_log else "unreadable_database"
+        database_problems.append(_problem(code, _first_line(error), fix))
     except AgentlearnError as error:
-        database.append(_finding(error.code, str(error), _BACKUP if isinstance(error, StoreDamaged) else _INSTALL))
+        fix = _BACKUP if isinstance(error, StoreDamaged) else _INSTALL
+        database_problems.append(_problem(error.code, str(error), fix))
     return StoreReport(
         store=str(directory),
-        findings=(*marks, *journal, *database),
+        findings=(*watermark_problems, *journal_problems, *database_problems),
         commits=commits,
         acknowledged=acknowledged,
         journal_entries=entries,
@@ -93,13 +98,13 @@ def _look(directory: Path) -> StoreReport:
 
 
 _REPAIR = "agentlearn store repair --store DIR"
-_BACKUP = "put the store's directory back from a backup"
+_BACKUP = "restore the store's directory from a backup"
 _INSTALL = "pip install --upgrade agentlearn-lib"
 _TABLES = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'store' ORDER BY table_name"
 
 _LINKS = {
     "rollout_without_body": (
-        "rollouts have no texts",
+        "rollouts have no text",
         "SELECT count(*) FROM trajectory WHERE id NOT IN (SELECT rollout FROM trajectory_body)",
     ),
     "body_without_rollout": (
@@ -111,13 +116,13 @@ _LINKS = {
         "SELECT count(*) FROM step WHERE rollout NOT IN (SELECT id FROM trajectory)",
     ),
     "short_commit": (
-        "commits hold fewer or more rows than they were made of",
+        "commits have more or fewer rows than were written",
         """
         SELECT count(*) FROM commit_log c LEFT JOIN ({rows}) r USING (seq) WHERE c.n_rows <> coalesce(r.n, 0)
         """,
     ),
     "rows_without_commit": (
-        "commits have rows and are not in the log of commits",
+        "commits have rows but are not in the table commit_log",
         "SELECT count(*) FROM ({rows}) WHERE seq NOT IN (SELECT seq FROM commit_log)",
     ),
 }
@@ -131,67 +136,69 @@ def _watermark(directory: Path) -> tuple[int | None, list[StoreProblem]]:
         finally:
             mark.close()
     except StoreDamaged as error:
-        return None, [_finding("damaged_watermark", str(error).partition(";")[0], _REPAIR)]
+        return None, [_problem("damaged_watermark", str(error).partition(";")[0], _REPAIR)]
 
 
 def _journal(directory: Path) -> tuple[int, list[StoreProblem]]:
-    file = directory / JOURNAL
+    file = directory / JOURNAL_FILE
     content = file.read_bytes() if file.exists() else b""
     if not content:
         return 0, []
-    state = state_of(content)
+    state = read_state(content)
     if not state.marked:
-        return 0, [_finding("damaged_journal", f"{JOURNAL} does not begin as a journal file does", _REPAIR)]
+        return 0, [
+            _problem("damaged_journal", f"{JOURNAL_FILE} does not start with the header of a journal file", _REPAIR)
+        ]
     if state.end < state.acknowledged_end:
         lost = state.acknowledged_end - state.end
-        words = f"{JOURNAL} is sound for {state.end} bytes, and {lost} more were acknowledged"
-        return len(state.entries), [_finding("damaged_journal", words, _REPAIR)]
+        words = f"{JOURNAL_FILE} is readable for {state.end} bytes, and {lost} more were acknowledged"
+        return len(state.entries), [_problem("damaged_journal", words, _REPAIR)]
     try:
         for entry in state.entries:
-            filed_rows(entry)
+            entry_rows(entry)
     except StoreDamaged as error:
-        return len(state.entries), [_finding("unreadable_entry", str(error), _INSTALL)]
+        return len(state.entries), [_problem("unreadable_entry", str(error), _INSTALL)]
     return len(state.entries), []
 
 
 def _missing_commits(commits: int, acknowledged: int | None) -> Iterator[StoreProblem]:
     if acknowledged is not None and commits < acknowledged:
         words = f"the database holds commits up to {commits}, but {acknowledged} were acknowledged"
-        yield _finding("missing_commits", words, _REPAIR)
+        yield _problem("missing_commits", words, _REPAIR)
 
 
-def _read(directory: Path, table: str, findings: list[StoreProblem]) -> dict[str, int]:
-    """Rows of a table, every block of which is read; a finding where that fails.
+def _count_rows(directory: Path, table: str, problems: list[StoreProblem]) -> dict[str, int]:
+    """Number of rows of a table, after reading all its blocks; adds to `problems` and returns {} when that fails.
 
-    Each on a fresh opening: a damaged block can invalidate all of the one that met it.
+    Opens the database again for each table, because reading a damaged block can invalidate the whole connection.
     """
     try:
-        with look_at(directory / DATABASE) as connection:
-            # the table's name is one of our own, found in the database
-            found = connection.execute(f"SELECT count(*), bit_xor(hash(t)) FROM {_name(table)} t").fetchone()  # noqa: S608
+        with open_read_only(directory / DATABASE) as connection:
+            # the table name comes from the database itself
+            found = connection.execute(f"SELECT count(*), bit_xor(hash(t)) FROM {_quoted(table)} t").fetchone()  # noqa: S608
             return {table: 0 if found is None else int(found[0])}
     except duckdb.Error as error:
-        findings.append(_finding("unreadable_table", f"table {table} cannot be read: {_first_line(error)}", _BACKUP))
+        problems.append(_problem("unreadable_table", f"table {table} cannot be read: {_first_line(error)}", _BACKUP))
         return {}
 
 
 def _relations(connection: duckdb.DuckDBPyConnection) -> Iterator[StoreProblem]:
-    """What does not fit together in tables that can all be read."""
+    """Contradictions between tables. All tables must be readable."""
     counted = "SELECT DISTINCT table_name FROM duckdb_columns() WHERE database_name = 'store' AND column_name = 'seq'"
     names = [name for (name,) in connection.execute(counted).fetchall() if name != "commit_log"]
-    parts = " UNION ALL ".join(f"SELECT seq FROM {_name(name)}" for name in sorted(names))  # noqa: S608
+    parts = " UNION ALL ".join(f"SELECT seq FROM {_quoted(name)}" for name in sorted(names))  # noqa: S608
     rows = f"SELECT seq, count(*) AS n FROM ({parts}) GROUP BY seq"  # noqa: S608
     for code, (words, query) in _LINKS.items():
         found = connection.execute(query.format(rows=rows)).fetchone()
         if found is not None and found[0]:
-            yield _finding(code, f"{found[0]} {words}", _BACKUP)
+            yield _problem(code, f"{found[0]} {words}", _BACKUP)
 
 
-def _finding(code: str, words: str, mend: str) -> StoreProblem:
-    return StoreProblem(code=code, words=words, mend=mend)
+def _problem(code: str, words: str, fix: str) -> StoreProblem:
+    return StoreProblem(code=code, words=words, mend=fix)
 
 
-def _name(table: str) -> str:
+def _quoted(table: str) -> str:
     quoted = table.replace('"', '""')
     return f'"{quoted}"'
 

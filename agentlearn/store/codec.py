@@ -1,6 +1,6 @@
-"""Values as rows, and rows as values again. Pure; the two directions of a noun stand together.
+"""Convert values to database rows and back, without side effects. Both directions of a type are next to each other.
 
-What comes back equals what was saved. Times come back in UTC.
+A value that is read back equals the value that was saved. Times come back in UTC.
 """
 
 import math
@@ -37,13 +37,13 @@ from agentlearn.types.treatment import Treatment
 from agentlearn.types.value import Value
 
 MESSAGES_FORMAT = "pydantic-ai/2"
-"""Tag of the message JSON beside a trajectory: the framework, and the major version that wrote it."""
+"""Format tag of the message JSON stored with a trajectory: the framework and its major version."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_of(microseconds: int) -> datetime:
-    """The time that many microseconds after 1970 (reading a TIMESTAMPTZ as such would need the package pytz)."""
+    """The UTC time for microseconds since 1970. (DuckDB needs the package pytz to return a TIMESTAMPTZ directly.)"""
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
@@ -63,13 +63,13 @@ def task_rows(tasks: Sequence[Task]) -> RowGroup:
     return tuple(row("task", **task.model_dump()) for task in tasks)
 
 
-def task_of(found: Mapping[str, Any]) -> Task:
-    """The task of a row."""
+def task_from_row(found: Mapping[str, Any]) -> Task:
+    """The task in a row."""
     return Task(**_fields(Task, found))
 
 
 def trajectory_rows(trajectory: Trajectory, messages: bytes) -> RowGroup:
-    """Metadata, texts and steps of one rollout. messages: UTF-8."""
+    """The rows of one rollout: metadata, text and steps. messages: UTF-8. Raises StoreError for other bytes."""
     try:
         text = messages.decode()
     except UnicodeDecodeError as error:
@@ -146,8 +146,8 @@ def _step_rows(trajectory: Trajectory) -> Iterator[TableRow]:
         )
 
 
-def trajectory_of(found: Mapping[str, Any]) -> Trajectory:
-    """The trajectory of its metadata joined with its `steps`."""
+def trajectory_from_row(found: Mapping[str, Any]) -> Trajectory:
+    """The trajectory in a row of metadata joined with the column `steps`."""
     failure = verdict = None
     if found["failure_code"] is not None:
         failure = Failure(
@@ -190,47 +190,47 @@ def call_rows(record: CallRecord) -> RowGroup:
     return (row("journal", **values, recorded_at=record.at, schema_version=JOURNAL_SCHEMA),)
 
 
-class FiledRollout(Value):
-    """A finished rollout as the journal's file holds it."""
+class RolloutEntry(Value):
+    """A finished rollout as an entry of the journal file."""
 
     kind: Literal["rollout"] = "rollout"
     trajectory: Trajectory
     messages: str
 
 
-class FiledSummary(Value):
-    """A summary as the journal's file holds it."""
+class SummaryEntry(Value):
+    """A summary as an entry of the journal file."""
 
     kind: Literal["summary"] = "summary"
     summary: Summary
 
 
-Filed = Annotated[CallRecord | FiledRollout | FiledSummary, Field(discriminator="kind")]
-"""What can stand in the journal's file."""
+EntryValue = Annotated[CallRecord | RolloutEntry | SummaryEntry, Field(discriminator="kind")]
+"""What the journal file can hold."""
 
 
-def filed(value: Filed) -> bytes:
-    """An entry as the journal's file holds it."""
-    return escape(to_json(_adapter(Filed), value)).encode()
+def encode_entry(value: EntryValue) -> bytes:
+    """The bytes of an entry of the journal file."""
+    return escape(to_json(_adapter(EntryValue), value)).encode()
 
 
-def filed_rows(content: bytes) -> RowGroup:
-    """The rows of an entry that `filed` wrote. Raises StoreDamaged."""
+def entry_rows(content: bytes) -> RowGroup:
+    """The rows of an entry written by `encode_entry`. Raises StoreDamaged."""
     try:
-        value: Filed = from_json(_adapter(Filed), unescape(content.decode()))
+        value: EntryValue = from_json(_adapter(EntryValue), unescape(content.decode()))
     except (UnicodeDecodeError, ValueError) as error:
-        raise StoreDamaged(f"an entry of the journal's file cannot be read: {error}") from error
+        raise StoreDamaged(f"an entry of the journal file cannot be read: {error}") from error
     match value:
         case CallRecord():
             return call_rows(value)
-        case FiledRollout():
+        case RolloutEntry():
             return trajectory_rows(value.trajectory, value.messages.encode())
-        case FiledSummary():
+        case SummaryEntry():
             return summary_rows(value.summary)
 
 
-def call_of(found: Mapping[str, Any]) -> CallRecord:
-    """The journal entry of a row."""
+def call_from_row(found: Mapping[str, Any]) -> CallRecord:
+    """The journal entry in a row."""
     return CallRecord(**_fields(CallRecord, found), at=time_of(found["recorded_at"]))
 
 
@@ -242,8 +242,8 @@ def summary_rows(summary: Summary) -> RowGroup:
     return (row("summary", **values, steps=steps, library_version=summary.library, prompts=prompts),)
 
 
-def summary_of(found: Mapping[str, Any]) -> Summary:
-    """The summary of a row."""
+def summary_from_row(found: Mapping[str, Any]) -> Summary:
+    """The summary in a row."""
     return Summary(
         id=found["id"],
         run=found["run"],
@@ -256,7 +256,7 @@ def summary_of(found: Mapping[str, Any]) -> Summary:
 
 
 def proposal_rows(run: RunId, phase: str, batch: int, ended: Sequence[Ended]) -> RowGroup:
-    """One row per proposal of a batch, with its end."""
+    """One row per proposal of a batch, with its outcome."""
     return tuple(_proposal_row(run, phase, batch, one) for one in ended)
 
 
@@ -287,8 +287,8 @@ def _proposal_row(run: RunId, phase: str, batch: int, ended: Ended) -> TableRow:
     )
 
 
-def ended_of(found: Mapping[str, Any]) -> Ended:
-    """The proposal of a row, with its end."""
+def ended_from_row(found: Mapping[str, Any]) -> Ended:
+    """The proposal in a row, with its outcome."""
     proposal = Proposal(
         id=found["id"],
         stage=found["stage"],
@@ -305,7 +305,7 @@ def ended_of(found: Mapping[str, Any]) -> Ended:
 
 
 def library_rows(library: Library, run: RunId | None, at: datetime) -> RowGroup:
-    """The version's row, and one for each of its experiences."""
+    """The row of a library version and one row for each of its experiences."""
     version = row(
         "library_version",
         version=library.version,
@@ -329,8 +329,8 @@ def _experience_row(experience: Experience) -> TableRow:
     )
 
 
-def experience_of(found: Mapping[str, Any]) -> Experience:
-    """The experience of a row."""
+def experience_from_row(found: Mapping[str, Any]) -> Experience:
+    """The experience in a row."""
     origin = Origin(kind=found["origin"], parents=tuple(found["parents"]), library=found["library_version"])
     return Experience(id=found["id"], lesson=found["lesson"], tags=tuple(found["tags"]), origin=origin)
 
@@ -346,27 +346,27 @@ def _prompts_of(found: Mapping[str, Any]) -> tuple[PromptRef, ...]:
 
 
 def prompt_rows(ref: PromptRef, text: str) -> RowGroup:
-    """The row of a prompt's text."""
+    """The row that holds a prompt's text."""
     return (row("blob", hash=ref.sha256, kind="prompt", name=ref.label, body=text),)
 
 
-GROUND = "ground"
-"""Kind of the texts that say what a run stands on; their name is the run's id."""
+RUN_INPUTS = "ground"
+"""The stored `kind` of run inputs; their `name` is the run id."""
 
 
 def run_inputs_rows(run: RunId, run_inputs: RunInputs) -> RowGroup:
-    """The row of what a run stands on."""
-    identity = content_hash(GROUND, run)
-    return (row("blob", hash=identity, kind=GROUND, name=run, body=to_json(_adapter(RunInputs), run_inputs)),)
+    """The row of a run's inputs."""
+    identity = content_hash(RUN_INPUTS, run)
+    return (row("blob", hash=identity, kind=RUN_INPUTS, name=run, body=to_json(_adapter(RunInputs), run_inputs)),)
 
 
-def run_inputs_of(found: Mapping[str, Any]) -> RunInputs:
-    """What a run stands on, of its row."""
+def run_inputs_from_row(found: Mapping[str, Any]) -> RunInputs:
+    """The run inputs in a row."""
     return from_json(_adapter(RunInputs), found["body"])
 
 
 def _fields(of: type[Task | Usage | CallRecord], found: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that are fields of the value. A column that came with a later schema is empty in older rows."""
+    """The columns that are fields of the class. A column that a later schema added is NULL in older rows."""
     return {
         name: found[name]
         for name, field in of.model_fields.items()
@@ -375,7 +375,7 @@ def _fields(of: type[Task | Usage | CallRecord], found: Mapping[str, Any]) -> di
 
 
 def metric_rows(run: RunId, step: int, values: Mapping[str, float]) -> RowGroup:
-    """One row per finite number; others have no place in a table and are left out."""
+    """One row per finite number. Infinite numbers and NaN are left out."""
     return tuple(
         row("metric", run=run, step=step, name=name, value=float(value))
         for name, value in sorted(values.items())

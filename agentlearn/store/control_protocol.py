@@ -1,8 +1,8 @@
-"""What passes through a store's control socket: one question, one answer, each a frame of JSON of bounded size.
+"""Messages of a store's control socket: one question and one answer per connection, each a JSON frame of limited size.
 
-A question is the name of a query that the store knows, never SQL. A frame is its length (four bytes, little-endian) and
-that many bytes. The socket stands in the store's own directory; a path longer than a socket's address may be is reached
-through `/proc/self/fd`, so that there is one place to look, however long its name is.
+A question names a known query and never contains SQL. A frame is its length (four bytes, little-endian) and its bytes.
+The socket is in the store's directory. It is addressed through `/proc/self/fd`, because a socket address has room for
+about 100 characters only and the directory's path may be longer.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, FiniteFloat, TypeAdapter
 
-from agentlearn.store.parquet import Drafts
+from agentlearn.store.parquet import TableDrafts
 from agentlearn.store.queries import Query
 from agentlearn.store.views import Selection
 from agentlearn.types.ids import RunId, content_hash
@@ -27,13 +27,13 @@ MAX_QUESTION_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
 DIALECT = content_hash("control", 2, {query.name: query.value for query in Query})
-"""Both ends speak the same one when they know the same queries in the same words."""
+"""Version of the protocol: a hash over the names and SQL of all queries. Both ends must have the same one."""
 
 _LENGTH = struct.Struct("<I")
 
 
 class Question(Value):
-    """One query, by name, with its values."""
+    """A query by name, with its parameters."""
 
     kind: Literal["query"] = "query"
     dialect: str
@@ -42,7 +42,7 @@ class Question(Value):
 
 
 class TablesQuestion(Value):
-    """Tables as drafts in the store's staging folder: the selected rollouts, or with None all, slim."""
+    """Ask for table files in the staging folder: of the selected rollouts, or with None of all, without long texts."""
 
     kind: Literal["tables"] = "tables"
     dialect: str
@@ -50,23 +50,23 @@ class TablesQuestion(Value):
 
 
 class TablesAnswer(Value):
-    """Where the drafts stand."""
+    """The table files that were written to the staging folder."""
 
     kind: Literal["tables"] = "tables"
-    drafts: Drafts
+    drafts: TableDrafts
 
 
 class QueryResult(Value):
-    """What was found."""
+    """The rows that a query found."""
 
     kind: Literal["answer"] = "answer"
     rows: list[dict[str, Any]]
     live: tuple[RunId, ...]
-    """Runs that go on in the process that holds the store."""
+    """Runs in progress in the process that has the store open."""
 
 
 class QueryRefused(Value):
-    """Why there is no answer."""
+    """Why a question was not answered."""
 
     kind: Literal["refusal"] = "refusal"
     code: str
@@ -76,26 +76,26 @@ class QueryRefused(Value):
 AnyQuestion = Question | TablesQuestion
 AnyReply = QueryResult | TablesAnswer | QueryRefused
 
-_ASKED: TypeAdapter[AnyQuestion] = TypeAdapter(Annotated[AnyQuestion, Field(discriminator="kind")])
+_QUESTION: TypeAdapter[AnyQuestion] = TypeAdapter(Annotated[AnyQuestion, Field(discriminator="kind")])
 _REPLY: TypeAdapter[AnyReply] = TypeAdapter(Annotated[AnyReply, Field(discriminator="kind")])
 
 
 class FrameError(Exception):
-    """Raised where a frame is cut short or larger than may be."""
+    """Raised when a frame is incomplete or too large."""
 
 
-def asked_of(frame: bytes) -> AnyQuestion:
+def parse_question(frame: bytes) -> AnyQuestion:
     """The question in a frame. Raises pydantic.ValidationError."""
-    return _ASKED.validate_json(frame)
+    return _QUESTION.validate_json(frame)
 
 
-def reply_of(frame: bytes) -> AnyReply:
+def parse_reply(frame: bytes) -> AnyReply:
     """The reply in a frame. Raises ValueError."""
     return _REPLY.validate_json(frame)
 
 
-def frame_of(value: Value) -> bytes:
-    """The value's frame, without its length."""
+def encode_frame(value: Value) -> bytes:
+    """The value as the bytes of a frame, without the length."""
     return json.dumps(value.model_dump(mode="json"), ensure_ascii=True, allow_nan=False).encode()
 
 
@@ -105,10 +105,10 @@ def send_frame(to: socket.socket, frame: bytes) -> None:
 
 
 def receive_frame(source: socket.socket, limit_bytes: int) -> bytes:
-    """One frame. Raises FrameError, OSError; TimeoutError where nothing comes."""
+    """Receive one frame. Raises FrameError, OSError; TimeoutError when nothing arrives in time."""
     (length,) = _LENGTH.unpack(_exactly(source, _LENGTH.size))
     if length > limit_bytes:
-        raise FrameError(f"a frame of {length} bytes is larger than the {limit_bytes} that may be sent")
+        raise FrameError(f"a frame of {length} bytes is over the limit of {limit_bytes}")
     return _exactly(source, length)
 
 
@@ -124,14 +124,14 @@ def _exactly(source: socket.socket, count: int) -> bytes:
 
 
 def peer_uid(of: socket.socket) -> int:
-    """User of the process at the other end, as the kernel knows it."""
+    """User id of the process at the other end, from the kernel."""
     _, uid, _ = struct.unpack("3i", of.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     return int(uid)
 
 
 @contextmanager
-def address_of(directory: Path) -> Generator[str]:
-    """The socket's address, short however long the directory's path is. Raises OSError."""
+def socket_address(directory: Path) -> Generator[str]:
+    """A short address of the directory's socket, valid inside the block. Raises OSError."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{fd}/{SOCKET}"

@@ -1,4 +1,4 @@
-"""The one place that opens the database file, and the settings without which it must never be opened."""
+"""Open the database file, always with the settings that the store depends on. No other module opens it."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import duckdb
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked, StoreMissing
 from agentlearn.store.lock import StoreLock, Watermark
-from agentlearn.store.migrate import apply, known_migrations, pending
+from agentlearn.store.migrate import apply_migrations, known_migrations, pending_migrations
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
@@ -24,17 +24,17 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 
 
 DATABASE = "store.duckdb"
-LOG = "store.duckdb.wal"
+DATABASE_LOG = "store.duckdb.wal"
 WATERMARK = "store.hwm"
 STAGING = "staging"
-"""The one folder of a store that SQL may write files to; what stands there at an opening was left by a crash."""
+"""The only folder that SQL may write files to. It is emptied on opening: its files are left over from a crash."""
 
 
 class Database:
-    """A store's database, attached, migrated and locked, from construction to `close`.
+    """A store's database, attached, migrated and locked from construction to `close`.
 
-    Raises StoreLocked, SchemaTooNew, StoreDamaged, or StoreMissing where there is none and `create`
-    is False. Belongs to the process that opened it: in a forked child every use raises StoreError.
+    Raises StoreLocked, SchemaTooNew, StoreDamaged, or StoreMissing when there is no store and `create` is False.
+    Only the process that opened it may use it: in a forked child every use raises StoreError.
     """
 
     def __init__(self, directory: Path, *, create: bool) -> None:
@@ -42,7 +42,7 @@ class Database:
         self._path = directory / DATABASE
         self.staging = directory.absolute() / STAGING
         self._pid = os.getpid()
-        self._swap = threading.Lock()
+        self._root_lock = threading.Lock()
         if not create and not self._path.exists():
             raise StoreMissing(
                 f"there is no store at {str(directory)!r}; a run makes one, or pass another --store DIR",
@@ -61,17 +61,17 @@ class Database:
             self._release = undo.pop_all()
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A connection of its own for one thread, to be closed by the caller. Raises StoreError."""
-        self.guard()
-        with self._swap:
+        """A separate connection for one thread; the caller closes it. Raises StoreError."""
+        self.refuse_in_fork()
+        with self._root_lock:
             if self._root is None:
                 raise StoreError(f"the store {str(self.directory)!r} is closed", code="store_closed")
             cursor = self._root.cursor()
         cursor.execute("USE store")
         return cursor
 
-    def guard(self) -> None:
-        """Raise StoreError in a forked child: what it writes would be lost."""
+    def refuse_in_fork(self) -> None:
+        """Raise StoreError in a forked child, whose writes would be lost."""
         if os.getpid() != self._pid:
             raise StoreError(
                 f"the store was opened by process {self._pid} and cannot be used in process {os.getpid()}, a fork of"
@@ -80,23 +80,23 @@ class Database:
             )
 
     def last_seq(self) -> int:
-        """Number of the last group commit in the database."""
+        """Sequence number of the last group commit in the database."""
         with self.cursor() as cursor:
             return last_seq_of(cursor)
 
     def acknowledge(self, seq: int) -> None:
-        """Note that every commit up to `seq` has been promised to somebody."""
+        """Record that every commit up to `seq` was acknowledged to its writers."""
         self._watermark.write(seq)
 
     def reopen(self) -> None:
-        """Close and open again, after DuckDB declared its state invalid. Cursors taken before are dead."""
-        self.guard()
-        with self._swap:
+        """Close and reopen the database after DuckDB declared its state invalid. Older cursors stop working."""
+        self.refuse_in_fork()
+        with self._root_lock:
             self._disconnect()
             self._root = self._open()
 
     def checkpoint(self) -> None:
-        """Move the log into the database file, unless the disk may be too full for it: the log is as safe."""
+        """Move DuckDB's log into the database file. Skipped when the disk may be too full; nothing is lost."""
         log = self._path.with_name(self._path.name + ".wal")
         log_bytes = log.stat().st_size if log.exists() else 0
         if shutil.disk_usage(self.directory).free > 4 * log_bytes:
@@ -104,13 +104,13 @@ class Database:
                 cursor.execute("CHECKPOINT store")
 
     def close(self) -> None:
-        """Checkpoint, detach, let go of the lock. Does nothing the second time, or in a forked child."""
+        """Checkpoint, detach and release the lock. Does nothing the second time or in a forked child."""
         if os.getpid() != self._pid:
             return
-        # nothing is lost: the log keeps what a failed checkpoint leaves behind
+        # a failed checkpoint loses nothing: the log still has everything
         with suppress(duckdb.Error, StoreError, OSError):
             self.checkpoint()
-        with self._swap:
+        with self._root_lock:
             self._disconnect()
         self._release.close()
 
@@ -123,20 +123,21 @@ class Database:
         store, acknowledged = str(self.directory), self._watermark.read()
         if acknowledged and not self._path.exists():
             raise StoreDamaged(
-                f"{str(self._path)!r} is gone; put it back from a backup, or remove {store!r} as a whole"
+                f"{str(self._path)!r} is missing; restore it from a backup, or delete the whole directory {store!r}"
             )
         connection = duckdb.connect(":memory:", config=_SETTINGS | {"temp_directory": f"{store}/spill"})
         try:
             _attach(connection, self._path)
-            missing = pending(connection, store, known_migrations())
+            missing = pending_migrations(connection, store, known_migrations())
             is_new = known_migrations()[0] in missing
             self._verify(0 if is_new else last_seq_of(connection), acknowledged)
-            apply(connection, missing)
-            _close_off(connection, self.staging)
+            apply_migrations(connection, missing)
+            _restrict_file_access(connection, self.staging)
         except duckdb.Error as error:
             connection.close()
             raise StoreDamaged(
-                f"the store {store!r} cannot be opened: {_first_line(error)}; copy the directory before anything else"
+                f"the store {store!r} cannot be opened: {_first_line(error)}; first copy the directory,"
+                " then run `agentlearn store check`"
             ) from error
         except BaseException:
             connection.close()
@@ -147,16 +148,16 @@ class Database:
         if stored < acknowledged:
             raise StoreDamaged(
                 f"the store {str(self.directory)!r} holds commits up to {stored}, but {acknowledged} were acknowledged:"
-                f" its log {self._path.name + '.wal'!r} is damaged and was kept; copy the directory first of all, then"
-                " run `agentlearn store repair`"
+                f" its log {self._path.name + '.wal'!r} is damaged and was left unchanged; first copy the directory,"
+                " then run `agentlearn store repair`"
             )
 
 
 @contextmanager
-def look_at(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
-    """A database file as it is, its log read over it; not a byte is changed. Raises duckdb.Error.
+def open_read_only(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
+    """A read-only connection to a database file and its log; nothing is changed. Raises duckdb.Error.
 
-    For whoever holds the store's lock, and has not opened the file otherwise.
+    The caller must hold the store's lock and must not have the file open otherwise.
     """
     with duckdb.connect(":memory:", config=_SETTINGS) as connection:
         connection.execute(f"ATTACH {_quoted(path)} AS store (READ_ONLY)")
@@ -164,8 +165,8 @@ def look_at(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def _close_off(connection: duckdb.DuckDBPyConnection, staging: Path) -> None:
-    """Leave SQL one folder to write to, and no way to change that."""
+def _restrict_file_access(connection: duckdb.DuckDBPyConnection, staging: Path) -> None:
+    """Allow SQL to write files to `staging` only, and lock that setting."""
     connection.execute(f"SET allowed_directories = [{_quoted(staging)}]")
     connection.execute("SET enable_external_access = false; SET lock_configuration = true")
 
@@ -176,9 +177,9 @@ def _quoted(path: Path) -> str:
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    # Checkpoints are asked for, never a side effect of closing: a log that was found damaged has to stay as it is.
+    # Closing must not checkpoint: a damaged log has to stay unchanged.
     connection.execute("PRAGMA disable_checkpoint_on_shutdown")
-    # The size of row groups belongs to the attachment: without it the next checkpoint merges them, and stalls grow.
+    # ROW_GROUP_SIZE holds per ATTACH: without it the next checkpoint merges row groups and writes stall for longer.
     try:
         connection.execute(f"ATTACH {_quoted(path)} AS store (ROW_GROUP_SIZE 2048)")
     except duckdb.IOException as error:
@@ -191,7 +192,7 @@ def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 
 def last_seq_of(connection: duckdb.DuckDBPyConnection) -> int:
-    """Number of the last group commit in the attached store."""
+    """Sequence number of the last group commit in the attached store."""
     found = connection.execute("SELECT coalesce(max(seq), 0) FROM commit_log").fetchone()
     return 0 if found is None else int(found[0])
 

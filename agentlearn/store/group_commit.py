@@ -1,4 +1,4 @@
-"""Group commits, and what becomes of a group that cannot be committed. Blocking; for one thread at a time."""
+"""Commit rows of several writers in one transaction, with retries. Blocking; for one thread at a time."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,75 +11,76 @@ import duckdb
 from agentlearn.errors import StoreError
 from agentlearn.store.database import Database
 from agentlearn.store.table_row import RowGroup, unfit_number
-from agentlearn.store.write_ahead_log import NAME, WriteAheadLog
+from agentlearn.store.write_ahead_log import JOURNAL_FILE, WriteAheadLog
 
-PAUSES_S = (0.0, 0.05, 0.2, 0.8)
-"""Waits before each try of a group: failures such as a full disk may pass."""
+RETRY_PAUSES_S = (0.0, 0.05, 0.2, 0.8)
+"""Seconds to wait before each attempt to commit a group: a failure such as a full disk may be temporary."""
 
-FIRST_STAYS = frozenset({"blob", "experience", "library_version", "task"})
-"""Tables whose rows are named by what they hold: a second row with the same name says nothing new."""
+KEEP_FIRST = frozenset({"blob", "experience", "library_version", "task"})
+"""Tables whose ids are content hashes: a second row with the same id is a duplicate and is not stored."""
 
-_MAY_PASS = (duckdb.TransactionException, duckdb.IOException, duckdb.OutOfMemoryException, OSError, StoreError)
+_TRANSIENT = (duckdb.TransactionException, duckdb.IOException, duckdb.OutOfMemoryException, OSError, StoreError)
 _INVALIDATES = (duckdb.FatalException, duckdb.InternalException)
 
 
-MAX_SPOOLED = 1_024
-"""Entries that wait outside the database at most."""
-MAX_SPOOLED_BYTES = 2**20
-"""What they take there, at most."""
+MAX_WAITING = 1_024
+"""Largest number of journal entries that may wait outside the database."""
+MAX_WAITING_BYTES = 2**20
+"""Largest size of the waiting journal entries."""
 
 
 class JournalEntry(NamedTuple):
-    """A unit that may wait outside the database, and its content as the journal's file holds it."""
+    """Rows that may wait outside the database, and the bytes that represent them in the journal file."""
 
     unit: RowGroup
     content: bytes
 
 
 class GroupCommit:
-    """Writes units into the database, several in one transaction; entries first into a file of their own.
+    """Writes row groups to the database, several in one transaction, and journal entries to the journal file first.
 
-    The entries go into the database with the next units, or by `fold`. read: an entry as an earlier process wrote it.
+    Journal entries enter the database with the next commit or on `flush`. read: decodes an entry that an earlier
+    process left in the journal file.
     """
 
     def __init__(self, database: Database, read: Callable[[bytes], RowGroup]) -> None:
         self._database = database
-        self._spool = WriteAheadLog(database.directory / NAME)
+        self._log = WriteAheadLog(database.directory / JOURNAL_FILE)
         self._seq = database.last_seq()
         self._connection: duckdb.DuckDBPyConnection | None = database.cursor()
         self._appenders: dict[str, duckdb.Appender] = {}
         self._inserts: dict[str, str] = {}
-        self._spooled: list[RowGroup] = []
-        self._spooled_rollouts: set[str] = set()
-        recovered = [read(content) for content in self._spool.recover()]
-        stored = self._stored(recovered)  # those of a process that died between a commit and the end of it
+        self._waiting: list[RowGroup] = []
+        self._waiting_rollouts: set[str] = set()
+        recovered = [read(content) for content in self._log.recover()]
+        stored = self._stored(recovered)  # by a process that died after a commit, before it cleared the file
         for unit in recovered:
             if _rollout_of(unit) not in stored:
-                self._remember(unit)
+                self._add_waiting(unit)
 
     @property
-    def spooled(self) -> int:
-        """Entries that are durable, and not in the database yet."""
-        return len(self._spooled)
+    def waiting(self) -> int:
+        """Number of journal entries that are durable but not yet in the database."""
+        return len(self._waiting)
 
     def write(self, group: Sequence[RowGroup | JournalEntry]) -> list[StoreError | None]:
-        """Make everything durable. For each: None, or why it is not stored."""
+        """Make everything durable. Returns, for each item, None or the error why it was not stored."""
         entries = [one for one in group if isinstance(one, JournalEntry)]
         units = [one.unit if isinstance(one, JournalEntry) else one for one in group]
-        if len(entries) < len(group):  # the database is written anyway
+        if len(entries) < len(group):  # the database must be written in any case
             return self.commit(units)
         try:
             refusals = self._refusals(units)
-        except (duckdb.Error, StoreError):  # a commit tries more than once, and opens afresh what was declared invalid
+        except (duckdb.Error, StoreError):  # `commit` retries, and reopens an invalid database
             return self.commit(units)
-        failure = self._append_to_spool([one for one, why in zip(entries, refusals, strict=True) if why is None])
-        if failure is None and (len(self._spooled) > MAX_SPOOLED or self._spool.size_bytes > MAX_SPOOLED_BYTES):
-            with suppress(StoreError):  # they are durable where they are
-                self.fold()
+        failure = self._append_to_log([one for one, why in zip(entries, refusals, strict=True) if why is None])
+        if failure is None and (len(self._waiting) > MAX_WAITING or self._log.size_bytes > MAX_WAITING_BYTES):
+            with suppress(StoreError):  # they stay durable in the journal file
+                self.flush()
         return [why or failure for why in refusals]
 
     def _refusals(self, units: Sequence[RowGroup]) -> list[StoreError | None]:
-        """Why the database would refuse a unit, found out before it is acknowledged; None where it would not."""
+        """For each row group, why the database would refuse it, or None. Checked before anything is acknowledged."""
         refusals, stored = list[StoreError | None](), self._stored(units)
         for unit in units:
             rollout = _rollout_of(unit)
@@ -94,37 +95,37 @@ class GroupCommit:
         return refusals
 
     def _stored(self, units: Sequence[RowGroup]) -> set[str]:
-        """Ids of those of the units that are rollouts and that the store has. Raises duckdb.Error, StoreError."""
+        """Ids of the rollouts among `units` that the store already has. Raises duckdb.Error, StoreError."""
         rollouts = {rollout for unit in units if (rollout := _rollout_of(unit)) is not None}
-        waiting = rollouts & self._spooled_rollouts
+        waiting = rollouts & self._waiting_rollouts
         if not (asked := sorted(rollouts - waiting)):
             return waiting
         places = ", ".join("?" * len(asked))
         found = self._connected().execute(f"SELECT id FROM trajectory WHERE id IN ({places})", asked)  # noqa: S608
         return waiting | {rollout for (rollout,) in found.fetchall()}
 
-    def _remember(self, unit: RowGroup) -> None:
-        """One more unit waits in the spool."""
-        self._spooled.append(unit)
+    def _add_waiting(self, unit: RowGroup) -> None:
+        """Note that a row group is in the journal file and not yet in the database."""
+        self._waiting.append(unit)
         if (rollout := _rollout_of(unit)) is not None:
-            self._spooled_rollouts.add(rollout)
+            self._waiting_rollouts.add(rollout)
 
-    def fold(self) -> None:
-        """Move the journal's entries into the database. Raises StoreError; they stay where they are when it does."""
-        failure = self._commit([]) if self._spooled else None
+    def flush(self) -> None:
+        """Move the waiting journal entries into the database. Raises StoreError; then they stay in the journal file."""
+        failure = self._commit([]) if self._waiting else None
         if failure is not None:
             raise _not_written(failure)
 
     def commit(self, units: Sequence[RowGroup]) -> list[StoreError | None]:
-        """Make the units durable. For each: None, or why it is not stored.
+        """Commit the row groups. Returns, for each, None or the error why it was not stored.
 
-        A unit that the database refuses fails alone. After any other failure the group is tried again, unless the
-        database, opened afresh where DuckDB declared its state invalid, turns out to hold it already.
+        A row group that the database refuses fails alone. After any other failure the whole commit is retried, unless
+        it turns out to be in the database (reopened first if DuckDB declared its state invalid).
         """
         failure = self._commit(units)
         if failure is None:
             return [None] * len(units)
-        if not isinstance(failure, duckdb.Error) or isinstance(failure, (*_MAY_PASS, *_INVALIDATES)):
+        if not isinstance(failure, duckdb.Error) or isinstance(failure, (*_TRANSIENT, *_INVALIDATES)):
             return [_not_written(failure)] * len(units)
         if len(units) == 1:
             return [_refused(units[0], _first_line(failure))]
@@ -132,48 +133,48 @@ class GroupCommit:
         return self.commit(units[:middle]) + self.commit(units[middle:])
 
     def _commit(self, units: Sequence[RowGroup]) -> Exception | None:
-        """Commit what waits in the spool and the units; why it could not be done."""
-        self._seq += 1  # a number is never used for two groups, so that finding it proves its group durable
+        """Commit the waiting journal entries and the units. Returns None or why it failed."""
+        self._seq += 1  # never used for two groups, so finding it in the database proves the commit durable
         failure: Exception | None = None
-        for pause_s in PAUSES_S:
+        for pause_s in RETRY_PAUSES_S:
             time.sleep(pause_s)
             try:
                 connection = self._connected()
                 if failure is None or self._database.last_seq() < self._seq:
-                    self._transaction(connection, [*self._spooled, *units])
+                    self._transaction(connection, [*self._waiting, *units])
                 self._database.acknowledge(self._seq)
             except _INVALIDATES as error:
                 self._connection, failure = None, error
-            except _MAY_PASS as error:
+            except _TRANSIENT as error:
                 failure = error
             except duckdb.Error as error:
                 return error
             else:
-                self._spooled.clear()
-                self._spooled_rollouts.clear()
-                with suppress(OSError):  # what stays there is folded in once more, and the first of equal ids counts
-                    self._spool.clear()
+                self._waiting.clear()
+                self._waiting_rollouts.clear()
+                with suppress(OSError):  # entries left there are committed again later; of equal ids the first counts
+                    self._log.clear()
                 return None
         return failure
 
-    def _append_to_spool(self, entries: Sequence[JournalEntry]) -> StoreError | None:
+    def _append_to_log(self, entries: Sequence[JournalEntry]) -> StoreError | None:
         if not entries:
             return None
         failure: OSError | None = None
-        for pause_s in PAUSES_S:
+        for pause_s in RETRY_PAUSES_S:
             time.sleep(pause_s)
             try:
-                self._spool.append([entry.content for entry in entries])
+                self._log.append([entry.content for entry in entries])
             except OSError as error:
                 failure = error
             else:
                 for entry in entries:
-                    self._remember(entry.unit)
+                    self._add_waiting(entry.unit)
                 return None
         return _not_written(failure)
 
     def checkpoint(self) -> None:
-        """Move the log into the database file. Raises StoreError; nothing is lost when it does."""
+        """Move DuckDB's log into the database file. Raises StoreError; nothing is lost then."""
         try:
             self._database.checkpoint()
         except duckdb.Error as error:
@@ -185,10 +186,10 @@ class GroupCommit:
             ) from error
 
     def close(self) -> None:
-        """Let go of the connection and of the spool; what is left in it is folded in when the store is opened again."""
+        """Flush, then close the connection and the journal file. The next opening commits unflushed entries."""
         with suppress(StoreError):
-            self.fold()
-        self._spool.close()
+            self.flush()
+        self._log.close()
         self._appenders.clear()
         if self._connection is not None:
             self._connection.close()
@@ -210,20 +211,20 @@ class GroupCommit:
         try:
             n_rows = sum(
                 self._insert_new(connection, table, rows)
-                if table in FIRST_STAYS
+                if table in KEEP_FIRST
                 else self._append(connection, table, rows)
                 for table, rows in by_table.items()
             )
             self._append(connection, "commit_log", [{"committed_at": datetime.now(UTC), "n_rows": n_rows}])
             connection.commit()
         except BaseException:
-            self._appenders.clear()  # what they still hold is dropped with them
+            self._appenders.clear()  # also discards the rows that they still buffer
             with suppress(duckdb.Error):
                 connection.rollback()
             raise
 
     def _append(self, connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[dict[str, object]]) -> int:
-        """Add rows that share their columns, in the same order."""
+        """Append rows that have the same columns in the same order. Returns their number."""
         if table not in self._appenders:
             self._appenders[table] = connection.appender(table, columns=[*rows[0], "seq"])
         appender = self._appenders[table]
@@ -232,7 +233,7 @@ class GroupCommit:
         return len(rows)
 
     def _insert_new(self, connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[dict[str, object]]) -> int:
-        """Add those of the rows whose key is new. One statement: an `executemany` costs 2 ms per row."""
+        """Insert the rows whose key is new; return their number. One statement: `executemany` takes 2 ms per row."""
         if table not in self._inserts:
             self._inserts[table] = _insert_statement(connection, table, [*rows[0], "seq"])
         columns = [list(column) for column in zip(*((*values.values(), self._seq) for values in rows), strict=True)]
@@ -241,7 +242,7 @@ class GroupCommit:
 
 
 def _rollout_of(unit: RowGroup) -> str | None:
-    """The id of the rollout that the unit is; None of any other."""
+    """The rollout id of a row group that holds a rollout; None for other row groups."""
     first = unit[0]
     return str(first.values["id"]) if first.table == "trajectory" else None
 

@@ -36,10 +36,10 @@ def known_migrations() -> tuple[Migration, ...]:
     return tuple(sorted(migrations, key=lambda migration: migration.version))
 
 
-def pending(
+def pending_migrations(
     connection: duckdb.DuckDBPyConnection, store: str, migrations: Sequence[Migration]
 ) -> tuple[Migration, ...]:
-    """Those of `migrations` that the store has not seen. Changes nothing. Raises SchemaTooNew, StoreError."""
+    """The migrations that the store still needs. Changes nothing. Raises SchemaTooNew, StoreError."""
     applied = _applied(connection)
     newest = max(applied, default=0)
     if newest > migrations[-1].version:
@@ -59,8 +59,8 @@ def pending(
     return tuple(migration for migration in migrations if migration.version not in applied)
 
 
-def apply(connection: duckdb.DuckDBPyConnection, migrations: Sequence[Migration]) -> None:
-    """Apply the migrations, each in a transaction. A checkpoint follows: no change of schema stays in the log."""
+def apply_migrations(connection: duckdb.DuckDBPyConnection, migrations: Sequence[Migration]) -> None:
+    """Apply the migrations, each in a transaction followed by a checkpoint, so that none stays in the log."""
     for migration in migrations:
         connection.begin()
         try:
@@ -83,7 +83,7 @@ def apply(connection: duckdb.DuckDBPyConnection, migrations: Sequence[Migration]
 
 
 def _applied(connection: duckdb.DuckDBPyConnection) -> dict[int, tuple[str, str]]:
-    """Checksum and writer by version."""
+    """Checksum and agentlearn version of each applied migration, by migration number."""
     tables = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'store'"
     if ("schema_migration",) not in connection.execute(tables).fetchall():
         return {}

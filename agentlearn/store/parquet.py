@@ -1,7 +1,7 @@
-"""The store's tables as Parquet files (zstd): a slim picture of all of it, or chosen rollouts with all their texts.
+"""Write the store's tables as Parquet files (zstd): all tables without long texts, or selected rollouts with all text.
 
-Texts stand in them as the database holds them, see `store.text`. All files of one call show the same moment. Whoever
-holds the store writes drafts, in the one folder that SQL may write to; whoever asked moves them to their place.
+Text is escaped as in the database, see `store.text`. All files of one call come from one transaction. The process
+that has the store open writes drafts to the staging folder; the process that asked moves them to their destination.
 """
 # ruff: noqa: S608 - only constants of this module are put together; values are bound
 
@@ -20,9 +20,9 @@ from agentlearn.store.queries import Query
 from agentlearn.store.views import Selection
 
 SNAPSHOTS = "snapshots"
-"""Folder of a store where its snapshots stand, unless another is given."""
+"""Default folder for snapshots, inside the store's directory."""
 
-_SLIM = {
+_SHORT = {
     "run_event": "* EXCLUDE (settings, report)",
     "task": "* EXCLUDE (problem)",
     "trajectory": "*",
@@ -34,9 +34,9 @@ _SLIM = {
     "library_version": "*",
     "metric": "*",
 }
-"""What a snapshot shows of each table: all but the long texts."""
+"""Columns of each table in a snapshot: all but the long texts."""
 
-_OF_CHOSEN = {
+_OF_SELECTED = {
     "run_event": "run IN (SELECT run FROM chosen)",
     "task": "id IN (SELECT task FROM chosen)",
     "trajectory": "id IN (SELECT id FROM chosen)",
@@ -50,31 +50,31 @@ _OF_CHOSEN = {
     "experience": "id IN (SELECT unnest(experiences) FROM library_version WHERE version IN (FROM chosen_version))",
     "blob": "kind = 'prompt'",
 }
-"""Which rows of each table belong to the chosen rollouts."""
+"""Condition that picks the rows of each table that belong to the selected rollouts."""
 
 _ORDER = {"trajectory": " ORDER BY run, phase, batch, task, g, attempt"}
 
 
 @dataclass(frozen=True, slots=True)
 class TableDraft:
-    """One table, written by the process that holds the store, not yet in its place."""
+    """A table file in the staging folder, written by the process that has the store open."""
 
     table: str
     rows: int
 
 
 @dataclass(frozen=True, slots=True)
-class Drafts:
-    """Tables of one moment, in a folder of their own."""
+class TableDrafts:
+    """The table files of one transaction, in one folder."""
 
     folder: str
-    """Its name in the store's staging folder."""
+    """Name of the folder inside the store's staging folder."""
     tables: tuple[TableDraft, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """One table, written."""
+    """A table file at its destination."""
 
     table: str
     path: Path
@@ -82,10 +82,10 @@ class TableFile:
     size_bytes: int
 
 
-def draft_tables(database: Database, selection: Selection | None) -> Drafts:
-    """Write the selected rollouts whole, with what belongs to them; with None every table without its long texts.
+def draft_tables(database: Database, selection: Selection | None) -> TableDrafts:
+    """Write draft files: the selected rollouts with all related rows, or with None every table without long texts.
 
-    Raises DataError where nothing is selected; StoreError.
+    Raises DataError when the selection is empty; StoreError.
     """
     folder = database.staging / secrets.token_hex(8)
     try:
@@ -101,15 +101,15 @@ def draft_tables(database: Database, selection: Selection | None) -> Drafts:
             raise
         sentence = str(error).partition("\n")[0].rstrip(".")
         raise StoreError(f"the tables of {str(database.directory)!r} could not be written: {sentence}") from error
-    return Drafts(folder.name, tuple(tables))
+    return TableDrafts(folder.name, tuple(tables))
 
 
-def put_tables(directory: Path, drafts: Drafts, out: Path) -> tuple[TableFile, ...]:
-    """Move drafts to the folder `out`, over older files. Raises StoreError."""
+def move_tables(directory: Path, drafts: TableDrafts, out: Path) -> tuple[TableFile, ...]:
+    """Move the drafts to the folder `out`, replacing older files. Raises StoreError."""
     folder = directory / STAGING / drafts.folder
     try:
         out.mkdir(parents=True, exist_ok=True)
-        return tuple(_put(folder, one, out) for one in drafts.tables)
+        return tuple(_move(folder, draft, out) for draft in drafts.tables)
     except OSError as error:
         raise StoreError(f"the tables could not be written to {str(out)!r}: {error}") from error
     finally:
@@ -118,8 +118,8 @@ def put_tables(directory: Path, drafts: Drafts, out: Path) -> tuple[TableFile, .
 
 def _queries(selection: Selection | None) -> Mapping[str, str]:
     if selection is None:
-        return {table: f"SELECT {columns} FROM {table}{_ORDER.get(table, '')}" for table, columns in _SLIM.items()}
-    return {table: f"FROM {table} WHERE {which}{_ORDER.get(table, '')}" for table, which in _OF_CHOSEN.items()}
+        return {table: f"SELECT {columns} FROM {table}{_ORDER.get(table, '')}" for table, columns in _SHORT.items()}
+    return {table: f"FROM {table} WHERE {which}{_ORDER.get(table, '')}" for table, which in _OF_SELECTED.items()}
 
 
 def _choose(cursor: duckdb.DuckDBPyConnection, parameters: Sequence[object]) -> None:
@@ -133,10 +133,10 @@ def _choose(cursor: duckdb.DuckDBPyConnection, parameters: Sequence[object]) -> 
 
 
 def nothing_selected() -> DataError:
-    """What is said when no rollout is meant."""
+    """The error for a selection that matches no rollout."""
     return DataError(
-        "no stored rollout is as asked for; leave out some of --run, --domain, --outcome and --min-reward"
-        " (`agentlearn runs list` shows what there is)",
+        "no stored rollout matches; leave out some of --run, --domain, --outcome and --min-reward"
+        " (`agentlearn runs list` shows the stored runs)",
         code="nothing_selected",
     )
 
@@ -147,7 +147,7 @@ def _draft(cursor: duckdb.DuckDBPyConnection, folder: Path, table: str, query: s
     return TableDraft(table=table, rows=0 if copied is None else int(copied[0]))
 
 
-def _put(folder: Path, draft: TableDraft, out: Path) -> TableFile:
+def _move(folder: Path, draft: TableDraft, out: Path) -> TableFile:
     written, file = folder / f"{draft.table}.parquet", out / f"{draft.table}.parquet"
     size_bytes = written.stat().st_size
     put(written, file)

@@ -1,9 +1,9 @@
-"""The store's questions in SQL. Only constants of this module are put together; values are always bound."""
+"""Every query of the store, in SQL. Only constants of this module are concatenated; values are always bound."""
 # ruff: noqa: S608
 
 from enum import StrEnum
 
-# Rows are never changed, so where an id can have several rows these pick the one that counts.
+# Rows are never updated. Where an id can have several rows, these subqueries pick the valid one.
 _LATEST_RUNS = """
     SELECT * EXCLUDE (happened_at, seq),
            epoch_us(happened_at) AS at,
@@ -30,7 +30,7 @@ def _starting(table: str, column: str) -> str:
 
 
 class Query(StrEnum):
-    """Everything that a reader can ask, by name; `value` is its SQL. Nothing else is ever sent to the database."""
+    """All queries of a reader by name; `value` is the SQL. Readers send nothing else to the database."""
 
     RUNS = f"FROM ({_LATEST_RUNS}) ORDER BY started_at DESC, run DESC LIMIT $1"
     RUN = f"FROM ({_LATEST_RUNS}) WHERE run = $1"
@@ -71,8 +71,8 @@ class Query(StrEnum):
         WHERE t.phase = $1
         ORDER BY t.started_at, t.id
     """
-    # The runs that made a library version and those it descends from.
-    TEACHERS = """
+    # The runs that made a library version or one of its ancestors.
+    RUNS_BEHIND = """
         WITH RECURSIVE line AS (
           SELECT version, parent, run FROM library_version WHERE version = $1
           UNION
@@ -80,7 +80,7 @@ class Query(StrEnum):
         )
         SELECT DISTINCT run FROM line WHERE run IS NOT NULL ORDER BY run
     """
-    GROUND = "SELECT body FROM blob WHERE kind = 'ground' AND name = $1"
+    RUN_INPUTS = "SELECT body FROM blob WHERE kind = 'ground' AND name = $1"
     METRICS = """
         SELECT step, name, arg_max(value, seq) AS value FROM metric WHERE run = $1
         GROUP BY step, name ORDER BY step, name
@@ -89,8 +89,8 @@ class Query(StrEnum):
     TASK = "FROM task WHERE id = $1"
     PROMPT = "SELECT body FROM blob WHERE hash = $1"
 
-    # Of rollouts that are stored the journal is not needed any more.
-    RECALLED = f"""
+    # Journal entries of stored rollouts are not needed for resuming.
+    UNFINISHED_CALLS = f"""
         FROM ({_CALLS}) WHERE stage <> 'rollout' OR unit NOT IN (SELECT id FROM trajectory WHERE run = $1)
     """
     CALLS = f"FROM ({_CALLS}) WHERE unit = $2 ORDER BY kind, ordinal, id"
@@ -101,7 +101,6 @@ class Query(StrEnum):
                sum(seconds) AS seconds, sum(attempts - 1)::BIGINT AS retried
         FROM ({_CALLS}) WHERE kind = 'model' GROUP BY stage ORDER BY stage
     """
-    MODELS = "SELECT DISTINCT name FROM journal WHERE run = $1 AND kind = 'model' ORDER BY name"
     SUMMARIES = f"FROM ({_SUMMARIES}) ORDER BY rollout, id"
     PROPOSALS = f"FROM ({_PROPOSALS}) ORDER BY min(seq) OVER (PARTITION BY phase), batch, stage, ordinal, id"
 
@@ -112,8 +111,8 @@ class Query(StrEnum):
 
     LIBRARY = "SELECT parent, experiences FROM library_version WHERE version = $1"
     EXPERIENCES = "FROM experience WHERE list_contains($1::VARCHAR[], id)"
-    # The proposals that made an experience, those they rest on, and those that were folded into them.
-    MAKERS = """
+    # Evidence of the proposals that made an experience, of those they rest on and of those merged into them.
+    MADE_FROM = """
         WITH RECURSIVE maker AS (
           SELECT run, phase, batch, id, rests_on, evidence FROM proposal WHERE experience = $1
           UNION
@@ -123,14 +122,14 @@ class Query(StrEnum):
         )
         SELECT DISTINCT unnest(evidence) AS rollout FROM maker ORDER BY rollout
     """
-    VIEWERS = """
+    SHOWN_TO = """
         SELECT t.id AS rollout, t.reward
         FROM trajectory t JOIN library_version v ON v.version = t.library_version
         WHERE list_contains(v.experiences, $1) AND NOT list_contains(t.masked, $1)
         ORDER BY t.started_at, t.id
     """
 
-    # Up to four things whose id starts with $1; `STARTING_` and the word that names such a thing.
+    # Up to four ids that start with $1. The member's name is `STARTING_` and the kind of id.
     STARTING_RUN = _starting("run_event", "run")
     STARTING_ROLLOUT = _starting("trajectory", "id")
     STARTING_TASK = _starting("task", "id")

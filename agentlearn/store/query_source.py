@@ -1,4 +1,4 @@
-"""Where a reader's answers come from: the database that this process holds, or the process that holds it."""
+"""Where a reader sends its queries: to the database in this process, or to another process that has it open."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,13 +8,13 @@ import duckdb
 
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store.database import Database
-from agentlearn.store.parquet import Drafts, draft_tables
+from agentlearn.store.parquet import TableDrafts, draft_tables
 from agentlearn.store.queries import Query
 from agentlearn.store.views import Selection
 from agentlearn.types.ids import RunId
 
 Parameter = str | int | float | Sequence[str] | None
-"""What may stand for a place in a query; lists hold ids."""
+"""A value that can be bound to a query parameter; sequences hold ids."""
 
 
 class QuerySource(Protocol):
@@ -22,25 +22,25 @@ class QuerySource(Protocol):
 
     @property
     def directory(self) -> Path:
-        """The store's."""
+        """Directory of the store."""
         ...
 
     @property
     def live(self) -> frozenset[RunId]:
-        """Runs that go on in the process that holds the store, as known when it last answered."""
+        """Runs in progress in the process that has the store open, as of its last answer."""
         ...
 
     def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
-        """The rows, with texts as they are stored. Blocks. Raises StoreError, StoreDamaged."""
+        """The rows of a query, with text still escaped. Blocks. Raises StoreError, StoreDamaged."""
         ...
 
-    def draft_tables(self, selection: Selection | None) -> Drafts:
-        """As `parquet.draft_tables`."""
+    def draft_tables(self, selection: Selection | None) -> TableDrafts:
+        """Write draft files, see `parquet.draft_tables`."""
         ...
 
 
 class LocalSource:
-    """The database that this process holds, each query on a cursor of its own; for any number of threads."""
+    """The database in this process. Thread-safe: each query uses a new cursor."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -48,11 +48,11 @@ class LocalSource:
 
     @property
     def directory(self) -> Path:
-        """The store's."""
+        """Directory of the store."""
         return self._database.directory
 
     def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
-        """The rows, with texts as they are stored. Raises StoreError, StoreDamaged."""
+        """The rows of a query, with text still escaped. Raises StoreError, StoreDamaged."""
         try:
             with self._database.cursor() as cursor:
                 found = cursor.execute(query.value, list(parameters))
@@ -63,6 +63,6 @@ class LocalSource:
             sentence = str(error).partition("\n")[0].rstrip(".")
             raise kind(f"the store {str(self.directory)!r} could not be read: {sentence}") from error
 
-    def draft_tables(self, selection: Selection | None) -> Drafts:
-        """As `parquet.draft_tables`."""
+    def draft_tables(self, selection: Selection | None) -> TableDrafts:
+        """Write draft files, see `parquet.draft_tables`."""
         return draft_tables(self._database, selection)

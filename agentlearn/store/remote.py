@@ -1,4 +1,4 @@
-"""A store that another process holds, asked through its control socket; each question on a connection of its own."""
+"""Query a store that another process has open, through its control socket; each question uses a new connection."""
 
 import os
 import socket
@@ -17,78 +17,78 @@ from agentlearn.store.control_protocol import (
     Question,
     TablesAnswer,
     TablesQuestion,
-    address_of,
-    frame_of,
+    encode_frame,
+    parse_reply,
     peer_uid,
     receive_frame,
-    reply_of,
     send_frame,
+    socket_address,
 )
-from agentlearn.store.parquet import Drafts, nothing_selected
+from agentlearn.store.parquet import TableDrafts, nothing_selected
 from agentlearn.store.queries import Query
 from agentlearn.store.query_source import Parameter
 from agentlearn.store.views import Selection
 from agentlearn.types.ids import RunId
 
-GREETING_S = 10.0
-"""How long the first answer may take; it shows that somebody is there."""
-PATIENCE_S = 60.0
-"""How long any later one may take."""
-TABLES_PATIENCE_S = 1_800.0
-"""How long the writing of tables may take."""
+FIRST_ANSWER_TIMEOUT_S = 10.0
+"""Time limit for the first answer, which shows that a process is serving the socket."""
+ANSWER_TIMEOUT_S = 60.0
+"""Time limit for each later answer."""
+TABLES_TIMEOUT_S = 1_800.0
+"""Time limit for writing table files."""
 
 
-class NobodyAnswers(Exception):
-    """Raised where no process of this user serves the store's socket in our dialect."""
+class StoreNotAnswering(Exception):
+    """Raised when no process of this user answers on the store's socket with the same protocol version."""
 
 
-class Remote:
-    """The process that holds a store, known to answer. Raises NobodyAnswers."""
+class RemoteSource:
+    """A process that has the store open and has answered once. Raises NobodyAnswers."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self.live: frozenset[RunId] = frozenset()
         try:
-            self._ask(Question(dialect=DIALECT, query=Query.RUN.name, parameters=("",)), GREETING_S)
+            self._ask(Question(dialect=DIALECT, query=Query.RUN.name, parameters=("",)), FIRST_ANSWER_TIMEOUT_S)
         except (OSError, FrameError, ValueError, StoreError) as error:
-            raise NobodyAnswers(str(error)) from error
+            raise StoreNotAnswering(str(error)) from error
 
     @property
     def directory(self) -> Path:
-        """The store's."""
+        """Directory of the store."""
         return self._directory
 
     def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
-        """The rows, with texts as they are stored. Raises StoreError, StoreDamaged."""
+        """The rows of a query, with text still escaped. Raises StoreError, StoreDamaged."""
         given = tuple(one if one is None or isinstance(one, str | int | float) else tuple(one) for one in parameters)
-        reply = self._told(Question(dialect=DIALECT, query=query.name, parameters=given), PATIENCE_S)
+        reply = self._request(Question(dialect=DIALECT, query=query.name, parameters=given), ANSWER_TIMEOUT_S)
         assert isinstance(reply, QueryResult)
         return reply.rows
 
-    def draft_tables(self, selection: Selection | None) -> Drafts:
-        """As `parquet.draft_tables`; the process that holds the store writes them."""
-        reply = self._told(TablesQuestion(dialect=DIALECT, selection=selection), TABLES_PATIENCE_S)
+    def draft_tables(self, selection: Selection | None) -> TableDrafts:
+        """Have the process that has the store open write draft files, see `parquet.draft_tables`."""
+        reply = self._request(TablesQuestion(dialect=DIALECT, selection=selection), TABLES_TIMEOUT_S)
         assert isinstance(reply, TablesAnswer)
         return reply.drafts
 
-    def _told(self, question: AnyQuestion, patience_s: float) -> QueryResult | TablesAnswer:
+    def _request(self, question: AnyQuestion, timeout_s: float) -> QueryResult | TablesAnswer:
         try:
-            return self._ask(question, patience_s)
+            return self._ask(question, timeout_s)
         except (OSError, FrameError, ValueError) as error:
             raise StoreError(
-                f"the process that holds the store {str(self._directory)!r} stopped answering ({error}); try again",
+                f"the process that has the store {str(self._directory)!r} open stopped answering ({error}); try again",
                 code="store_unanswered",
             ) from error
 
-    def _ask(self, question: AnyQuestion, patience_s: float) -> QueryResult | TablesAnswer:
+    def _ask(self, question: AnyQuestion, timeout_s: float) -> QueryResult | TablesAnswer:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(patience_s)
-            with address_of(self._directory) as address:
+            connection.settimeout(timeout_s)
+            with socket_address(self._directory) as address:
                 connection.connect(address)
             if peer_uid(connection) != os.geteuid():
-                raise OSError("another user serves its socket")
-            send_frame(connection, frame_of(question))
-            reply = reply_of(receive_frame(connection, MAX_ANSWER_BYTES))
+                raise OSError("the socket belongs to another user")
+            send_frame(connection, encode_frame(question))
+            reply = parse_reply(receive_frame(connection, MAX_ANSWER_BYTES))
         match reply:
             case QueryResult():
                 self.live = frozenset(reply.live)

@@ -1,4 +1,4 @@
-"""Mending a damaged store: what is damaged is copied aside first, and what is lost is said, never passed over."""
+"""Repair a damaged store. Damaged files are copied first, and everything that is lost is reported."""
 
 import re
 from contextlib import closing
@@ -8,61 +8,70 @@ import duckdb
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreMissing
 from agentlearn.files import write_whole
-from agentlearn.store.codec import filed_rows
-from agentlearn.store.database import DATABASE, LOG, WATERMARK, Database, last_seq_of, look_at
+from agentlearn.store.codec import entry_rows
+from agentlearn.store.database import (
+    DATABASE,
+    DATABASE_LOG,
+    WATERMARK,
+    Database,
+    last_seq_of,
+    open_read_only,
+)
 from agentlearn.store.group_commit import GroupCommit
 from agentlearn.store.lock import StoreLock, Watermark
-from agentlearn.store.write_ahead_log import NAME as JOURNAL
-from agentlearn.store.write_ahead_log import lost_entries, sound_part, state_of
+from agentlearn.store.write_ahead_log import JOURNAL_FILE, lost_entries, read_state, sound_part
 from agentlearn.types.value import Value
 
-_CUT = re.compile(r"Corrupt WAL file: entry at byte position (\d+)")
+_DAMAGED_AT = re.compile(r"Corrupt WAL file: entry at byte position (\d+)")
 
 
 class Repaired(Value):
-    """What a repair did, and what could not be saved."""
+    """What a repair did and what was lost."""
 
     store: str
+    """Directory of the store."""
     kept: tuple[str, ...] = ()
-    """Copies of the damaged files, as they were."""
+    """Names of the copies of damaged files."""
     lost_commits: int | None = 0
-    """Group commits that were acknowledged and are gone; None where their number is not known."""
+    """Number of acknowledged group commits that are lost; None if unknown."""
     last_commit: int
-    """Number of the last one that is left."""
+    """Sequence number of the last remaining group commit."""
     lost_log_bytes: int = 0
+    """Bytes removed from DuckDB's log."""
     lost_entries: int | None = 0
-    """Acknowledged calls, tool results, rollouts and summaries that are gone; None where their number is not known."""
+    """Number of acknowledged calls, rollouts and summaries lost from the journal file; None if unknown."""
     lost_journal_bytes: int = 0
+    """Bytes removed from the journal file."""
 
     @property
     def changed(self) -> bool:
-        """Whether anything had to be mended."""
+        """Whether anything had to be repaired."""
         return bool(self.kept)
 
 
 def repair_store(directory: Path) -> Repaired:
-    """Bring a store back to its last sound state, and open it once to see that it stands.
+    """Restore a store to its last intact state, and open it once to verify it.
 
-    Raises StoreLocked; StoreMissing; SchemaTooNew; StoreDamaged where the database file itself is damaged: then it and
-    its log stay as they are.
+    Raises StoreLocked, StoreMissing, SchemaTooNew; StoreDamaged when the database file itself is damaged: then it and
+    its log stay unchanged.
     """
     if not (directory / DATABASE).exists():
-        raise StoreMissing(f"there is no {DATABASE} in {str(directory)!r}; put it back from a backup")
+        raise StoreMissing(f"there is no {DATABASE} in {str(directory)!r}; restore it from a backup")
     lock = StoreLock(directory)
     try:
-        repaired = _Repair(directory).run()
+        repaired = _StoreRepair(directory).run()
     except OSError as error:
         raise StoreError(f"the store {str(directory)!r} cannot be repaired: {error}") from error
     finally:
         lock.release()
     with closing(Database(directory, create=False)) as database:
-        database.checkpoint()  # nothing more is added to a log that was cut
-        GroupCommit(database, filed_rows).close()
+        database.checkpoint()  # empties the shortened log, so that nothing is appended to it
+        GroupCommit(database, entry_rows).close()
     return repaired
 
 
-class _Repair:
-    """One repair, under the store's lock."""
+class _StoreRepair:
+    """One repair. The caller holds the store's lock."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -70,15 +79,15 @@ class _Repair:
 
     def run(self) -> Repaired:
         acknowledged = self._acknowledged()
-        last, lost_log_bytes = self._mend_log(acknowledged)
+        last, lost_log_bytes = self._repair_log(acknowledged)
         if acknowledged is None or last < acknowledged:
-            self._keep(WATERMARK)
+            self._copy_aside(WATERMARK)
             mark = Watermark(self._directory / WATERMARK)
             try:
                 mark.reset(last)
             finally:
                 mark.close()
-        lost_entries, lost_journal_bytes = self._mend_journal()
+        lost_entries, lost_journal_bytes = self._repair_journal()
         return Repaired(
             store=str(self._directory),
             kept=tuple(self._kept),
@@ -98,9 +107,9 @@ class _Repair:
         finally:
             mark.close()
 
-    def _mend_log(self, acknowledged: int | None) -> tuple[int, int]:
-        """Number of the last commit that can be saved, and how many bytes of the log are given up for it."""
-        log = self._directory / LOG
+    def _repair_log(self, acknowledged: int | None) -> tuple[int, int]:
+        """The number of the last commit that can be kept, and how many bytes of DuckDB's log had to be removed."""
+        log = self._directory / DATABASE_LOG
         size = log.stat().st_size if log.exists() else 0
         found = self._last_commit()
         if isinstance(found, int) and (acknowledged is None or found >= acknowledged):
@@ -109,42 +118,42 @@ class _Repair:
             if isinstance(found, int):
                 return found, 0
             raise self._beyond_repair(found)
-        self._keep(LOG)
+        self._copy_aside(DATABASE_LOG)
         left = size
-        while not isinstance(found, int) and (cut := _CUT.search(str(found))) and int(cut[1]) < left:
+        while not isinstance(found, int) and (cut := _DAMAGED_AT.search(str(found))) and int(cut[1]) < left:
             left = int(cut[1])
             write_whole(log, log.read_bytes()[:left])
             found = self._last_commit()
         log.unlink()
         without = self._last_commit()
         if isinstance(without, int) and (not isinstance(found, int) or without == found):
-            return without, size  # its head is damaged: what it holds belongs to no database
+            return without, size  # the log's header is damaged, so none of the log can be used
         write_whole(log, (self._directory / self._kept[-1]).read_bytes()[:left])
         if isinstance(found, int):
             return found, size - left
         raise self._beyond_repair(found)
 
     def _last_commit(self) -> int | duckdb.Error:
-        """Number of the last commit that the database and its log hold, or why they cannot be read."""
+        """The number of the last commit in the database and its log, or the error why they cannot be read."""
         try:
-            with look_at(self._directory / DATABASE) as connection:
+            with open_read_only(self._directory / DATABASE) as connection:
                 return last_seq_of(connection)
         except duckdb.Error as error:
             return error
 
-    def _mend_journal(self) -> tuple[int | None, int]:
-        """How many acknowledged entries, and how many bytes, of the journal's file are given up."""
-        file = self._directory / JOURNAL
+    def _repair_journal(self) -> tuple[int | None, int]:
+        """How many acknowledged entries (None if unknown) and how many bytes of the journal file are lost."""
+        file = self._directory / JOURNAL_FILE
         content = file.read_bytes() if file.exists() else b""
-        state = state_of(content)
+        state = read_state(content)
         if not content or (state.marked and state.end >= state.acknowledged_end):
             return 0, 0
-        self._keep(JOURNAL)
+        self._copy_aside(JOURNAL_FILE)
         write_whole(file, sound_part(content))
         return lost_entries(content), state.acknowledged_end - state.end
 
-    def _keep(self, name: str) -> None:
-        """Copy a file aside, under a name that is free."""
+    def _copy_aside(self, name: str) -> None:
+        """Copy a file to the first unused name `NAME.damaged-N`."""
         file = self._directory / name
         number = 1
         while (copy := file.with_name(f"{name}.damaged-{number}")).exists():
@@ -155,6 +164,6 @@ class _Repair:
     def _beyond_repair(self, error: duckdb.Error) -> StoreDamaged:
         sentence = str(error).partition("\n")[0].rstrip(".")
         return StoreDamaged(
-            f"the database file of {str(self._directory)!r} cannot be repaired ({sentence}); put the directory back"
+            f"the database file of {str(self._directory)!r} cannot be repaired ({sentence}); restore the directory"
             " from a backup"
         )

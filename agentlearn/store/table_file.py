@@ -1,4 +1,4 @@
-"""Any Parquet file as rows, and columns as a Parquet file: DuckDB in memory, with no store."""
+"""Read and write single Parquet files with an in-memory DuckDB, without a store."""
 
 import secrets
 from collections.abc import Generator, Mapping, Sequence
@@ -25,7 +25,7 @@ _BATCH_ROWS = 1_024
 
 
 def parquet_rows(path: Path) -> Generator[dict[str, object]]:
-    """The rows of one file, each as a dict by column. Raises DataError where it is no Parquet file, or is damaged."""
+    """Yield the rows of a file as dicts by column. Raises DataError for a file that is damaged or not Parquet."""
     with _database(f"{path.name} cannot be read as Parquet") as connection:
         result = connection.execute("SELECT * FROM read_parquet(?)", [_literal(path)])
         names = [column[0] for column in result.description or ()]
@@ -35,7 +35,7 @@ def parquet_rows(path: Path) -> Generator[dict[str, object]]:
 
 
 def write_parquet(path: Path, columns: Mapping[str, tuple[ColumnType, Sequence[object]]]) -> None:
-    """Columns of equal length as one file (zstd), in one step over an older one. Raises DataError, OSError."""
+    """Write columns of equal length as one file (zstd), atomically. Raises DataError, OSError."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
     selected = ", ".join(f'unnest(?::{kind}[]) AS "{name}"' for name, (kind, _) in columns.items())
     quoted = str(draft).replace("'", "''")
@@ -61,5 +61,5 @@ def _database(what: str) -> Generator[duckdb.DuckDBPyConnection]:
 
 
 def _literal(path: Path) -> str:
-    """The path, its wildcards meaning themselves."""
+    """The path with its wildcard characters escaped."""
     return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in str(path))

@@ -1,4 +1,4 @@
-"""Rows on their way into the database: what may not be stored is refused here, before anybody waits for it."""
+"""Rows to be stored. Values that cannot be stored are refused here, before the write is queued."""
 
 import math
 from datetime import datetime
@@ -9,7 +9,7 @@ from agentlearn.store.text import escape
 
 
 class TableRow(NamedTuple):
-    """One row of one table, by column. The ledger adds the column `seq`."""
+    """One row of a table, by column. `GroupCommit` adds the column `seq`."""
 
     table: str
     values: dict[str, object]
@@ -20,16 +20,16 @@ RowGroup = tuple[TableRow, ...]
 
 
 def row(table: str, **values: object) -> TableRow:
-    """The row in storable form. Raises StoreError for a number that is not finite and for a time without a zone."""
+    """The row with storable values. Raises StoreError for a number that is not finite or a time without a time zone."""
     return TableRow(table, {column: _storable(value, table, column) for column, value in values.items()})
 
 
 def unfit_number(unit: RowGroup) -> str | None:
-    """What is wrong with a whole number that no column holds; None where all fit."""
+    """A sentence about the first integer that does not fit into 64 bits; None when all fit."""
     for table, values in unit:
         for column, value in values.items():
             if isinstance(value, int) and not -(2**63) <= value < 2**63:
-                return f"{column} of a {table} is {value}, more than 64 bits hold"
+                return f"{column} of a {table} is {value}, which does not fit into 64 bits"
     return None
 
 
@@ -40,12 +40,12 @@ def _storable(value: object, table: str, column: str) -> object:
         return [_storable(item, table, column) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         raise StoreError(
-            f"{column} of a {table} is {value}; the store takes finite numbers, or None where it is not known",
+            f"{column} of a {table} is {value}; store a finite number, or None if it is unknown",
             code="not_finite",
         )
     if isinstance(value, datetime) and value.tzinfo is None:
         raise StoreError(
-            f"{column} of a {table} is {value.isoformat()!r}, a time without a zone; use datetime.now(UTC)",
+            f"{column} of a {table} is {value.isoformat()!r} without a time zone; use datetime.now(UTC)",
             code="no_time_zone",
         )
     return value

@@ -1,8 +1,7 @@
-"""Text at the border of the database: whatever a model wrote goes in and comes out again, letter for letter.
+"""Escape text for the database, so that any text a model writes is stored without loss.
 
-DuckDB refuses lone surrogates, and other programs that read the tables choke on NUL. Both are written as U+241B (the
-sign for "escape") and four hex digits: a lone U+D800 becomes `␛d800`. The sign itself becomes `␛241b`, so that nothing
-is lost and every stored text has one reading.
+DuckDB refuses lone surrogates, and other programs that read the tables fail on NUL. Both are written as U+241B (symbol
+for escape) and four hex digits: a lone U+D800 becomes `␛d800`. U+241B itself becomes `␛241b`, so the escape is unique.
 """
 
 import json
@@ -21,21 +20,21 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def escape(text: str) -> str:
-    """The text as the database can hold it."""
+    """The text in a form that the database can store."""
     if text.isascii() and "\x00" not in text:
         return text
     return _UNSAFE.sub(lambda match: f"{_SIGN}{ord(match[0]):04x}", text)
 
 
 def unescape(text: str) -> str:
-    """The text that `escape` was given."""
+    """The original of a text escaped by `escape`."""
     if text.isascii():
         return text
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def to_json(adapter: TypeAdapter[T], value: T) -> str:
-    """The value as JSON; lone surrogates stand in it as they are, for `escape` to deal with."""
+    """The value as JSON. Lone surrogates are kept; `escape` handles them."""
     try:
         return adapter.dump_json(value).decode()
     except PydanticSerializationError:  # pydantic writes UTF-8, which has no lone surrogates
@@ -43,7 +42,7 @@ def to_json(adapter: TypeAdapter[T], value: T) -> str:
 
 
 def from_json(adapter: TypeAdapter[T], text: str) -> T:
-    """The value that `to_json` was given. Raises pydantic.ValidationError."""
+    """The value in JSON written by `to_json`. Raises pydantic.ValidationError."""
     if text.isascii() or not _SURROGATE.search(text):
         return adapter.validate_json(text)
     decoded: Any = json.loads(text)

@@ -1,4 +1,4 @@
-"""The trajectory store: one directory, one process at a time, everything durable before it is acknowledged."""
+"""The trajectory store: one directory, opened by one process at a time. A write returns when it is durable."""
 
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
@@ -10,11 +10,11 @@ from agentlearn.errors import StoreLocked
 from agentlearn.log import get_log
 from agentlearn.models.journal import CallRecord
 from agentlearn.store.codec import (
-    FiledRollout,
-    FiledSummary,
+    RolloutEntry,
+    SummaryEntry,
     call_rows,
-    filed,
-    filed_rows,
+    encode_entry,
+    entry_rows,
     library_rows,
     metric_rows,
     prompt_rows,
@@ -28,11 +28,11 @@ from agentlearn.store.codec import (
 from agentlearn.store.control_server import ControlServer
 from agentlearn.store.database import Database
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
-from agentlearn.store.parquet import Drafts
+from agentlearn.store.parquet import TableDrafts
 from agentlearn.store.queries import Query
 from agentlearn.store.query_source import LocalSource, Parameter, QuerySource
 from agentlearn.store.reader import StoreReader
-from agentlearn.store.remote import NobodyAnswers, Remote
+from agentlearn.store.remote import RemoteSource, StoreNotAnswering
 from agentlearn.store.table_row import RowGroup
 from agentlearn.store.views import Selection
 from agentlearn.store.writer import StoreWriter
@@ -46,54 +46,54 @@ from agentlearn.types.trajectory import PromptRef, Trajectory
 
 
 class Store(StoreReader):
-    """A store open for writing and reading; also a `calls.journal.Journal`.
+    """A store open for writing and reading; implements `models.journal.Journal`.
 
-    Each write is one unit, stored whole or not at all, and returns when it is durable. It raises StoreError when it is
-    not, also for numbers that are not finite and times without a zone. A cancelled caller only stops waiting.
-    Belongs to one event loop.
+    Each write is atomic and returns when it is durable. It raises StoreError when it cannot be stored, also for numbers
+    that are not finite and times without a time zone. If the caller is cancelled, the write still happens.
+    Only one event loop may use it.
     """
 
     def __init__(self, database: Database) -> None:
-        self._writer = StoreWriter(GroupCommit(database, filed_rows))
-        self._held = _Settled(database, self._writer)
-        super().__init__(self._held)
+        self._writer = StoreWriter(GroupCommit(database, entry_rows))
+        self._local = _UpToDateSource(database, self._writer)
+        super().__init__(self._local)
         self._database = database
-        self._recalled: dict[CallId, CallRecord] = {}
-        self._begun: frozenset[str] = frozenset()
+        self._recalled_calls: dict[CallId, CallRecord] = {}
+        self._units_with_calls: frozenset[str] = frozenset()
 
     async def record(self, record: CallRecord) -> None:
-        """Journal an answered call. Of several records of one id the first counts."""
-        await self._write(JournalEntry(call_rows(record), filed(record)))
+        """Store an answered call in the journal. Of several records with one id the first counts."""
+        await self._write(JournalEntry(call_rows(record), encode_entry(record)))
 
     def recorded(self, identity: CallId) -> CallRecord | None:
-        """What `recall` found under that id; once, for a question is asked once."""
-        return self._recalled.pop(identity, None)
+        """Return the call that `recall` found under an id, and forget it: a resumed run asks for each call once."""
+        return self._recalled_calls.pop(identity, None)
 
     def recall(self, run: RunId) -> None:
-        """Let `recorded` answer from the journal of an interrupted run."""
-        self._recalled = {one.id: one for one in self.unfinished_calls(run)}
-        self._begun = frozenset(one.unit for one in self._recalled.values())
+        """Load the journal of an interrupted run, for `recorded` to answer from."""
+        self._recalled_calls = {one.id: one for one in self.unfinished_calls(run)}
+        self._units_with_calls = frozenset(one.unit for one in self._recalled_calls.values())
 
     def began(self, unit: str) -> bool:
-        """Whether `recall` found anything for that unit of work."""
-        return unit in self._begun
+        """Whether `recall` found any call of a work unit."""
+        return unit in self._units_with_calls
 
     async def save_run_inputs(self, run: RunId, run_inputs: RunInputs) -> None:
-        """Store what a run stands on, once."""
+        """Store a run's inputs; a second call for the same run changes nothing."""
         await self._write(run_inputs_rows(run, run_inputs))
 
     async def save_metrics(self, run: RunId, step: int, values: Mapping[str, float]) -> None:
-        """Store the numbers of one update, counted from 1. One that is not finite is left out."""
+        """Store the metrics of one update, counted from 1. Values that are not finite are left out."""
         await self._write(metric_rows(run, step, values))
 
     async def save_run(self, event: RunEvent) -> None:
         """Add an event to a run."""
         await self._write(run_rows(event))
-        live = self._held.live
-        self._held.live = live | {event.run} if event.state == "running" else live - {event.run}
+        live = self._local.live
+        self._local.live = live | {event.run} if event.state == "running" else live - {event.run}
 
     async def save_tasks(self, tasks: Sequence[Task]) -> None:
-        """Store those of the tasks that are new."""
+        """Store the tasks that are not stored yet."""
         await self._write(task_rows(tasks))
 
     async def save_trajectory(self, trajectory: Trajectory, messages: bytes) -> None:
@@ -102,44 +102,46 @@ class Store(StoreReader):
         Raises StoreError, code `row_refused`, for a rollout that is stored already.
         """
         rows = trajectory_rows(trajectory, messages)
-        await self._write(JournalEntry(rows, filed(FiledRollout(trajectory=trajectory, messages=messages.decode()))))
+        await self._write(
+            JournalEntry(rows, encode_entry(RolloutEntry(trajectory=trajectory, messages=messages.decode())))
+        )
 
     async def save_import(
         self, run: RunId, tasks: Sequence[Task], rollouts: Sequence[tuple[Trajectory, bytes]]
     ) -> None:
-        """Store rollouts that were made elsewhere, in one commit: all of them or none."""
+        """Store a run made by another program, in one commit: all of it or nothing."""
         rows = (one for trajectory, messages in rollouts for one in trajectory_rows(trajectory, messages))
         version = library_rows(EMPTY_LIBRARY, run, datetime.now(UTC))
         await self._write((*task_rows(tasks), *version, *rows))
 
     async def save_summary(self, summary: Summary) -> None:
-        """Store a summary. Of several of one id the last counts."""
-        await self._write(JournalEntry(summary_rows(summary), filed(FiledSummary(summary=summary))))
+        """Store a summary. Of several with one id the last counts."""
+        await self._write(JournalEntry(summary_rows(summary), encode_entry(SummaryEntry(summary=summary))))
 
     async def save_proposals(self, run: RunId, phase: str, batch: int, ended: Sequence[Ended]) -> None:
-        """Store proposals with their ends. Of several of one id in a batch the last counts."""
+        """Store proposals with their outcomes. Of several with one id in a batch the last counts."""
         await self._write(proposal_rows(run, phase, batch, ended))
 
     async def save_version(self, library: Library, *, run: RunId | None) -> None:
-        """Store a library version and those of its experiences that are new. run: which made it; None for a person."""
+        """Store a library version and its new experiences. run: the run that made it; None if a person did."""
         await self._write(library_rows(library, run, datetime.now(UTC)))
 
     async def save_prompt(self, ref: PromptRef, text: str) -> None:
-        """Store the words behind a reference, once."""
+        """Store a prompt's text; a second call with the same text changes nothing."""
         await self._write(prompt_rows(ref, text))
 
     async def checkpoint(self) -> None:
-        """Move the log into the database file. For the barrier between two batches, where nobody waits for a write."""
-        self._database.guard()
+        """Move DuckDB's log into the database file. Call it between two batches, when no write is waiting."""
+        self._database.refuse_in_fork()
         await self._writer.checkpoint()
 
     @contextmanager
-    def answering(self) -> Generator[None]:
-        """Answer the questions of other processes of this user meanwhile. `open_store` does it."""
+    def serving_queries(self) -> Generator[None]:
+        """Answer queries of this user's other processes while the block runs. `open_store` calls it."""
         try:
-            server = ControlServer(self._held)
-        except OSError as error:  # a file system without sockets: others have to wait, as they can
-            get_log().info("store.not_answering", directory=str(self._held.directory), reason=str(error))
+            server = ControlServer(self._local)
+        except OSError as error:  # a file system without sockets: other processes must wait
+            get_log().info("store_query.unavailable", directory=str(self._local.directory), reason=str(error))
             yield
             return
         try:
@@ -148,44 +150,44 @@ class Store(StoreReader):
             server.close()
 
     async def close(self) -> None:
-        """Commit what is queued. `open_store` does it."""
+        """Commit all queued writes and stop writing. `open_store` calls it."""
         await self._writer.close()
 
     async def _write(self, what: RowGroup | JournalEntry) -> None:
-        self._database.guard()
+        self._database.refuse_in_fork()
         if what:
             await self._writer.write(what)
 
 
-class _Settled(LocalSource):
-    """The database with everything in it that was acknowledged before the question."""
+class _UpToDateSource(LocalSource):
+    """The database, flushed before each query, so that a query sees every acknowledged write."""
 
     def __init__(self, database: Database, writer: StoreWriter) -> None:
         super().__init__(database)
         self._writer = writer
 
     def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
-        """As `LocalSource.rows`."""
-        self._writer.settle()
+        """The rows of a query, see `LocalSource.rows`."""
+        self._writer.flush()
         return super().rows(query, parameters)
 
-    def draft_tables(self, selection: Selection | None) -> Drafts:
-        """As `LocalSource.draft_tables`."""
-        self._writer.settle()
+    def draft_tables(self, selection: Selection | None) -> TableDrafts:
+        """Write draft files, see `LocalSource.draft_tables`."""
+        self._writer.flush()
         return super().draft_tables(selection)
 
 
 @asynccontextmanager
 async def open_store(directory: Path, *, create: bool = True) -> AsyncGenerator[Store]:
-    """The store in `directory`, held until the block ends; every queued write is committed by then.
+    """Open the store in `directory` until the block ends, when every queued write is committed.
 
-    Raises StoreLocked, SchemaTooNew, StoreDamaged, or StoreMissing where there is none and `create`
-    is False. Opening blocks for about 0.1 s, before anything else runs.
+    Raises StoreLocked, SchemaTooNew, StoreDamaged, or StoreMissing when there is no store and `create` is False.
+    Opening blocks the event loop for about 0.1 s.
     """
     with closing(Database(directory, create=create)) as database:
         store = Store(database)
         try:
-            with store.answering():
+            with store.serving_queries():
                 yield store
         finally:
             await store.close()
@@ -193,9 +195,9 @@ async def open_store(directory: Path, *, create: bool = True) -> AsyncGenerator[
 
 @contextmanager
 def read_store(directory: Path) -> Generator[StoreReader]:
-    """The store in `directory` for reading, also while another process of this user holds it: then that one is asked.
+    """Open the store in `directory` for reading. If another process of this user has it open, that process answers.
 
-    Raises as `open_store` does with `create=False`; StoreLocked where who holds it does not answer.
+    Raises the errors of `open_store` with `create=False`; StoreLocked when the other process does not answer.
     """
     with ExitStack() as stack:
         yield StoreReader(_source(directory, stack))
@@ -206,8 +208,8 @@ def _source(directory: Path, stack: ExitStack) -> QuerySource:
         database = stack.enter_context(closing(Database(directory, create=False)))
     except StoreLocked as locked:
         try:
-            return Remote(directory)
-        except NobodyAnswers:
+            return RemoteSource(directory)
+        except StoreNotAnswering:
             raise locked from None
-    GroupCommit(database, filed_rows).close()  # takes in what a process that was killed left in the journal's file
+    GroupCommit(database, entry_rows).close()  # commits what a killed process left in the journal file
     return LocalSource(database)

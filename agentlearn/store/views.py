@@ -1,4 +1,4 @@
-"""What a reader of the store gets where no noun fits: light rows and totals."""
+"""Results of store queries that are not complete library types: short rows and totals."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,13 +12,13 @@ from agentlearn.types.trajectory import Trajectory
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run as its latest event tells it."""
+    """A run, as of its latest event."""
 
     run: RunId
     domain: str
     kind: RunKind
     state: RunState
-    """A run that says "running" and that this process is not running has died: it reads as interrupted."""
+    """State of the latest event. A "running" run that no process runs any more is given as "interrupted"."""
     model: str
     simulated: bool
     seed: int
@@ -32,7 +32,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryRow:
-    """A trajectory without its texts."""
+    """A trajectory without its text."""
 
     id: RolloutId
     phase: str
@@ -50,7 +50,7 @@ class TrajectoryRow:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which rollouts of all runs are meant; what is None does not matter."""
+    """Filter for rollouts of all runs. None for a field accepts any value."""
 
     run: RunId | None = None
     phase: str | None = None
@@ -60,7 +60,7 @@ class Selection:
 
     @property
     def parameters(self) -> tuple[str | float | None, ...]:
-        """As `Query.SELECTED` takes them."""
+        """The parameters of `Query.SELECTED`, in order."""
         return (self.run, self.phase, self.domain, self.outcome, self.min_reward)
 
 
@@ -77,7 +77,7 @@ class SelectedRow:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedRow:
-    """A rollout as an evaluation reads it, whichever run made it."""
+    """A rollout with the numbers that an evaluation needs."""
 
     id: RolloutId
     run: RunId
@@ -109,7 +109,7 @@ class WholeRollout:
 
 @dataclass(frozen=True, slots=True)
 class ProposalRow:
-    """A proposal with its end, and the batch it belongs to."""
+    """A proposal with its outcome, and the batch it belongs to."""
 
     phase: str
     batch: int
@@ -118,7 +118,7 @@ class ProposalRow:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """A rollout that was shown an experience, and the reward it got (None when failed or undecided)."""
+    """A rollout that had an experience in its context, and its reward (None when failed or undecided)."""
 
     rollout: RolloutId
     reward: float | None
@@ -134,23 +134,22 @@ class StageTotals:
     tokens_cached: int
     tokens_out: int
     cost_usd: float
-    """Over the calls with a known price."""
+    """Cost of the calls with a known price."""
     unpriced: int
-    """Calls without a known price."""
+    """Number of calls without a known price."""
     seconds: float
     retried: int
-    """Requests beyond the first of each call."""
-    """Calls answered from the journal of an earlier start of the run."""
+    """Number of repeated requests: those beyond the first of each call."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
-    """How many of what a run has stored."""
+    """Number of stored records of a run."""
 
     rollouts: dict[str, int]
-    """By outcome: ok, failed, undecided."""
+    """Number of rollouts by outcome: ok, failed, undecided."""
     proposals: dict[str, int]
-    """By end: applied, folded, dropped, rejected."""
+    """Number of proposals by outcome: applied, folded (merged into another one), dropped, rejected."""
     summaries: int
     calls: int
-    """Journal entries, of models and tools."""
+    """Number of journal entries: model calls and tool calls."""

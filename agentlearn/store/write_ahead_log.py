@@ -1,8 +1,8 @@
-"""Journal entries on their way into the database: appended to a file, durable after one `fdatasync`, folded in later.
+"""The journal file: a write-ahead log of entries that are durable after one `fdatasync` and enter the database later.
 
-A commit of its own costs the database a hundred times what an append costs, and every model call waits for its entry.
-The file is a header and frames: eight bytes of mark and the acknowledged size, then length, CRC-32 and content of each
-entry. Little-endian throughout.
+Every model call waits for its entry, and a separate database commit takes a hundred times as long as an append.
+Format, little-endian: a header (eight bytes `ALSPOOL1`, then the acknowledged size in eight bytes), then frames
+(length, CRC-32 and content of each entry).
 """
 
 import os
@@ -21,11 +21,11 @@ _FRAME = struct.Struct("<II")
 _HEADER_BYTES = len(_MARK) + _SIZE.size
 
 
-NAME = "store.journal"
+JOURNAL_FILE = "store.journal"
 
 
 class WriteAheadLog:
-    """The file, open for one thread at a time. Raises OSError where the disk fails."""
+    """An open journal file, for one thread at a time. Raises OSError when the disk fails."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -35,25 +35,25 @@ class WriteAheadLog:
         self._end = _HEADER_BYTES
 
     def recover(self) -> list[bytes]:
-        """The entries that an earlier process left behind, in order; a torn last one, never acknowledged, is left out.
+        """Return the entries that an earlier process left, in order, without an incomplete, unacknowledged last one.
 
-        Raises StoreDamaged when an acknowledged entry cannot be read any more.
+        Raises StoreDamaged when an acknowledged entry cannot be read.
         """
-        state = state_of(self._path.read_bytes())
+        state = read_state(self._path.read_bytes())
         if not state.marked:
-            raise self._damaged("does not begin as a journal file does")
+            raise self._damaged("does not start with the header of a journal file")
         self._end = state.end
         if state.end < state.acknowledged_end:
-            raise self._damaged(f"is sound for {state.end} bytes only, but more was acknowledged")
+            raise self._damaged(f"is readable for {state.end} bytes only, but more was acknowledged")
         return state.entries
 
     @property
     def size_bytes(self) -> int:
-        """What the entries take."""
+        """Total size of the entries with their frames."""
         return self._end - _HEADER_BYTES
 
     def append(self, entries: Sequence[bytes]) -> None:
-        """Return when the entries are on the disk. Nothing of them is left behind when it raises OSError."""
+        """Append the entries and return when they are on disk. Raises OSError; then none of them is kept."""
         frames = b"".join(_FRAME.pack(len(entry), zlib.crc32(entry)) + entry for entry in entries)
         try:
             _write_all(self._fd, frames, self._end)
@@ -66,7 +66,7 @@ class WriteAheadLog:
         self._acknowledge(self._end - _HEADER_BYTES)
 
     def clear(self) -> None:
-        """Drop everything: it is in the database now. After a crash in between it is folded in once more."""
+        """Remove all entries after they were committed. After a crash before this call they are committed again."""
         if self._end > _HEADER_BYTES:
             self._acknowledge(0)
             os.ftruncate(self._fd, _HEADER_BYTES)
@@ -77,31 +77,31 @@ class WriteAheadLog:
         os.close(self._fd)
 
     def _acknowledge(self, size: int) -> None:
-        # Not synced: it guards against a damaged file, as the watermark does, not against a loss of power.
+        # Not synced to disk: like the watermark it protects against a damaged file, not against a power failure.
         os.pwrite(self._fd, _SIZE.pack(size), len(_MARK))
 
-    def _damaged(self, what: str) -> StoreDamaged:
+    def _damaged(self, problem: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{str(self._path)!r} {what}; copy the store's directory, then run `agentlearn store repair`"
+            f"{str(self._path)!r} {problem}; copy the store's directory, then run `agentlearn store repair`"
         )
 
 
 class WriteAheadLogState(NamedTuple):
-    """What a spool's file holds."""
+    """Content of a journal file, intact or not."""
 
     marked: bool
-    """Whether it begins as such a file does."""
+    """Whether it starts with the header of a journal file."""
     entries: list[bytes]
-    """The sound ones before the first that is not."""
+    """The intact entries before the first damaged one."""
     end: int
-    """Where they end, in bytes."""
+    """Byte offset where the intact entries end."""
     acknowledged_end: int
-    """Where what was acknowledged ends."""
+    """Byte offset where the acknowledged entries end."""
 
 
-def state_of(content: bytes) -> WriteAheadLogState:
-    """What the content of a spool's file holds, sound or not."""
-    entries, end = whole_frames(content)
+def read_state(content: bytes) -> WriteAheadLogState:
+    """Parse the content of a journal file, intact or not."""
+    entries, end = sound_entries(content)
     if content[: len(_MARK)] != _MARK or len(content) < _HEADER_BYTES:
         return WriteAheadLogState(marked=False, entries=[], end=0, acknowledged_end=len(content))
     (acknowledged,) = _SIZE.unpack_from(content, len(_MARK))
@@ -109,15 +109,15 @@ def state_of(content: bytes) -> WriteAheadLogState:
 
 
 def sound_part(content: bytes) -> bytes:
-    """A spool's content up to its last sound entry, with that much acknowledged."""
-    state = state_of(content)
+    """A journal file's content up to its last intact entry, with a header that acknowledges exactly that."""
+    state = read_state(content)
     end = max(state.end, _HEADER_BYTES)
     return _MARK + _SIZE.pack(end - _HEADER_BYTES) + (content[_HEADER_BYTES:end] if state.marked else b"")
 
 
 def lost_entries(content: bytes) -> int | None:
-    """How many acknowledged entries stand behind the last sound one; None where their lengths do not tell."""
-    state = state_of(content)
+    """Number of acknowledged entries after the last intact one; None if their lengths are unreadable too."""
+    state = read_state(content)
     if not state.marked:
         return None
     at, count = state.end, 0
@@ -129,8 +129,8 @@ def lost_entries(content: bytes) -> int | None:
     return count if at == state.acknowledged_end else None
 
 
-def whole_frames(content: bytes) -> tuple[list[bytes], int]:
-    """The sound entries from the beginning of a spool's content, and where they end."""
+def sound_entries(content: bytes) -> tuple[list[bytes], int]:
+    """The intact entries at the start of a journal file's content, and the byte offset where they end."""
     entries: list[bytes] = []
     at = _HEADER_BYTES
     while at + _FRAME.size <= len(content):

@@ -1,7 +1,6 @@
-"""The queue before the ledger: whoever writes waits until its own rows are durable, and shares the commit with others.
+"""Queue writes and commit them in groups. Each writer waits until its own rows are durable.
 
-There is no timer. While one group is being committed the next one gathers, so that a group is as large as the load
-makes it.
+There is no timer: while one group is being committed, the next one collects in the queue.
 """
 
 import asyncio
@@ -14,9 +13,9 @@ from agentlearn.store.group_commit import GroupCommit, JournalEntry
 from agentlearn.store.table_row import RowGroup
 
 MAX_GROUP = 256
-"""Units in one commit at most."""
+"""Largest number of writes in one commit."""
 MAX_QUEUED = 1_024
-"""Units waiting at most; further writers wait before they queue."""
+"""Largest number of queued writes; further writers wait until there is room."""
 
 
 class _Pending(NamedTuple):
@@ -25,38 +24,38 @@ class _Pending(NamedTuple):
 
 
 class StoreWriter:
-    """One thread that commits what any number of coroutines of one event loop write. Made inside that loop."""
+    """Commits the writes of all coroutines of one event loop in one thread. Construct it inside that loop."""
 
     def __init__(self, group_commit: GroupCommit) -> None:
-        self._ledger = group_commit
+        self._group_commit = group_commit
         self._queue: asyncio.Queue[_Pending] = asyncio.Queue(MAX_QUEUED)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="agentlearn-store")
         self._draining = asyncio.create_task(self._drain())  # ends in `close`
         self._closed = False
 
     async def write(self, what: RowGroup | JournalEntry) -> None:
-        """Return when the unit or the journal's entry is durable. Raises StoreError when it is not.
+        """Return when the rows or the journal entry are durable. Raises StoreError when they cannot be stored.
 
-        A caller that is cancelled only stops waiting: what stands in the queue is still committed.
+        If the caller is cancelled, a queued write is still committed.
         """
         self._refuse_when_closed()
         pending = _Pending(what, asyncio.get_running_loop().create_future())
         await self._queue.put(pending)
-        self._refuse_when_closed()  # meanwhile
+        self._refuse_when_closed()  # it may have been closed while we waited
         await pending.done
 
-    def settle(self) -> None:
-        """Fold the journal's file into the database, for a question to find it. Blocks. Raises StoreError."""
-        if self._ledger.spooled and not self._closed:
-            self._thread.submit(self._ledger.fold).result()
+    def flush(self) -> None:
+        """Move the journal file's entries into the database, so that queries see them. Blocks. Raises StoreError."""
+        if self._group_commit.waiting and not self._closed:
+            self._thread.submit(self._group_commit.flush).result()
 
     async def checkpoint(self) -> None:
-        """Move the log into the database file, between two commits. Raises StoreError."""
+        """Move DuckDB's log into the database file, between two commits. Raises StoreError."""
         self._refuse_when_closed()
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._ledger.checkpoint)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._group_commit.checkpoint)
 
     async def close(self) -> None:
-        """Commit what is queued and end the thread."""
+        """Commit all queued writes and end the thread."""
         self._closed = True
         try:
             await self._queue.join()
@@ -64,7 +63,7 @@ class StoreWriter:
             self._draining.cancel()
             await asyncio.wait({self._draining})
             self._thread.shutdown(wait=True)
-            self._ledger.close()
+            self._group_commit.close()
 
     def _refuse_when_closed(self) -> None:
         if self._closed:
@@ -77,30 +76,30 @@ class StoreWriter:
                 group = [await self._queue.get()]
                 while len(group) < MAX_GROUP and not self._queue.empty():
                     group.append(self._queue.get_nowait())
-                self._settle(group, await self._committed(group))
-        finally:  # ended from outside, as when an event loop is torn down: nobody is to wait for ever
+                self._report(group, await self._committed(group))
+        finally:  # cancelled, as when the event loop shuts down: no writer may wait for ever
             self._closed = True
             while not self._queue.empty():
                 group.append(self._queue.get_nowait())
             ended = StoreError("the store was closed before this was written", code="store_closed")
-            self._settle(group, [ended] * len(group))
+            self._report(group, [ended] * len(group))
 
     async def _committed(self, group: Sequence[_Pending]) -> Sequence[Exception | None]:
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._thread, self._ledger.write, [one.what for one in group])
-        except Exception as error:  # noqa: BLE001 - a defect; raised where the rows came from, so that none waits
+            return await loop.run_in_executor(self._thread, self._group_commit.write, [one.what for one in group])
+        except Exception as error:  # noqa: BLE001 - a bug; raised in each waiting writer
             return [error] * len(group)
 
-    def _settle(self, group: list[_Pending], outcomes: Sequence[Exception | None]) -> None:
-        """Tell everyone in the group how it went, and empty it."""
+    def _report(self, group: list[_Pending], outcomes: Sequence[Exception | None]) -> None:
+        """Give each writer of the group its result, and empty the group."""
         for pending, error in zip(group, outcomes, strict=True):
-            _settle(pending.done, error)
+            _report(pending.done, error)
             self._queue.task_done()
         group.clear()
 
 
-def _settle(done: asyncio.Future[None], error: Exception | None) -> None:
+def _report(done: asyncio.Future[None], error: Exception | None) -> None:
     if done.done():  # its caller was cancelled
         return
     if error is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from agentlearn.sandbox.tool_text import TOOL, value_in
+from agentlearn.sandbox.tool_text import TOOL, printed_value
 from agentlearn.sim.skills import Act, Conversation, FinalMessage, Heeded, Situation, ToolUse, Trap
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family
@@ -110,7 +110,7 @@ def _situation(family: Family[Any], params: Any, conversation: Conversation) -> 
     if not conversation.turns:
         return Writing(family, params) if TOOL in conversation.tools else Speaking(family.name, TOOLLESS)
     last = conversation.turns[-1]
-    value = value_in(last.result)
+    value = printed_value(last.result)
     if value is not None:
         return Speaking(family.name, REPORTS, value)
     if len(conversation.turns) == 1:

@@ -60,7 +60,7 @@ def _flag(arm: str, code: str, what: str, lessons: Sequence[Experience]) -> list
 def _learned_from(arm: Arm, reader: StoreReader) -> set[str]:
     """The tasks that the runs learned from which the library came from, as far as this store knows them."""
     learned: set[str] = set()
-    for run in reader.teachers(arm.library.version):
+    for run in reader.runs_behind(arm.library.version):
         run_inputs = reader.run_inputs(run)
         learned |= set(run_inputs.train) if run_inputs is not None else set()
     return learned

@@ -104,9 +104,9 @@ def _row(name: str, total: int, per_s: float, worst_s: float) -> Row:
 
 @contextmanager
 def _commits_of_one() -> Generator[None]:
-    usual = writer.MAX_GROUP, group_commit.MAX_SPOOLED
-    writer.MAX_GROUP, group_commit.MAX_SPOOLED = 1, 0
+    usual = writer.MAX_GROUP, group_commit.MAX_WAITING
+    writer.MAX_GROUP, group_commit.MAX_WAITING = 1, 0
     try:
         yield
     finally:
-        writer.MAX_GROUP, group_commit.MAX_SPOOLED = usual
+        writer.MAX_GROUP, group_commit.MAX_WAITING = usual

@@ -222,7 +222,7 @@ def test_the_next_batch_may_begin_under_the_older_library_and_the_record_says_so
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--resume", "nope"), "holds no run that starts with 'nope'"),
+        (("--resume", "nope"), "has no run whose id starts with 'nope'"),
         (("--resume", "RUN"), "is done; see it with: agentlearn runs show"),
         (("math", "--resume", "RUN"), "leave out 'math'"),
         ((), "say what to learn"),
@@ -268,7 +268,7 @@ def test_a_full_disk_ends_the_run_in_one_sentence_and_nothing_acknowledged_is_lo
     plain: Plain, data: Path, phase: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     undisturbed, requests, _ = plain
-    monkeypatch.setattr(group_commit, "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(group_commit, "RETRY_PAUSES_S", (0.0, 0.0))
     full = threading.Event()
     sync = os.fdatasync
 

@@ -1,5 +1,5 @@
-"""What runs on the other side: in the zygote and in the sessions that it forks.
+"""Code that runs in the zygote and in the sessions that it forks.
 
-Nothing here may import the rest of the library or anything outside the standard library: these modules run in a bare
-interpreter, next to code that a stranger wrote. Only `config`, `frames` and `scratch` are also used by our own side.
+It may import only the standard library and this package, because it runs in a bare interpreter next to untrusted code.
+Our own process uses `cell`, `config`, `frames`, `output` and `scratch` too.
 """

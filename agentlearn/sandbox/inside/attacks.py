@@ -1,6 +1,6 @@
-"""Attacks that a zygote lets loose on its own walls before it opens them to strangers.
+"""Attacks with which a zygote tests its own isolation before it runs untrusted code.
 
-Each tries one thing that code in a session must not be able to do, and returns when it could.
+Each attempts one thing that code in a session must not be able to do. It raises when it is stopped.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from agentlearn.sandbox.inside.config import SandboxLimits
-from agentlearn.sandbox.inside.confine import SOCKET_FD, PreparedSession, seal, settle
+from agentlearn.sandbox.inside.confine import SOCKET_FD, PreparedSession, confine_process, confine_syscalls
 
 TIMEOUT_S = 20.0
 _PTRACE_SEIZE = 0x4206
@@ -26,17 +26,19 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class AttackTarget:
-    """What there is to attack."""
+    """What the attacks try to reach."""
 
     secret: Path
-    """A file beside the session's scratch directory."""
+    """A file outside the session's scratch directory."""
     zygote: int
+    """Process id of the zygote."""
     limits: SandboxLimits
+    """Limits that the attacks try to exceed."""
 
 
 @dataclass(frozen=True)
 class Attack:
-    """One attempt, and the layer that must stop it."""
+    """One attack, and the layer that must stop it."""
 
     name: str
     layer: str
@@ -85,49 +87,49 @@ ATTACKS = (
     Attack("write a large file", "rlimits", _large_file),
     Attack("run a program", "seccomp", lambda _: os.execv(sys.executable, [sys.executable, "-S", "-c", ""])),  # noqa: S606
 )
-"""The last one would be the last: it replaces the attacker."""
+"""In order of execution; "run a program" must be last because it would replace the attacking process."""
 
 
-def broken_walls(place: PreparedSession, limits: SandboxLimits, secret: Path) -> dict[str, str]:
-    """Which attacks get through from a process that settles in `place`: their layer by name.
+def open_walls(prepared: PreparedSession, limits: SandboxLimits, secret: Path) -> dict[str, str]:
+    """Run all attacks from a confined process; return the layer that failed, by name of each successful attack.
 
-    place needs no descriptors. Raises OSError when the process could not settle, or told nothing.
+    prepared needs no valid descriptors. Raises OSError when the process could not be confined or reported nothing.
     """
     reading, writing = os.pipe()
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
         pid = os.fork()
         if pid == 0:
-            there = replace(place, socket_fd=writing, output_fd=nowhere.fileno())
-            _attack(there, limits, AttackTarget(secret, place.zygote, limits))
+            ready = replace(prepared, socket_fd=writing, output_fd=nowhere.fileno())
+            _attack(ready, limits, AttackTarget(secret, prepared.zygote, limits))
     os.close(writing)
     with os.fdopen(reading, "rb") as report:
-        told = report.read() if select.select([report], [], [], TIMEOUT_S)[0] else b""
+        reply = report.read() if select.select([report], [], [], TIMEOUT_S)[0] else b""
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    if not told:
-        raise OSError("the self-test of the code sandbox told nothing")
-    result = json.loads(told)
+    if not reply:
+        raise OSError("the self-test of the code sandbox reported nothing")
+    result = json.loads(reply)
     if isinstance(result, str):
         raise OSError(result)
     return result
 
 
-def _attack(place: PreparedSession, limits: SandboxLimits, target: AttackTarget) -> NoReturn:
-    socket_fd = place.socket_fd
+def _attack(prepared: PreparedSession, limits: SandboxLimits, target: AttackTarget) -> NoReturn:
+    socket_fd = prepared.socket_fd
     try:
         try:
-            settle(place, limits)
+            confine_process(prepared, limits)
             socket_fd = SOCKET_FD
-            seal(place)
-            told: object = {attack.name: attack.layer for attack in ATTACKS if _gets_through(attack, target)}
+            confine_syscalls(prepared)
+            reply: object = {attack.name: attack.layer for attack in ATTACKS if _succeeds(attack, target)}
         except OSError as error:
-            told = f"{type(error).__name__}: {error}"
-        os.write(socket_fd, json.dumps(told).encode())
+            reply = f"{type(error).__name__}: {error}"
+        os.write(socket_fd, json.dumps(reply).encode())
     finally:
         os._exit(0)
 
 
-def _gets_through(attack: Attack, target: AttackTarget) -> bool:
+def _succeeds(attack: Attack, target: AttackTarget) -> bool:
     try:
         attack.attempt(target)
     except (OSError, MemoryError):

@@ -1,4 +1,4 @@
-"""Starts a zygote; run by path, in an interpreter that looks at no environment and no `site`.
+"""Start a zygote. Run by path, in an interpreter that ignores environment variables and the module `site`.
 
 Usage: boot.py CONTROL_FD CONFIG_JSON
 """
@@ -9,7 +9,7 @@ from types import ModuleType
 
 
 def _stand_in(name: str, folder: Path) -> ModuleType:
-    """A package whose modules can be imported without running its own `__init__`, which loads much more."""
+    """Register a package whose modules can be imported without running its `__init__`, which imports much more."""
     package = ModuleType(name)
     package.__path__ = [str(folder)]
     sys.modules[name] = package
@@ -17,15 +17,15 @@ def _stand_in(name: str, folder: Path) -> ModuleType:
 
 
 def main() -> None:
-    """Be the zygote until the control socket closes."""
+    """Run the zygote until the control socket closes."""
     sandbox = Path(__file__).resolve().parent.parent
     stand_ins = _stand_in("agentlearn", sandbox.parent), _stand_in("agentlearn.sandbox", sandbox)
 
-    from agentlearn.sandbox.inside.serve import serve
+    from agentlearn.sandbox.inside.serve import run_zygote
 
     for package in stand_ins:
-        package.__path__ = []  # sessions find nothing of the library
-    serve(int(sys.argv[1]), sys.argv[2])
+        package.__path__ = []  # sessions cannot import the library
+    run_zygote(int(sys.argv[1]), sys.argv[2])
 
 
 main()

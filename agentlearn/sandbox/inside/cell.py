@@ -17,18 +17,18 @@ CellStatus = Literal["ok", "error", "oom"]
 
 
 def run_cell(code: str, scope: dict[str, Any], number: int) -> tuple[CellStatus, str]:
-    """Run code in a scope; the value of a final expression is printed. Gives the status and the error's last lines."""
+    """Run code in a scope and print the value of a final expression. Returns the status and the shortened traceback."""
     name = f"<cell {number}>"
     linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
     try:
         body, final = _compile(code, name)
-        exec(body, scope)  # noqa: S102  this is what a code tool is for
+        exec(body, scope)  # noqa: S102  running code is the tool's purpose
         if final is not None:
             _show(eval(final, scope))  # noqa: S307
     except MemoryError as error:
-        return "oom", _explain(error)
+        return "oom", _traceback_text(error)
     except BaseException as error:  # noqa: BLE001  SystemExit and KeyboardInterrupt end the cell, not the session
-        return "error", _explain(error)
+        return "error", _traceback_text(error)
     return "ok", ""
 
 
@@ -43,24 +43,24 @@ def _compile(code: str, name: str) -> tuple[CodeType, CodeType | None]:
 
 def _show(value: object) -> None:
     if value is not None:
-        print(repr(value))  # noqa: T201  a notebook shows it too
+        print(repr(value))  # noqa: T201  as a notebook does
 
 
-def _explain(error: BaseException) -> str:
-    """The traceback from the cell on, its middle cut, without a path of this machine."""
+def _traceback_text(error: BaseException) -> str:
+    """The traceback starting at the cell, shortened in the middle, without paths of this machine."""
     trace = error.__traceback__
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<cell "):
         trace = trace.tb_next
     try:
-        told = traceback.TracebackException(type(error), error, trace, limit=MOST_FRAMES, compact=True)
-        lines = _without_paths("".join(told.format())).splitlines()
-    except Exception as broken:  # noqa: BLE001  the exception is the cell's own and may misbehave when looked at
+        formatted = traceback.TracebackException(type(error), error, trace, limit=MOST_FRAMES, compact=True)
+        lines = _without_paths("".join(formatted.format())).splitlines()
+    except Exception as broken:  # noqa: BLE001  the exception is untrusted and may raise when formatted
         lines = [f"{type(error).__name__} (and {type(broken).__name__} while it was being described)"]
-    return shortened(lines)
+    return shorten_traceback(lines)
 
 
-def shortened(lines: list[str]) -> str:
-    """An error in bounded room: the first and the last lines of a long traceback, the end of a long text."""
+def shorten_traceback(lines: list[str]) -> str:
+    """The first and last lines of a traceback, at most ERROR_CHARS characters of its end."""
     if len(lines) > FIRST_LINES + LAST_LINES:
         lines = [*lines[:FIRST_LINES], "  …", *lines[-LAST_LINES:]]
     return "\n".join(lines)[-ERROR_CHARS:].encode("utf-8", "backslashreplace").decode()

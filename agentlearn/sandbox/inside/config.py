@@ -1,4 +1,4 @@
-"""What the zygote is told on its command line."""
+"""The configuration of a zygote, passed on its command line."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -6,46 +6,47 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class SandboxLimits:
-    """What one session may use."""
+    """Resource limits of one session."""
 
     timeout_s: float = 10.0
-    """Wall time of one call, when the caller names no other."""
+    """Default limit of the wall time of one call."""
     cpu_s: int = 600
-    """Processor time of a whole session."""
+    """Limit of the processor time of a whole session."""
     memory_bytes: int = 1 << 30
-    """Address space on top of what the warmed interpreter already holds."""
+    """Limit of address space, in addition to what the interpreter with its preloaded modules uses."""
     file_bytes: int = 16 << 20
-    """Size of one file."""
+    """Largest size of a file."""
     scratch_bytes: int = 64 << 20
-    """Size of all files of a session, where namespaces hold."""
+    """Largest total size of a session's files; applied only with namespaces."""
     open_files: int = 64
+    """Largest number of open files."""
     output_chars: int = 8_000
-    """Printed text that a result keeps; the middle of more is cut."""
+    """Printed text that a result keeps; longer text is shortened in the middle."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """How to start a zygote."""
+    """Configuration of a zygote."""
 
     parent: int
-    """Process id that the zygote must not outlive."""
+    """Process id of the parent; the zygote ends when the parent does."""
     scratch: str
-    """An existing directory, ours alone; each session gets a directory inside."""
+    """An existing directory that nothing else uses; each session gets a directory inside."""
     search_paths: tuple[str, ...]
-    """Where the warmed modules are found, after the standard library."""
+    """Folders of the preloaded modules, searched after the standard library."""
     modules: tuple[str, ...]
-    """Imported once, before the first fork."""
+    """Modules that are imported once, before the first fork."""
     sealed: bool
-    """Whether sessions are confined by the kernel, not only limited."""
+    """Whether the kernel isolates sessions; otherwise they only have resource limits."""
     limits: SandboxLimits
 
     def to_json(self) -> str:
-        """One line for the command line."""
+        """The configuration as one line of JSON."""
         return json.dumps(asdict(self))
 
 
 def config_from_json(line: str) -> Config:
-    """The config that `to_json` wrote."""
+    """The configuration in a line written by `to_json`."""
     fields = json.loads(line)
     return Config(
         parent=fields["parent"],

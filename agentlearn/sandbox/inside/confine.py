@@ -1,4 +1,4 @@
-"""What a forked process gives up before it may run a stranger's code, in the order in which it can be given up."""
+"""Confine a forked process before it runs untrusted code, in the order that the kernel requires."""
 
 import os
 import signal
@@ -10,9 +10,9 @@ from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.inside.process import (
     die_with,
     drop_capabilities,
-    killed_first,
-    limit,
+    kill_first_when_out_of_memory,
     no_new_privileges,
+    set_limits,
 )
 
 SOCKET_FD = 3
@@ -20,49 +20,53 @@ SOCKET_FD = 3
 
 @dataclass(frozen=True)
 class PreparedSession:
-    """What the zygote prepares for one session before it forks."""
+    """What the zygote prepares for a session before it forks."""
 
     socket_fd: int
+    """Descriptor of the session's end of its socket."""
     output_fd: int
+    """Descriptor of the file that receives printed text."""
     scratch: Path
+    """Directory that the session may write to."""
     zygote: int
+    """Process id of the zygote."""
     held_bytes: int
-    """Address space of the warmed interpreter."""
+    """Address space that the interpreter with its preloaded modules uses."""
     walls: tuple[landlock.LandlockRule, ...] | None
-    """What may be read, scratch apart; None confines nothing."""
+    """What may be read besides `scratch`; None means no isolation."""
 
 
-def settle(place: PreparedSession, limits: SandboxLimits) -> None:
-    """Leave behind all that belongs to the zygote, take on the limits and, where there are walls, stand behind them.
+def confine_process(prepared: PreparedSession, limits: SandboxLimits) -> None:
+    """Give up all access inherited from the zygote, set the resource limits and, if there are walls, apply Landlock.
 
-    Afterwards 0 is empty, 1 and 2 are the output, SOCKET_FD is the socket, and nothing else is open; until then the
-    socket is where `place` says. Raises OSError.
+    Afterwards descriptor 0 is empty, 1 and 2 are the output, SOCKET_FD is the socket, and no other is open. If it
+    fails, the socket may still be at `prepared.socket_fd`. Raises OSError.
     """
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     os.setpgid(0, 0)
-    killed_first()
-    os.chdir(place.scratch)
-    if place.walls is not None:
+    kill_first_when_out_of_memory()
+    os.chdir(prepared.scratch)
+    if prepared.walls is not None:
         no_new_privileges()
-        scratch = landlock.rule(place.scratch, landlock.SCRATCH)
-        landlock.restrict((*place.walls, scratch) if scratch else place.walls)
+        scratch = landlock.rule(prepared.scratch, landlock.SCRATCH)
+        landlock.restrict_files((*prepared.walls, scratch) if scratch else prepared.walls)
         drop_capabilities()
-    die_with(place.zygote, signal.SIGKILL)  # after the capabilities: losing them would clear it
+    die_with(prepared.zygote, signal.SIGKILL)  # after dropping capabilities, which would clear it
     highest = os.sysconf("SC_OPEN_MAX")
-    limit(limits, place.held_bytes)
-    _keep_only(place, highest)
+    set_limits(limits, prepared.held_bytes)
+    _keep_only(prepared, highest)
 
 
-def seal(place: PreparedSession) -> None:
-    """The last step: from here on only what the filter lists can be asked of the kernel. Raises OSError."""
-    if place.walls is not None:
-        seccomp.restrict()
+def confine_syscalls(prepared: PreparedSession) -> None:
+    """Apply the system-call filter, if there are walls. This is the last step. Raises OSError."""
+    if prepared.walls is not None:
+        seccomp.filter_syscalls()
 
 
-def _keep_only(place: PreparedSession, highest: int) -> None:
-    os.dup2(place.output_fd, 1)
-    os.dup2(place.output_fd, 2)
-    os.dup2(place.socket_fd, SOCKET_FD)
+def _keep_only(prepared: PreparedSession, highest: int) -> None:
+    os.dup2(prepared.output_fd, 1)
+    os.dup2(prepared.output_fd, 2)
+    os.dup2(prepared.socket_fd, SOCKET_FD)
     os.closerange(SOCKET_FD + 1, highest)

@@ -1,4 +1,4 @@
-"""Frames between a session and our side: four bytes of length, then JSON. Neither side believes the other."""
+"""Messages between a session and our process: four bytes of length, then JSON. Neither side trusts the other."""
 
 import json
 import os
@@ -9,7 +9,7 @@ HEADER_BYTES = 4
 
 
 def pack(message: dict[str, Any]) -> bytes:
-    """A frame. Raises ValueError when it would be over MAX_FRAME_BYTES."""
+    """The message as a frame. Raises ValueError when it is larger than MAX_FRAME_BYTES."""
     body = json.dumps(message, separators=(",", ":")).encode()
     if len(body) > MAX_FRAME_BYTES:
         raise ValueError(f"a frame of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}")
@@ -17,7 +17,7 @@ def pack(message: dict[str, Any]) -> bytes:
 
 
 def read_frame(fd: int) -> dict[str, Any] | None:
-    """The next message on a blocking descriptor; None at its end."""
+    """Read the next message from a blocking descriptor; None at the end."""
     header = _read_exactly(fd, HEADER_BYTES)
     if header is None:
         return None
@@ -26,7 +26,7 @@ def read_frame(fd: int) -> dict[str, Any] | None:
 
 
 def write_frame(fd: int, message: dict[str, Any]) -> None:
-    """Send one message on a blocking descriptor."""
+    """Write one message to a blocking descriptor."""
     left = memoryview(pack(message))
     while left:
         left = left[os.write(fd, left) :]

@@ -1,4 +1,4 @@
-"""Which walls stand on this machine, and what sessions may read behind them."""
+"""Set up and test the isolation that this machine supports, and list the files that sessions may read."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentlearn.sandbox.inside import landlock, namespaces, seccomp
-from agentlearn.sandbox.inside.attacks import broken_walls
+from agentlearn.sandbox.inside.attacks import open_walls
 from agentlearn.sandbox.inside.config import Config
 from agentlearn.sandbox.inside.confine import PreparedSession
 from agentlearn.sandbox.inside.landlock import READ, Access, LandlockRule
@@ -20,23 +20,25 @@ SEALED_LAYERS = ("process", "rlimits", "no-new-privileges", "capabilities", "lan
 
 @dataclass(frozen=True)
 class Isolation:
-    """What holds here."""
+    """The isolation that works on this machine."""
 
     layers: tuple[str, ...]
+    """Active layers."""
     missing: tuple[str, ...]
+    """Layers that are not active."""
     refusal: str = ""
-    """What is missing that must not be; empty when sessions may be opened."""
+    """Which required layer is missing or broken; empty if sessions may be opened."""
     walls: tuple[LandlockRule, ...] | None = None
-    """What sessions may read of the interpreter's own files; None confines nothing."""
+    """Which of the interpreter's files sessions may read; None means no isolation."""
 
 
 UNSEALED = Isolation(("process", "rlimits"), ("landlock", "seccomp", "namespaces"))
 
 
 def isolate(config: Config) -> Isolation:
-    """Put up what belongs to the zygote itself, and try by attack whether a session's walls hold.
+    """Set up the zygote's own isolation, and test that of a session by attacks.
 
-    To be called early: namespaces need a process with one thread.
+    Call it early: namespaces need a process with one thread.
     """
     if not config.sealed:
         return UNSEALED
@@ -47,26 +49,26 @@ def isolate(config: Config) -> Isolation:
         namespaces.enter()
     walls = standard_library()
     refusal = (
-        seccomp.missing()
-        or landlock.missing()
-        or _tried(config, PreparedSession(-1, -1, scratch, os.getpid(), 0, walls))
+        seccomp.why_no_seccomp()
+        or landlock.why_no_landlock()
+        or _self_test(config, PreparedSession(-1, -1, scratch, os.getpid(), 0, walls))
     )
     held, not_held = (_NAMESPACES, ()) if own_namespaces else ((), _NAMESPACES)
     return Isolation((*SEALED_LAYERS, *held), not_held, refusal, walls)
 
 
 def standard_library() -> tuple[LandlockRule, ...]:
-    """Rules for what an interpreter needs to read, without the packages installed beside it."""
+    """Rules for reading the standard library, without installed packages."""
     named = {Path(folder) for folder in sys.path if Path(folder).is_dir()}
     folders = [folder for folder in sorted(named) if named.isdisjoint(folder.parents)]
     inside = [entry for folder in folders for entry in folder.iterdir() if entry.name not in _PACKAGES]
     return (*_rules(folders, Access.READ_DIR), *_rules(inside, READ), *_rules([_NULL], READ | Access.WRITE_FILE))
 
 
-def warmed_packages(config: Config) -> tuple[LandlockRule, ...]:
-    """Rules for reading the packages that warming up has imported, and the libraries that wheels put beside them.
+def preloaded_packages(config: Config) -> tuple[LandlockRule, ...]:
+    """Rules for reading the preloaded packages and the shared libraries of their wheels (`NAME.libs`).
 
-    Other installed packages stay unreadable: a domain's package may hold the answers to its own tasks.
+    Other installed packages stay unreadable: a domain's package may contain the answers to its tasks.
     """
     tops: set[Path] = set()
     for module in list(sys.modules.values()):
@@ -82,15 +84,15 @@ def _rules(paths: Iterable[Path], access: Access) -> tuple[LandlockRule, ...]:
     return tuple(rule for path in paths if (rule := landlock.rule(path, access)) is not None)
 
 
-def _tried(config: Config, place: PreparedSession) -> str:
-    """What came of attacking a session's walls: empty when they hold."""
+def _self_test(config: Config, prepared: PreparedSession) -> str:
+    """Attack a session's isolation. Returns a sentence about what failed; empty if every attack was stopped."""
     secret = Path(config.scratch, "secret")
     secret.write_bytes(b"")
     try:
-        broken = broken_walls(place, config.limits, secret)
+        broken = open_walls(prepared, config.limits, secret)
     except OSError as error:
-        return f"its walls could not be put up ({error})"
+        return f"its isolation could not be set up ({error})"
     finally:
         secret.unlink()
     through = ", ".join(f"{attack!r} (against {layer})" for attack, layer in broken.items())
-    return f"attacks of its self-test got through: {through}" if through else ""
+    return f"attacks of its self-test succeeded: {through}" if through else ""

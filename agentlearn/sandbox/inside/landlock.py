@@ -1,7 +1,7 @@
-"""What a session may open: Landlock rules. Nothing is open that is not listed.
+"""Landlock rules: the files that a session may open. All others are closed to it.
 
-Landlock guards contents, not names: a session can still ask whether a path exists, how large it is and whose it is.
-It does not guard modes, owners and times of files either; the system-call filter does.
+Landlock protects contents, not names: a session can still find out whether a path exists, its size and its owner.
+It does not protect modes, owners and times of files either; the system-call filter does.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntFlag
 from pathlib import Path
 
-from agentlearn.sandbox.inside.process import check
+from agentlearn.sandbox.inside.process import check_syscall
 from agentlearn.sandbox.inside.syscalls import LANDLOCK_ADD_RULE, LANDLOCK_CREATE_RULESET, LANDLOCK_RESTRICT_SELF
 
 _VERSION_FLAG = 1
@@ -20,7 +20,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Access(IntFlag):
-    """Rights on files, by the kernel's bits."""
+    """Access rights on files, with the kernel's bit values."""
 
     EXECUTE = 1 << 0
     WRITE_FILE = 1 << 1
@@ -46,43 +46,43 @@ SCRATCH = (
     | Access.MAKE_REG
     | Access.REFER
 )
-"""No device, socket, pipe or link can be made."""
+"""Rights on the scratch directory. No device, socket, pipe or link can be created."""
 
 _RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-"""How many bits of rights on files an ABI knows; later ones add none."""
+"""Number of file rights (bits) by ABI version; later versions add none."""
 
 
 class _Ruleset(ctypes.Structure):
     _fields_ = (("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
 
 
-class _Beneath(ctypes.Structure):
+class _PathRule(ctypes.Structure):
     _pack_ = 1
     _fields_ = (("access", ctypes.c_uint64), ("fd", ctypes.c_int32))
 
 
 @dataclass(frozen=True)
 class LandlockRule:
-    """Rights on what lies at and beneath an open path."""
+    """Access rights on an open path and everything below it."""
 
     fd: int
     access: Access
 
 
 def abi() -> int:
-    """Version of Landlock here; 0 when there is none."""
+    """Version of Landlock's ABI on this machine; 0 if there is no Landlock."""
     return max(0, _libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, _VERSION_FLAG))
 
 
-def missing() -> str:
-    """Why there is no Landlock here; empty when there is."""
+def why_no_landlock() -> str:
+    """Why Landlock cannot be used here; empty if it can."""
     if abi():
         return ""
     return "the kernel has no Landlock (Linux 5.13 or later, with `landlock` among its `lsm=` modules), or forbids it"
 
 
 def rule(path: Path, access: Access) -> LandlockRule | None:
-    """A rule for a path; None when there is no such path. Its descriptor stays open."""
+    """A rule for a path; None if it cannot be opened. The rule's descriptor stays open."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -90,16 +90,16 @@ def rule(path: Path, access: Access) -> LandlockRule | None:
     return LandlockRule(fd, access if path.is_dir() else access & FILE_RIGHTS)
 
 
-def restrict(rules: Iterable[LandlockRule]) -> None:
-    """Close every file to this process but these, for good; also TCP, and signals and abstract sockets to others where
-    the kernel can. It must have no_new_privs set. Raises OSError."""
+def restrict_files(rules: Iterable[LandlockRule]) -> None:
+    """Deny this process, permanently, all files but these, and, if the kernel supports it, TCP, signals to other
+    processes and their abstract sockets. The process must have no_new_privs set. Raises OSError."""
     version = abi()
     handled = (1 << _RIGHTS_BY_ABI[min(version, 5)]) - 1
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     wanted = _Ruleset(handled, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
-    ruleset = check("landlock ruleset", _libc.syscall(LANDLOCK_CREATE_RULESET, ctypes.byref(wanted), size, 0))
+    ruleset = check_syscall("landlock ruleset", _libc.syscall(LANDLOCK_CREATE_RULESET, ctypes.byref(wanted), size, 0))
     for one in rules:
-        beneath = _Beneath(one.access & handled, one.fd)
-        check("landlock rule", _libc.syscall(LANDLOCK_ADD_RULE, ruleset, _BENEATH, ctypes.byref(beneath), 0))
-    check("landlock", _libc.syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0))
+        path_rule = _PathRule(one.access & handled, one.fd)
+        check_syscall("landlock rule", _libc.syscall(LANDLOCK_ADD_RULE, ruleset, _BENEATH, ctypes.byref(path_rule), 0))
+    check_syscall("landlock", _libc.syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0))
     os.close(ruleset)

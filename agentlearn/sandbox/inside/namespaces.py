@@ -1,23 +1,23 @@
-"""A world for the zygote and its sessions alone: no network, no memory shared with others, scratch of bounded size."""
+"""Linux namespaces for the zygote and its sessions: no network, no shared memory, scratch space of limited size."""
 
 import ctypes
 import os
 from pathlib import Path
 
 from agentlearn.sandbox.inside.config import SandboxLimits
-from agentlearn.sandbox.inside.process import check
+from agentlearn.sandbox.inside.process import check_syscall
 
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWNET = 0x20000, 0x8000000, 0x10000000, 0x40000000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x4000, 1 << 18
 _MNT_DETACH = 2
 _INODE_BYTES = 16 << 10
-"""One file per so many bytes of scratch."""
+"""Bytes of scratch space for which one file is allowed."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def allowed(scratch: Path, limits: SandboxLimits) -> bool:
-    """Whether `enter` and `mount_scratch` would work here; tried in a child, for there is no way back."""
+    """Whether `enter` and `mount_scratch` work here. Tested in a child process because they cannot be undone."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -33,22 +33,22 @@ def allowed(scratch: Path, limits: SandboxLimits) -> bool:
 
 
 def enter() -> None:
-    """Move this process, which must have one thread, into user, network, IPC and mount namespaces. Raises OSError."""
+    """Move this process, which must have one thread, to new user, network, IPC and mount namespaces. Raises OSError."""
     uid, gid = os.geteuid(), os.getegid()
-    check("unshare", _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWNS))
+    check_syscall("unshare", _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWNS))
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
     Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
-    check("mount", _libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
+    check_syscall("mount", _libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
 
 
 def mount_scratch(where: Path, limits: SandboxLimits) -> None:
-    """Put an empty file system of bounded size over a directory. Raises OSError."""
+    """Mount an empty file system of limited size on a directory. Raises OSError."""
     options = f"size={limits.scratch_bytes},nr_inodes={limits.scratch_bytes // _INODE_BYTES},mode=0700"
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
-    check("mount", _libc.mount(b"tmpfs", os.fsencode(where), b"tmpfs", flags, options.encode()))
+    check_syscall("mount", _libc.mount(b"tmpfs", os.fsencode(where), b"tmpfs", flags, options.encode()))
 
 
 def unmount_scratch(where: Path) -> None:
-    """Take it away again with all that was written. Raises OSError."""
-    check("umount", _libc.umount2(os.fsencode(where), _MNT_DETACH))
+    """Unmount the file system of `mount_scratch` and so delete its files. Raises OSError."""
+    check_syscall("umount", _libc.umount2(os.fsencode(where), _MNT_DETACH))

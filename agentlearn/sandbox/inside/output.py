@@ -1,27 +1,27 @@
-"""What a session prints: one file for everything, so that prints survive a kill; a tail kept in memory past its room.
+"""Output of a session: in one file, so that it survives a kill; past a size limit only the end is kept, in memory.
 
-Descriptors 1 and 2 of a session are this file (a memfd), so text that C code prints lands in its place between prints.
+Descriptors 1 and 2 of a session are this file (a memfd), so text printed by C code appears in the right order.
 """
 
 import io
 import os
 
 FILE_ROOM_BYTES = 1 << 18
-"""Prints go to the file up to here; what comes later only keeps its tail, in memory."""
+"""Size up to which output goes to the file; of later output only the end is kept, in memory."""
 
 
 class Output:
-    """Everything one call prints. `kept_bytes` of head and as many of tail survive."""
+    """Output of one call. Keeps the first and the last `kept_bytes`."""
 
     def __init__(self, fd: int, *, kept_bytes: int) -> None:
         self._fd = fd
         self._kept_bytes = kept_bytes
         self._room = FILE_ROOM_BYTES
-        self._late = bytearray()
-        self._late_bytes = 0
+        self._tail = bytearray()
+        self._tail_bytes = 0
 
     def write(self, chunk: bytes) -> None:
-        """Take printed bytes."""
+        """Add printed bytes."""
         size = len(chunk)
         if size <= self._room:
             os.write(self._fd, chunk)
@@ -31,23 +31,23 @@ class Output:
             os.write(self._fd, chunk[: self._room])
             chunk = chunk[self._room :]
             self._room = 0
-        self._late_bytes += len(chunk)
-        self._late += chunk[-self._kept_bytes :]
-        if len(self._late) > 2 * self._kept_bytes:
-            del self._late[: -self._kept_bytes]
+        self._tail_bytes += len(chunk)
+        self._tail += chunk[-self._kept_bytes :]
+        if len(self._tail) > 2 * self._kept_bytes:
+            del self._tail[: -self._kept_bytes]
 
     def take(self, limit_chars: int) -> tuple[str, int]:
-        """The text printed since the last time, cut to the limit, and how many bytes it had in all."""
-        head, tail, filed_bytes = read_ends(self._fd, self._kept_bytes)
+        """Return the text printed since the last `take`, shortened to the limit, and its full size in bytes."""
+        head, tail, stored_bytes = read_ends(self._fd, self._kept_bytes)
         os.ftruncate(self._fd, 0)
-        total = filed_bytes + self._late_bytes
-        tail = (tail if filed_bytes > self._kept_bytes else b"") + bytes(self._late)
-        self._room, self._late, self._late_bytes = FILE_ROOM_BYTES, bytearray(), 0
-        return cut(head, tail[-self._kept_bytes :], total, limit_chars), total
+        total = stored_bytes + self._tail_bytes
+        tail = (tail if stored_bytes > self._kept_bytes else b"") + bytes(self._tail)
+        self._room, self._tail, self._tail_bytes = FILE_ROOM_BYTES, bytearray(), 0
+        return cut_middle(head, tail[-self._kept_bytes :], total, limit_chars), total
 
 
 class Stream(io.TextIOBase):
-    """`sys.stdout` and `sys.stderr` of a session: unbuffered, cannot be closed."""
+    """`sys.stdout` and `sys.stderr` of a session: unbuffered, and `close` does nothing."""
 
     def __init__(self, output: Output, fd: int) -> None:
         self._output = output
@@ -73,7 +73,7 @@ class Stream(io.TextIOBase):
         return self._fd
 
     def close(self) -> None:
-        """Nothing: later calls print too."""
+        """Do nothing: later calls print too."""
 
 
 class _Bytes(io.RawIOBase):
@@ -95,21 +95,21 @@ class _Bytes(io.RawIOBase):
         return self._fd
 
     def close(self) -> None:
-        """Nothing: later calls print too."""
+        """Do nothing: later calls print too."""
 
 
 def read_ends(fd: int, kept_bytes: int) -> tuple[bytes, bytes, int]:
-    """First and last `kept_bytes` of a file (the last only past the first), and its size."""
+    """The first `kept_bytes` of a file, at most `kept_bytes` of the end of the rest, and the file's size."""
     size = os.fstat(fd).st_size
     head = os.pread(fd, kept_bytes, 0)
     start = max(kept_bytes, size - kept_bytes)
     return head, os.pread(fd, kept_bytes, start), size
 
 
-def cut(head: bytes, tail: bytes, total: int, limit_chars: int) -> str:
-    """Text of at most `limit_chars` characters, or its head and tail around a line that says what is missing.
+def cut_middle(head: bytes, tail: bytes, total: int, limit_chars: int) -> str:
+    """The text if it has at most `limit_chars` characters, else its start and end around a line that marks the gap.
 
-    head and tail follow each other without overlap; total counts what was printed in all, in bytes.
+    head, tail: start and end of the output, without overlap. total: full size of the output in bytes.
     """
     if len(head) + len(tail) >= total:
         text = (head + tail).decode("utf-8", "replace")

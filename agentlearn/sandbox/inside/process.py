@@ -1,4 +1,4 @@
-"""Process-wide settings by system call: lifetime, resource limits."""
+"""Settings of a process by system call: lifetime, privileges, resource limits."""
 
 import ctypes
 import os
@@ -18,8 +18,8 @@ _CAPABILITY_VERSION_3 = 0x20080522
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def check(what: str, result: int) -> int:
-    """A system call's result. Raises OSError, naming the call, when it is negative."""
+def check_syscall(what: str, result: int) -> int:
+    """Return a system call's result. Raises OSError, naming the call, when it is negative."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -27,30 +27,30 @@ def check(what: str, result: int) -> int:
 
 
 def no_new_privileges() -> None:
-    """No program that is run from here on can gain rights; the kernel asks for it before filters and Landlock."""
-    check("no_new_privs", _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    """Prevent this process from gaining privileges; the kernel requires it for filters and Landlock. Raises OSError."""
+    check_syscall("no_new_privs", _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
 def drop_capabilities() -> None:
-    """Give up every privilege of root, in our namespace and outside."""
+    """Give up all capabilities (privileges of root), inside and outside our namespace. Raises OSError."""
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
-    check("capset", _libc.syscall(CAPSET[platform.machine()], header, bytes(24)))
+    check_syscall("capset", _libc.syscall(CAPSET[platform.machine()], header, bytes(24)))
 
 
 def die_with(parent: int, by: signal.Signals) -> None:
-    """Have the kernel send this process a signal when its parent ends; ends at once if that already happened."""
-    check("parent-death signal", _libc.prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0))
+    """Have the kernel send this process a signal when its parent ends; exit if the parent has already ended."""
+    check_syscall("parent-death signal", _libc.prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0))
     if os.getppid() != parent:
         os._exit(1)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ended, so that none can slip away."""
-    check("subreaper", _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+    """Become the parent of every descendant whose parent ends, so that all of them can be killed."""
+    check_syscall("subreaper", _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 
 
 def children() -> set[int]:
-    """Process ids of our children, ended or not; empty where the kernel does not tell."""
+    """Process ids of our children, ended or not; empty if the kernel does not list them."""
     pid = os.getpid()
     try:
         with open(f"/proc/{pid}/task/{pid}/children") as listed:  # noqa: PTH123  pathlib is slow to load
@@ -60,13 +60,13 @@ def children() -> set[int]:
 
 
 def address_space_bytes() -> int:
-    """Address space that this process holds now."""
+    """Size of this process's address space."""
     with open("/proc/self/statm") as counted:  # noqa: PTH123
         return int(counted.read().split()[0]) * resource.getpagesize()
 
 
-def limit(limits: SandboxLimits, held_bytes: int) -> None:
-    """Set the resource limits of a session whose warmed interpreter holds `held_bytes`."""
+def set_limits(limits: SandboxLimits, held_bytes: int) -> None:
+    """Set the resource limits of a session. held_bytes: address space that its interpreter already uses."""
     for what, most in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, limits.cpu_s),
@@ -79,8 +79,8 @@ def limit(limits: SandboxLimits, held_bytes: int) -> None:
         resource.setrlimit(what, (bound, bound))
 
 
-def killed_first() -> None:
-    """Ask the kernel to take this process before others when memory runs out. A wish, not a promise."""
+def kill_first_when_out_of_memory() -> None:
+    """Ask the kernel to kill this process before others when memory runs out. Does nothing if the kernel refuses."""
     try:
         with open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123
             score.write("500")

@@ -1,32 +1,32 @@
-"""Directories that sessions write in, and how they go away again."""
+"""Remove the directories that sessions write to."""
 
 import secrets
 from pathlib import Path
 
 
 def remove_tree(top: Path) -> None:
-    """Remove a directory and all in it, also what lies deeper than a path may be long. A missing one is fine.
+    """Remove a directory with everything in it, even below paths that are too long to open. Ignores a missing one.
 
-    Nothing may be writing there any more. Links are removed, not followed.
+    No process may still write to it. Links are removed, not followed.
     """
     prefix, moved = secrets.token_hex(8), 0
     if not top.exists():
         return
     while entries := list(top.iterdir()):
         for entry in entries:
-            if not _openable(entry):
+            if not _opened_up(entry):
                 entry.unlink()
                 continue
             for inner in list(entry.iterdir()):
-                _openable(inner)  # a directory that may not be written to may not be moved either
+                _opened_up(inner)  # a read-only directory cannot be moved
                 moved += 1
                 inner.rename(top / f"{prefix}-{moved}")
             entry.rmdir()
     top.rmdir()
 
 
-def _openable(path: Path) -> bool:
-    """Whether it is a directory; if so, it can be read and changed from now on."""
+def _opened_up(path: Path) -> bool:
+    """Make a directory readable and writable. Returns False for anything else, also for links."""
     if path.is_symlink() or not path.is_dir():
         return False
     path.chmod(0o700)

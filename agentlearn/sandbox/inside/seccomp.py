@@ -1,8 +1,8 @@
-"""The system calls that a session may make: a list of what is allowed, as a BPF program written by hand.
+"""The system-call filter of a session: a list of allowed calls, as a hand-written BPF program.
 
-Whatever is not listed fails with EPERM, among it: sockets, new processes and threads, exec, signals to others, ptrace,
-changing modes and owners (which Landlock does not guard), mounts, namespaces, keys, bpf, io_uring, memfd. Calls of
-another machine's interface (32 bit, x32) kill the process.
+All other calls fail with EPERM: sockets, new processes and threads, exec, signals to other processes, ptrace, changing
+modes and owners (which Landlock does not protect), mounts, namespaces, keys, bpf, io_uring, memfd and more. Calls by
+another interface of the machine (32 bit, x32) kill the process.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from agentlearn.sandbox.inside import syscalls
-from agentlearn.sandbox.inside.process import check
+from agentlearn.sandbox.inside.process import check_syscall
 
 ALLOW = 0x7FFF0000
 DENY = 0x00050000 | 1  # SECCOMP_RET_ERRNO with EPERM
@@ -29,13 +29,14 @@ _SECCOMP_SET_MODE_FILTER = 1
 
 @dataclass(frozen=True)
 class Machine:
-    """A processor whose system calls we know."""
+    """A processor architecture and its system calls."""
 
     audit: int
-    """Its name in the kernel's audit codes."""
+    """The architecture's number in the kernel's audit codes."""
     numbers: Mapping[str, int]
+    """Number of each allowed system call, by name."""
     x32: bool
-    """Whether it has a second numbering that must not be used to slip past the filter."""
+    """Whether it has a second numbering of calls (x32), which the filter must refuse."""
 
 
 MACHINES = {
@@ -45,37 +46,41 @@ MACHINES = {
 
 
 @dataclass(frozen=True)
-class Guarded:
-    """A call that is allowed by the value of one of its arguments, a 32-bit one."""
+class ArgumentRule:
+    """Allow a call depending on the value of one 32-bit argument."""
 
     argument: int
+    """Position of the argument, from 0."""
     values: tuple[int, ...]
+    """Values of the argument that are allowed, or refused."""
     mask: int = 0xFFFFFFFF
-    """The bits of the argument that count."""
+    """Bits of the argument that are compared."""
     refuse: bool = False
-    """Whether the values are the ones refused, not the ones allowed."""
+    """Whether `values` are refused and all others allowed; by default `values` are allowed and all others refused."""
 
 
-def guarded_calls(pid: int) -> dict[str, Guarded]:
-    """Calls that are allowed for some arguments only, in the process `pid`."""
-    itself = Guarded(0, (pid,))
-    # Landlock before Linux 6.2 lets a file be emptied as it is opened in a mode that does not write
+def calls_with_argument_rules(pid: int) -> dict[str, ArgumentRule]:
+    """Rules for the calls that the process `pid` may make with some arguments only, by name."""
+    itself = ArgumentRule(0, (pid,))
+    # Landlock before Linux 6.2 allows truncating a file by opening it in a mode that does not write
     emptied = (os.O_TRUNC | os.O_RDONLY, os.O_TRUNC | os.O_ACCMODE), os.O_TRUNC | os.O_ACCMODE, True
     return {
-        "open": Guarded(1, *emptied),
-        "openat": Guarded(2, *emptied),
+        "open": ArgumentRule(1, *emptied),
+        "openat": ArgumentRule(2, *emptied),
         "kill": itself,
         "tgkill": itself,
         "tkill": itself,
-        "prlimit64": Guarded(0, (0, pid)),
-        "fcntl": Guarded(
+        "prlimit64": ArgumentRule(0, (0, pid)),
+        "fcntl": ArgumentRule(
             1,
             (
                 *(fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC, fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL, fcntl.F_SETFL),
                 *(fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_SETLKW),
             ),
         ),
-        "ioctl": Guarded(1, (termios.TCGETS, termios.TIOCGWINSZ, termios.FIONREAD, termios.FIOCLEX, termios.FIONCLEX)),
+        "ioctl": ArgumentRule(
+            1, (termios.TCGETS, termios.TIOCGWINSZ, termios.FIONREAD, termios.FIOCLEX, termios.FIONCLEX)
+        ),
     }
 
 
@@ -83,8 +88,8 @@ Instruction = tuple[int, int, int, int]
 
 
 def program(machine: Machine, pid: int) -> list[Instruction]:
-    """The filter for a process: BPF instructions as (code, jump if true, jump if false, value)."""
-    guarded = guarded_calls(pid)
+    """The filter for the process `pid`: BPF instructions as (code, jump if true, jump if false, value)."""
+    with_rules = calls_with_argument_rules(pid)
     lines: list[Instruction] = [
         (_LOAD_WORD, 0, 0, _MACHINE_AT),
         (_JUMP_EQUAL, 1, 0, machine.audit),
@@ -93,16 +98,16 @@ def program(machine: Machine, pid: int) -> list[Instruction]:
     ]
     if machine.x32:
         lines += [(_JUMP_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, KILL)]
-    for first, last in _ranges(number for name, number in machine.numbers.items() if name not in guarded):
+    for first, last in _ranges(number for name, number in machine.numbers.items() if name not in with_rules):
         lines += [(_JUMP_AT_LEAST, 0, 2, first), (_JUMP_AT_LEAST, 1, 0, last + 1), (_RETURN, 0, 0, ALLOW)]
-    for name, guard in guarded.items():
+    for name, rule in with_rules.items():
         if name in machine.numbers:
-            lines += _guard(machine.numbers[name], guard)
+            lines += _rule_instructions(machine.numbers[name], rule)
     return [*lines, (_RETURN, 0, 0, DENY)]
 
 
 def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Runs of consecutive numbers as (first, last)."""
+    """Ranges of consecutive numbers as (first, last)."""
     runs: list[tuple[int, int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][1] == number - 1:
@@ -112,15 +117,15 @@ def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _guard(number: int, guard: Guarded) -> list[Instruction]:
-    """Decide one call by the low word of one argument; both machines are little-endian."""
+def _rule_instructions(number: int, rule: ArgumentRule) -> list[Instruction]:
+    """Instructions that decide one call by the low word of one argument; all supported machines are little-endian."""
     tests: list[Instruction] = [
-        (_JUMP_EQUAL, len(guard.values) - place, 0, value) for place, value in enumerate(guard.values)
+        (_JUMP_EQUAL, len(rule.values) - index, 0, value) for index, value in enumerate(rule.values)
     ]
-    listed, other = (DENY, ALLOW) if guard.refuse else (ALLOW, DENY)
+    listed, other = (DENY, ALLOW) if rule.refuse else (ALLOW, DENY)
     body: list[Instruction] = [
-        (_LOAD_WORD, 0, 0, _ARGUMENTS_AT + 8 * guard.argument),
-        (_AND, 0, 0, guard.mask),
+        (_LOAD_WORD, 0, 0, _ARGUMENTS_AT + 8 * rule.argument),
+        (_AND, 0, 0, rule.mask),
         *tests,
         (_RETURN, 0, 0, other),
         (_RETURN, 0, 0, listed),
@@ -132,23 +137,23 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-def missing() -> str:
-    """Why no filter can be set here; empty when one can."""
+def why_no_seccomp() -> str:
+    """Why no filter can be set here; empty if one can."""
     if platform.machine() not in MACHINES:
-        return f"no system-call filter is written for {platform.machine()!r} (there is one for x86_64 and aarch64)"
+        return f"there is no system-call filter for {platform.machine()!r} (only for x86_64 and aarch64)"
     libc = ctypes.CDLL(None, use_errno=True)
     number = syscalls.SECCOMP[platform.machine()]
     libc.syscall(number, _SECCOMP_SET_MODE_FILTER, 0, None)
-    if ctypes.get_errno() == 14:  # EFAULT: filters are known, and this one was nowhere
+    if ctypes.get_errno() == 14:  # EFAULT: the kernel supports filters and found our null pointer
         return ""
     return "the kernel has no system-call filters (seccomp), or forbids them"
 
 
-def restrict() -> None:
-    """Filter every further system call of this process, for good. It must have no_new_privs set."""
+def filter_syscalls() -> None:
+    """Filter all further system calls of this process, permanently. It must have no_new_privs set. Raises OSError."""
     lines = program(MACHINES[platform.machine()], os.getpid())
     packed = b"".join(struct.pack("HBBI", *line) for line in lines)
     filter_ = _Program(len(lines), packed)
     libc = ctypes.CDLL(None, use_errno=True)
     number = syscalls.SECCOMP[platform.machine()]
-    check("seccomp", libc.syscall(number, _SECCOMP_SET_MODE_FILTER, 0, ctypes.byref(filter_)))
+    check_syscall("seccomp", libc.syscall(number, _SECCOMP_SET_MODE_FILTER, 0, ctypes.byref(filter_)))

@@ -1,6 +1,6 @@
-"""The zygote: imports what sessions need once, then forks one child per session and tells how each ended.
+"""The zygote: imports the modules of sessions once, then forks one child per session and reports how each ended.
 
-It runs no stranger's code itself. It talks over one SOCK_SEQPACKET socket, one JSON object per message:
+It runs no untrusted code itself. It communicates over one SOCK_SEQPACKET socket, one JSON object per message:
 in: `{"open": id, "seed": n}` with the session's end of a socket; `{"kill": id}`
 out: `{"kind": "hello", …}`, then `{"kind": "ready"}` or `{"kind": "failed", …}`; `{"kind": "exit", …}` per session
 """
@@ -19,9 +19,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from agentlearn.sandbox.inside.child_sessions import ChildSessions
 from agentlearn.sandbox.inside.config import Config, config_from_json
-from agentlearn.sandbox.inside.isolation import isolate, warmed_packages
-from agentlearn.sandbox.inside.nursery import Nursery
+from agentlearn.sandbox.inside.isolation import isolate, preloaded_packages
 from agentlearn.sandbox.inside.process import adopt_orphans, die_with
 from agentlearn.sandbox.inside.scratch import remove_tree
 from agentlearn.sandbox.inside.session import Order
@@ -29,8 +29,8 @@ from agentlearn.sandbox.inside.session import Order
 MAX_MESSAGE_BYTES = 1 << 12
 
 
-def serve(control_fd: int, config_json: str) -> None:
-    """Be the zygote until our side closes the control socket or ends; leaves no child and no file."""
+def run_zygote(control_fd: int, config_json: str) -> None:
+    """Run the zygote until our side closes the control socket or ends. Leaves no process and no file behind."""
     config = config_from_json(config_json)
     with contextlib.ExitStack() as cleanup:
         cleanup.callback(remove_tree, Path(config.scratch))
@@ -41,42 +41,42 @@ def serve(control_fd: int, config_json: str) -> None:
             _raise_open_files()
             ZygoteServer(socket.socket(fileno=control_fd), config).run(cleanup)
         finally:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it comes when our side is killed; cleaning up goes on
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent when our side is killed; finish cleaning up
 
 
 class ZygoteServer:
-    """One control socket, and what is done on its orders."""
+    """Carries out the requests that arrive on the control socket."""
 
     def __init__(self, control: socket.socket, config: Config) -> None:
         self._control = control
         self._config = config
 
     def run(self, cleanup: contextlib.ExitStack) -> None:
-        """Say what holds, warm up, serve."""
+        """Report the isolation, import the modules, then handle requests."""
         isolation = isolate(self._config)
         layers, missing, refusal = isolation.layers, isolation.missing, isolation.refusal
-        self._say({"kind": "hello", "layers": layers, "missing": missing, "refusal": refusal})
+        self._send({"kind": "hello", "layers": layers, "missing": missing, "refusal": refusal})
         if refusal:
             return
         try:
-            _warm_up(self._config)
+            _preload(self._config)
         except ImportError as error:
-            self._say({"kind": "failed", "reason": f"{type(error).__name__}: {error}"})
+            self._send({"kind": "failed", "reason": f"{type(error).__name__}: {error}"})
             return
-        walls = None if isolation.walls is None else (*isolation.walls, *warmed_packages(self._config))
-        nursery = Nursery(
+        walls = None if isolation.walls is None else (*isolation.walls, *preloaded_packages(self._config))
+        child_sessions = ChildSessions(
             Path(self._config.scratch),
             self._config.limits,
-            self._say,
+            self._send,
             walls=walls,
             quota="namespaces" in layers,
         )
-        cleanup.callback(nursery.clear)
-        self._say({"kind": "ready"})
-        self._serve(nursery)
+        cleanup.callback(child_sessions.clear)
+        self._send({"kind": "ready"})
+        self._serve(child_sessions)
 
-    def _serve(self, nursery: Nursery) -> None:
-        """Take orders and collect children until the control socket closes."""
+    def _serve(self, child_sessions: ChildSessions) -> None:
+        """Handle requests and reap children until the control socket closes."""
         woken, wake = socket.socketpair()
         woken.setblocking(False)
         wake.setblocking(False)
@@ -90,34 +90,34 @@ class ZygoteServer:
             ready = {fd for fd, _ in poll.poll()}
             if woken.fileno() in ready:
                 _drain(woken)
-                nursery.reap()
+                child_sessions.reap()
             if self._control.fileno() in ready:
-                listening = self._take_order(nursery)
+                listening = self._handle_message(child_sessions)
 
-    def _take_order(self, nursery: Nursery) -> bool:
-        """Do what the next message says; False at the end of the messages."""
+    def _handle_message(self, child_sessions: ChildSessions) -> bool:
+        """Handle the next message. Returns False at the end of the messages."""
         message, fds, _, _ = socket.recv_fds(self._control, MAX_MESSAGE_BYTES, 1)
         if not message:
             return False
         order: dict[str, Any] = json.loads(message)
         if "kill" in order:
-            nursery.kill(order["kill"])
+            child_sessions.kill(order["kill"])
             return True
         try:
-            nursery.open(Order(id=order["open"], seed=order["seed"]), fds[0])
+            child_sessions.open(Order(id=order["open"], seed=order["seed"]), fds[0])
         finally:
             os.close(fds[0])
         return True
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         try:
             self._control.send(json.dumps(message).encode())
         except (BrokenPipeError, ConnectionResetError):
-            sys.exit(0)  # nobody listens any more
+            sys.exit(0)  # our side has ended
 
 
-def _warm_up(config: Config) -> None:
-    """Import what sessions need, in such a way that forks share its memory. Raises ImportError."""
+def _preload(config: Config) -> None:
+    """Import the modules of sessions so that forks share their memory. Raises ImportError."""
     gc.disable()
     sys.path.extend(config.search_paths)
     for name in config.modules:
@@ -136,7 +136,7 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 
 def _wake_up(_number: int, _frame: FrameType | None) -> None:
-    """Nothing: that the handler is Python's makes the signal wake the loop."""
+    """Do nothing. A Python handler is needed for the signal to wake the loop."""
 
 
 def _drain(wakeups: socket.socket) -> None:

@@ -11,31 +11,33 @@ from typing import Any, NoReturn
 
 from agentlearn.sandbox.inside.cell import run_cell
 from agentlearn.sandbox.inside.config import SandboxLimits
-from agentlearn.sandbox.inside.confine import SOCKET_FD, PreparedSession, seal, settle
+from agentlearn.sandbox.inside.confine import SOCKET_FD, PreparedSession, confine_process, confine_syscalls
 from agentlearn.sandbox.inside.frames import read_frame, write_frame
 from agentlearn.sandbox.inside.output import Output, Stream
 
 INT_DIGITS = 100_000
-"""Digits of an integer that may be printed: past CPython's 4,300, which competition answers meet; still fast."""
+"""Most digits of a printed integer. CPython's limit of 4,300 is too small for some competition answers."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What the zygote's parent asks for when it opens a session."""
+    """A request of the zygote's parent to open a session."""
 
     id: int
+    """Number of the session, chosen by the parent."""
     seed: int
+    """Seed of the session's random generators."""
 
 
-def live(order: Order, place: PreparedSession, limits: SandboxLimits) -> NoReturn:
-    """Be the session. Never returns into the zygote's loop, whatever happens."""
-    code, socket_fd = 1, place.socket_fd
+def run_session(order: Order, prepared: PreparedSession, limits: SandboxLimits) -> NoReturn:
+    """Run the session in this process, then exit. Never returns to the zygote's loop."""
+    code, socket_fd = 1, prepared.socket_fd
     try:
         try:
-            settle(place, limits)
+            confine_process(prepared, limits)
             socket_fd = SOCKET_FD
             _seed(order.seed)
-            seal(place)
+            confine_syscalls(prepared)
         except OSError as error:
             write_frame(socket_fd, {"failed": str(error)})
             return os._exit(code)
@@ -47,7 +49,7 @@ def live(order: Order, place: PreparedSession, limits: SandboxLimits) -> NoRetur
 
 
 def _seed(seed: int) -> None:
-    """Seed what draws; a module that was not warmed cannot have drawn."""
+    """Seed the random generators of the modules that are preloaded."""
     random.seed(seed)
     if (numpy_random := sys.modules.get("numpy.random")) is not None:
         numpy_random.seed(seed % 2**32)
@@ -73,7 +75,7 @@ def _answer_calls(limits: SandboxLimits) -> None:
 
 
 def _fresh_scope() -> dict[str, Any]:
-    """The globals of a new `__main__`, so that pickling and dataclasses find what the code defines."""
+    """The globals of a new `__main__`, where pickling and dataclasses find the names that the code defines."""
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = main

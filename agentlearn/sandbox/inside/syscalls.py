@@ -1,6 +1,6 @@
-"""Numbers of the system calls that the filter knows, per machine, from the kernel's own headers.
+"""Numbers of the system calls that the filter allows, per machine, from the kernel's headers.
 
-A call that a machine does not have (aarch64 has no `open`, only `openat`) is not in its table.
+A call that a machine lacks is not in its table: aarch64 has no `open`, only `openat`.
 """
 
 
@@ -42,4 +42,4 @@ tgkill=131 prlimit64=261 fcntl=25 ioctl=29 newfstatat=79
 SECCOMP = {"x86_64": 317, "aarch64": 277}
 CAPSET = {"x86_64": 126, "aarch64": 91}
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
-"""The same on every machine."""
+"""Landlock's call numbers are the same on every machine."""

@@ -16,7 +16,7 @@ from typing import Any
 from agentlearn.lab.contract import Doubt, Heard, Scene, Talk
 from agentlearn.library.render import render
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus
-from agentlearn.sandbox.tool_text import TOOL, rendered
+from agentlearn.sandbox.tool_text import TOOL, render_result
 from agentlearn.serving.chat_request import Called, Message
 from agentlearn.sim.lessons import LessonReader, ShownLesson, experiences_in
 from agentlearn.sim.skills import Conversation, FinalMessage, Heeded, ToolExchange, ToolUse
@@ -190,5 +190,5 @@ def schooling(family: Family[Any], rng: Random) -> Any:
 def _result(code: str, rng: Random) -> str:
     if rng.random() < FAILURE:
         status, error = rng.choice(FAILURES)
-        return rendered(CodeResult(status=status, error=error))
-    return rendered(CodeResult(status="ok", stdout=printed(code)))
+        return render_result(CodeResult(status=status, error=error))
+    return render_result(CodeResult(status="ok", stdout=printed(code)))

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentlearn.lab.contract import Pieces
 from agentlearn.sandbox.protocol import CodeResult
-from agentlearn.sandbox.tool_text import TOOL, rendered
+from agentlearn.sandbox.tool_text import TOOL, render_result
 from agentlearn.serving.chatml import CALL, CALL_END, TOOLS
 from agentlearn.sim.neutral import ADVICE, SITUATIONS, TAILS, WORDS
 from agentlearn_math import novice
@@ -55,7 +55,7 @@ def _speech() -> Iterator[str]:
     for wording in novice.REPORTS:
         yield from wording.format(value="0").split("0")
     for status, error in corpus.FAILURES:
-        yield rendered(CodeResult(status=status, error=error))
+        yield render_result(CodeResult(status=status, error=error))
 
 
 def _programs() -> Iterator[str]:

@@ -135,7 +135,7 @@ def test_only_what_was_asked_for_is_exported(
 
 @pytest.mark.parametrize("selection", [{"run": "other"}, {"domain": "web"}, {"outcome": "failed"}, {"min_reward": 2.0}])
 def test_nothing_selected_is_said_and_no_file_is_made(store: Path, tmp_path: Path, selection: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="no stored rollout is as asked for"):
+    with pytest.raises(DataError, match="no stored rollout matches"):
         exported(store, tmp_path / "out.jsonl", "openai-jsonl", **selection)
     assert not (tmp_path / "out.jsonl").exists()
 

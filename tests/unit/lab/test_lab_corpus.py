@@ -8,7 +8,7 @@ import pytest
 
 from agentlearn.lab.contract import Lab, Scene, announced_lab
 from agentlearn.sandbox.protocol import CodeResult
-from agentlearn.sandbox.tool_text import FAILED, rendered, value_in
+from agentlearn.sandbox.tool_text import FAILED, printed_value, render_result
 from agentlearn.sim.lessons import experiences_in
 from agentlearn_math.answers import boxed
 from agentlearn_math.families import FAMILIES
@@ -54,8 +54,8 @@ def test_dialogues_go_as_the_agents_do_and_results_are_what_programs_print(scene
             for said, result in zip(talk.messages, talk.messages[1:], strict=False):
                 if result.role == "tool" and not result.text.startswith(FAILED):
                     code = json.loads(said.calls[0].arguments)["code"]
-                    assert result.text == rendered(CodeResult(status="ok", stdout=printed(code)))
-            if len(roles) == 4 and (value := value_in(talk.messages[2].text)) is not None:
+                    assert result.text == render_result(CodeResult(status="ok", stdout=printed(code)))
+            if len(roles) == 4 and (value := printed_value(talk.messages[2].text)) is not None:
                 assert boxed(talk.messages[-1].text) == value
 
 

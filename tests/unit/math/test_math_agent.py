@@ -14,7 +14,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from agentlearn.domain.base import Answer, Domain, RolloutContext, load_domain
 from agentlearn.errors import ToolError
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport, Session
-from agentlearn.sandbox.tool_text import FAILED, rendered, value_in
+from agentlearn.sandbox.tool_text import FAILED, printed_value, render_result
 from agentlearn.types.task import Task
 from agentlearn_math import MathDomain, domain
 from agentlearn_math.agent import MathDeps, answer_of, math_agent, solve_prompt
@@ -59,8 +59,8 @@ def tool_results(messages: list[ModelMessage]) -> list[ToolReturnPart]:
 def compute_and_answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     """Runs a program until one works, then puts its output in a box."""
     results = tool_results(messages)
-    if results and value_in(str(results[-1].content)) is not None:
-        return ModelResponse(parts=[TextPart(f"Hence \\boxed{{{value_in(str(results[-1].content))}}}.")])
+    if results and printed_value(str(results[-1].content)) is not None:
+        return ModelResponse(parts=[TextPart(f"Hence \\boxed{{{printed_value(str(results[-1].content))}}}.")])
     return ModelResponse(parts=[ToolCallPart(info.function_tools[0].name, {"code": "print(6 * 7)"})])
 
 
@@ -152,19 +152,19 @@ def test_using_a_sandbox_leaves_the_domain_itself_unbound() -> None:
 
 @pytest.mark.parametrize("status", ["error", "timeout", "oom", "killed", "state_lost"])
 def test_every_failure_is_told_apart_from_output(status: CodeStatus) -> None:
-    text = rendered(CodeResult(status=status, error="why", stdout="41\n"))
+    text = render_result(CodeResult(status=status, error="why", stdout="41\n"))
     assert text.startswith(FAILED)
     assert text.splitlines()[1:] == ["why", "41"]
-    assert value_in(text) is None
+    assert printed_value(text) is None
     assert "variables" in text
     assert status == "error" or "lost" in text
 
 
 def test_output_is_shown_as_it_is() -> None:
-    assert rendered(CodeResult(status="ok", stdout="1\n2\n")) == "1\n2"
-    assert value_in("1\n2") == "2"
-    assert rendered(CodeResult(status="ok")) == "(the program printed nothing)"
-    assert value_in(rendered(CodeResult(status="ok"))) is None
+    assert render_result(CodeResult(status="ok", stdout="1\n2\n")) == "1\n2"
+    assert printed_value("1\n2") == "2"
+    assert render_result(CodeResult(status="ok")) == "(the program printed nothing)"
+    assert printed_value(render_result(CodeResult(status="ok"))) is None
 
 
 def test_importing_is_cheap_and_the_domain_never_meets_the_simulated_world() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from agentlearn.domain.base import load_domain
 from agentlearn.sandbox.protocol import CodeResult
-from agentlearn.sandbox.tool_text import rendered
+from agentlearn.sandbox.tool_text import render_result
 from agentlearn.sim.skills import Conversation, FinalMessage, Heeded, Situation, ToolExchange, ToolUse
 from agentlearn_math.answers import answer_key, boxed
 from agentlearn_math.families import FAMILIES
@@ -17,7 +17,7 @@ from agentlearn_math.traps import TRAPS
 from agentlearn_math.verify import judge_exactly
 
 BY_NAME = {trap.name: trap for trap in TRAPS}
-ERROR = rendered(CodeResult(status="error", error="ZeroDivisionError: division by zero", stdout="17\n"))
+ERROR = render_result(CodeResult(status="error", error="ZeroDivisionError: division by zero", stdout="17\n"))
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 
@@ -53,7 +53,7 @@ def test_rightness_depends_on_the_flaws_alone(family: Family[Any]) -> None:
     gold = family.gold(family.recognise(talk.question))
     for seed, flaws in enumerate([frozenset[str](), *combinations_of(family.traps)]):
         code = program(first.act(flaws, Heeded(), Random(seed)))
-        result = rendered(CodeResult(status="ok", stdout=printed(code) + "\n"))
+        result = render_result(CodeResult(status="ok", stdout=printed(code) + "\n"))
         last = situation(conversation(family, ToolExchange("run_python", {"code": code}, result)))
         assert last.traps == ()
         answer = boxed(said(last.act(frozenset(), Heeded(), Random(seed))))

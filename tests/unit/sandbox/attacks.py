@@ -175,7 +175,7 @@ def got_through(attack: Attack, result: CodeResult) -> str:
 
 
 async def attack_all() -> dict[str, str]:
-    """Let all attacks loose, in one session; those that got through, with how they ended."""
+    """Run all attacks in one session; return those that succeeded, with how they ended."""
     import pydantic
 
     known = {"x86_64": (101, 46, 322), "aarch64": (117, 211, 281)}.get(platform.machine(), (-1, -1, -1))

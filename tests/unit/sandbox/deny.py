@@ -1,4 +1,4 @@
-"""Run as a module: make this process one whose kernel lacks some system calls, then start a sandbox and say what came.
+"""Run as a module: remove some system calls from this process, then open a sandbox and print the result.
 
 Usage: python -m tests.unit.sandbox.deny SANDBOX ERRNO NUMBER…
 """
@@ -22,11 +22,11 @@ def deny(numbers: list[int], errno: int) -> None:
     lines.append((0x06, 0, 0, seccomp.ALLOW))
     no_new_privileges()
     with mock.patch.object(seccomp, "program", return_value=lines):
-        seccomp.restrict()
+        seccomp.filter_syscalls()
 
 
 async def attempt(name: str) -> dict[str, object]:
-    """What comes of opening a sandbox and running a call in it."""
+    """The result of opening a sandbox and running a call in it."""
     try:
         async with open_sandbox(name) as sandbox, sandbox.open(1) as session:
             result = await session.run("open('a', 'w').write('b')\nimport os\nos.listdir('..')")

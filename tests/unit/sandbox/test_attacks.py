@@ -172,7 +172,7 @@ def test_a_reply_that_is_no_reply_is_not_believed(zygote: Box, body: str, capfd:
 
 
 def test_a_flood_of_replies_fills_no_memory_of_ours(zygote: Box) -> None:
-    """What a session sends without being asked waits in the socket, and the first frame is all that is read."""
+    """Unrequested replies wait in the socket, and only the first frame is read."""
     flood = "import os\nframe = (1 << 19).to_bytes(4, 'big') + b'a' * (1 << 19)\nwhile True: os.write(3, frame)"
     first, second = zygote.run(flood, "1 + 1")
     assert first.status == "killed"
@@ -210,16 +210,16 @@ sets.raw
 
 
 def _without(sandbox: str, errno: int, *numbers: int) -> dict[str, object]:
-    """What comes of a sandbox in a process whose kernel lacks some system calls."""
+    """The result of opening a sandbox in a process whose kernel lacks some system calls."""
     command = [sys.executable, "-m", "tests.unit.sandbox.deny", sandbox, str(errno), *map(str, numbers)]
     ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240, check=True)
     return json.loads(ran.stdout)
 
 
-def ways_out() -> str:
+def suggest_other_sandbox() -> str:
     first = "" if monty_installed() else " (first: pip install 'agentlearn-lib[monty]')"
     return (
-        f"; say --sandbox monty for an isolated interpreter that needs nothing of the kernel{first},"
+        f"; pass --sandbox monty for an isolated interpreter that needs no kernel features{first},"
         " or --sandbox unsafe-local to run the model's code with your own rights"
     )
 
@@ -233,14 +233,14 @@ def ways_out() -> str:
             "the kernel has no Landlock (Linux 5.13 or later, with `landlock` among its `lsm=` modules), or forbids it",
         ),
         (317, "the kernel has no system-call filters (seccomp), or forbids them"),
-        (445, "its walls could not be put up (OSError: [Errno 38] landlock rule: Function not implemented)"),
+        (445, "its isolation could not be set up (OSError: [Errno 38] landlock rule: Function not implemented)"),
     ],
 )
 def test_where_a_wall_cannot_stand_the_sandbox_refuses(number: int, feature: str) -> None:
     assert _without("zygote", 38, number) == {
         "type": "ConfigError",
         "code": "sandbox_unavailable",
-        "message": f"the code sandbox 'zygote' cannot hold here: {feature}{ways_out()}",
+        "message": f"the code sandbox 'zygote' cannot isolate code here: {feature}{suggest_other_sandbox()}",
     }
 
 

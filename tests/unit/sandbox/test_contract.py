@@ -1,4 +1,4 @@
-"""What every sandbox promises, whatever it stands on: state, seeds, output, errors, limits, ends. One suite for all."""
+"""The contract of every sandbox: state, seeds, output, errors, limits, ends. The same tests run for all."""
 
 import asyncio
 import contextlib
@@ -81,7 +81,7 @@ def test_long_output_keeps_head_and_tail_and_says_how_much_there_was(any_box: Bo
         ("raise ValueError('x' * 10**6)", "x"),
     ],
 )
-def test_what_code_raises_is_told_and_the_session_lives_on(any_box: Box, cell: str, ending: str) -> None:
+def test_an_exception_is_reported_and_the_session_goes_on(any_box: Box, cell: str, ending: str) -> None:
     first, second = any_box.run(cell, "'alive'")
     assert first.status == "error"
     assert any(line.startswith(ending) for line in first.error.splitlines()[-2:])

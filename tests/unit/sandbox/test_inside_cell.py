@@ -1,4 +1,4 @@
-"""Code run the way a notebook runs a cell, here in the test's own process; and the frames it is told in."""
+"""Running a cell as a notebook does, in the test process; and the frames of its messages."""
 
 import os
 from pathlib import Path
@@ -41,13 +41,13 @@ def test_variables_live_from_call_to_call(capsys: pytest.CaptureFixture[str]) ->
         ("x = (", "SyntaxError: '(' was never closed"),
     ],
 )
-def test_what_is_raised_ends_the_cell_and_is_told(code: str, last: str) -> None:
+def test_an_exception_ends_the_cell_and_is_reported(code: str, last: str) -> None:
     status, error = cell(code)
     assert status == "error"
     assert error.splitlines()[-1] == last
 
 
-def test_too_much_memory_is_told_apart() -> None:
+def test_out_of_memory_has_its_own_status() -> None:
     assert cell("raise MemoryError")[0] == "oom"
 
 
@@ -60,13 +60,13 @@ def test_a_long_traceback_keeps_its_ends() -> None:
     assert "…" in error or "more times" in error
 
 
-def test_no_path_of_this_machine_is_told() -> None:
+def test_tracebacks_contain_no_path_of_this_machine() -> None:
     _, error = cell("import json\njson.loads('{')")
     assert str(Path(os.__file__).parent) not in error
     assert "json/decoder.py" in error
 
 
-def test_an_exception_that_misbehaves_is_still_told() -> None:
+def test_an_exception_that_cannot_be_formatted_is_still_reported() -> None:
     code = "class Odd(Exception):\n    def __str__(self):\n        raise ValueError('no')\nraise Odd"
     status, error = cell(code)
     assert status == "error"

@@ -275,7 +275,7 @@ def test_state_that_cannot_be_kept_is_said_to_be_lost() -> None:
             lost = await session.run("1")
             assert (lost.status, lost.stdout) == ("state_lost", "")
             assert lost.error == (
-                "the earlier calls went otherwise when they were repeated; this code was not run;"
+                "repeating the earlier calls gave other results; this code was not run;"
                 " the variables are lost and the next call starts in a fresh interpreter"
             )
             assert (await session.run("1")).stdout == "1\n"
@@ -284,7 +284,7 @@ def test_state_that_cannot_be_kept_is_said_to_be_lost() -> None:
 
 
 def test_a_module_that_cannot_be_warmed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zygote_module, "WARMED", ("no_such_module",))
+    monkeypatch.setattr(zygote_module, "PRELOADED", ("no_such_module",))
 
     async def scenario() -> None:
         async with unsafe_local() as sandbox:

@@ -1,4 +1,4 @@
-"""The sandbox `monty`: what it keeps from the code, what it cannot do, and how its absence is told."""
+"""The sandbox `monty`: state, limits, what it cannot do, and the error when it is not installed."""
 
 import asyncio
 import importlib.util
@@ -13,7 +13,7 @@ from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.sandbox import open_sandbox
 from agentlearn.sandbox.final import final_statement
 from agentlearn.sandbox.monty import CANNOT
-from agentlearn.sandbox.refusal import ways_out
+from agentlearn.sandbox.refusal import suggest_other_sandbox
 from tests.unit.sandbox.conftest import Box, needs, started
 
 
@@ -37,14 +37,14 @@ def test_without_the_extra_it_is_refused_with_the_line_that_installs_it() -> Non
 
 def test_ways_out_name_the_install_line_only_where_it_is_needed() -> None:
     with mock.patch.object(importlib.util, "find_spec", return_value=None):
-        assert "(first: pip install 'agentlearn-lib[monty]')" in ways_out()
+        assert "(first: pip install 'agentlearn-lib[monty]')" in suggest_other_sandbox()
     with mock.patch.object(importlib.util, "find_spec", return_value=object()):
-        assert "pip" not in ways_out()
-        assert "--sandbox monty" in ways_out()
-        assert "--sandbox unsafe-local" in ways_out()
+        assert "pip" not in suggest_other_sandbox()
+        assert "--sandbox monty" in suggest_other_sandbox()
+        assert "--sandbox unsafe-local" in suggest_other_sandbox()
 
 
-def test_a_worker_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_cannot_be_started_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     needs("monty")
     monkeypatch.setenv("MONTY_BIN", "/nonexistent")
     with pytest.raises(ConfigError) as caught:
@@ -77,7 +77,7 @@ def test_what_reaches_outside_is_not_to_be_had(box: Box, cell: str) -> None:
     assert second.stdout == "2\n"
 
 
-def test_what_it_cannot_do_is_told_to_the_model(box: Box) -> None:
+def test_the_model_reads_what_is_not_supported(box: Box) -> None:
     for cell in ("import sympy", "import fractions", "def f():\n    yield 1", "class A(dict): pass"):
         result = box.last(cell)
         assert result.status == "error"

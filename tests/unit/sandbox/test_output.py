@@ -1,4 +1,4 @@
-"""What is kept of what code prints."""
+"""Which part of a session's output is kept."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.sandbox.inside.output import FILE_ROOM_BYTES, Output, cut, read_ends
+from agentlearn.sandbox.inside.output import FILE_ROOM_BYTES, Output, cut_middle, read_ends
 
 
 @pytest.fixture
@@ -25,23 +25,23 @@ def appending(fd: int) -> int:
     return fd
 
 
-@given(parts=st.lists(st.text(max_size=40), max_size=20), limit=st.integers(2, 60))
-def test_short_text_is_whole_and_long_text_is_its_ends(parts: list[str], limit: int) -> None:
+@given(parts=st.lists(st.text(max_size=40), max_size=20), set_limits=st.integers(2, 60))
+def test_short_text_is_whole_and_long_text_is_its_ends(parts: list[str], set_limits: int) -> None:
     fd = os.memfd_create("output")
     try:
-        output = Output(appending(fd), kept_bytes=4 * limit)
+        output = Output(appending(fd), kept_bytes=4 * set_limits)
         text = "".join(parts).encode("utf-8", "replace").decode()
         for part in parts:
             output.write(part.encode("utf-8", "replace"))
-        shown, total = output.take(limit)
+        shown, total = output.take(set_limits)
         assert total == len(text.encode())
-        if len(text) <= limit:
+        if len(text) <= set_limits:
             assert shown == text
         else:
-            head, rest = shown[: limit // 2], shown[limit // 2 :]
-            assert head == text[: limit // 2]
+            head, rest = shown[: set_limits // 2], shown[set_limits // 2 :]
+            assert head == text[: set_limits // 2]
             assert rest.startswith(f"\n[… cut: {total} bytes were printed in all …]\n")
-            assert shown.endswith(text[-(limit // 2) :])
+            assert shown.endswith(text[-(set_limits // 2) :])
     finally:
         os.close(fd)
 
@@ -57,7 +57,7 @@ def test_printing_without_end_takes_bounded_room(fd: int) -> None:
     assert total == 3 * FILE_ROOM_BYTES // 1_000 * 1_000 + 3
 
 
-def test_each_take_starts_anew(fd: int) -> None:
+def test_each_take_starts_empty(fd: int) -> None:
     output = Output(appending(fd), kept_bytes=100)
     output.write(b"one")
     assert output.take(20) == ("one", 3)
@@ -74,4 +74,4 @@ def test_the_ends_of_a_file_do_not_overlap(fd: int) -> None:
 
 
 def test_a_character_cut_in_the_middle_is_replaced() -> None:
-    assert cut("π".encode()[:1], b"", 1, 10) == "�"
+    assert cut_middle("π".encode()[:1], b"", 1, 10) == "�"

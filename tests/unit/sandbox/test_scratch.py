@@ -1,4 +1,4 @@
-"""Removing what a stranger's code has written."""
+"""Removing the files of untrusted code."""
 
 from pathlib import Path
 

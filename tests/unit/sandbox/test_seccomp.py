@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.sandbox.inside.seccomp import ALLOW, DENY, KILL, MACHINES, Machine, guarded_calls, program
+from agentlearn.sandbox.inside.seccomp import ALLOW, DENY, KILL, MACHINES, Machine, calls_with_argument_rules, program
 
 PID = 4321
 O_RDONLY, O_WRONLY, O_ACCMODE, O_TRUNC, O_CREAT = 0, 1, 3, 0o1000, 0o100
@@ -21,11 +21,11 @@ def machine(request: pytest.FixtureRequest) -> Machine:
 
 
 def decide(machine: Machine, number: int, *arguments: int, audit: int | None = None) -> int:
-    """What the filter says to a call."""
+    """The filter's decision on a call."""
     words = {0: number, 4: machine.audit if audit is None else audit}
-    for place, argument in enumerate(arguments):
-        words[16 + 8 * place] = argument & 0xFFFFFFFF
-        words[20 + 8 * place] = argument >> 32 & 0xFFFFFFFF
+    for index, argument in enumerate(arguments):
+        words[16 + 8 * index] = argument & 0xFFFFFFFF
+        words[20 + 8 * index] = argument >> 32 & 0xFFFFFFFF
     accumulator, at, lines = 0, 0, program(machine, PID)
     while True:
         code, if_true, if_false, value = lines[at]
@@ -47,9 +47,9 @@ def decide(machine: Machine, number: int, *arguments: int, audit: int | None = N
 
 def test_what_is_listed_is_allowed_and_nothing_else(machine: Machine) -> None:
     listed = set(machine.numbers.values())
-    guarded = {machine.numbers[name] for name in guarded_calls(PID) if name in machine.numbers}
+    with_rules = {machine.numbers[name] for name in calls_with_argument_rules(PID) if name in machine.numbers}
     for number in range(1_000):
-        if number not in guarded:
+        if number not in with_rules:
             assert decide(machine, number) == (ALLOW if number in listed else DENY), number
 
 

@@ -1,4 +1,4 @@
-"""What the sandboxes of forked processes promise beyond the contract: all of Python, its files, its deaths."""
+"""Sandboxes of forked processes beyond the contract: all of Python, files, ended interpreters."""
 
 import asyncio
 
@@ -145,7 +145,7 @@ def test_a_file_is_bounded(box: Box) -> None:
         ("import os\nos.abort()", "the interpreter died (SIGABRT)"),
     ],
 )
-def test_an_interpreter_that_died_is_told_and_replaced(box: Box, cell: str, sentence: str) -> None:
+def test_an_interpreter_that_died_is_reported_and_replaced(box: Box, cell: str, sentence: str) -> None:
     first, second = box.run(f"print('last words')\n{cell}", "1 + 1")
     assert (first.status, first.stdout) == ("killed", "last words\n")
     assert first.error == f"{sentence}; the variables are lost and the next call starts in a fresh interpreter"
@@ -173,7 +173,7 @@ def test_an_interpreter_that_hangs_up_but_lives_is_killed(box: Box) -> None:
     assert result.error.startswith("the interpreter was killed because it did not answer as it must")
 
 
-def test_an_interpreter_that_dies_between_calls_is_told_before_anything_runs(box: Box) -> None:
+def test_an_interpreter_that_dies_between_calls_is_reported_before_anything_runs(box: Box) -> None:
     async def scenario() -> None:
         async with box.sandbox.open(1) as session:
             last_words = "import signal, os\nsignal.signal(signal.SIGALRM, lambda *_: os._exit(0))"

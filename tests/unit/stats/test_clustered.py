@@ -58,7 +58,7 @@ def test_the_closed_forms_are_those_of_the_matrices(rows: list[tuple[float, int]
 def test_clusters_of_equal_size_agree_with_statsmodels(level: float):
     """With equal sizes, CR2 is the usual clustered error times C / (C - 1), and the degrees are C - 1."""
     rng = random.Random(1)
-    clusters = [place // 4 for place in range(36)]
+    clusters = [index // 4 for index in range(36)]
     values = [rng.gauss(0.1, 1) + 0.5 * (cluster % 3) for cluster in clusters]
     oracle = OLS(values, np.ones(36)).fit(
         cov_type="cluster", cov_kwds={"groups": np.array(clusters), "use_correction": False}
@@ -106,11 +106,11 @@ def test_one_cluster_gives_a_mean_and_no_interval():
         (lambda: clustered_mean([], []), "values is empty; a statistic needs at least one number"),
         (
             lambda: clustered_mean([math.nan], ["a"]),
-            "values[0] is nan; leave out what was not measured and give finite numbers",
+            "values[0] is nan; leave out missing measurements and pass finite numbers",
         ),
         (
             lambda: clustered_mean([1.0], ["a"], level=95),
-            "level is 95; it must lie strictly between 0 and 1",
+            "level is 95; it must be strictly between 0 and 1",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The front door: which method it picks, what it says of it, and how often the interval covers the truth."""
+"""Which method `estimate_difference` picks, what it reports, and how often its interval covers the truth."""
 
 import math
 import random
@@ -32,7 +32,7 @@ def test_tasks_that_differ_get_t():
 
 
 def test_clusters_get_cr2():
-    values, clusters = SPREAD * 3, [place // 3 for place in range(90)]
+    values, clusters = SPREAD * 3, [index // 3 for index in range(90)]
     found, clustered = estimate_difference(values, clusters=clusters), clustered_mean(values, clusters)
     assert (found.method, found.unsafe, found.n, found.clusters) == ("cr2", "", 90, 30)
     assert (found.low, found.high, found.degrees) == (clustered.low, clustered.high, clustered.degrees)
@@ -52,14 +52,14 @@ def test_ties_get_the_score_interval():
 def test_equal_clusters_of_ties_get_the_score_interval_of_their_means():
     values = [0.0] * 100
     values[:5] = [1.0, 1.0, 0.0, 0.0, 0.0]
-    found = estimate_difference(values, clusters=[place // 5 for place in range(100)])
+    found = estimate_difference(values, clusters=[index // 5 for index in range(100)])
     score = score_interval([0.4] + [0.0] * 19)
     assert (found.method, found.clusters, found.unsafe) == ("score", 20, "")
     assert found.high == pytest.approx(score.high, rel=1e-12)
 
 
 def test_a_few_large_differences_among_small_ones_get_the_score_interval():
-    found = estimate_difference([1.0, 1.0, *(0.01 * (place % 7 - 3) for place in range(58))])
+    found = estimate_difference([1.0, 1.0, *(0.01 * (index % 7 - 3) for index in range(58))])
     assert (found.method, found.unsafe) == ("score", "")
 
 
@@ -80,7 +80,7 @@ def test_differences_that_are_all_equal_still_get_a_width():
             1.0,
             (
                 "29 tasks leave 28 degrees of freedom; with fewer than 29 the interval misses the truth too often when"
-                " few gain much; whether the arms differ at all, the sign-flip p says at any size"
+                " few gain much; the sign-flip p, which tests whether the arms differ at all, is valid at any size"
             ),
         ),
         (
@@ -89,20 +89,21 @@ def test_differences_that_are_all_equal_still_get_a_width():
             1.0,
             (
                 "30 clusters of these sizes leave 3.52 degrees of freedom; with fewer than 29 the interval misses the"
-                " truth too often when few gain much; whether the arms differ at all, the sign-flip p says at any size"
+                " truth too often when few gain much; the sign-flip p, which tests whether the arms differ at all, is"
+                " valid at any size"
             ),
         ),
         (
             TIES,
-            [0, 0] + [place // 2 for place in range(1, 199)],
+            [0, 0] + [index // 2 for index in range(1, 199)],
             1.0,
-            "few clusters carry the difference, and with clusters of unequal size no method holds for that",
+            "few clusters make up the difference, and no method is reliable for that if clusters differ in size",
         ),
         (
             TIES,
             None,
             0.5,
-            "few tasks carry the difference, and without its largest possible size no method holds for that",
+            "few tasks make up the difference, and no method is reliable for that if differences have no limit",
         ),
     ],
 )
@@ -146,7 +147,7 @@ def test_the_detectable_difference_follows_the_method():
     width = (tied.high or 0) - (tied.low or 0)
     assert detectable_difference(tied) == pytest.approx(width / 2 * (1.959963985 + 0.841621234) / 1.959963985)
     assert detectable_difference(estimate_difference([0.5])) is None
-    with pytest.raises(ConfigError, match="it must lie strictly between"):
+    with pytest.raises(ConfigError, match="it must be strictly between"):
         detectable_difference(tied, power=0.05)
 
 
@@ -176,7 +177,7 @@ def test_nothing_but_ties_proves_no_margin_that_it_cannot():
         (lambda: estimate_difference([]), "differences is empty; a statistic needs at least one number"),
         (
             lambda: estimate_difference([0, math.nan]),
-            "differences[1] is nan; leave out what was not measured and give finite numbers",
+            "differences[1] is nan; leave out missing measurements and pass finite numbers",
         ),
         (
             lambda: estimate_difference([0, 1], clusters=[1]),
@@ -184,11 +185,11 @@ def test_nothing_but_ties_proves_no_margin_that_it_cannot():
         ),
         (
             lambda: estimate_difference([0, 1], largest=0),
-            "largest is 0; it must lie strictly between 0 and inf",
+            "largest is 0; it must be strictly between 0 and inf",
         ),
-        (lambda: estimate_difference([0, 1], level=0), "level is 0; it must lie strictly between 0 and 1"),
-        (lambda: no_worse([0, 1], 0), "margin is 0; it must lie strictly between 0 and inf"),
-        (lambda: no_worse([0, 1], 0.1, level=0.5), "level is 0.5; it must lie strictly between 0.5 and 1"),
+        (lambda: estimate_difference([0, 1], level=0), "level is 0; it must be strictly between 0 and 1"),
+        (lambda: no_worse([0, 1], 0), "margin is 0; it must be strictly between 0 and inf"),
+        (lambda: no_worse([0, 1], 0.1, level=0.5), "level is 0.5; it must be strictly between 0.5 and 1"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call: Callable[[], object], message: str):
@@ -215,7 +216,7 @@ def covered(draw: Callable[[np.random.Generator], list[float]], truth: float, cl
 
 def test_it_covers_with_clusters_of_unequal_size():
     sizes = [9, 9, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1] * 3
-    clusters = [place for place, size in enumerate(sizes) for _ in range(size)]
+    clusters = [index for index, size in enumerate(sizes) for _ in range(size)]
 
     def draw(rng: np.random.Generator) -> list[float]:
         shared = rng.normal(0.1, 0.2, size=len(sizes))

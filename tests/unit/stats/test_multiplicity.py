@@ -42,11 +42,11 @@ def test_holm_steps_down_until_the_first_that_is_not_rejected(ps: list[float]):
     found = holm(ps)
     for alpha in (0.01, 0.05, 0.3):
         rejected = set[int]()
-        for rank, place in enumerate(sorted(range(len(ps)), key=lambda one: ps[one])):
-            if ps[place] * (len(ps) - rank) > alpha:
+        for rank, index in enumerate(sorted(range(len(ps)), key=lambda one: ps[one])):
+            if ps[index] * (len(ps) - rank) > alpha:
                 break
-            rejected.add(place)
-        assert {place for place, p in enumerate(found) if p <= alpha} == rejected
+            rejected.add(index)
+        assert {index for index, p in enumerate(found) if p <= alpha} == rejected
 
 
 def test_worked_by_hand():
@@ -65,9 +65,9 @@ def test_one_test_stays_as_it_is(adjust: Adjust, _oracle: str):
     ("ps", "message"),
     [
         ([], "ps is empty; a statistic needs at least one number"),
-        ([0.1, math.nan], "ps[1] is nan; leave out what was not measured and give finite numbers"),
-        ([0.1, 1.5], "ps[1] is 1.5; a p-value lies between 0 and 1"),
-        ([-0.1], "ps[0] is -0.1; a p-value lies between 0 and 1"),
+        ([0.1, math.nan], "ps[1] is nan; leave out missing measurements and pass finite numbers"),
+        ([0.1, 1.5], "ps[1] is 1.5; a p-value must be between 0 and 1"),
+        ([-0.1], "ps[0] is -0.1; a p-value must be between 0 and 1"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(adjust: Adjust, _oracle: str, ps: list[float], message: str):

@@ -37,7 +37,7 @@ def test_the_bound_is_that_of_the_two_sided_interval_at_twice_the_error(level: f
 
 
 def test_it_takes_clustered_means_and_normal_ones():
-    clustered = clustered_mean(DIFFERENCES, [place // 4 for place in range(40)])
+    clustered = clustered_mean(DIFFERENCES, [index // 4 for index in range(40)])
     assert non_inferiority(clustered, 0.2) is not None
     normal = Interval(mean=0.0, low=None, high=None, standard_error=0.1, degrees=None, n=9)
     found = non_inferiority(normal, 0.1644853626951472)
@@ -54,7 +54,7 @@ def test_without_an_error_there_is_no_answer():
 def test_a_margin_is_positive_and_finite(margin: float):
     with pytest.raises(ConfigError) as caught:
         non_inferiority(mean_interval(DIFFERENCES), margin)
-    assert str(caught.value) == f"margin is {margin!r}; it must lie strictly between 0 and inf"
+    assert str(caught.value) == f"margin is {margin!r}; it must be strictly between 0 and inf"
 
 
 def test_numbers_that_are_none_are_refused():

@@ -64,11 +64,14 @@ def test_arms_swapped_give_the_difference_mirrored():
         (
             [1.0, 2.0],
             [1.0],
-            "before has 2 values and after has 1; a paired difference needs one of each per task, in the same order",
+            (
+                "before has 2 values and after has 1;"
+                " a paired difference needs one value of each per task, in the same order"
+            ),
         ),
         ([], [], "before is empty; a statistic needs at least one number"),
-        ([0, math.nan], [0, 0], "before[1] is nan; leave out what was not measured and give finite numbers"),
-        ([0, 0], [math.inf, 0], "after[0] is inf; leave out what was not measured and give finite numbers"),
+        ([0, math.nan], [0, 0], "before[1] is nan; leave out missing measurements and pass finite numbers"),
+        ([0, 0], [math.inf, 0], "after[0] is inf; leave out missing measurements and pass finite numbers"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(before: list[float], after: list[float], message: str):
@@ -79,5 +82,5 @@ def test_bad_input_is_refused_in_one_sentence(before: list[float], after: list[f
 
 @pytest.mark.parametrize("level", [0, 1, 95, math.nan])
 def test_a_level_is_a_share(level: float):
-    with pytest.raises(ConfigError, match="it must lie strictly between 0 and 1"):
+    with pytest.raises(ConfigError, match="it must be strictly between 0 and 1"):
         mean_interval([1, 2], level=level)

@@ -42,7 +42,7 @@ def test_large_numbers_stay_exact():
 def test_bad_input_is_refused_in_one_sentence(n: int, c: int, k: int):
     with pytest.raises(ConfigError) as caught:
         pass_at_k(n, c, k)
-    assert str(caught.value) == f"pass@k of n={n}, c={c}, k={k} means nothing; it needs 0 <= c <= n and k >= 1"
+    assert str(caught.value) == f"pass@k of n={n}, c={c}, k={k} is not defined; it needs 0 <= c <= n and k >= 1"
     with pytest.raises(ConfigError) as caught:
         pass_hat_k(n, c, k)
-    assert str(caught.value) == f"pass^k of n={n}, c={c}, k={k} means nothing; it needs 0 <= c <= n and k >= 1"
+    assert str(caught.value) == f"pass^k of n={n}, c={c}, k={k} is not defined; it needs 0 <= c <= n and k >= 1"

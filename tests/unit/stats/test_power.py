@@ -154,11 +154,11 @@ def test_parts_that_cannot_be_told_apart_are_none():
         (lambda: detectable_effect(MILLER, 0, k_before=1, k_after=1), "tasks is 0; it must be at least 1"),
         (
             lambda: tasks_needed(MILLER, 0, k_before=1, k_after=1),
-            "effect is 0; it must lie strictly between 0 and inf",
+            "effect is 0; it must be strictly between 0 and inf",
         ),
         (
             lambda: rollouts_needed(MILLER, math.nan, 9),
-            "effect is nan; it must lie strictly between 0 and inf",
+            "effect is nan; it must be strictly between 0 and inf",
         ),
         (
             lambda: detectable_from_error(-1.0, 9),
@@ -166,13 +166,13 @@ def test_parts_that_cannot_be_told_apart_are_none():
         ),
         (
             lambda: detectable_from_error(1.0, 9, power=0.05),
-            "power is 0.05; it must lie strictly between 0.05 and 1",
+            "power is 0.05; it must be strictly between 0.05 and 1",
         ),
-        (lambda: power_of(math.inf, 9), "shift is inf; it must lie strictly between -inf and inf"),
-        (lambda: guessed_parts(1.0), "baseline is 1.0; it must lie strictly between 0 and 1"),
+        (lambda: power_of(math.inf, 9), "shift is inf; it must be strictly between -inf and inf"),
+        (lambda: guessed_parts(1.0), "baseline is 1.0; it must be strictly between 0 and 1"),
         (
             lambda: guessed_parts(0.5, task_spread=0.6),
-            "task_spread is 0.6; with a baseline of 0.5 it lies between 0 and 0.5",
+            "task_spread is 0.6; with a baseline of 0.5 it must be between 0 and 0.5",
         ),
         (
             lambda: guessed_parts(0.5, difference_spread=-0.1),

@@ -146,11 +146,11 @@ def test_the_ends_of_the_range():
     ("call", "message"),
     [
         (lambda: score_interval([]), "values is empty; a statistic needs at least one number"),
-        (lambda: score_interval([0.0, 1.5]), "values[1] is 1.5; it must lie between -1 and 1"),
-        (lambda: score_interval([0.0], smallest=2), "smallest is 2; it must lie strictly between -inf and 1"),
-        (lambda: score_interval([0.0], level=1), "level is 1; it must lie strictly between 0 and 1"),
-        (lambda: score_statistic([0.0], 1.5), "mean is 1.5; values between -1 and 1 have none there"),
-        (lambda: score_statistic([0.0], math.nan), "mean is nan; values between -1 and 1 have none there"),
+        (lambda: score_interval([0.0, 1.5]), "values[1] is 1.5; it must be between -1 and 1"),
+        (lambda: score_interval([0.0], smallest=2), "smallest is 2; it must be strictly between -inf and 1"),
+        (lambda: score_interval([0.0], level=1), "level is 1; it must be strictly between 0 and 1"),
+        (lambda: score_statistic([0.0], 1.5), "mean is 1.5; it must be between -1 and 1, like the values"),
+        (lambda: score_statistic([0.0], math.nan), "mean is nan; it must be between -1 and 1, like the values"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call: Callable[[], object], message: str):

@@ -104,8 +104,8 @@ def test_overwhelming_evidence_is_infinite():
     ("call", "message"),
     [
         (lambda: anytime([]), "differences is empty; a statistic needs at least one number"),
-        (lambda: anytime([0.5, 1.5]), "differences[1] is 1.5; it must lie between -1 and 1"),
-        (lambda: anytime([0.5], alpha=0), "alpha is 0; it must lie strictly between 0 and 1"),
+        (lambda: anytime([0.5, 1.5]), "differences[1] is 1.5; it must be between -1 and 1"),
+        (lambda: anytime([0.5], alpha=0), "alpha is 0; it must be strictly between 0 and 1"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call: Callable[[], object], message: str):

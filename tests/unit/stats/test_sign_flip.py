@@ -62,7 +62,7 @@ def test_ties_say_nothing():
 
 
 def test_the_exact_test_needs_no_seed_up_to_twenty_differences():
-    differences = [0.1 * (place % 4 + 1) * (-1 if place % 5 == 0 else 1) for place in range(EXACT_UP_TO)]
+    differences = [0.1 * (index % 4 + 1) * (-1 if index % 5 == 0 else 1) for index in range(EXACT_UP_TO)]
     assert sign_flip_p(differences, seed=1) == sign_flip_p(differences, seed=2)
 
 
@@ -90,7 +90,7 @@ def test_the_direction_does_not_matter():
 @pytest.mark.parametrize("seed", range(3))
 def test_clusters_change_their_sign_together(seed: int):
     rng = random.Random(seed)
-    clusters = [place % 8 for place in range(30)]
+    clusters = [index % 8 for index in range(30)]
     differences = [rng.gauss(0.2, 1) for _ in clusters]
     sums = [math.fsum(d for d, own in zip(differences, clusters, strict=True) if own == c) for c in range(8)]
     found = sign_flip_p(differences, seed=0, clusters=clusters)
@@ -109,7 +109,7 @@ def test_labels_must_be_as_many_as_differences():
     ("differences", "samples", "message"),
     [
         ([], 10, "differences is empty; a statistic needs at least one number"),
-        ([0, math.nan], 10, "differences[1] is nan; leave out what was not measured and give finite numbers"),
+        ([0, math.nan], 10, "differences[1] is nan; leave out missing measurements and pass finite numbers"),
         ([1.0], 0, "samples is 0; a sampled test needs at least 1"),
     ],
 )

@@ -58,12 +58,12 @@ def test_far_tails_keep_their_relative_precision():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: cdf(1, 0), "degrees is 0; it must lie strictly between 0 and inf"),
-        (lambda: cdf(1, math.nan), "degrees is nan; it must lie strictly between 0 and inf"),
-        (lambda: cdf(math.nan, 3), "t is nan; it must lie strictly between -inf and inf"),
-        (lambda: quantile(0, 3), "p is 0; it must lie strictly between 0 and 1"),
-        (lambda: quantile(1.0, 3), "p is 1.0; it must lie strictly between 0 and 1"),
-        (lambda: quantile(0.5, -1), "degrees is -1; it must lie strictly between 0 and inf"),
+        (lambda: cdf(1, 0), "degrees is 0; it must be strictly between 0 and inf"),
+        (lambda: cdf(1, math.nan), "degrees is nan; it must be strictly between 0 and inf"),
+        (lambda: cdf(math.nan, 3), "t is nan; it must be strictly between -inf and inf"),
+        (lambda: quantile(0, 3), "p is 0; it must be strictly between 0 and 1"),
+        (lambda: quantile(1.0, 3), "p is 1.0; it must be strictly between 0 and 1"),
+        (lambda: quantile(0.5, -1), "degrees is -1; it must be strictly between 0 and inf"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call: Callable[[], float], message: str):

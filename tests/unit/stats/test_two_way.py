@@ -36,8 +36,8 @@ def by_statsmodels(values: list[float], *groups: list[int]) -> float:
 @pytest.mark.parametrize("seed", range(8))
 def test_the_variance_is_that_of_statsmodels_or_of_one_way_if_larger(seed: int):
     values, tasks, seeds = crossed(seed, 12, 5, 0.5 * (seed % 3), 0.4 * (seed % 2), 1.0)
-    dropped = [place for place in range(60) if place % 7 != seed % 7]  # not every pair has a value
-    values, tasks, seeds = ([these[place] for place in dropped] for these in (values, tasks, seeds))
+    dropped = [index for index in range(60) if index % 7 != seed % 7]  # not every pair has a value
+    values, tasks, seeds = ([these[index] for index in dropped] for these in (values, tasks, seeds))
     found = two_way_mean(values, tasks, seeds)
     variances = [by_statsmodels(values, tasks, seeds), by_statsmodels(values, tasks), by_statsmodels(values, seeds)]
     assert found.standard_error is not None
@@ -59,7 +59,7 @@ def test_where_the_sum_is_not_positive_the_largest_of_the_three_stands_in(last: 
 def test_equal_values_give_no_width_and_that_is_said():
     found = two_way_mean([0.5] * 4, [0, 0, 1, 1], [0, 1, 0, 1])
     assert (found.low, found.high) == (0.5, 0.5)
-    assert found.unsafe == "all values are equal; how much others would differ is not known"
+    assert found.unsafe == "all values are equal, so their variance is not known"
 
 
 def test_it_covers_where_seeds_differ_as_much_as_tasks():
@@ -75,7 +75,8 @@ def test_one_seed_or_one_task_gives_no_interval(tasks: list[int], seeds: list[in
     found = two_way_mean([0.1, 0.2, 0.3], tasks, seeds)
     assert (found.low, found.standard_error, found.mean) == (None, None, pytest.approx(0.2))
     assert found.unsafe == (
-        f"there are {len(set(tasks))} tasks and {len(set(seeds))} learning seeds; an interval needs two of each"
+        f"there are {len(set(tasks))} tasks and {len(set(seeds))} learning seeds;"
+        " an interval needs at least two of each"
     )
 
 
@@ -89,7 +90,7 @@ def test_one_seed_or_one_task_gives_no_interval(tasks: list[int], seeds: list[in
         ),
         (
             lambda: two_way_mean([math.inf], [1], [1]),
-            "values[0] is inf; leave out what was not measured and give finite numbers",
+            "values[0] is inf; leave out missing measurements and pass finite numbers",
         ),
     ],
 )

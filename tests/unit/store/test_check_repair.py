@@ -11,7 +11,7 @@ import pytest
 
 from agentlearn.errors import StoreDamaged, StoreLocked, StoreMissing
 from agentlearn.store import check_store, open_store, read_store, repair_store
-from agentlearn.store.database import Database, last_seq_of, look_at
+from agentlearn.store.database import Database, last_seq_of, open_read_only
 from tests.unit.store import nouns
 from tests.unit.store.damage import flip, left_by_a_crash
 
@@ -68,7 +68,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str], int | None, int | 
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_found_mended_and_what_is_lost_is_said(store: Path, damage: str) -> None:
+def test_damage_is_found_and_repaired_and_losses_are_reported(store: Path, damage: str) -> None:
     harm, found, lost_commits, lost_entries = DAMAGES[damage]
     harm(store)
     before = files(store)
@@ -100,7 +100,7 @@ def test_wherever_the_log_is_cut_or_flipped_it_is_whole_or_refused(store: Path) 
             (store / DATABASE).write_bytes(database)
             log.write_bytes(content)
             try:
-                with look_at(store / DATABASE) as connection:
+                with open_read_only(store / DATABASE) as connection:
                     rows = connection.execute("SELECT count(*) FROM trajectory").fetchone()
                     whole = rows == (2,) and last_seq_of(connection) == 4
             except duckdb.Error:
@@ -159,7 +159,7 @@ def test_rows_that_do_not_belong_together_are_found(store: Path, monkeypatch: py
 
     asyncio.run(write())
     (finding,) = check_store(store).findings
-    assert (finding.code, finding.words) == ("rollout_without_body", "1 rollouts have no texts")
+    assert (finding.code, finding.words) == ("rollout_without_body", "1 rollouts have no text")
 
 
 def test_there_is_nothing_to_look_at_or_another_process_holds_it(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_second_snapshot_takes_the_place_of_the_first(store: Path, tmp_path: P
 
 
 def test_nothing_selected_is_said(store: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no stored rollout is as asked for"):
+    with pytest.raises(DataError, match="no stored rollout matches"):
         export_tables(store, Selection(domain="web"), tmp_path / "out")
     assert nothing_staged(store)
 
@@ -128,7 +128,7 @@ def test_tables_are_written_while_another_process_holds_the_store(store: Path, t
             rows = {one.table: one.rows for one in snapshot(store, tmp_path / "slim")}
             assert (rows["trajectory"], rows["journal"]) == (7, 3)
             export_tables(store, Selection(run=nouns.RUN, min_reward=0.5), tmp_path / "whole")
-            with pytest.raises(DataError, match="no stored rollout is as asked for"):
+            with pytest.raises(DataError, match="no stored rollout matches"):
                 export_tables(store, Selection(domain="web"), tmp_path / "out")
             assert nothing_staged(store)
             await opened.save_trajectory(nouns.trajectory(10), b"[]")  # and the run goes on

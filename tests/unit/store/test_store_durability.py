@@ -82,7 +82,7 @@ def test_a_log_with_a_damaged_head_is_refused_and_kept(tmp_path: Path) -> None:
             pass
         assert str(refused.value) == (
             f"the store {str(tmp_path)!r} holds commits up to 0, but 2 were acknowledged: its log 'store.duckdb.wal' is"
-            " damaged and was kept; copy the directory first of all, then run `agentlearn store repair`"
+            " damaged and was left unchanged; first copy the directory, then run `agentlearn store repair`"
         )
     assert len(log.read_bytes()) == len(sound)
     log.write_bytes(sound)
@@ -119,7 +119,7 @@ def test_a_store_without_its_database_is_refused(tmp_path: Path) -> None:
         async with open_store(tmp_path):
             pass
 
-    with pytest.raises(StoreDamaged, match=r"store.duckdb' is gone"):
+    with pytest.raises(StoreDamaged, match=r"store.duckdb' is missing"):
         asyncio.run(main())
     assert (tmp_path / "store.duckdb.wal").exists()
 
@@ -172,7 +172,7 @@ from agentlearn.errors import StoreError
 from agentlearn.store import group_commit, open_store
 from tests.unit.store import nouns
 
-group_commit.PAUSES_S = (0.0, 0.01)
+group_commit.RETRY_PAUSES_S = (0.0, 0.01)
 unlimited = resource.RLIM_INFINITY
 
 async def main():

@@ -33,7 +33,7 @@ def in_another_process(directory: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=240).stdout.strip()
 
 
-def test_a_second_process_is_refused_and_told_who_holds_the_store(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_and_the_error_names_the_first(tmp_path: Path) -> None:
     async def main() -> None:
         async with open_store(tmp_path) as store:
             await store.save_run(nouns.run_event())
@@ -41,8 +41,10 @@ def test_a_second_process_is_refused_and_told_who_holds_the_store(tmp_path: Path
             # an open and close of the database file drops DuckDB's own lock in this process
             (tmp_path / "store.duckdb").read_bytes()
             assert in_another_process(tmp_path) == refused
-            assert refused.startswith(f"store_locked: the store {str(tmp_path)!r} is held by process {os.getpid()} on ")
-            assert refused.endswith("; wait for it or pass another --store DIR")
+            assert refused.startswith(
+                f"store_locked: the store {str(tmp_path)!r} is in use by process {os.getpid()} on "
+            )
+            assert refused.endswith("; wait until it ends or pass another --store DIR")
 
     asyncio.run(main())
     assert in_another_process(tmp_path) == "1"
@@ -66,7 +68,7 @@ def test_a_failed_opening_lets_go_of_the_lock(tmp_path: Path) -> None:
     asyncio.run(main())
     (tmp_path / "store.hwm").write_bytes(b"short")
     for _ in range(2):
-        with pytest.raises(StoreError, match="holds 5 bytes instead of 8"), read_store(tmp_path):
+        with pytest.raises(StoreError, match="has 5 bytes instead of 8"), read_store(tmp_path):
             pass
 
 

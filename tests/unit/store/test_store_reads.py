@@ -92,13 +92,13 @@ def test_the_sentences_for_a_wrong_run_name_the_prefix_and_the_next_step(tmp_pat
         with pytest.raises(ConfigError) as unknown:
             store.run("zzz")
         assert str(unknown.value) == (
-            f"the store {str(tmp_path)!r} holds no run that starts with 'zzz';"
-            " `agentlearn runs list` shows what it holds"
+            f"the store {str(tmp_path)!r} has no run whose id starts with 'zzz';"
+            " `agentlearn runs list` shows the stored runs"
         )
         with pytest.raises(ConfigError) as ambiguous:
             store.run("01jd")
         assert str(ambiguous.value) == (
-            f"run '01jd' is ambiguous ({str(nouns.RUN)!r}, {str(OTHER_RUN)!r}); write more of it"
+            f"run '01jd' is ambiguous ({str(nouns.RUN)!r}, {str(OTHER_RUN)!r}); give more of the id"
         )
 
     within(tmp_path, act)
@@ -263,7 +263,6 @@ def test_the_journal_comes_back_by_unit_and_the_first_record_of_an_id_counts(tmp
         await store.record(nouns.call(0, unit="another", name="expert"))
         assert store.calls(nouns.RUN, "u") == [nouns.call(0), nouns.call(1), tool]
         assert store.calls(OTHER_RUN, "u") == []
-        assert store.models_seen(nouns.RUN) == ["expert", "novice"]
 
     within(tmp_path, act)
 
@@ -302,15 +301,15 @@ def test_counts_of_a_run(tmp_path: Path) -> None:
     [
         (
             {"verdict": Verdict(status="partial", reward=float("nan"))},
-            "reward of a trajectory is nan; the store takes finite numbers, or None where it is not known",
+            "reward of a trajectory is nan; store a finite number, or None if it is unknown",
         ),
         (
             {"verdict": Verdict(status="partial", reward=float("inf"))},
-            "reward of a trajectory is inf; the store takes finite numbers, or None where it is not known",
+            "reward of a trajectory is inf; store a finite number, or None if it is unknown",
         ),
         (
             {"started_at": nouns.AT.replace(tzinfo=None)},
-            "started_at of a trajectory is '2026-01-02T03:04:05.678901', a time without a zone; use datetime.now(UTC)",
+            "started_at of a trajectory is '2026-01-02T03:04:05.678901' without a time zone; use datetime.now(UTC)",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The zygote's children: how sessions are forked, killed, collected and cleaned up after."""
+"""The zygote's child processes: fork, kill, reap and clean up sessions."""
 
 import fcntl
 import os
@@ -12,64 +12,64 @@ from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.inside.confine import PreparedSession
 from agentlearn.sandbox.inside.landlock import LandlockRule
 from agentlearn.sandbox.inside.namespaces import mount_scratch, unmount_scratch
-from agentlearn.sandbox.inside.output import cut, read_ends
+from agentlearn.sandbox.inside.output import cut_middle, read_ends
 from agentlearn.sandbox.inside.process import address_space_bytes, children
 from agentlearn.sandbox.inside.scratch import remove_tree
-from agentlearn.sandbox.inside.session import Order, live
+from agentlearn.sandbox.inside.session import Order, run_session
 
 
 @dataclass
-class _Child:
+class _ChildSession:
     session: int
     output_fd: int
     scratch: Path
     ordered: bool = False
-    """Whether our side ordered its end."""
+    """Whether our side requested to kill it."""
 
 
-class Nursery:
-    """Sessions by process id.
+class ChildSessions:
+    """The sessions that the zygote has forked.
 
-    tell: takes the message that says how a session ended. walls: what sessions may read; None confines nothing.
-    quota: whether each session's scratch is a file system of its own.
+    report: called with a message when a session has ended. walls: what sessions may read; None means no isolation.
+    quota: whether each session's scratch directory is a separate file system.
     """
 
     def __init__(
         self,
         home: Path,
         limits: SandboxLimits,
-        tell: Callable[[dict[str, Any]], None],
+        report: Callable[[dict[str, Any]], None],
         *,
         walls: tuple[LandlockRule, ...] | None,
         quota: bool,
     ) -> None:
         self._home = home
         self._limits = limits
-        self._tell = tell
+        self._report = report
         self._walls = walls
         self._quota = quota
-        self._children: dict[int, _Child] = {}
+        self._children: dict[int, _ChildSession] = {}
         self._cleaners: set[int] = set()
         self._held_bytes = address_space_bytes()
 
     def open(self, order: Order, socket_fd: int) -> None:
-        """Fork a session; socket_fd is its end of the socket and stays the caller's to close."""
+        """Fork a session. socket_fd: its end of the socket; the caller closes it."""
         try:
             child, pid = self._fork(order, socket_fd)
         except OSError as error:
-            self._tell({"kind": "exit", "session": order.id, "error": str(error)})
+            self._report({"kind": "exit", "session": order.id, "error": str(error)})
         else:
             self._children[pid] = child
 
     def kill(self, session: int) -> None:
-        """Kill a session; one that has ended already is fine."""
+        """Kill a session; does nothing if it has already ended."""
         for pid, child in self._children.items():
             if child.session == session:
                 child.ordered = True
-                os.kill(pid, signal.SIGKILL)  # not collected yet, so the id is still its own
+                os.kill(pid, signal.SIGKILL)  # not reaped yet, so the process id is still valid
 
     def reap(self) -> None:
-        """Collect what has ended; a session takes with it whatever it started."""
+        """Reap ended sessions, and kill the processes that they started."""
         while (pid := _ended_child()) is not None:
             child = self._children.pop(pid, None)
             if child is not None:
@@ -77,16 +77,16 @@ class Nursery:
             _, status = os.waitpid(pid, 0)
             self._cleaners.discard(pid)
             if child is not None:
-                self._tell_end(child, os.waitstatus_to_exitcode(status))
+                self._report_end(child, os.waitstatus_to_exitcode(status))
                 self._clean(child.scratch)
         for stranger in children() - self._children.keys() - self._cleaners:
             os.kill(stranger, signal.SIGKILL)
 
     def clear(self) -> None:
-        """Kill all there is, and wait until it is gone."""
+        """Kill all child processes and wait until they have ended."""
         for pid in self._children:
             _kill_group(pid)
-        for pid in self._cleaners | children():  # among them one that a signal kept us from listing
+        for pid in self._cleaners | children():  # includes a session that a signal kept us from recording
             os.kill(pid, signal.SIGKILL)
         while (left := _wait_for_one()) is not None:
             child = self._children.pop(left, None)
@@ -95,7 +95,7 @@ class Nursery:
             for stranger in children() - self._children.keys():
                 os.kill(stranger, signal.SIGKILL)
 
-    def _fork(self, order: Order, socket_fd: int) -> tuple[_Child, int]:
+    def _fork(self, order: Order, socket_fd: int) -> tuple[_ChildSession, int]:
         scratch = self._home / str(order.id)
         scratch.mkdir(0o700)
         if self._quota:
@@ -103,30 +103,30 @@ class Nursery:
         output_fd = os.memfd_create("output")
         fcntl.fcntl(output_fd, fcntl.F_SETFL, os.O_APPEND)
         os.set_blocking(socket_fd, True)
-        place = PreparedSession(socket_fd, output_fd, scratch, os.getpid(), self._held_bytes, self._walls)
+        prepared = PreparedSession(socket_fd, output_fd, scratch, os.getpid(), self._held_bytes, self._walls)
         pid = os.fork()
         if pid == 0:
-            live(order, place, self._limits)
-        return _Child(order.id, output_fd, scratch), pid
+            run_session(order, prepared, self._limits)
+        return _ChildSession(order.id, output_fd, scratch), pid
 
-    def _tell_end(self, child: _Child, status: int) -> None:
-        """Tell how a session ended, with the text that its last call had printed."""
+    def _report_end(self, child: _ChildSession, status: int) -> None:
+        """Report how a session ended, with the text that its last call had printed."""
         limit_chars = self._limits.output_chars
         head, tail, size = read_ends(child.output_fd, 4 * limit_chars)
         os.close(child.output_fd)
-        self._tell(
+        self._report(
             {
                 "kind": "exit",
                 "session": child.session,
                 "status": status,
                 "ordered": child.ordered,
-                "stdout": cut(head, tail, size, limit_chars),
+                "stdout": cut_middle(head, tail, size, limit_chars),
                 "stdout_bytes": size,
             }
         )
 
     def _clean(self, scratch: Path) -> None:
-        """Remove a scratch directory; a full one in a process of its own, for that may take long."""
+        """Remove a scratch directory; one with files in a separate process, as that may take long."""
         if self._quota:
             unmount_scratch(scratch)
         try:
@@ -142,7 +142,7 @@ class Nursery:
 
 
 def _ended_child() -> int | None:
-    """A child that ended and is not collected yet: its process id is still its own."""
+    """Process id of a child that ended and is not reaped yet, so the id is still valid; None if there is none."""
     try:
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -158,9 +158,9 @@ def _wait_for_one() -> int | None:
 
 
 def _kill_group(pid: int) -> None:
-    """Kill a session and what it forked, which stays in its group or becomes our child."""
+    """Kill a session and its process group. Processes that left the group become our children."""
     os.kill(pid, signal.SIGKILL)
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        return  # it had not made its group yet
+        return  # it had not created its group yet

@@ -1,4 +1,4 @@
-"""While one process holds the store, others of the same user can read it, and can do nothing else."""
+"""While a process has the store open, other processes of the same user can read it and do nothing else."""
 
 import asyncio
 import itertools
@@ -33,7 +33,7 @@ HOSTILE = "lone \ud800, zero \x00, sign \u241b, 🙂"
 
 
 def while_held(directory: Path, act: Callable[[Store], Awaitable[None]]) -> None:
-    """Hold a store with one run going on, and act."""
+    """Open a store with one run in progress, and act."""
 
     async def main() -> None:
         async with open_store(directory) as store:
@@ -66,7 +66,6 @@ def everything(reader: StoreReader) -> list[Any]:
         reader.unfinished_calls(run),
         reader.stage_totals(run),
         reader.counts(run),
-        reader.models_seen(run),
         reader.summaries(run),
         reader.proposals(run),
     ]
@@ -81,7 +80,7 @@ def test_a_reader_elsewhere_sees_the_same_as_the_holder(tmp_path: Path) -> None:
             assert reader.trajectory(reader.trajectories(nouns.RUN)[0].id).answer == HOSTILE
             await store.save_trajectory(nouns.trajectory(1), b"[]")
             assert len(reader.trajectories(nouns.RUN)) == 2  # as it grows
-            with pytest.raises(ConfigError, match="holds no task that starts with 'zz'"):
+            with pytest.raises(ConfigError, match="has no task whose id starts with 'zz'"):
                 reader.task("zz")
 
     while_held(tmp_path, act)
@@ -153,10 +152,10 @@ def test_what_stands_at_the_sockets_place_is_taken_away(tmp_path: Path) -> None:
 
 
 def raw(directory: Path, sent: bytes) -> bytes:
-    """What the server says to these bytes."""
+    """The server's reply to these bytes."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(60)
-        with wire.address_of(directory) as address:
+        with wire.socket_address(directory) as address:
             connection.connect(address)
         connection.sendall(sent)
         return wire.receive_frame(connection, wire.MAX_ANSWER_BYTES)
@@ -191,10 +190,10 @@ def test_what_is_no_question_gets_a_typed_refusal_and_the_next_one_an_answer(
     tmp_path: Path, sent: bytes, code: str
 ) -> None:
     async def act(_: Store) -> None:
-        refusal = wire.reply_of(raw(tmp_path, sent))
+        refusal = wire.parse_reply(raw(tmp_path, sent))
         assert isinstance(refusal, wire.QueryRefused)
         assert refusal.code == code
-        assert isinstance(wire.reply_of(raw(tmp_path, asked())), wire.QueryResult)
+        assert isinstance(wire.parse_reply(raw(tmp_path, asked())), wire.QueryResult)
 
     while_held(tmp_path, act)
 
@@ -202,7 +201,7 @@ def test_what_is_no_question_gets_a_typed_refusal_and_the_next_one_an_answer(
 def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(_: Store) -> None:
         monkeypatch.setattr(server, "peer_uid", lambda _: os.geteuid() + 1)
-        refusal = wire.reply_of(raw(tmp_path, asked()))
+        refusal = wire.parse_reply(raw(tmp_path, asked()))
         assert isinstance(refusal, wire.QueryRefused)
         assert refusal.code == "other_user"
         with pytest.raises(StoreLocked), read_store(tmp_path):
@@ -222,13 +221,13 @@ def test_an_answer_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pyt
     while_held(tmp_path, act)
 
 
-def test_damage_is_told_as_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_is_reported_as_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(store: Store) -> None:
         def damaged(*_: object) -> list[dict[str, Any]]:
             raise StoreDamaged("a block is damaged")
 
         with read_store(tmp_path) as reader:
-            monkeypatch.setattr(type(store._held), "rows", damaged)
+            monkeypatch.setattr(type(store._local), "rows", damaged)
             with pytest.raises(StoreDamaged, match="a block is damaged"):
                 reader.runs()
 
@@ -236,24 +235,24 @@ def test_damage_is_told_as_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_holder_that_does_not_answer_is_named_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "GREETING_S", 0.2)
+    monkeypatch.setattr(remote, "FIRST_ANSWER_TIMEOUT_S", 0.2)
 
     async def act(_: Store) -> None:
         (tmp_path / wire.SOCKET).unlink()
         silent = socket.socket(socket.AF_UNIX)
         for there in (False, True):  # no socket at all, and one where nobody listens to what is said
             if there:
-                with wire.address_of(tmp_path) as address:
+                with wire.socket_address(tmp_path) as address:
                     silent.bind(address)
                 silent.listen(1)
-            with pytest.raises(StoreLocked, match=f"is held by process {os.getpid()} on "), read_store(tmp_path):
+            with pytest.raises(StoreLocked, match=f"is in use by process {os.getpid()} on "), read_store(tmp_path):
                 pass
         silent.close()
 
     while_held(tmp_path, act)
 
 
-def test_a_reader_whose_holder_leaves_is_told(tmp_path: Path) -> None:
+def test_a_reader_gets_an_error_when_the_holder_ends(tmp_path: Path) -> None:
     async def main() -> None:
         async with open_store(tmp_path) as store:
             await store.save_run(nouns.run_event())
@@ -272,7 +271,7 @@ def test_a_caller_who_never_asks_does_not_keep_the_store_open(tmp_path: Path) ->
     async def act(_: Store) -> None:
         for _ in range(6):  # more than are served at once
             caller = socket.socket(socket.AF_UNIX)
-            with wire.address_of(tmp_path) as address:
+            with wire.socket_address(tmp_path) as address:
                 caller.connect(address)
             callers.append(caller)
 

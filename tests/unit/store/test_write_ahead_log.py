@@ -1,4 +1,4 @@
-"""The journal's file: what was acknowledged is found again, whatever became of the process or of the file's end."""
+"""The journal file: acknowledged entries survive crashes and damage at the end of the file."""
 
 import asyncio
 import errno
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import check_store, open_store, read_store
 from agentlearn.store import group_commit as group_commit
-from agentlearn.store.write_ahead_log import WriteAheadLog, whole_frames
+from agentlearn.store.write_ahead_log import WriteAheadLog, sound_entries
 from tests.unit.store import nouns
 
 ROOT = Path(__file__).parents[3]
@@ -40,7 +40,7 @@ def recovered(path: Path) -> list[bytes]:
 
 @given(batches=st.lists(entries, max_size=4))
 def test_what_was_appended_is_recovered(tmp_path_factory: pytest.TempPathFactory, batches: list[list[bytes]]) -> None:
-    path = tmp_path_factory.mktemp("spool") / "journal"
+    path = tmp_path_factory.mktemp("journal") / "journal"
     written(path, batches)
     assert recovered(path) == [one for batch in batches for one in batch]
 
@@ -49,7 +49,7 @@ def test_what_was_appended_is_recovered(tmp_path_factory: pytest.TempPathFactory
 def test_a_torn_end_that_was_never_acknowledged_is_left_out_and_written_over(
     tmp_path_factory: pytest.TempPathFactory, batch: list[bytes], torn: bytes, cut: int
 ) -> None:
-    path = tmp_path_factory.mktemp("spool") / "journal"
+    path = tmp_path_factory.mktemp("journal") / "journal"
     written(path, [batch])
     whole = path.read_bytes()
     path.write_bytes(whole + (struct.pack("<II", len(torn), 7) + torn)[:cut])  # 7 is not its checksum
@@ -64,7 +64,7 @@ def test_a_torn_end_that_was_never_acknowledged_is_left_out_and_written_over(
 def test_a_flipped_bit_in_what_was_acknowledged_is_never_silent(
     tmp_path_factory: pytest.TempPathFactory, batch: list[bytes], where: int, bit: int
 ) -> None:
-    path = tmp_path_factory.mktemp("spool") / "journal"
+    path = tmp_path_factory.mktemp("journal") / "journal"
     written(path, [batch])
     content = bytearray(path.read_bytes())
     content[HEADER_BYTES + where % (len(content) - HEADER_BYTES)] ^= 1 << bit
@@ -76,7 +76,7 @@ def test_a_flipped_bit_in_what_was_acknowledged_is_never_silent(
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.write_bytes(b"something else entirely")
-    with pytest.raises(StoreDamaged, match="does not begin as a journal file does"):
+    with pytest.raises(StoreDamaged, match="does not start with the header of a journal file"):
         recovered(path)
 
 
@@ -92,16 +92,16 @@ def test_a_failed_append_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyte
         patched.setattr(os, "fdatasync", full)
         with pytest.raises(OSError, match="No space"):
             write_ahead_log.append([b"second"])
-    assert whole_frames(path.read_bytes())[0] == [b"first"]
+    assert sound_entries(path.read_bytes())[0] == [b"first"]
     write_ahead_log.append([b"third"])
     write_ahead_log.close()
     assert recovered(path) == [b"first", b"third"]
 
 
-def test_a_full_disk_is_told_to_whoever_asked_and_the_next_record_goes_on(
+def test_a_full_disk_fails_the_write_and_the_next_record_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_commit, "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(group_commit, "RETRY_PAUSES_S", (0.0, 0.0))
 
     def full(fd: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -119,14 +119,14 @@ def test_a_full_disk_is_told_to_whoever_asked_and_the_next_record_goes_on(
     asyncio.run(main())
 
 
-def test_records_are_found_before_they_are_folded_in(tmp_path: Path) -> None:
+def test_queries_find_records_that_are_still_in_the_journal_file(tmp_path: Path) -> None:
     async def main() -> None:
         async with open_store(tmp_path) as store:
             record = nouns.call(0)
             await store.record(record)
-            assert whole_frames((tmp_path / "store.journal").read_bytes())[0]
+            assert sound_entries((tmp_path / "store.journal").read_bytes())[0]
             assert store.calls(nouns.RUN, record.unit) == [record]
-            assert not whole_frames((tmp_path / "store.journal").read_bytes())[0]
+            assert not sound_entries((tmp_path / "store.journal").read_bytes())[0]
 
     asyncio.run(main())
 
@@ -139,7 +139,7 @@ def test_what_a_crash_left_in_the_file_and_in_the_database_is_there_once(tmp_pat
             await store.save_trajectory(nouns.trajectory(0), b"[]")
             await store.record(nouns.call(0))
             before = file.read_bytes()
-            assert store.counts(nouns.RUN).rollouts == {"ok": 1}  # the question folds them in
+            assert store.counts(nouns.RUN).rollouts == {"ok": 1}  # the query flushes them
         file.write_bytes(before)  # as if the process had died between the commit and the truncation
 
     asyncio.run(main())

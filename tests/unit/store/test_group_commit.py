@@ -1,4 +1,4 @@
-"""Group commits: many rows in one, and what becomes of a group that fails."""
+"""Group commits: many writes in one transaction, and what happens when a commit fails."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ import pytest
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import group_commit as group_commit
 from agentlearn.store import open_store, read_store, writer
-from agentlearn.store.codec import FiledRollout, call_rows, filed, filed_rows, task_rows, trajectory_rows
+from agentlearn.store.codec import RolloutEntry, call_rows, encode_entry, entry_rows, task_rows, trajectory_rows
 from agentlearn.store.database import Database
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
 from agentlearn.store.table_row import RowGroup, row
@@ -28,7 +28,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "PAUSES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(group_commit, "RETRY_PAUSES_S", (0.0, 0.0, 0.0))
 
 
 def units(count: int) -> list[RowGroup]:
@@ -45,13 +45,13 @@ def stored(database: Database) -> list[object]:
 
 
 def test_a_group_is_one_commit_and_every_row_names_it(database: Database) -> None:
-    book = GroupCommit(database, filed_rows)
-    assert book.commit(units(5)) == [None] * 5
+    commits = GroupCommit(database, entry_rows)
+    assert commits.commit(units(5)) == [None] * 5
     assert asked(database, "SELECT seq, n_rows FROM commit_log") == [(1, 5 * 5)]
     assert asked(database, "SELECT count(*), max(seq) FROM step") == [(15, 1)]
-    assert book.commit([task_rows([nouns.TASK]), task_rows([nouns.TASK])]) == [None, None]
+    assert commits.commit([task_rows([nouns.TASK]), task_rows([nouns.TASK])]) == [None, None]
     assert asked(database, "SELECT seq, n_rows FROM commit_log ORDER BY seq") == [(1, 25), (2, 1)]
-    book.close()
+    commits.close()
 
 
 def test_producers_share_commits(tmp_path: Path) -> None:
@@ -82,46 +82,46 @@ def test_writers_wait_where_the_queue_is_full(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_refused_unit_fails_alone(database: Database) -> None:
-    book = GroupCommit(database, filed_rows)
+    commits = GroupCommit(database, entry_rows)
     group = [*units(4), *units(1), (row("trajectory_body", rollout="x", format=2**70, steps="", messages=""),)]
     group.insert(2, (row("run_event", **nouns.run_event(seed=2**70).model_dump(exclude={"at"}), happened_at=nouns.AT),))
-    outcomes = book.commit(group)
+    outcomes = commits.commit(group)
     assert [place for place, outcome in enumerate(outcomes) if outcome is not None] == [2, 5]
     refused = outcomes[5]
     assert refused is not None
     assert refused.code == "row_refused"
     assert str(refused).startswith("the store refused a trajectory: Constraint Error: Duplicate key")
     assert stored(database) == [0, 1, 2, 3]
-    book.close()
+    commits.close()
 
 
 def rollout(g: int) -> JournalEntry:
-    content = filed(FiledRollout(trajectory=nouns.trajectory(g), messages="[]"))
+    content = encode_entry(RolloutEntry(trajectory=nouns.trajectory(g), messages="[]"))
     return JournalEntry(trajectory_rows(nouns.trajectory(g), b"[]"), content)
 
 
 def call(ordinal: int, **changes: object) -> JournalEntry:
     record = nouns.call(ordinal, **changes)
-    return JournalEntry(call_rows(record), filed(record))
+    return JournalEntry(call_rows(record), encode_entry(record))
 
 
 def test_rollouts_wait_in_the_file_and_share_one_commit(database: Database) -> None:
-    book = GroupCommit(database, filed_rows)
+    commits = GroupCommit(database, entry_rows)
     for g in range(5):
-        assert book.write([rollout(g)]) == [None]
-    assert (book.spooled, stored(database)) == (5, [])
-    book.fold()
-    assert (book.spooled, stored(database)) == (0, [0, 1, 2, 3, 4])
+        assert commits.write([rollout(g)]) == [None]
+    assert (commits.waiting, stored(database)) == (5, [])
+    commits.flush()
+    assert (commits.waiting, stored(database)) == (0, [0, 1, 2, 3, 4])
     assert asked(database, "SELECT seq, n_rows FROM commit_log") == [(1, 5 * 5)]
-    book.close()
+    commits.close()
 
 
 def test_a_rollout_that_is_stored_already_is_refused_before_it_is_acknowledged(database: Database) -> None:
-    book = GroupCommit(database, filed_rows)
-    assert book.write([rollout(0)]) == [None]
-    book.fold()
-    assert book.write([rollout(1)]) == [None]
-    outcomes = book.write([rollout(0), rollout(1), rollout(2), call(0), rollout(2)])
+    commits = GroupCommit(database, entry_rows)
+    assert commits.write([rollout(0)]) == [None]
+    commits.flush()
+    assert commits.write([rollout(1)]) == [None]
+    outcomes = commits.write([rollout(0), rollout(1), rollout(2), call(0), rollout(2)])
     assert [outcome and outcome.code for outcome in outcomes] == [
         "row_refused",
         "row_refused",
@@ -131,31 +131,31 @@ def test_a_rollout_that_is_stored_already_is_refused_before_it_is_acknowledged(d
     ]
     known = nouns.trajectory(0).id
     assert str(outcomes[0]) == f"the store refused a trajectory: the rollout {known!r} is stored already"
-    book.close()
+    commits.close()
     assert stored(database) == [0, 1, 2]
     assert asked(database, "SELECT count(*) FROM trajectory_body") == [(3,)]
     assert asked(database, "SELECT count(*) FROM journal") == [(1,)]
 
 
 def test_a_number_that_no_column_holds_is_refused_before_it_is_acknowledged(database: Database) -> None:
-    book = GroupCommit(database, filed_rows)
-    outcomes = book.write([call(0), call(1, tokens_in=2**63), call(2)])
+    commits = GroupCommit(database, entry_rows)
+    outcomes = commits.write([call(0), call(1, tokens_in=2**63), call(2)])
     assert [outcome and outcome.code for outcome in outcomes] == [None, "row_refused", None]
     assert str(outcomes[1]) == (
-        f"the store refused a journal: tokens_in of a journal is {2**63}, more than 64 bits hold"
+        f"the store refused a journal: tokens_in of a journal is {2**63}, which does not fit into 64 bits"
     )
-    book.fold()  # and what was acknowledged is not held up by it
+    commits.flush()  # and what was acknowledged is not held up by it
     assert asked(database, "SELECT ordinal FROM journal ORDER BY ordinal") == [(0,), (2,)]
-    book.close()
+    commits.close()
 
 
 def test_what_waits_is_taken_in_where_it_grows_large(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    book = GroupCommit(database, filed_rows)
-    monkeypatch.setattr(group_commit, "MAX_SPOOLED_BYTES", 2 * len(rollout(0).content))
+    commits = GroupCommit(database, entry_rows)
+    monkeypatch.setattr(group_commit, "MAX_WAITING_BYTES", 2 * len(rollout(0).content))
     for g in range(2):
-        book.write([rollout(g)])
+        commits.write([rollout(g)])
     assert stored(database) == [0, 1]
-    book.close()
+    commits.close()
 
 
 def test_where_the_database_cannot_be_asked_a_rollout_is_committed(
@@ -164,18 +164,18 @@ def test_where_the_database_cannot_be_asked_a_rollout_is_committed(
     def invalid(*_: object) -> set[str]:
         raise duckdb.FatalException("invalidated")
 
-    book = GroupCommit(database, filed_rows)
+    commits = GroupCommit(database, entry_rows)
     monkeypatch.setattr(GroupCommit, "_stored", invalid)
-    assert book.write([rollout(0), call(0)]) == [None, None]
-    assert (book.spooled, stored(database)) == (0, [0])
-    book.close()
+    assert commits.write([rollout(0), call(0)]) == [None, None]
+    assert (commits.waiting, stored(database)) == (0, [0])
+    commits.close()
 
 
 class FailingLedger(GroupCommit):
-    """A ledger whose first transactions fail, before they began or after they were committed."""
+    """A GroupCommit whose first transactions fail, before they began or after they were committed."""
 
     def __init__(self, database: Database, failures: Sequence[Exception], *, after: bool) -> None:
-        super().__init__(database, filed_rows)
+        super().__init__(database, entry_rows)
         self._failures = list(failures)
         self._after = after
         self.tried = 0
@@ -194,31 +194,31 @@ class FailingLedger(GroupCommit):
 )
 @pytest.mark.parametrize("after", [False, True])
 def test_a_passing_failure_costs_nothing(database: Database, kind: type[Exception], *, after: bool) -> None:
-    book = FailingLedger(database, [kind("disk full")], after=after)
-    assert book.commit(units(3)) == [None] * 3
-    assert book.tried == (1 if after else 2)
+    commits = FailingLedger(database, [kind("disk full")], after=after)
+    assert commits.commit(units(3)) == [None] * 3
+    assert commits.tried == (1 if after else 2)
     assert stored(database) == [0, 1, 2]
-    assert book.commit([task_rows([nouns.TASK])]) == [None]
-    book.close()
+    assert commits.commit([task_rows([nouns.TASK])]) == [None]
+    commits.close()
 
 
 @pytest.mark.parametrize("kind", [duckdb.TransactionException, duckdb.FatalException])
-def test_a_lasting_failure_is_told_and_the_next_group_goes_on(database: Database, kind: type[Exception]) -> None:
-    book = FailingLedger(database, [kind("Disk full.\nStack trace: …")] * 3, after=False)
-    outcomes = book.commit(units(2))
+def test_a_lasting_failure_is_reported_and_the_next_group_goes_on(database: Database, kind: type[Exception]) -> None:
+    commits = FailingLedger(database, [kind("Disk full.\nStack trace: …")] * 3, after=False)
+    outcomes = commits.commit(units(2))
     assert [str(outcome) for outcome in outcomes] == ["the store could not be written: Disk full"] * 2
     assert [outcome and outcome.code for outcome in outcomes] == ["store_write"] * 2
     assert stored(database) == []
-    assert book.commit(units(2)) == [None, None]
-    book.close()
+    assert commits.commit(units(2)) == [None, None]
+    commits.close()
 
 
 def test_a_store_that_lost_acknowledged_rows_is_not_written_on(database: Database) -> None:
-    book = FailingLedger(database, [duckdb.FatalException("invalidated")], after=False)
+    commits = FailingLedger(database, [duckdb.FatalException("invalidated")], after=False)
     database.acknowledge(99)
-    outcomes = book.commit(units(1))
+    outcomes = commits.commit(units(1))
     assert "but 99 were acknowledged" in str(outcomes[0])
-    book.close()
+    commits.close()
     database.close()
     with pytest.raises(StoreDamaged):  # and not StoreLocked: closing lets go of the lock even so
         Database(database.directory, create=False)
@@ -284,8 +284,8 @@ def test_a_checkpoint_empties_the_log_and_a_failed_one_loses_nothing(
 
 
 def test_the_log_is_kept_where_the_disk_may_be_too_full(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    book = GroupCommit(database, filed_rows)
-    book.commit(units(1))
+    commits = GroupCommit(database, entry_rows)
+    commits.commit(units(1))
     log = database.directory / "store.duckdb.wal"
     with monkeypatch.context() as patch:
         patch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=log.stat().st_size))  # pyright: ignore[reportUnknownLambdaType]
@@ -293,7 +293,7 @@ def test_the_log_is_kept_where_the_disk_may_be_too_full(database: Database, monk
         assert log.exists()
     database.checkpoint()
     assert not log.exists()
-    book.close()
+    commits.close()
 
 
 @pytest.mark.parametrize(
@@ -314,19 +314,19 @@ def test_sql_reaches_nothing_outside_the_store(database: Database, sql: str) -> 
 
 
 def test_row_groups_stay_small_and_bodies_are_compressed(database: Database) -> None:
-    book = GroupCommit(database, filed_rows)
+    commits = GroupCommit(database, entry_rows)
     for start in range(0, 6_000, 2_000):
-        book.commit(
+        commits.commit(
             [(row("embedding", experience=f"{n}", embedder="e", vector=(0.5,)),) for n in range(start, start + 2_000)]
         )
         database.checkpoint()
     groups = asked(database, "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('embedding')")
     assert groups == [(3,)]
-    book.commit([trajectory_rows(nouns.trajectory(g), f"{g}".encode() * 3_000) for g in range(100)])
+    commits.commit([trajectory_rows(nouns.trajectory(g), f"{g}".encode() * 3_000) for g in range(100)])
     database.checkpoint()
     bodies = "SELECT DISTINCT compression FROM pragma_storage_info('trajectory_body') WHERE column_name = 'messages'"
     assert ("ZSTD",) in asked(database, f"{bodies} AND segment_type = 'VARCHAR'")
-    book.close()
+    commits.close()
 
 
 def test_a_writer_that_is_ended_from_outside_leaves_nobody_waiting(tmp_path: Path) -> None:
