@@ -56,8 +56,8 @@ def resolve_arms(
     arms = [
         arm
         for text in texts
-        for one in _versions(text, library_store)
-        for arm in _of(one, models=models, temperature=temperature, library_store=library_store)
+        for one in _expand_versions(text, library_store)
+        for arm in _parse_arm(one, models=models, temperature=temperature, library_store=library_store)
     ]
     twice = [name for name, count in Counter(arm.name for arm in arms).items() if count > 1]
     if twice:
@@ -80,7 +80,7 @@ def resolve_arms(
     return tuple(arms)
 
 
-def _versions(text: str, library_store: LibraryStore) -> list[str]:
+def _expand_versions(text: str, library_store: LibraryStore) -> list[str]:
     """The arm's text; for `NAME@all` one per published version, oldest first."""
     first, comma, rest = text.partition(",")
     if not first.endswith(ALL):
@@ -89,7 +89,7 @@ def _versions(text: str, library_store: LibraryStore) -> list[str]:
     return [f"{name}@{one.version[:8]}{comma}{rest}" for one in reversed(library_store.log(name))]
 
 
-def _of(text: str, *, models: Sequence[str], temperature: float, library_store: LibraryStore) -> list[Arm]:
+def _parse_arm(text: str, *, models: Sequence[str], temperature: float, library_store: LibraryStore) -> list[Arm]:
     """One arm; with several models, one for each where the text names none."""
     first, *rest = [part.strip() for part in text.split(",")]
     name, equals, reference = first.partition("=")
@@ -104,7 +104,7 @@ def _of(text: str, *, models: Sequence[str], temperature: float, library_store: 
     chosen = [own] if own else list(models)
     return [
         Arm(
-            name=_checked(default if len(chosen) == 1 else f"{default}:{model}"),
+            name=_checked_name(default if len(chosen) == 1 else f"{default}:{model}"),
             model=model,
             reference=reference,
             library=library,
@@ -140,7 +140,7 @@ def _default_name(reference: str, library: Library, given: dict[str, str]) -> st
     return "-".join(part for part in parts if part).replace("+", "-")
 
 
-def _checked(name: str) -> str:
+def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ConfigError(
             f"{name!r} cannot name an arm; give it a name of letters, digits, '.', '-' and '_', as in mine=…",

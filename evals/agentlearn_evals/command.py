@@ -163,9 +163,9 @@ def _some(arms: tuple[str, ...]) -> tuple[str, ...]:
 
 def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> "Compared | None":
     """Make, or reuse, the rollouts. None where only the plan was to be shown."""
-    from agentlearn_evals.plan import forecast, planned
+    from agentlearn_evals.plan import forecast, plan_comparison
 
-    plan = planned(settings)
+    plan = plan_comparison(settings)
     out = console(to_stderr=json)
     expected = forecast(plan)
     if dry_run:
@@ -198,13 +198,13 @@ def _watched(plan: "ComparePlan", progress: CompareProgress) -> "Compared":
 
 def _tell(done: "Compared", *, store: Path, out: Sequence[Path], json: bool) -> None:
     """The result, then the same as a page, always, and in the files that were asked for."""
-    from agentlearn_evals.show import show
+    from agentlearn_evals.terminal import print_comparison
     from agentlearn_evals.write_results import write_all
 
     if json:
         print_json(done.comparison)
     else:
-        show(done.comparison, console())
+        print_comparison(done.comparison, console())
     page = write_all(done, store=store, out=out)
     if not json:
         console().print(f"  {'page'.ljust(10)}{page}")
@@ -245,7 +245,7 @@ def power(
     """Say how many tasks and rollouts an effect takes, and what they cost, before anything is spent."""
     from agentlearn_evals.designing import PowerSettings, comparison_of
     from agentlearn_evals.designing import power as report_of
-    from agentlearn_evals.show import show_power
+    from agentlearn_evals.terminal import print_power
 
     given = {
         "effect": effect,
@@ -263,4 +263,4 @@ def power(
     if json:
         print_json(report)
     else:
-        show_power(report, console())
+        print_power(report, console())

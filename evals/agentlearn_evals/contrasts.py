@@ -22,7 +22,7 @@ from agentlearn.stats import (
 from agentlearn_evals.comparison import Contrast, ContrastVerdict, Margin, Worst
 from agentlearn_evals.observation import Observation
 from agentlearn_evals.score_table import ScoreTable
-from agentlearn_evals.sentences import sentence
+from agentlearn_evals.sentences import contrast_sentence
 from agentlearn_evals.settings import Correction
 
 MOST_TASKS = 10_000_000
@@ -38,7 +38,7 @@ class Rules:
     margin: float | None = None
     planned_looks: int = 1
     seed: int = 0
-    spoiled: Mapping[str, str] = field(default_factory=dict[str, str])
+    untrusted: Mapping[str, str] = field(default_factory=dict[str, str])
     """By arm: why its score cannot be believed, whatever the statistics say."""
 
     @property
@@ -47,29 +47,29 @@ class Rules:
         return 1 - self.level
 
 
-def drafts_of(board: ScoreTable, rules: Rules) -> tuple[Contrast, ...]:
+def estimate_contrasts(table: ScoreTable, rules: Rules) -> tuple[Contrast, ...]:
     """Every other arm against the first, not yet judged."""
-    baseline, *others = board.arms
-    return tuple(_draft(board, arm, baseline, rules) for arm in others)
+    baseline, *others = table.arms
+    return tuple(_draft(table, arm, baseline, rules) for arm in others)
 
 
-def judged(drafts: Sequence[Contrast], board: ScoreTable, rules: Rules) -> tuple[Contrast, ...]:
+def with_verdicts(drafts: Sequence[Contrast], table: ScoreTable, rules: Rules) -> tuple[Contrast, ...]:
     """The contrasts with p-values corrected for their number and for their looks, and with their verdicts."""
     looks = [one.look for one in drafts]
     corrected = _corrected([one.p for one in drafts], looks, rules)
     margins = _margins_corrected(drafts, looks, rules)
     return tuple(
-        _judged(draft.model_copy(update={"p_adjusted": p, "margin": margin}), board, rules)
+        _judged(draft.model_copy(update={"p_adjusted": p, "margin": margin}), table, rules)
         for draft, p, margin in zip(drafts, corrected, margins, strict=True)
     )
 
 
-def _draft(board: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast:
+def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast:
     """Everything but what needs the other arms."""
-    differences, clusters = board.differences(arm, baseline), board.clusters()
-    estimate = estimate_of(board, arm, baseline, rules.level)
-    before = [board.scores[baseline][task] for task in board.tasks]
-    after = [board.scores[arm][task] for task in board.tasks]
+    differences, clusters = table.differences(arm, baseline), table.clusters()
+    estimate = estimate_of(table, arm, baseline, rules.level)
+    before = [table.scores[baseline][task] for task in table.tasks]
+    after = [table.scores[arm][task] for task in table.tasks]
     margin = None
     if rules.margin is not None and (
         found := no_worse(differences, rules.margin, clusters=clusters, level=rules.level)
@@ -89,22 +89,22 @@ def _draft(board: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast
         pairs=sum(min(len(early), len(late)) for early, late in zip(before, after, strict=True)),
         p=sign_flip_p(differences, seed=rules.seed, clusters=clusters),
         mcnemar_p=_mcnemar(before, after),
-        worst=_worst(board, arm, baseline),
+        worst=_worst(table, arm, baseline),
         margin=margin,
         wins=sum(difference > 0 for difference in differences),
         losses=sum(difference < 0 for difference in differences),
         ties=sum(difference == 0 for difference in differences),
-        unsafe=rules.spoiled.get(arm) or rules.spoiled.get(baseline) or "",
+        unsafe=rules.untrusted.get(arm) or rules.untrusted.get(baseline) or "",
         caution=estimate.unsafe,
     )
     return draft.model_copy(update=_reach(estimate, variance_parts(before, after), before, after))
 
 
 def estimate_of(
-    board: ScoreTable, arm: str, baseline: str, level: float, tasks: Sequence[str] | None = None
+    table: ScoreTable, arm: str, baseline: str, level: float, tasks: Sequence[str] | None = None
 ) -> MeanDifference:
     """The mean difference over these tasks, or all, with its interval."""
-    return estimate_difference(board.differences(arm, baseline, tasks), clusters=board.clusters(tasks), level=level)
+    return estimate_difference(table.differences(arm, baseline, tasks), clusters=table.clusters(tasks), level=level)
 
 
 def _mcnemar(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> float | None:
@@ -142,15 +142,15 @@ def _reach(
     return reach
 
 
-def _worst(board: ScoreTable, arm: str, baseline: str) -> Worst | None:
+def _worst(table: ScoreTable, arm: str, baseline: str) -> Worst | None:
     """Bounds of the mean difference if every undecided rollout had been the worst, or the best, for the arm."""
-    mine, other = board.all[arm], board.all[baseline]
+    mine, other = table.all[arm], table.all[baseline]
     scores = [one.score for one in (*mine, *other)]
     if None not in scores or any(score is not None and not 0 <= score <= 1 for score in scores):
         return None
     bounds: list[float] = []
     for for_arm, for_baseline in ((0.0, 1.0), (1.0, 0.0)):
-        means = [_filled(board.all[name], fill) for name, fill in ((arm, for_arm), (baseline, for_baseline))]
+        means = [_filled(table.all[name], fill) for name, fill in ((arm, for_arm), (baseline, for_baseline))]
         shared = [task for task in means[0] if task in means[1]]
         bounds.append(math.fsum(means[0][task] - means[1][task] for task in shared) / len(shared))
     return Worst(low=bounds[0], high=bounds[1])
@@ -187,10 +187,10 @@ def _margins_corrected(drafts: Sequence[Contrast], looks: Sequence[int], rules: 
     ]
 
 
-def _judged(contrast: Contrast, board: ScoreTable, rules: Rules) -> Contrast:
+def _judged(contrast: Contrast, table: ScoreTable, rules: Rules) -> Contrast:
     verdict = _verdict(contrast, rules.alpha)
     told = contrast.model_copy(update={"verdict": verdict})
-    return told.model_copy(update={"sentence": sentence(told, board, rules.level)})
+    return told.model_copy(update={"sentence": contrast_sentence(told, table, rules.level)})
 
 
 def _verdict(contrast: Contrast, alpha: float) -> ContrastVerdict:

@@ -14,36 +14,36 @@ from agentlearn_evals.arms import Arm
 from agentlearn_evals.collect import Collector
 from agentlearn_evals.comparison import DriftCheck
 from agentlearn_evals.eval_tasks import EvalTasks
-from agentlearn_evals.rollout_specs import RolloutSpec, seed_of
+from agentlearn_evals.rollout_specs import RolloutSpec, rollout_seed
 
 _ALPHA = 0.01
 
 
-async def sentinels(collector: Collector) -> tuple[DriftCheck, ...]:
+async def check_drift(collector: Collector) -> tuple[DriftCheck, ...]:
     """One line per arm of which rollouts were reused; none where all were, or none was."""
     plan, count = collector.plan, collector.plan.settings.sentinels
     if not count or not collector.made:
         return ()
     pairs: dict[str, list[tuple[float, float]]] = {arm.name: [] for arm in plan.arms}
     for task_set in plan.task_sets:
-        cells = [cell for arm in plan.arms for cell in _chosen(collector, arm, task_set, count)]
-        for cell, trajectory in await collector.make(cells, task_set):
-            then = collector.had[cell.arm.name, task_set.domain.name][cell.task.id, cell.g]
+        specs = [spec for arm in plan.arms for spec in _chosen(collector, arm, task_set, count)]
+        for spec, trajectory in await collector.make_rollouts(specs, task_set):
+            then = collector.reusable[spec.arm.name, task_set.domain.name][spec.task.id, spec.g]
             if trajectory.outcome != "undecided" and then.reward is not None:
-                pairs[cell.arm.name].append((then.reward, trajectory.reward or 0.0))
+                pairs[spec.arm.name].append((then.reward, trajectory.reward or 0.0))
     return tuple(_line(arm, found, plan.settings.seed) for arm, found in pairs.items() if found)
 
 
 def _chosen(collector: Collector, arm: Arm, task_set: EvalTasks, count: int) -> list[RolloutSpec]:
     """Reused rollouts that had a reward, drawn by the seed."""
     settings = collector.plan.settings
-    had = collector.had[arm.name, task_set.domain.name]
-    places = sorted(place for place, row in had.items() if row.reward is not None)
+    reusable = collector.reusable[arm.name, task_set.domain.name]
+    places = sorted(place for place, row in reusable.items() if row.reward is not None)
     drawn = Random(derive_seed(settings.seed, "sentinels", arm.name)).sample(places, min(count, len(places)))
     phase = collector.phases[arm.name, task_set.domain.name].replace("compare:", "sentinel:", 1)
     by_id = {task.id: task for task in task_set.tasks}
-    cells = [RolloutSpec(arm, by_id[task], g, 0, phase) for task, g in drawn]
-    return [replace(cell, seed=seed_of(settings.seed, cell.task, cell.g)) for cell in cells]
+    specs = [RolloutSpec(arm, by_id[task], g, 0, phase) for task, g in drawn]
+    return [replace(spec, seed=rollout_seed(settings.seed, spec.task, spec.g)) for spec in specs]
 
 
 def _line(arm: str, pairs: Sequence[tuple[float, float]], seed: int) -> DriftCheck:

@@ -11,7 +11,7 @@ from agentlearn_evals.arms import Arm
 from agentlearn_evals.comparison import ArmFlag
 
 
-def flags_of(arm: Arm, tasks: Sequence[Task], reader: StoreReader) -> tuple[ArmFlag, ...]:
+def find_flags(arm: Arm, tasks: Sequence[Task], reader: StoreReader) -> tuple[ArmFlag, ...]:
     """Everything suspect about the arm's library on these tasks."""
     found = lesson_flags(arm, tasks)
     learned = _learned_from(arm, reader) & {task.id for task in tasks} if len(arm.library) else set[str]()
@@ -27,7 +27,7 @@ def lesson_flags(arm: Arm, tasks: Sequence[Task]) -> tuple[ArmFlag, ...]:
     return (*_leaks(arm.name, shown, tasks), *_copies(arm.name, shown, tasks))
 
 
-def spoiled(flags: Sequence[ArmFlag]) -> Mapping[str, str]:
+def untrusted_arms(flags: Sequence[ArmFlag]) -> Mapping[str, str]:
     """By arm: the sentence why no verdict can be drawn from its score."""
     return {
         one.arm: f"{one.words}; its score shows what it was told, not what it can do. Measure it on other tasks."

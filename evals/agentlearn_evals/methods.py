@@ -8,7 +8,7 @@ from agentlearn_evals.comparison import MethodLine
 from agentlearn_evals.score_table import ScoreTable
 
 
-def methods_of(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def parse_methods(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """`NAME=ARM+ARM+…` as a mapping. Raises ConfigError for unknown arms, the baseline, or fewer than two."""
     methods: dict[str, tuple[str, ...]] = {}
     for text in texts:
@@ -31,15 +31,15 @@ def methods_of(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str
     return methods
 
 
-def method_lines(board: ScoreTable, methods: Mapping[str, Sequence[str]], level: float) -> tuple[MethodLine, ...]:
+def method_lines(table: ScoreTable, methods: Mapping[str, Sequence[str]], level: float) -> tuple[MethodLine, ...]:
     """Each method against the baseline, with errors for the tasks that were drawn and the seeds it learned with."""
-    return tuple(_line(board, name, arms, level) for name, arms in methods.items())
+    return tuple(_line(table, name, arms, level) for name, arms in methods.items())
 
 
-def _line(board: ScoreTable, name: str, arms: Sequence[str], level: float) -> MethodLine:
-    differences = [value for arm in arms for value in board.differences(arm, board.arms[0])]
-    tasks = [cluster for _ in arms for cluster in board.clusters()]
-    seeds = [arm for arm in arms for _ in board.tasks]
+def _line(table: ScoreTable, name: str, arms: Sequence[str], level: float) -> MethodLine:
+    differences = [value for arm in arms for value in table.differences(arm, table.arms[0])]
+    tasks = [cluster for _ in arms for cluster in table.clusters()]
+    seeds = [arm for arm in arms for _ in table.tasks]
     found = two_way_mean(differences, tasks, seeds, level=level)
     return MethodLine(
         method=name,
@@ -49,6 +49,6 @@ def _line(board: ScoreTable, name: str, arms: Sequence[str], level: float) -> Me
         high=found.high,
         standard_error=found.standard_error,
         degrees=found.degrees,
-        tasks=len(board.tasks),
+        tasks=len(table.tasks),
         note=found.unsafe or f"{len(arms)} learning seeds: the interval covers other seeds and other tasks",
     )

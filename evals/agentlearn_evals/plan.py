@@ -17,8 +17,8 @@ from agentlearn.types.value import Value
 from agentlearn.version import version
 from agentlearn_evals.arms import Arm, resolve_arms
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks
-from agentlearn_evals.methods import methods_of
-from agentlearn_evals.rollout_specs import Conditions, Stored, stored, treatment_of
+from agentlearn_evals.methods import parse_methods
+from agentlearn_evals.rollout_specs import Conditions, StoredRollouts, stored_rollouts, treatment_of
 from agentlearn_evals.settings import CompareSettings
 
 
@@ -63,18 +63,18 @@ class ComparePlan:
         """Every endpoint that is asked, each once."""
         return tuple(dict.fromkeys(filter(None, (*(arm.model for arm in self.arms), self.judge))))
 
-    def had(self, reader: StoreReader, arm: Arm, task_set: EvalTasks) -> Stored:
+    def reusable(self, reader: StoreReader, arm: Arm, task_set: EvalTasks) -> StoredRollouts:
         """The arm's rollouts in that domain that can be reused."""
         settings = self.settings
         if settings.fresh:
             return {}
-        rows = stored(reader, self.conditions(arm, task_set).phase, task_set.tasks, settings.k, settings.seed)
+        rows = stored_rollouts(reader, self.conditions(arm, task_set).phase, task_set.tasks, settings.k, settings.seed)
         if not settings.retry_failed:
             return rows
         return {place: row for place, row in rows.items() if row.outcome != "failed"}
 
 
-def planned(settings: CompareSettings) -> ComparePlan:
+def plan_comparison(settings: CompareSettings) -> ComparePlan:
     """Read arms and tasks. Raises ConfigError, LibraryError or DataError."""
     if settings.sequential and settings.margin is not None:
         raise ConfigError(
@@ -88,7 +88,7 @@ def planned(settings: CompareSettings) -> ComparePlan:
         )
     library_store = LibraryStore(settings.store / "libraries")
     arms, found = _resolved(settings, library_store)
-    methods = methods_of(settings.methods, [arm.name for arm in arms])
+    methods = parse_methods(settings.methods, [arm.name for arm in arms])
     plan = ComparePlan(settings, arms, found, methods)
     if settings.judge is not None and not plan.judge:
         raise ConfigError(
@@ -172,11 +172,12 @@ def forecast(plan: ComparePlan) -> Forecast:
     settings, wanted = plan.settings, plan.tasks * plan.settings.k
     try:
         with read_store(settings.store) as reader:
-            had = {
-                arm.name: sum(len(plan.had(reader, arm, task_set)) for task_set in plan.task_sets) for arm in plan.arms
+            reusable = {
+                arm.name: sum(len(plan.reusable(reader, arm, task_set)) for task_set in plan.task_sets)
+                for arm in plan.arms
             }
     except StoreMissing:
-        had = {arm.name: 0 for arm in plan.arms}
+        reusable = {arm.name: 0 for arm in plan.arms}
     shapes = (shape_of(task_set.domain) for task_set in plan.task_sets)
     shape = max(shapes, key=lambda one: one.turns * (one.turn_out + one.tool_result))  # of several, the dearest
     return Forecast(
@@ -188,15 +189,17 @@ def forecast(plan: ComparePlan) -> Forecast:
             ArmForecast(
                 arm=arm.name,
                 label=arm.label(),
-                reused=had[arm.name],
-                rollouts=wanted - had[arm.name],
-                new=rollouts_estimate(arm.model, "rollout", wanted - had[arm.name], library_tokens(arm), shape),
+                reused=reusable[arm.name],
+                rollouts=wanted - reusable[arm.name],
+                new=rollouts_estimate(
+                    arm.model, "rollout", wanted - reusable[arm.name], arm_library_tokens(arm), shape
+                ),
             )
             for arm in plan.arms
         ),
     )
 
 
-def library_tokens(arm: Arm) -> int:
+def arm_library_tokens(arm: Arm) -> int:
     """Estimated tokens that the arm's lessons take of one prompt."""
     return estimated_tokens(render(arm.library, masked=arm.without).text)

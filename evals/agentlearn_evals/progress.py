@@ -11,7 +11,7 @@ from rich.progress import Progress as Bars
 from agentlearn.errors import BudgetExceeded, Interrupted, only_stops
 from agentlearn.models.call_context import CallContext
 from agentlearn.types.trajectory import Trajectory
-from agentlearn_evals.callbacks import CompareCallbacks
+from agentlearn_evals.compare_callbacks import CompareCallbacks
 
 if TYPE_CHECKING:
     from agentlearn_evals.plan import ComparePlan

@@ -48,7 +48,7 @@ class RolloutSpec:
     phase: str
 
 
-def seed_of(seed: int, task: Task, g: int) -> int:
+def rollout_seed(seed: int, task: Task, g: int) -> int:
     """The rollout's own seed: the same in every arm."""
     return derive_seed(seed, "compare", task.id, g)
 
@@ -80,13 +80,13 @@ def schedule(
             first = turn % len(arms)
             turn += 1
             for arm in (*arms[first:], *arms[:first]):
-                yield RolloutSpec(arm, task, g, seed_of(seed, task, g), phases[arm.name])
+                yield RolloutSpec(arm, task, g, rollout_seed(seed, task, g), phases[arm.name])
 
 
-Stored = Mapping[tuple[TaskId, int], EvaluatedRow]
+StoredRollouts = Mapping[tuple[TaskId, int], EvaluatedRow]
 
 
-def stored(reader: StoreReader, phase: str, tasks: Sequence[Task], k: int, seed: int) -> Stored:
+def stored_rollouts(reader: StoreReader, phase: str, tasks: Sequence[Task], k: int, seed: int) -> StoredRollouts:
     """What is stored of each task and index below k, made under these conditions with that seed.
 
     Of several the latest counts: failed rollouts can be made anew.
@@ -95,11 +95,11 @@ def stored(reader: StoreReader, phase: str, tasks: Sequence[Task], k: int, seed:
     return {
         (row.task, row.g): row
         for row in reader.evaluated(phase)
-        if row.g < k and row.task in wanted and row.seed == seed_of(seed, wanted[row.task], row.g)
+        if row.g < k and row.task in wanted and row.seed == rollout_seed(seed, wanted[row.task], row.g)
     }
 
 
-def observation(row: EvaluatedRow, arm: Arm, task: Task, library_tokens: int) -> Observation:
+def to_observation(row: EvaluatedRow, arm: Arm, task: Task, library_tokens: int) -> Observation:
     """The rollout as the comparison reads it: what failed counts as zero, what is undecided as unknown.
 
     library_tokens: of the arm's lessons in one prompt, estimated.

@@ -54,7 +54,7 @@ class ScoreTable:
         return [self.facts[task].cluster or f"task {task}" for task in tasks or self.tasks]
 
 
-def board(observations: Sequence[Observation], arms: Sequence[str], *, allow_missing: bool = False) -> ScoreTable:
+def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_missing: bool = False) -> ScoreTable:
     """The observations side by side.
 
     arms: the baseline first; every one of them must have observations. Raises DataError for an arm without any, for a

@@ -4,43 +4,45 @@ from agentlearn_evals.comparison import Contrast
 from agentlearn_evals.score_table import ScoreTable
 
 
-def sentence(contrast: Contrast, board: ScoreTable, level: float) -> str:
+def contrast_sentence(contrast: Contrast, table: ScoreTable, level: float) -> str:
     """The verdict in words. Everything in it stands in the contrast, too."""
     arm, baseline = contrast.arm, contrast.baseline
     match contrast.verdict:
         case "better" | "worse":
-            return f"{arm} is {contrast.verdict} than {baseline}: {_numbers(contrast, board)}."
+            return f"{arm} is {contrast.verdict} than {baseline}: {_numbers(contrast, table)}."
         case "no_worse":
             assert contrast.margin is not None
             return (
                 f"{arm} is no worse than {baseline} by more than {contrast.margin.margin:g}:"
-                f" {_numbers(contrast, board)}, at least {signed(contrast.margin.bound)}"
+                f" {_numbers(contrast, table)}, at least {signed_difference(contrast.margin.bound)}"
                 f" ({level:.0%}, one-sided)."
             )
         case "cannot_tell":
             if not contrast.wins and not contrast.losses:
-                size = _size(contrast, board)
+                size = _size(contrast, table)
                 rollouts = "rollout" if size.endswith(" x 1") else "rollouts"
                 return f"Cannot tell {arm} from {baseline}: they scored the same on every task ({size} {rollouts})."
             if contrast.unsafe:
                 return f"Cannot tell whether {arm} is better or worse than {baseline}: {contrast.unsafe.rstrip('.')}."
             return (
-                f"Cannot tell whether {arm} is better or worse than {baseline}: {_numbers(contrast, board)}."
+                f"Cannot tell whether {arm} is better or worse than {baseline}: {_numbers(contrast, table)}."
                 f"{_what_it_would_take(contrast)}"
             )
 
 
-def _numbers(contrast: Contrast, board: ScoreTable) -> str:
-    interval = "" if contrast.low is None else f" [{signed(contrast.low)}, {signed(contrast.high)}]"
+def _numbers(contrast: Contrast, table: ScoreTable) -> str:
+    interval = (
+        "" if contrast.low is None else f" [{signed_difference(contrast.low)}, {signed_difference(contrast.high)}]"
+    )
     p = "" if contrast.p_adjusted is None else f", {p_words(contrast.p_adjusted)}"
     corrected = " corrected" if contrast.p != contrast.p_adjusted else ""
     clusters = f" in {contrast.clusters} clusters" if contrast.clusters < contrast.tasks else ""
     rough = "; the interval may be too narrow" if contrast.caution and interval else ""
-    return f"{signed(contrast.mean)}{interval}{p}{corrected}, {_size(contrast, board)}{clusters}{rough}"
+    return f"{signed_difference(contrast.mean)}{interval}{p}{corrected}, {_size(contrast, table)}{clusters}{rough}"
 
 
-def _size(contrast: Contrast, board: ScoreTable) -> str:
-    per_task = [len(board.scores[name][task]) for name in (contrast.arm, contrast.baseline) for task in board.tasks]
+def _size(contrast: Contrast, table: ScoreTable) -> str:
+    per_task = [len(table.scores[name][task]) for name in (contrast.arm, contrast.baseline) for task in table.tasks]
     k = f"{min(per_task)}" if min(per_task) == max(per_task) else f"{min(per_task)} to {max(per_task)}"
     return f"{contrast.tasks} task{'s' if contrast.tasks != 1 else ''} x {k}"
 
@@ -62,7 +64,7 @@ def _what_it_would_take(contrast: Contrast) -> str:
     )
 
 
-def signed(value: float | None) -> str:
+def signed_difference(value: float | None) -> str:
     """A difference with its sign, to three digits."""
     return "-" if value is None else f"{value:+.3f}"
 

@@ -21,7 +21,7 @@ METHOD = "bets"
 
 
 @dataclass(frozen=True, slots=True)
-class Sequel:
+class SequentialDesign:
     """The order in which tasks are tried, and when it is enough."""
 
     plan: ComparePlan
@@ -39,15 +39,15 @@ class Sequel:
                 yield task_set, tuple(waiting)
                 waiting = []
 
-    def knows(self, board: ScoreTable) -> bool:
+    def has_verdict(self, table: ScoreTable) -> bool:
         """Whether every arm is told from the baseline by now."""
-        ps = [found.p for found in self._evidence(board).values()]
+        ps = [found.p for found in self._evidence(table).values()]
         adjusted = {"holm": holm, "bh": benjamini_hochberg, "none": tuple}[self.rules.correction](ps)
         return all(p <= self.rules.alpha for p in adjusted)
 
-    def known(self, drafts: Sequence[Contrast], board: ScoreTable) -> list[Contrast]:
+    def anytime_contrasts(self, drafts: Sequence[Contrast], table: ScoreTable) -> list[Contrast]:
         """The drafts with what holds at any time in place of what holds for a size fixed beforehand."""
-        evidence = self._evidence(board)
+        evidence = self._evidence(table)
         return [
             draft.model_copy(
                 update={
@@ -66,19 +66,19 @@ class Sequel:
             for draft in drafts
         ]
 
-    def words(self, board: ScoreTable, *, early: bool) -> str:
+    def summary(self, table: ScoreTable, *, early: bool) -> str:
         """How it ended. A task without a decided rollout in some arm was tried, too, but is not on the board."""
-        tried, every = len(board.tasks), self.plan.tasks
+        tried, every = len(table.tasks), self.plan.tasks
         how = "stopped early, all arms being told apart" if early else "went through all tasks"
         return (
             f"{how}: {tried} of {every} tasks; interval and p hold at any time, over the means of"
-            f" {len(set(board.clusters()))} clusters"
+            f" {len(set(table.clusters()))} clusters"
         )
 
-    def _evidence(self, board: ScoreTable) -> Mapping[str, Anytime]:
-        baseline, *others = board.arms
+    def _evidence(self, table: ScoreTable) -> Mapping[str, Anytime]:
+        baseline, *others = table.arms
         return {
-            arm: anytime(_means(board.differences(arm, baseline), board.clusters()), alpha=self.rules.alpha)
+            arm: anytime(_means(table.differences(arm, baseline), table.clusters()), alpha=self.rules.alpha)
             for arm in others
         }
 

@@ -8,7 +8,7 @@ import pytest
 from agentlearn.cli.app import run as command
 from agentlearn.errors import AgentlearnError
 from agentlearn_evals import CompareSettings, compare_logs
-from agentlearn_evals.plan import forecast, planned
+from agentlearn_evals.plan import forecast, plan_comparison
 from agentlearn_evals.write_results import write_all
 
 ARMS = ("none", "hot=none,temperature=1")
@@ -61,7 +61,7 @@ def test_what_nobody_would_heed_is_refused(
 
 
 def test_an_arm_may_be_named_in_any_script() -> None:
-    found = planned(
+    found = plan_comparison(
         CompareSettings(arms=("none", "été=none,temperature=1", "日本=none,temperature=0"), domains=("math",))
     )
     assert [arm.name for arm in found.arms] == ["none", "été", "日本"]
@@ -70,11 +70,11 @@ def test_an_arm_may_be_named_in_any_script() -> None:
 def test_one_judge_judges_all_arms_and_is_asked_about_before_it_is_paid() -> None:
     arms = ("a=none,model=openai:gpt-5-mini", "b=none,model=sim:novice")
     own = {"arms": arms, "data": "own.jsonl", "reward": "judge"}
-    plan = planned(CompareSettings.model_validate(own))
+    plan = plan_comparison(CompareSettings.model_validate(own))
     assert {plan.conditions(arm, plan.task_sets[0]).judge for arm in plan.arms} == {"openai:gpt-5-mini"}
     assert plan.models == ("openai:gpt-5-mini", "sim:novice")
     free = ("none", "hot=none,temperature=1")
-    paid = forecast(planned(CompareSettings.model_validate(own | {"arms": free, "judge": "openai:gpt-5"})))
+    paid = forecast(plan_comparison(CompareSettings.model_validate(own | {"arms": free, "judge": "openai:gpt-5"})))
     assert paid.paid() == ["openai:gpt-5, the judge"]
     assert "openai:gpt-5 takes to judge" in paid.lines()[-1][1]
 

@@ -9,7 +9,7 @@ from agentlearn.cli.stages import cost_words, short
 from agentlearn.cli.table import aligned
 from agentlearn_evals.comparison import ArmLine, Comparison, Contrast, Slice
 from agentlearn_evals.designing import PowerReport
-from agentlearn_evals.sentences import signed
+from agentlearn_evals.sentences import signed_difference
 
 _FLIPS = 5
 _LABEL = 10
@@ -17,7 +17,7 @@ _ID = 12
 """Characters of a rollout's id that name it in practice; `agentlearn trace` takes any beginning."""
 
 
-def show(found: Comparison, out: Console) -> None:
+def print_comparison(found: Comparison, out: Console) -> None:
     """Everything that decides, mostly in 100 columns; the rest stands on the page and in the JSON."""
     if found.simulated:
         out.print("simulated models: these figures show the mechanics, not a result")
@@ -81,7 +81,7 @@ def _differences(contrasts: Sequence[Contrast]) -> list[tuple[str, ...]]:
     rows.extend(
         (
             f"{one.arm} - {one.baseline}",
-            signed(one.mean),
+            signed_difference(one.mean),
             _interval(one.low, one.high, "+.3f"),
             _p(one.p),
             _p(one.p_adjusted),
@@ -114,7 +114,7 @@ def _cell(one: Slice | None) -> tuple[str, str]:
     if one.mean is None:
         return _share(one.score), "-"
     limits = "" if one.low is None or one.high is None else f" [{one.low:+.3f}, {one.high:+.3f}]"
-    return _share(one.score), f"{signed(one.mean)}{limits}"
+    return _share(one.score), f"{signed_difference(one.mean)}{limits}"
 
 
 def _p(p: float | None) -> str:
@@ -138,13 +138,13 @@ def _share(value: float | None) -> str:
 def _remarks(found: Comparison) -> list[tuple[str, list[str]]]:
     """What else must be known before the verdict is believed."""
     worst = [
-        f"{one.arm} - {one.baseline}: between {signed(one.worst.low)} and {signed(one.worst.high)}, whatever the"
+        f"{one.arm} - {one.baseline}: between {signed_difference(one.worst.low)} and {signed_difference(one.worst.high)}, whatever the"
         " undecided rollouts really were"
         for one in found.contrasts
         if one.worst is not None
     ]
     methods = [
-        f"{one.method} - {found.baseline}: {signed(one.mean)} [{signed(one.low)}, {signed(one.high)}] over {one.note}"
+        f"{one.method} - {found.baseline}: {signed_difference(one.mean)} [{signed_difference(one.low)}, {signed_difference(one.high)}] over {one.note}"
         for one in found.methods
     ]
     looks = [
@@ -175,7 +175,7 @@ def _short(problem: str) -> str:
     return repr(line if len(line) <= 48 else f"{line[:47]}…")
 
 
-def show_power(report: PowerReport, out: Console) -> None:
+def print_power(report: PowerReport, out: Console) -> None:
     """What it takes, a row per design."""
     settings = report.settings
     what = f"to find {settings.effect:g} with {settings.power:.0%} power at alpha {settings.alpha:g}"
