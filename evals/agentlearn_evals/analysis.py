@@ -1,4 +1,4 @@
-"""From observations to a comparison, whoever made them. Pure."""
+"""Builds a comparison from observations, whatever program made them. No I/O."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,10 @@ def assemble(
     notes: Sequence[str] = (),
     reproducibility: Reproducibility | None = None,
 ) -> Comparison:
-    """The board and its judged contrasts as one value. told: by arm, what the board does not know of it."""
+    """Return the comparison of a score table.
+
+    contrasts: with their verdicts. arm_facts: further fields of `ArmLine`, by arm.
+    """
     return Comparison(
         title=title,
         level=rules.level,
@@ -34,14 +37,15 @@ def assemble(
         tasks=task_lines(table),
         flips=flips(table),
         missing=table.missing,
-        notes=(*_denominators(table), *notes),
+        notes=(*_undecided_note(table), *notes),
         reproducibility=reproducibility or Reproducibility(),
     )
 
 
-def _denominators(table: ScoreTable) -> list[str]:
-    """What was left out, in words."""
+def _undecided_note(table: ScoreTable) -> list[str]:
     if not table.dropped:
         return []
-    pairs = f"{table.dropped} (task, rollout) {'pair' if table.dropped == 1 else 'pairs'}"
-    return [f"{pairs} left every arm, because a verdict was undecided; the worst-case bounds say what they could hide"]
+    pairs = f"{table.dropped} (task, rollout) {'pair was' if table.dropped == 1 else 'pairs were'}"
+    return [
+        f"{pairs} left out of every arm because of an undecided verdict; the worst-case bounds show the possible effect"
+    ]

@@ -1,4 +1,4 @@
-"""Rollouts of all arms: those that are stored already are reused, the others made, interleaved, and stored."""
+"""Collects the rollouts of all arms: stored ones are reused, the others are made interleaved and stored."""
 
 from asyncio import TaskGroup
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
@@ -30,12 +30,12 @@ from agentlearn_evals.rollout_specs import (
 )
 
 RolloutKey = tuple[str, str]
-"""The names of an arm and of a domain."""
+"""Arm name and domain name."""
 
 
 @dataclass(slots=True)
 class Collector:
-    """One comparison with everything open."""
+    """Makes and reuses the rollouts of one comparison, with all models open."""
 
     plan: ComparePlan
     call_context: CallContext
@@ -46,9 +46,9 @@ class Collector:
     experiences: dict[str, Experiences] = field(init=False)
     phases: dict[RolloutKey, str] = field(init=False)
     reusable: dict[RolloutKey, StoredRollouts] = field(default_factory=dict[RolloutKey, StoredRollouts])
-    """What was stored before, and can be reused."""
+    """Stored rollouts that can be reused."""
     made: int = 0
-    """Rollouts made."""
+    """Number of rollouts made so far."""
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -61,11 +61,11 @@ class Collector:
 
     @property
     def simulated(self) -> bool:
-        """Whether any arm is answered by the simulated world."""
+        """Whether any arm uses a simulated model."""
         return any(endpoint.simulated for endpoint in self.endpoints.values())
 
     async def prepare(self) -> None:
-        """Store tasks and libraries, and see which rollouts are there already."""
+        """Store the tasks and libraries, and look up reusable rollouts."""
         plan = self.plan
         await self.store.save_tasks([task for task_set in plan.task_sets for task in task_set.tasks])
         for arm in plan.arms:
@@ -74,12 +74,12 @@ class Collector:
                 self.reusable[arm.name, task_set.domain.name] = plan.reusable(self.store, arm, task_set)
 
     def reused(self, arm: str, tasks: Collection[str] | None = None) -> int:
-        """How many of the arm's rollouts were there already, of all tasks or of these."""
-        places = [place for (name, _), reusable in self.reusable.items() if name == arm for place in reusable]
-        return sum(tasks is None or task in tasks for task, _ in places)
+        """Return the number of the arm's reused rollouts, on all tasks or on these."""
+        keys = [key for (name, _), reusable in self.reusable.items() if name == arm for key in reusable]
+        return sum(tasks is None or task in tasks for task, _ in keys)
 
     def missing_specs(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Iterator[RolloutSpec]:
-        """The rollouts that are yet to be made of these tasks, interleaved."""
+        """Yield the rollouts of these tasks that still have to be made, interleaved."""
         plan, domain = self.plan, task_set.domain.name
         phases = {arm.name: self.phases[arm.name, domain] for arm in plan.arms}
         for spec in schedule(tasks, plan.arms, plan.settings.k, plan.settings.seed, phases):
@@ -89,44 +89,44 @@ class Collector:
     async def make_rollouts(
         self, specs: Iterable[RolloutSpec], task_set: EvalTasks
     ) -> list[tuple[RolloutSpec, Trajectory]]:
-        """Make the rollouts and store them. They begin in the order given; what comes back is in no order."""
+        """Make the rollouts and store them. They start in the given order; the result is in order of completion."""
         waiting, made = iter(specs), list[tuple[RolloutSpec, Trajectory]]()
         calls = self.plan.settings.concurrency
 
         async def work() -> None:
-            for spec in waiting:  # shared: each worker takes the next one
+            for spec in waiting:  # shared: each worker takes the next spec
                 made.append((spec, await self._make_one(spec, task_set)))
 
         async with TaskGroup() as workers:
-            for _ in range(calls + calls // 2):  # some run a tool, or wait before they ask once more
+            for _ in range(calls + calls // 2):  # more than calls: some rollouts run a tool or wait for a retry
                 workers.create_task(work())
         self.made += len(made)
         return made
 
     async def _make_one(self, spec: RolloutSpec, task_set: EvalTasks) -> Trajectory:
         rollouts = self.rollouts[spec.arm.name, task_set.domain.name]
-        place = RolloutSlot(spec.phase, spec.g, spec.seed)
-        finished = await rollouts.one(spec.task, place, treatment_of(spec.arm), self.experiences[spec.arm.name])
+        slot = RolloutSlot(spec.phase, spec.g, spec.seed)
+        finished = await rollouts.one(spec.task, slot, treatment_of(spec.arm), self.experiences[spec.arm.name])
         await self.store.save_trajectory(finished.trajectory, finished.messages)
         self.callbacks.rollout_done(spec.arm.name, finished.trajectory)
         return finished.trajectory
 
     def observations(self, task_set: EvalTasks, tasks: Sequence[Task]) -> list[Observation]:
-        """What is stored by now of these tasks, in all arms."""
-        settings, seen = self.plan.settings, list[Observation]()
+        """Return the stored rollouts of these tasks in all arms."""
+        settings, observations = self.plan.settings, list[Observation]()
         by_id = {task.id: task for task in tasks}
         for arm in self.plan.arms:
             tokens = arm_library_tokens(arm)
             rows = stored_rollouts(
                 self.store, self.phases[arm.name, task_set.domain.name], tasks, settings.k, settings.seed
             )
-            seen += [to_observation(row, arm, by_id[task], tokens) for (task, _), row in sorted(rows.items())]
-        return seen
+            observations += [to_observation(row, arm, by_id[task], tokens) for (task, _), row in sorted(rows.items())]
+        return observations
 
 
 @asynccontextmanager
 async def open_collector(plan: ComparePlan, store: Store, callbacks: CompareCallbacks) -> AsyncGenerator[Collector]:
-    """Every endpoint once, and the rollouts of each arm in each domain. Raises ConfigError."""
+    """Open every endpoint once, and the rollouts of each arm in each domain. Raises ConfigError."""
     settings = plan.settings
     options = EndpointOptions(
         concurrency=settings.concurrency,
@@ -160,7 +160,7 @@ async def open_collector(plan: ComparePlan, store: Store, callbacks: CompareCall
 
 
 def _rollouts_of(arms: Sequence[Arm], shared: dict[RolloutKey, Rollouts]) -> dict[RolloutKey, Rollouts]:
-    """The rollouts of each arm; arms with instructions of their own have their own agent."""
+    """Return the rollouts of each arm; an arm with other instructions gets another agent."""
     return {
         (arm.name, domain): rollouts.reworded(arm.instructions) if arm.instructions else rollouts
         for arm in arms

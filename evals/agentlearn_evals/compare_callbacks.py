@@ -1,4 +1,4 @@
-"""What an onlooker of a comparison is told while its rollouts are made."""
+"""What a program can observe while a comparison makes its rollouts."""
 
 from collections.abc import Mapping
 
@@ -7,10 +7,13 @@ from agentlearn.types.trajectory import Trajectory
 
 
 class CompareCallbacks:
-    """Does nothing with anything; override what you want to see."""
+    """Every method does nothing; override the ones you need. Methods must be quick: they run in the event loop."""
 
     def opened(self, call_context: CallContext, wanted: int, reused: Mapping[str, int]) -> None:
-        """Everything is open. wanted: rollouts of each arm; reused: by arm, how many of them are stored already."""
+        """Called when all models are open. `call_context.stop` ends the comparison.
+
+        wanted: rollouts per arm. reused: how many of them are already stored, by arm.
+        """
 
     def rollout_done(self, arm: str, trajectory: Trajectory) -> None:
-        """One rollout is stored."""
+        """Called after each new rollout has been stored."""

@@ -1,9 +1,9 @@
-"""Compare arms on tasks: make or reuse their rollouts, hold them against each other, keep the result."""
+"""Compares arms on tasks: makes or reuses their rollouts, computes the result and stores it."""
 
 import asyncio
 import platform
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,14 +13,12 @@ from agentlearn.errors import only_stops
 from agentlearn.learn.loop import root_cause
 from agentlearn.log import get_log
 from agentlearn.store import Store, open_store
-from agentlearn.types.experience import Library
-from agentlearn.types.ids import LibraryVersion, content_hash
+from agentlearn.types.ids import content_hash
 from agentlearn.types.run import RunEvent, RunState
 from agentlearn.types.task import Task
 from agentlearn.version import version
 from agentlearn_evals.analysis import assemble
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.breakdown import arm_score
 from agentlearn_evals.collect import Collector, open_collector
 from agentlearn_evals.compare_callbacks import CompareCallbacks
 from agentlearn_evals.comparison import (
@@ -30,13 +28,13 @@ from agentlearn_evals.comparison import (
     DriftCheck,
     InterimLook,
     Reproducibility,
-    VersionPoint,
 )
 from agentlearn_evals.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn_evals.drift_checks import check_drift
 from agentlearn_evals.eval_tasks import data_hash
 from agentlearn_evals.flags import find_flags, untrusted_arms
 from agentlearn_evals.interim_looks import earlier_looks, earlier_reports
+from agentlearn_evals.learning_curve import learning_curve
 from agentlearn_evals.methods import method_lines
 from agentlearn_evals.observation import Observation
 from agentlearn_evals.plan import ComparePlan, plan_comparison
@@ -45,48 +43,48 @@ from agentlearn_evals.sequential import SequentialDesign
 from agentlearn_evals.settings import CompareSettings
 
 _RUNS = 10_000
-"""Earlier runs that are looked through for looks at the same question."""
+"""Number of earlier runs that are searched for interim looks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A comparison, and what it rests on."""
+    """A comparison and the rollouts that it is computed from."""
 
     comparison: Comparison
     observations: tuple[Observation, ...]
 
 
 async def compare(settings: CompareSettings, callbacks: CompareCallbacks | None = None) -> Comparison:
-    """Which arm is better, and how sure that is.
+    """Compare the arms and return the result.
 
-    Rollouts are stored as they are made. A comparison that was stopped goes on when it is asked for again: what is
-    stored is reused, and so it is by a comparison with more rollouts or more arms.
+    Every rollout is stored when it is done. Call again with the same settings to continue a stopped comparison: stored
+    rollouts are reused, also with more rollouts per task or more arms.
 
     Raises ConfigError, LibraryError or DataError before anything is spent; BudgetExceeded, EndpointGone or Interrupted
-    when it was stopped; StoreError when results can no longer be kept.
+    when the comparison was stopped; StoreError when results cannot be stored.
     """
     return (await compare_planned(plan_comparison(settings), callbacks)).comparison
 
 
 def compare_sync(settings: CompareSettings, callbacks: CompareCallbacks | None = None) -> Comparison:
-    """`compare` for programs without an event loop."""
+    """Run `compare` in a program without an event loop."""
     return asyncio.run(compare(settings, callbacks))
 
 
 async def compare_planned(plan: ComparePlan, callbacks: CompareCallbacks | None = None) -> Compared:
-    """`compare` where arms and tasks are read already, with the rollouts that it rests on."""
+    """Run a planned comparison and return the result with its rollouts."""
     callbacks = callbacks or CompareCallbacks()
     async with open_store(plan.settings.store) as store, open_collector(plan, store, callbacks) as collector:
         return await _Session(plan, store, collector, callbacks).run()
 
 
 class _Session:
-    """One comparison with everything open."""
+    """One running comparison, with the store and all models open."""
 
     def __init__(self, plan: ComparePlan, store: Store, collector: Collector, callbacks: CompareCallbacks) -> None:
         self.plan, self.store, self.collector, self.callbacks = plan, store, collector, callbacks
         self.ended_by = ""
-        """How a sequential comparison ended."""
+        """How a sequential comparison ended, in words."""
 
     async def run(self) -> Compared:
         """From the run's first event to its last."""
@@ -113,49 +111,52 @@ class _Session:
         self.callbacks.opened(collector.call_context, plan.tasks * plan.settings.k, reused)
         flags = [flag for arm in plan.arms for flag in find_flags(arm, self._tasks(), self.store)]
         rules = self._rules(flags)
-        seen, drafts = await self._collect(rules)
+        observations, drafts = await self._collect(rules)
         drift = await check_drift(collector)
-        table = tabulate(seen, names)
-        earlier = self._earlier_looks(drafts, table)
-        told = [draft.model_copy(update={"look": len(looks) + 1}) for draft, looks in zip(drafts, earlier, strict=True)]
-        final = with_verdicts(told, table, rules)
-        found = assemble(
+        table = tabulate(observations, names)
+        looks = self._earlier_looks(drafts, table)
+        drafts = [draft.model_copy(update={"look": len(own) + 1}) for draft, own in zip(drafts, looks, strict=True)]
+        comparison = assemble(
             table,
-            final,
+            with_verdicts(drafts, table, rules),
             rules,
             title=f"{', '.join(task_set.domain.name for task_set in plan.task_sets)}: {', '.join(names)}",
             k=plan.settings.k,
-            arm_facts={arm.name: self._arm_facts(arm, {one.task for one in seen}) for arm in plan.arms},
+            arm_facts={arm.name: self._arm_facts(arm, {one.task for one in observations}) for arm in plan.arms},
             methods=method_lines(table, plan.methods, rules.level),
             reproducibility=self._reproducibility(table),
         )
-        looks = [look for earlier in earlier for look in earlier]
-        return Compared(self._complete(found, flags, drift, looks, table, started), tuple(seen))
+        all_looks = [look for own in looks for look in own]
+        return Compared(
+            self._complete(comparison, flags, drift, all_looks, table, started),
+            tuple(observations),
+        )
 
     async def _collect(self, rules: Rules) -> tuple[list[Observation], list[Contrast]]:
-        """All rollouts; of a sequential comparison those until it knows."""
+        """Make or reuse the rollouts, and estimate the contrasts. A sequential comparison may stop early."""
         if self.plan.settings.sequential:
-            return await self._until_known(rules)
-        seen: list[Observation] = []
+            return await self._collect_sequentially(rules)
+        observations: list[Observation] = []
         for task_set in self.plan.task_sets:
             await self.collector.make_rollouts(self.collector.missing_specs(task_set, task_set.tasks), task_set)
-            seen += self.collector.observations(task_set, task_set.tasks)
-        return seen, self._with_keys(estimate_contrasts(tabulate(seen, [arm.name for arm in self.plan.arms]), rules))
+            observations += self.collector.observations(task_set, task_set.tasks)
+        table = tabulate(observations, [arm.name for arm in self.plan.arms])
+        return observations, self._with_keys(estimate_contrasts(table, rules))
 
-    async def _until_known(self, rules: Rules) -> tuple[list[Observation], list[Contrast]]:
-        names, seen = [arm.name for arm in self.plan.arms], list[Observation]()
+    async def _collect_sequentially(self, rules: Rules) -> tuple[list[Observation], list[Contrast]]:
+        names, observations = [arm.name for arm in self.plan.arms], list[Observation]()
         design = SequentialDesign(self.plan, rules)
         for task_set, tasks in design.blocks():
             await self.collector.make_rollouts(self.collector.missing_specs(task_set, tasks), task_set)
-            seen += self.collector.observations(task_set, tasks)
-            if comparable(seen, names) and design.has_verdict(tabulate(seen, names)):
+            observations += self.collector.observations(task_set, tasks)
+            if comparable(observations, names) and design.has_verdict(tabulate(observations, names)):
                 break
-        table = tabulate(seen, names)
-        self.ended_by = design.summary(table, early=len({one.task for one in seen}) < self.plan.tasks)
-        return seen, self._with_keys(design.anytime_contrasts(estimate_contrasts(table, rules), table))
+        table = tabulate(observations, names)
+        self.ended_by = design.summary(table, early=len({one.task for one in observations}) < self.plan.tasks)
+        return observations, self._with_keys(design.anytime_contrasts(estimate_contrasts(table, rules), table))
 
     def _with_keys(self, drafts: Sequence[Contrast]) -> list[Contrast]:
-        """With the name of each question."""
+        """Return the contrasts with the keys of their questions."""
         return [draft.model_copy(update={"key": self._question_key(draft.arm, draft.baseline)}) for draft in drafts]
 
     def _question_key(self, arm: str, baseline: str) -> str:
@@ -165,7 +166,7 @@ class _Session:
         return content_hash("contrast", sides, plan.settings.seed)[:24]
 
     def _earlier_looks(self, drafts: Sequence[Contrast], table: ScoreTable) -> list[tuple[InterimLook, ...]]:
-        """Earlier looks; a sequential comparison needs no correction for them, as its p holds at any time."""
+        """Return the earlier looks of each contrast; none for a sequential comparison, whose p is valid at any time."""
         if self.plan.settings.sequential:
             return [() for _ in drafts]
         reports, tasks = earlier_reports(self.store.runs(limit=_RUNS)), set(table.tasks)
@@ -210,7 +211,7 @@ class _Session:
 
     def _complete(
         self,
-        found: Comparison,
+        comparison: Comparison,
         flags: Sequence[ArmFlag],
         drift: Sequence[DriftCheck],
         looks: Sequence[InterimLook],
@@ -219,7 +220,7 @@ class _Session:
     ) -> Comparison:
         budget = self.collector.call_context.budget
         drifted = [one.words for one in drift if one.drifted]
-        return found.model_copy(
+        return comparison.model_copy(
             update={
                 "run": self.collector.call_context.run,
                 "simulated": self.collector.simulated,
@@ -227,8 +228,8 @@ class _Session:
                 "sentinels": tuple(drift),
                 "looks": tuple(looks),
                 "sequential": self.ended_by,
-                "curve": curve(self.plan.arms, table),
-                "notes": (*found.notes, *drifted),
+                "curve": learning_curve(self.plan.arms, table),
+                "notes": (*comparison.notes, *drifted),
                 "cost_usd": None if budget.unpriced_calls else budget.cost_usd,
                 "wall_s": time.perf_counter() - started,
             }
@@ -251,35 +252,3 @@ class _Session:
                 report=report,
             )
         )
-
-
-def curve(arms: Sequence[Arm], table: ScoreTable) -> tuple[VersionPoint, ...]:
-    """Arms whose libraries descend from one another, from the first version to the last; none for fewer than two."""
-    libraries = {arm.library.version: arm for arm in arms if len(arm.library) and not arm.without}
-    roots = [arm for arm in libraries.values() if arm.library.parent not in libraries]
-    lines = [_descent(root.library, libraries) for root in roots]
-    longest = max(lines, key=len, default=[])
-    if len(longest) < 2:
-        return ()
-    points: list[VersionPoint] = []
-    for step, arm in enumerate(longest):
-        interval = arm_score(table, arm.name, 0.95)
-        points.append(
-            VersionPoint(
-                arm=arm.name,
-                version=arm.library.version,
-                step=step,
-                lessons=len(arm.library),
-                score=interval.mean,
-                low=interval.low,
-                high=interval.high,
-            )
-        )
-    return tuple(points)
-
-
-def _descent(library: Library, libraries: Mapping[LibraryVersion, Arm]) -> list[Arm]:
-    line = [libraries[library.version]]
-    while following := [arm for arm in libraries.values() if arm.library.parent == line[-1].library.version]:
-        line.append(following[0])
-    return line

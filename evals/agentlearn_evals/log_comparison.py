@@ -1,4 +1,4 @@
-"""Compare the logs of other programs: the same statistics, on rollouts that somebody else made."""
+"""Compares logs of other programs with the same statistics as our own rollouts."""
 
 import platform
 import time
@@ -25,12 +25,12 @@ def compare_logs(
     seed: int = 0,
     allow_missing: bool = False,
 ) -> Compared:
-    """Compare what stands in the logs.
+    """Compare the arms in the logs and return the result with its rollouts.
 
-    files: `FILE`, `ARM=FILE`, `FILE#SCORE`; see docs/other_programs_logs.md. arms: which, the baseline first; none: all, in
-    the order of the logs. seed: of a sampled sign-flip test.
+    files: `FILE`, `ARM=FILE` or `FILE#SCORE`; see docs/other_programs_logs.md. arms: the baseline first; empty: all
+    arms, in the order of the logs. seed: of a sampled sign-flip test. allow_missing: compare on the shared tasks.
 
-    Raises ConfigError or DataError: a file that cannot be read, an arm that is not there, arms over other tasks.
+    Raises ConfigError or DataError for an unreadable file, an unknown arm, or arms that ran on different tasks.
     """
     started, logs = time.perf_counter(), read_logs([LogFile.parse(file) for file in files])
     found = tuple(dict.fromkeys(one.arm for one in logs.observations))
@@ -55,11 +55,11 @@ def _chosen(arms: tuple[str, ...], found: tuple[str, ...]) -> tuple[str, ...]:
     named = ", ".join(repr(one) for one in found) or "none"
     for arm in arms:
         if arm not in found:
-            raise ConfigError(f"the logs hold no arm {arm!r} (found: {named})", code="unknown_arm")
+            raise ConfigError(f"the logs have no arm {arm!r} (found: {named}); name one of these", code="unknown_arm")
     chosen = arms or found
     if len(set(chosen)) < 2:
         raise ConfigError(
-            f"a comparison takes two arms, and here is {len(set(chosen))} (found in the logs: {named}); give another"
+            f"a comparison needs two arms, but there is {len(set(chosen))} (found in the logs: {named}); give another"
             " log with --logs",
             code="one_arm",
         )

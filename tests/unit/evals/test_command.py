@@ -34,16 +34,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "--domain, --k, --model, --looks: not with --logs",
         ),
         (("--logs", "logs.csv", "--method", "m=a+b"), "--method: not with --logs"),
-        (("--logs", "logs.csv", "--out", "folder.json"), "'folder.json' is a folder"),
+        (("--logs", "logs.csv", "--out", "folder.json"), "'folder.json' is a directory"),
         ((*ARMS, "--domain", "math", "--allow-missing"), "--allow-missing is for --logs"),
-        ((*ARMS, "--domain", "math", "--reward", "exact"), "math judges its answers itself"),
+        ((*ARMS, "--domain", "math", "--reward", "exact"), "math judges its own answers"),
         ((*ARMS, "--domain", "math", "--tools", "python"), "math has its own tools"),
-        ((*ARMS, "--domain", "math", "--judge", "sim:expert"), "would never be asked"),
-        ((*ARMS, "--domain", "math", "--sequential", "--looks", "3"), "--sequential and --looks"),
+        ((*ARMS, "--domain", "math", "--judge", "sim:expert"), "is not needed, because no model judges"),
+        ((*ARMS, "--domain", "math", "--sequential", "--looks", "3"), "--sequential or --looks"),
         ((*ARMS, "--domain", "math", "--method", "m=hot", "--dry-run"), "two or more different arms"),
         (
             (*ARMS, "b=none,temperature=0", "--domain", "math", "--method", "m=hot+b", "--method", "m=b+hot"),
-            "two methods are called 'm'",
+            "two methods are named 'm'",
         ),
         (("none", "hot=none,temperature=1,temperature=2", "--domain", "math"), "gives temperature twice"),
         ((*ARMS, "--domain", "math", "--log", "silly"), "--log 'silly' is no level"),
@@ -76,7 +76,7 @@ def test_one_judge_judges_all_arms_and_is_asked_about_before_it_is_paid() -> Non
     free = ("none", "hot=none,temperature=1")
     paid = forecast(plan_comparison(CompareSettings.model_validate(own | {"arms": free, "judge": "openai:gpt-5"})))
     assert paid.paid() == ["openai:gpt-5, the judge"]
-    assert "openai:gpt-5 takes to judge" in paid.lines()[-1][1]
+    assert "without the calls to the judge openai:gpt-5" in paid.lines()[-1][1]
 
 
 def test_where_the_page_cannot_be_written_the_result_is_told_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:

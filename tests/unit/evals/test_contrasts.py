@@ -35,7 +35,7 @@ def test_each_arm_gets_the_verdict_it_deserves() -> None:
     assert found["good"].sentence.startswith("good is better than none: +0.")
     assert found["bad"].sentence.startswith("bad is worse than none: -0.")
     assert found["same"].sentence.startswith("Cannot tell whether same is better or worse than none: ")
-    assert "Shown would be differences from 0." in found["same"].sentence
+    assert "could reliably detect only differences of 0." in found["same"].sentence
 
 
 def test_arms_that_tie_on_every_task_of_few_clusters_are_not_said_to_tell_any_difference() -> None:
@@ -47,7 +47,7 @@ def test_arms_that_tie_on_every_task_of_few_clusters_are_not_said_to_tell_any_di
     ]
     found = verdicts(tabulate(rows, ["none", "same"]))["same"]
     assert found.detectable is None
-    assert found.sentence == "Cannot tell same from none: they scored the same on every task (8 tasks x 1 rollout)."
+    assert found.sentence == "Cannot tell same from none: both have the same score on every task (8 tasks x 1 rollout)."
 
 
 def test_tasks_of_one_cluster_tell_nothing_and_it_is_said() -> None:

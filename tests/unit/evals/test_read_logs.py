@@ -218,8 +218,8 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
         text('{"task": "t", "arm": "a", "score": 1' + "0" * 400 + "}"),
         "bad_score",
         (
-            "log line 1 has 100000000000000000...0000000000000000000 as score, which is not finite; write a finite number,"
-            " or status 'failed'"
+            "log line 1 has 100000000000000000...0000000000000000000 as score, which is not finite; write a finite"
+            " number, or status 'failed'"
         ),
     ),
     "digits without end": (

@@ -36,7 +36,7 @@ def test_a_task_that_stays_undecided_does_not_pass_for_an_early_stop(tmp_path: P
         rolled({"none": 0.5, "hot": 0.5}, tasks=7, seed=0),
     )
     assert design.summary(found, early=False).startswith("went through all tasks: 7 of 8 tasks")
-    assert design.summary(found, early=True).startswith("stopped early, all arms being told apart: 7 of 8 tasks")
+    assert design.summary(found, early=True).startswith("stopped early because every arm had a verdict: 7 of 8 tasks")
 
 
 def test_clusters_come_whole_and_each_task_once(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_what_is_told_holds_at_any_time(tmp_path: Path) -> None:
     assert one.low is not None
     assert one.mean is not None
     assert 0 < one.low < one.mean
-    assert "hold at any time" in design.summary(found, early=False)
+    assert "are valid at any time" in design.summary(found, early=False)
 
 
 def test_a_margin_is_refused(tmp_path: Path) -> None:
