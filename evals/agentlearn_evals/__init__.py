@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agentlearn_evals.callbacks import CompareCallbacks
+    from agentlearn_evals.compare_callbacks import CompareCallbacks
     from agentlearn_evals.comparing import Compared, compare, compare_sync
     from agentlearn_evals.comparison import Comparison, Contrast
     from agentlearn_evals.designing import PowerReport, power
@@ -27,7 +27,7 @@ _HOMES = {
     "Observation": "observation",
     "PowerReport": "designing",
     "PowerSettings": "settings",
-    "CompareCallbacks": "callbacks",
+    "CompareCallbacks": "compare_callbacks",
     "compare": "comparing",
     "compare_logs": "log_comparison",
     "compare_sync": "comparing",

@@ -1,4 +1,4 @@
-"""From observations to a comparison, whoever made them. Pure."""
+"""Builds a comparison from observations, whatever program made them. No I/O."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,39 +9,43 @@ from agentlearn_evals.score_table import ScoreTable
 
 
 def assemble(
-    board: ScoreTable,
+    table: ScoreTable,
     contrasts: Sequence[Contrast],
     rules: Rules,
     *,
     title: str,
     k: int,
-    told: Mapping[str, Mapping[str, object]],
+    arm_facts: Mapping[str, Mapping[str, object]],
     methods: Sequence[MethodLine] = (),
     notes: Sequence[str] = (),
     reproducibility: Reproducibility | None = None,
 ) -> Comparison:
-    """The board and its judged contrasts as one value. told: by arm, what the board does not know of it."""
+    """Return the comparison of a score table.
+
+    contrasts: with their verdicts. arm_facts: further fields of `ArmLine`, by arm.
+    """
     return Comparison(
         title=title,
         level=rules.level,
         k=k,
-        baseline=board.arms[0],
-        arms=tuple(arm_line(board, arm, rules.level, told.get(arm, {})) for arm in board.arms),
+        baseline=table.arms[0],
+        arms=tuple(arm_line(table, arm, rules.level, arm_facts.get(arm, {})) for arm in table.arms),
         contrasts=tuple(contrasts),
         correction=rules.correction,
         methods=tuple(methods),
-        slices=slices(board, rules.level),
-        tasks=task_lines(board),
-        flips=flips(board),
-        missing=board.missing,
-        notes=(*_denominators(board), *notes),
+        slices=slices(table, rules.level),
+        tasks=task_lines(table),
+        flips=flips(table),
+        missing=table.missing,
+        notes=(*_undecided_note(table), *notes),
         reproducibility=reproducibility or Reproducibility(),
     )
 
 
-def _denominators(board: ScoreTable) -> list[str]:
-    """What was left out, in words."""
-    if not board.dropped:
+def _undecided_note(table: ScoreTable) -> list[str]:
+    if not table.dropped:
         return []
-    pairs = f"{board.dropped} (task, rollout) {'pair' if board.dropped == 1 else 'pairs'}"
-    return [f"{pairs} left every arm, because a verdict was undecided; the worst-case bounds say what they could hide"]
+    pairs = f"{table.dropped} (task, rollout) {'pair was' if table.dropped == 1 else 'pairs were'}"
+    return [
+        f"{pairs} left out of every arm because of an undecided verdict; the worst-case bounds show the possible effect"
+    ]

@@ -1,11 +1,11 @@
-"""Arms: what is compared. A library, a model, other instructions, a temperature, lessons left out; or several of these.
+"""Parses arms. An arm is a library with, optionally, its own model, instructions, temperature and left-out lessons.
 
 none                                    no lessons
 math, math@7f3c, lessons.json           a library
-mine=math,model=openai:gpt-5-mini       a name of its own, and a model of its own
-math,instructions=prompt.md             other instructions for the agent
-math,without=4424dffe+91ab03cd          a library without some of its lessons, by id
-math@all                                every published version of a library, an arm each
+mine=math,model=openai:gpt-5-mini       with its own name and model
+math,instructions=prompt.md             with other instructions for the agent
+math,without=4424dffe+91ab03cd          without some lessons, given by id
+math@all                                one arm for every published version of a library
 """
 
 import re
@@ -27,42 +27,45 @@ ALL = "@all"
 
 
 class Arm(Value):
-    """One arm, with everything it names read."""
+    """One arm, with its library and instructions loaded."""
 
     name: str
     model: str
     reference: str
-    """The library, as the user wrote it."""
+    """The library reference as the user wrote it."""
     library: Library
     without: tuple[ExperienceId, ...] = ()
-    """Lessons left out, sorted."""
+    """Ids of lessons that are left out, sorted."""
     temperature: float = Field(ge=0, le=2)
     instructions: str = ""
-    """Words in place of the agent's own; empty: its own."""
+    """Instructions in place of the agent's own; empty: the agent's own."""
 
     def label(self) -> str:
-        """The arm in words."""
+        """Return the arm in words: model, library, temperature."""
         lessons = f"library {self.reference}" if len(self.library) else "no lessons"
         if self.without:
             lessons += f" without {len(self.without)} of them"
-        own = ", own instructions" if self.instructions else ""
-        return f"{self.model}, {lessons}, temperature {self.temperature:g}{own}"
+        instructions = ", other instructions" if self.instructions else ""
+        return f"{self.model}, {lessons}, temperature {self.temperature:g}{instructions}"
 
 
 def resolve_arms(
     texts: Sequence[str], *, models: Sequence[str], temperature: float, library_store: LibraryStore
 ) -> tuple[Arm, ...]:
-    """The arms that are meant, in order. Raises ConfigError: an unknown key, a name used twice, fewer than two arms."""
+    """Return the arms in order.
+
+    Raises ConfigError for an unknown key, a name used twice, two equal arms, or fewer than two arms.
+    """
     arms = [
         arm
         for text in texts
-        for one in _versions(text, library_store)
-        for arm in _of(one, models=models, temperature=temperature, library_store=library_store)
+        for one in _expand_versions(text, library_store)
+        for arm in _parse_arm(one, models=models, temperature=temperature, library_store=library_store)
     ]
     twice = [name for name, count in Counter(arm.name for arm in arms).items() if count > 1]
     if twice:
         raise ConfigError(
-            f"two arms are called {twice[0]!r}; name one of them, as in other={twice[0]},…", code="arm_twice"
+            f"two arms are named {twice[0]!r}; rename one of them, as in other={twice[0]},…", code="arm_twice"
         )
     if len(arms) < 2:
         raise ConfigError(
@@ -75,13 +78,13 @@ def resolve_arms(
         other = same.setdefault(arm.model_copy(update={"name": "", "reference": ""}).model_dump_json(), arm.name)
         if other != arm.name:
             raise ConfigError(
-                f"the arms {other!r} and {arm.name!r} are the same but for their names; leave one out", code="arm_twice"
+                f"the arms {other!r} and {arm.name!r} differ only in their names; leave one out", code="arm_twice"
             )
     return tuple(arms)
 
 
-def _versions(text: str, library_store: LibraryStore) -> list[str]:
-    """The arm's text; for `NAME@all` one per published version, oldest first."""
+def _expand_versions(text: str, library_store: LibraryStore) -> list[str]:
+    """Return the arm's text; for `NAME@all`, one text per published version, oldest first."""
     first, comma, rest = text.partition(",")
     if not first.endswith(ALL):
         return [text]
@@ -89,8 +92,8 @@ def _versions(text: str, library_store: LibraryStore) -> list[str]:
     return [f"{name}@{one.version[:8]}{comma}{rest}" for one in reversed(library_store.log(name))]
 
 
-def _of(text: str, *, models: Sequence[str], temperature: float, library_store: LibraryStore) -> list[Arm]:
-    """One arm; with several models, one for each where the text names none."""
+def _parse_arm(text: str, *, models: Sequence[str], temperature: float, library_store: LibraryStore) -> list[Arm]:
+    """Return one arm; or one per model when the text names no model."""
     first, *rest = [part.strip() for part in text.split(",")]
     name, equals, reference = first.partition("=")
     if not equals:
@@ -100,11 +103,11 @@ def _of(text: str, *, models: Sequence[str], temperature: float, library_store: 
     given = _settings(text, rest)
     library = library_store.load(reference)
     default = name or _default_name(reference, library, given)
-    own = given.get("model")
-    chosen = [own] if own else list(models)
+    model_given = given.get("model")
+    chosen = [model_given] if model_given else list(models)
     return [
         Arm(
-            name=_checked(default if len(chosen) == 1 else f"{default}:{model}"),
+            name=_checked_name(default if len(chosen) == 1 else f"{default}:{model}"),
             model=model,
             reference=reference,
             library=library,
@@ -122,7 +125,8 @@ def _settings(text: str, parts: Sequence[str]) -> dict[str, str]:
         key, equals, value = part.partition("=")
         if not equals or key not in _KEYS or not value:
             raise ConfigError(
-                f"the arm {text!r} says {part!r}; after the library come {', '.join(f'{one}=…' for one in _KEYS)}",
+                f"the arm {text!r} has {part!r}; only these may follow the library:"
+                f" {', '.join(f'{one}=…' for one in _KEYS)}",
                 code="bad_arm",
             )
         if key in given:
@@ -140,10 +144,10 @@ def _default_name(reference: str, library: Library, given: dict[str, str]) -> st
     return "-".join(part for part in parts if part).replace("+", "-")
 
 
-def _checked(name: str) -> str:
+def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"{name!r} cannot name an arm; give it a name of letters, digits, '.', '-' and '_', as in mine=…",
+            f"{name!r} is not a valid arm name; use letters, digits, '.', '-' and '_', as in mine=…",
             code="bad_arm",
         )
     return name
@@ -156,7 +160,7 @@ def _without(text: str, library: Library, arm: str) -> tuple[ExperienceId, ...]:
         if len(found) != 1:
             what = "no lesson" if not found else f"{len(found)} lessons"
             raise ConfigError(
-                f"the arm {arm!r} leaves out {prefix!r}, which names {what} of the library;"
+                f"the arm {arm!r} leaves out {prefix!r}, which matches {what} of the library;"
                 " `agentlearn library show NAME` lists their ids",
                 code="unknown_lesson",
             )
@@ -170,7 +174,7 @@ def _temperature(text: str, arm: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 2:
-        raise ConfigError(f"the arm {arm!r} has the temperature {text!r}; give 0 to 2", code="bad_arm")
+        raise ConfigError(f"the arm {arm!r} has the temperature {text!r}; give a number from 0 to 2", code="bad_arm")
     return value
 
 
@@ -180,5 +184,5 @@ def _instructions(file: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the instructions {file!r} cannot be read: {error}", code="no_instructions") from error
     if not words.strip():
-        raise ConfigError(f"the instructions {file!r} are empty; write what the agent is to be told", code="bad_arm")
+        raise ConfigError(f"the instructions {file!r} are empty; write instructions for the agent", code="bad_arm")
     return words

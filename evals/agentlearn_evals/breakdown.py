@@ -1,4 +1,4 @@
-"""Views of a board: arms by themselves, parts of the tasks, single tasks, and those on which arms part."""
+"""Breaks a score table down: by arm, by domain, cluster and tag, by task, and into tasks on which arms differ."""
 
 import math
 from collections import Counter
@@ -14,22 +14,22 @@ from agentlearn_evals.score_table import ScoreTable
 _PASSES = (1, 2, 4, 8, 16, 32, 64)
 
 
-def arm_line(board: ScoreTable, arm: str, level: float, told: Mapping[str, object]) -> ArmLine:
-    """The arm by itself. told: what the board does not know of it, by field."""
-    seen = board.all[arm]
-    interval = score(board, arm, level)
+def arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str, object]) -> ArmLine:
+    """Return the results of one arm. arm_facts: further fields of `ArmLine`."""
+    seen = table.all[arm]
+    interval = arm_score(table, arm, level)
     statuses = Counter(one.status for one in seen)
     seconds = sorted(one.seconds for one in seen if one.seconds is not None)
     calls = [one.tool_calls for one in seen if one.tool_calls is not None]
     fields = {
         "arm": arm,
         "label": arm,
-        "tasks": len(board.tasks),
+        "tasks": len(table.tasks),
         "rollouts": len(seen),
         "score": interval.mean,
         "low": interval.low,
         "high": interval.high,
-        "passes": passes(board, arm),
+        "passes": passes(table, arm),
         "failed": statuses["failed"],
         "timeouts": statuses["timeout"],
         "undecided": statuses["undecided"],
@@ -42,21 +42,21 @@ def arm_line(board: ScoreTable, arm: str, level: float, told: Mapping[str, objec
         "seconds_p50": _percentile(seconds, 0.5),
         "seconds_p95": _percentile(seconds, 0.95),
     }
-    return ArmLine.model_validate(fields | dict(told))
+    return ArmLine.model_validate(fields | dict(arm_facts))
 
 
-def score(board: ScoreTable, arm: str, level: float) -> Interval:
-    """The arm's mean over tasks; an interval of scores in 0..1 goes no further than these."""
-    means = board.means(arm)
-    found = clustered_mean(means, board.clusters(), level=level)
+def arm_score(table: ScoreTable, arm: str, level: float) -> Interval:
+    """Return the arm's mean over tasks with its interval, which is cut to 0..1 when all scores are in that range."""
+    means = table.means(arm)
+    found = clustered_mean(means, table.clusters(), level=level)
     if found.low is None or found.high is None or not all(0 <= mean <= 1 for mean in means):
         return found
     return found.model_copy(update={"low": max(0.0, found.low), "high": min(1.0, found.high)})
 
 
-def passes(board: ScoreTable, arm: str) -> tuple[Pass, ...]:
-    """pass@k and pass^k for the usual k, as far as every task has so many rollouts; none unless scores are 0 or 1."""
-    rollouts = [board.scores[arm][task] for task in board.tasks]
+def passes(table: ScoreTable, arm: str) -> tuple[Pass, ...]:
+    """Return pass@k and pass^k for each usual k up to the fewest rollouts of a task; empty unless scores are 0 or 1."""
+    rollouts = [table.scores[arm][task] for task in table.tasks]
     if any(value not in {0.0, 1.0} for scores in rollouts for value in scores):
         return ()
     counts = [(len(scores), round(sum(scores))) for scores in rollouts]
@@ -69,32 +69,32 @@ def passes(board: ScoreTable, arm: str) -> tuple[Pass, ...]:
     return tuple(found)
 
 
-def slices(board: ScoreTable, level: float) -> tuple[Slice, ...]:
-    """Every arm within each domain, cluster and tag, where there are at least two of the kind."""
+def slices(table: ScoreTable, level: float) -> tuple[Slice, ...]:
+    """Return the results of every arm in each domain, cluster and tag. A single domain or cluster is left out."""
     parts: dict[tuple[str, str], list[str]] = {}
-    for task in board.tasks:
-        facts = board.facts[task]
+    for task in table.tasks:
+        facts = table.facts[task]
         named = [("domain", facts.domain), ("cluster", facts.cluster), *(("tag", tag) for tag in facts.tags)]
         for by, name in named:
             if name:
                 parts.setdefault((by, name), []).append(task)
     kinds = Counter(by for by, _ in parts)
-    baseline = board.arms[0]
+    baseline = table.arms[0]
     found: list[Slice] = []
     for (by, name), tasks in sorted(parts.items()):
         if kinds[by] < 2 and by != "tag":
             continue
-        for arm in board.arms:
+        for arm in table.arms:
             fields: dict[str, object] = {
                 "by": by,
                 "name": name,
                 "arm": arm,
-                "score": _mean(board.means(arm, tasks)),
+                "score": _mean(table.means(arm, tasks)),
                 "mean": None,
                 "tasks": len(tasks),
             }
             if arm != baseline:
-                estimate = estimate_of(board, arm, baseline, level, tasks)
+                estimate = estimate_of(table, arm, baseline, level, tasks)
                 safe = not estimate.unsafe
                 fields |= {
                     "mean": estimate.mean,
@@ -105,36 +105,36 @@ def slices(board: ScoreTable, level: float) -> tuple[Slice, ...]:
     return tuple(found)
 
 
-def task_lines(board: ScoreTable) -> tuple[TaskLine, ...]:
-    """Every task in all arms."""
+def task_lines(table: ScoreTable) -> tuple[TaskLine, ...]:
+    """Return the scores of each task in all arms."""
     return tuple(
         TaskLine(
             task=task,
-            domain=board.facts[task].domain,
-            cluster=board.facts[task].cluster,
-            problem=board.facts[task].problem,
-            scores=tuple(_mean(board.scores[arm][task]) for arm in board.arms),
-            rollouts=tuple(len(board.scores[arm][task]) for arm in board.arms),
+            domain=table.facts[task].domain,
+            cluster=table.facts[task].cluster,
+            problem=table.facts[task].problem,
+            scores=tuple(_mean(table.scores[arm][task]) for arm in table.arms),
+            rollouts=tuple(len(table.scores[arm][task]) for arm in table.arms),
         )
-        for task in board.tasks
+        for task in table.tasks
     )
 
 
-def flips(board: ScoreTable) -> tuple[Flip, ...]:
-    """Tasks on which an arm and the baseline part, the widest apart first, with a rollout of each that shows it."""
-    baseline = board.arms[0]
-    records = {arm: _by_place(board.all[arm]) for arm in board.arms}
+def flips(table: ScoreTable) -> tuple[Flip, ...]:
+    """Return the tasks on which an arm and the baseline differ, largest first, each with a rollout of both."""
+    baseline = table.arms[0]
+    records = {arm: _by_task_and_index(table.all[arm]) for arm in table.arms}
     found: list[Flip] = []
-    for arm in board.arms[1:]:
-        for task in board.tasks:
-            mine, other = _mean(board.scores[arm][task]), _mean(board.scores[baseline][task])
+    for arm in table.arms[1:]:
+        for task in table.tasks:
+            mine, other = _mean(table.scores[arm][task]), _mean(table.scores[baseline][task])
             if mine == other:
                 continue
-            shown = _telling(records[arm].get(task, {}), records[baseline].get(task, {}), won=mine > other)
+            shown = _example_rollouts(records[arm].get(task, {}), records[baseline].get(task, {}), won=mine > other)
             found.append(
                 Flip(
                     task=task,
-                    problem=board.facts[task].problem,
+                    problem=table.facts[task].problem,
                     arm=arm,
                     baseline=baseline,
                     score=mine,
@@ -143,19 +143,24 @@ def flips(board: ScoreTable) -> tuple[Flip, ...]:
                     baseline_rollout=shown[1],
                 )
             )
-    order = {arm: place for place, arm in enumerate(board.arms)}
+    order = {arm: place for place, arm in enumerate(table.arms)}
     return tuple(sorted(found, key=lambda one: (order[one.arm], -abs(one.score - one.baseline_score), one.task)))
 
 
-def _by_place(seen: Sequence[Observation]) -> dict[str, dict[int, Observation]]:
+def _by_task_and_index(seen: Sequence[Observation]) -> dict[str, dict[int, Observation]]:
     places: dict[str, dict[int, Observation]] = {}
     for one in seen:
         places.setdefault(one.task, {})[one.g] = one
     return places
 
 
-def _telling(mine: Mapping[int, Observation], other: Mapping[int, Observation], *, won: bool) -> tuple[str, str]:
-    """Rollouts of the same index that part in the same way as their means; of different indexes if there are none."""
+def _example_rollouts(
+    mine: Mapping[int, Observation], other: Mapping[int, Observation], *, won: bool
+) -> tuple[str, str]:
+    """Return a rollout of the arm and one of the baseline that differ in the same direction as the means.
+
+    Rollouts with the same index are preferred. Empty ids when there are none.
+    """
     same_index = ((mine[g], other[g]) for g in sorted(mine.keys() & other.keys()))
     for one, two in chain(same_index, product(mine.values(), other.values())):
         if one.score is None or two.score is None or one.score == two.score:
@@ -171,11 +176,11 @@ def _mean(values: Sequence[float | None]) -> float:
 
 
 def _total(values: Sequence[float | None]) -> float | None:
-    """The sum; None as soon as one value is not known."""
+    """Return the sum; None when any value is unknown."""
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The smallest value that at least this share of the values does not exceed."""
+    """Return the smallest value that is at least as large as this share of the values; None for no values."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None

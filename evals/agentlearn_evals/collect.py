@@ -1,4 +1,4 @@
-"""Rollouts of all arms: those that are stored already are reused, the others made, interleaved, and stored."""
+"""Collects the rollouts of all arms: stored ones are reused, the others are made interleaved and stored."""
 
 from asyncio import TaskGroup
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
@@ -17,32 +17,39 @@ from agentlearn.types.ids import new_run_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.callbacks import CompareCallbacks
+from agentlearn_evals.compare_callbacks import CompareCallbacks
 from agentlearn_evals.eval_tasks import EvalTasks
 from agentlearn_evals.observation import Observation
-from agentlearn_evals.plan import ComparePlan, library_tokens
-from agentlearn_evals.rollout_specs import RolloutSpec, Stored, observation, schedule, stored, treatment_of
+from agentlearn_evals.plan import ComparePlan, arm_library_tokens
+from agentlearn_evals.rollout_specs import (
+    RolloutSpec,
+    StoredRollouts,
+    schedule,
+    stored_rollouts,
+    to_observation,
+    treatment_of,
+)
 
 RolloutKey = tuple[str, str]
-"""The names of an arm and of a domain."""
+"""Arm name and domain name."""
 
 
 @dataclass(slots=True)
 class Collector:
-    """One comparison with everything open."""
+    """Makes and reuses the rollouts of one comparison, with all models open."""
 
     plan: ComparePlan
     call_context: CallContext
     store: Store
     endpoints: dict[str, Endpoint]
     rollouts: dict[RolloutKey, Rollouts]
-    watcher: CompareCallbacks
+    callbacks: CompareCallbacks
     experiences: dict[str, Experiences] = field(init=False)
     phases: dict[RolloutKey, str] = field(init=False)
-    had: dict[RolloutKey, Stored] = field(default_factory=dict[RolloutKey, Stored])
-    """What was stored before, and can be reused."""
+    reusable: dict[RolloutKey, StoredRollouts] = field(default_factory=dict[RolloutKey, StoredRollouts])
+    """Stored rollouts that can be reused."""
     made: int = 0
-    """Rollouts made."""
+    """Number of rollouts made so far."""
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -55,68 +62,72 @@ class Collector:
 
     @property
     def simulated(self) -> bool:
-        """Whether any arm is answered by the simulated world."""
+        """Whether any arm uses a simulated model."""
         return any(endpoint.simulated for endpoint in self.endpoints.values())
 
     async def prepare(self) -> None:
-        """Store tasks and libraries, and see which rollouts are there already."""
+        """Store the tasks and libraries, and look up reusable rollouts."""
         plan = self.plan
         await self.store.save_tasks([task for task_set in plan.task_sets for task in task_set.tasks])
         for arm in plan.arms:
             await self.store.save_version(arm.library, run=None)
             for task_set in plan.task_sets:
-                self.had[arm.name, task_set.domain.name] = plan.had(self.store, arm, task_set)
+                self.reusable[arm.name, task_set.domain.name] = plan.reusable(self.store, arm, task_set)
 
     def reused(self, arm: str, tasks: Collection[str] | None = None) -> int:
-        """How many of the arm's rollouts were there already, of all tasks or of these."""
-        places = [place for (name, _), had in self.had.items() if name == arm for place in had]
-        return sum(tasks is None or task in tasks for task, _ in places)
+        """Return the number of the arm's reused rollouts, on all tasks or on these."""
+        keys = [key for (name, _), reusable in self.reusable.items() if name == arm for key in reusable]
+        return sum(tasks is None or task in tasks for task, _ in keys)
 
-    def cells(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Iterator[RolloutSpec]:
-        """The rollouts that are yet to be made of these tasks, interleaved."""
+    def missing_specs(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Iterator[RolloutSpec]:
+        """Yield the rollouts of these tasks that still have to be made, interleaved."""
         plan, domain = self.plan, task_set.domain.name
         phases = {arm.name: self.phases[arm.name, domain] for arm in plan.arms}
-        for cell in schedule(tasks, plan.arms, plan.settings.k, plan.settings.seed, phases):
-            if (cell.task.id, cell.g) not in self.had[cell.arm.name, domain]:
-                yield cell
+        for spec in schedule(tasks, plan.arms, plan.settings.k, plan.settings.seed, phases):
+            if (spec.task.id, spec.g) not in self.reusable[spec.arm.name, domain]:
+                yield spec
 
-    async def make(self, cells: Iterable[RolloutSpec], task_set: EvalTasks) -> list[tuple[RolloutSpec, Trajectory]]:
-        """Make the rollouts and store them. They begin in the order given; what comes back is in no order."""
-        waiting, made = iter(cells), list[tuple[RolloutSpec, Trajectory]]()
+    async def make_rollouts(
+        self, specs: Iterable[RolloutSpec], task_set: EvalTasks
+    ) -> list[tuple[RolloutSpec, Trajectory]]:
+        """Make the rollouts and store them. They start in the given order; the result is in order of completion."""
+        waiting, made = iter(specs), list[tuple[RolloutSpec, Trajectory]]()
         calls = self.plan.settings.concurrency
 
         async def work() -> None:
-            for cell in waiting:  # shared: each worker takes the next one
-                made.append((cell, await self._one(cell, task_set)))
+            for spec in waiting:  # shared: each worker takes the next spec
+                made.append((spec, await self._make_one(spec, task_set)))
 
         async with TaskGroup() as workers:
-            for _ in range(calls + calls // 2):  # some run a tool, or wait before they ask once more
+            for _ in range(calls + calls // 2):  # more than calls: some rollouts run a tool or wait for a retry
                 workers.create_task(work())
         self.made += len(made)
         return made
 
-    async def _one(self, cell: RolloutSpec, task_set: EvalTasks) -> Trajectory:
-        rollouts = self.rollouts[cell.arm.name, task_set.domain.name]
-        place = RolloutSlot(cell.phase, cell.g, cell.seed)
-        finished = await rollouts.one(cell.task, place, treatment_of(cell.arm), self.experiences[cell.arm.name])
+    async def _make_one(self, spec: RolloutSpec, task_set: EvalTasks) -> Trajectory:
+        rollouts = self.rollouts[spec.arm.name, task_set.domain.name]
+        slot = RolloutSlot(spec.phase, spec.g, spec.seed)
+        finished = await rollouts.one(spec.task, slot, treatment_of(spec.arm), self.experiences[spec.arm.name])
         await self.store.save_trajectory(finished.trajectory, finished.messages)
-        self.watcher.rollout_done(cell.arm.name, finished.trajectory)
+        self.callbacks.rollout_done(spec.arm.name, finished.trajectory)
         return finished.trajectory
 
     def observations(self, task_set: EvalTasks, tasks: Sequence[Task]) -> list[Observation]:
-        """What is stored by now of these tasks, in all arms."""
-        settings, seen = self.plan.settings, list[Observation]()
+        """Return the stored rollouts of these tasks in all arms."""
+        settings, observations = self.plan.settings, list[Observation]()
         by_id = {task.id: task for task in tasks}
         for arm in self.plan.arms:
-            tokens = library_tokens(arm)
-            rows = stored(self.store, self.phases[arm.name, task_set.domain.name], tasks, settings.k, settings.seed)
-            seen += [observation(row, arm, by_id[task], tokens) for (task, _), row in sorted(rows.items())]
-        return seen
+            tokens = arm_library_tokens(arm)
+            rows = stored_rollouts(
+                self.store, self.phases[arm.name, task_set.domain.name], tasks, settings.k, settings.seed
+            )
+            observations += [to_observation(row, arm, by_id[task], tokens) for (task, _), row in sorted(rows.items())]
+        return observations
 
 
 @asynccontextmanager
-async def open_collector(plan: ComparePlan, store: Store, watcher: CompareCallbacks) -> AsyncGenerator[Collector]:
-    """Every endpoint once, and the rollouts of each arm in each domain. Raises ConfigError."""
+async def open_collector(plan: ComparePlan, store: Store, callbacks: CompareCallbacks) -> AsyncGenerator[Collector]:
+    """Open every endpoint once, and the rollouts of each arm in each domain. Raises ConfigError."""
     settings = plan.settings
     options = CallOptions(
         concurrency=settings.concurrency, call_deadline_s=settings.call_deadline_s, api_key=settings.api_key
@@ -145,11 +156,11 @@ async def open_collector(plan: ComparePlan, store: Store, watcher: CompareCallba
                     judge=endpoints.get(plan.judge),
                 )
                 shared[model, task_set.domain.name] = await stack.enter_async_context(rollouts)
-        yield Collector(plan, call_context, store, endpoints, _rollouts_of(plan.arms, shared), watcher)
+        yield Collector(plan, call_context, store, endpoints, _rollouts_of(plan.arms, shared), callbacks)
 
 
 def _rollouts_of(arms: Sequence[Arm], shared: dict[RolloutKey, Rollouts]) -> dict[RolloutKey, Rollouts]:
-    """The rollouts of each arm; arms with instructions of their own have their own agent."""
+    """Return the rollouts of each arm; an arm with other instructions gets another agent."""
     return {
         (arm.name, domain): rollouts.reworded(arm.instructions) if arm.instructions else rollouts
         for arm in arms

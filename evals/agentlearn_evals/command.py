@@ -123,12 +123,12 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     from agentlearn.cli.ask import ask
     from agentlearn.cli.interrupt import run_to_end
     from agentlearn_evals.comparing import compare_planned
-    from agentlearn_evals.plan import forecast, planned
+    from agentlearn_evals.plan import forecast, plan_comparison
     from agentlearn_evals.progress import CompareProgress
 
     if not dry_run:
         require_extras((*settings.models, settings.judge or ""), sandbox=settings.sandbox, otel=settings.otel)
-    plan = planned(settings)
+    plan = plan_comparison(settings)
     expected = forecast(plan)
     if dry_run:
         if json:
@@ -145,13 +145,13 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
 
 def _print_result(done: "Compared", *, store: Path, out: Sequence[Path], json: bool) -> None:
     """Print the result, and write it as a page and to the requested files."""
-    from agentlearn_evals.show import show
+    from agentlearn_evals.terminal import print_comparison
     from agentlearn_evals.write_results import write_all
 
     if json:
         print_json(done.comparison)
     else:
-        show(done.comparison, console())
+        print_comparison(done.comparison, console())
     page = write_all(done, store=store, out=out)
     if not json:
         console().print(f"  {'page'.ljust(10)}{page}")
@@ -186,11 +186,11 @@ def power(
     """Show how many tasks and rollouts are needed to detect a difference, and their cost. Spends nothing."""
     from agentlearn_evals.designing import comparison_of
     from agentlearn_evals.designing import power as report_of
-    from agentlearn_evals.show import show_power
+    from agentlearn_evals.terminal import print_power
 
     settings = given_settings(PowerSettings, given.over())
     report = report_of(settings, None if like is None else comparison_of(like, store))
     if json:
         print_json(report)
     else:
-        show_power(report, console())
+        print_power(report, console())

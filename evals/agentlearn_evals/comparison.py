@@ -1,4 +1,4 @@
-"""A comparison: what was found out about the arms. The JSON contract of `compare --json`, and of every page."""
+"""The result of a comparison. `compare --json` prints it and the page shows it; field names are a stable contract."""
 
 from typing import Literal
 
@@ -11,120 +11,137 @@ ContrastVerdict = Literal["better", "worse", "no_worse", "cannot_tell"]
 
 
 class Pass(Value):
-    """One of pass@k and pass^k, averaged over tasks."""
+    """pass@k and pass^k for one k, averaged over tasks."""
 
     k: int
     at_least_one: float | None
-    """pass@k: the chance that at least one of k rollouts is right; None where a task has fewer than k."""
+    """pass@k: chance that at least one of k rollouts is right; None when a task has fewer than k rollouts."""
     all_of_them: float | None
-    """pass^k: the chance that all of k rollouts are right."""
+    """pass^k: chance that all of k rollouts are right."""
 
 
 class ArmLine(Value):
-    """One arm by itself."""
+    """The results of one arm."""
 
     arm: str
     label: str
-    """What the arm is, in words: model, library, temperature."""
+    """The arm in words: model, library, temperature."""
     simulated: bool = False
+    """Whether the arm's model is simulated."""
     library: str = ""
-    """Version of its library; empty for none."""
+    """Version of the arm's library; empty without lessons."""
     lessons: int | None = None
+    """Number of lessons; None when unknown."""
     tasks: int
     rollouts: int
     reused: int = 0
-    """Of the rollouts, those that earlier comparisons had paid for."""
+    """Number of rollouts that were already stored by earlier comparisons."""
     score: float | None
     """Mean over tasks of each task's mean score; failures count as 0, undecided rollouts are left out."""
     low: float | None = None
+    """Lower end of the clustered 95 % interval over tasks."""
     high: float | None = None
-    """95 % interval over tasks, clustered."""
+    """Upper end of the clustered 95 % interval over tasks."""
     passes: tuple[Pass, ...] = ()
     failed: int = 0
     timeouts: int = 0
     undecided: int = 0
     errors: dict[str, int] = Field(default_factory=dict[str, int])
-    """Failures and timeouts by code."""
+    """Number of failures and timeouts by error code."""
     cost_usd: float | None = None
-    """Of all its rollouts, also those that earlier comparisons paid for; None when a price is unknown."""
+    """Cost of all rollouts, including reused ones; None when a price is unknown."""
     tokens_in: int | None = None
     tokens_library: int | None = None
+    """Estimated part of `tokens_in` that lessons took."""
     tokens_out: int | None = None
     tool_calls: float | None = None
-    """Per rollout."""
+    """Mean number of tool calls per rollout."""
     seconds_p50: float | None = None
+    """Median duration of a rollout."""
     seconds_p95: float | None = None
+    """Duration that 95 % of the rollouts did not exceed."""
 
 
 class Worst(Value):
-    """Between what the difference must lie, whatever undecided rollouts really were."""
+    """Bounds of the difference, whatever the true verdicts of undecided rollouts are."""
 
     low: float
     high: float
 
 
 class Margin(Value):
-    """Whether an arm is no worse than the baseline by more than a margin stated beforehand."""
+    """Test whether an arm is worse than the baseline by less than a margin that was stated beforehand."""
 
     margin: float
     p: float | None
+    """One-sided p, uncorrected."""
     bound: float | None
     """One-sided 95 % lower bound of the difference."""
     holds: bool
+    """Whether the arm is worse by less than the margin, after correction for the number of arms."""
 
 
 class Contrast(Value):
-    """One arm against another, over the same tasks, seeds and rollout indexes."""
+    """One arm compared with the baseline, over the same tasks, seeds and rollout indexes."""
 
     arm: str
     baseline: str
     mean: float | None
     """Arm minus baseline, mean over tasks."""
     low: float | None = None
+    """Lower end of the interval."""
     high: float | None = None
+    """Upper end of the interval."""
     standard_error: float | None = None
     degrees: float | None = None
+    """Degrees of freedom of the interval."""
     method: str = ""
-    """How the interval was made: `t`, `cr2`, `score`; of a sequential comparison `bets`."""
+    """Method of the interval: `t`, `cr2` or `score`; `bets` in a sequential comparison."""
     tasks: int = 0
     """Tasks with at least one decided pair."""
     clusters: int = 0
+    """Clusters that these tasks belong to."""
     pairs: int = 0
-    """Pairs of rollouts in which both arms are decided."""
+    """Pairs of rollouts that are decided in both arms."""
     key: str = ""
-    """Names both arms under their conditions, and the seed: equal for the same question asked again on other data."""
+    """Hash of both arms' conditions and the seed. The same question asked on other data has the same key."""
     look: int = 1
-    """How often the question has been asked on growing data, this time included."""
+    """How many times this question has been asked on growing data, this time included."""
     p: float | None = None
-    """Two-sided sign-flip p, uncorrected; of a sequential comparison anytime-valid."""
+    """Two-sided sign-flip p, uncorrected; anytime-valid in a sequential comparison."""
     p_adjusted: float | None = None
-    """Corrected for the number of arms and for earlier looks at growing data; what the verdict goes by."""
+    """p corrected for the number of arms and for earlier looks at growing data. The verdict uses it."""
     mcnemar_p: float | None = None
-    """Exact McNemar; only where every task has one rollout per arm and every score is 0 or 1."""
+    """Exact McNemar p, when every task has one rollout per arm and every score is 0 or 1."""
     worst: Worst | None = None
-    """Where undecided rollouts left pairs out."""
+    """Bounds of the difference; None when no rollout is undecided."""
     margin: Margin | None = None
     wins: int = 0
+    """Tasks on which the arm scores higher."""
     losses: int = 0
+    """Tasks on which the arm scores lower."""
     ties: int = 0
-    """Tasks on which the arm scores higher, lower, the same."""
+    """Tasks on which both score the same."""
     detectable: float | None = None
-    """Smallest true difference that this many tasks and rollouts would show with 80 % power."""
+    """Smallest true difference that this comparison detects with 80 % power."""
     rollouts_needed: int | None = None
-    """Rollouts per task and arm that would show the difference seen; None when no number would, or none is needed."""
+    """Rollouts per task and arm needed to detect the observed difference; None when it is already shown, or no number
+    is enough."""
     tasks_needed: int | None = None
-    """Tasks, with as many rollouts as now, that would show the difference seen."""
+    """Tasks needed to detect the observed difference with the present number of rollouts per task; None when it is
+    already shown, or too many would be needed."""
     unsafe: str = ""
-    """Why nothing measured here can be believed; then the verdict is `cannot_tell`."""
+    """Why the scores cannot be trusted. If set, the verdict is `cannot_tell`."""
     caution: str = ""
-    """Why the interval may be too narrow. The p-value holds all the same, and better or worse go by it; a verdict that
-    rests on the interval alone, that the arm is no worse, is then not given."""
+    """Why the interval may be too narrow. The p-value is still valid, so `better` and `worse` can be given; `no_worse`,
+    which rests on the interval alone, is not."""
     verdict: ContrastVerdict = "cannot_tell"
     sentence: str = ""
+    """The verdict and its numbers in words."""
 
 
 class MethodLine(Value):
-    """A way of learning against the baseline, over several libraries that it learned with different seeds."""
+    """A way of learning compared with the baseline, over libraries that it learned with different seeds."""
 
     method: str
     arms: tuple[str, ...]
@@ -139,13 +156,13 @@ class MethodLine(Value):
 
 
 class Slice(Value):
-    """A contrast within one part of the tasks. Exploratory: no verdict is drawn from it."""
+    """One arm's results on part of the tasks. Exploratory: it gets no verdict."""
 
     by: Literal["domain", "cluster", "tag"]
     name: str
     arm: str
     score: float | None
-    """Of the arm."""
+    """The arm's mean score."""
     mean: float | None
     """Arm minus baseline; None for the baseline itself."""
     low: float | None = None
@@ -154,44 +171,47 @@ class Slice(Value):
 
 
 class TaskLine(Value):
-    """One task in all arms, in the order of `Comparison.arms`."""
+    """The scores of one task in all arms, in the order of `Comparison.arms`."""
 
     task: str
     domain: str = ""
     cluster: str = ""
     problem: str = ""
     scores: tuple[float | None, ...]
-    """Mean over the rollouts; None where every one was undecided or left out."""
+    """Mean score per arm; None when all rollouts were undecided or left out."""
     rollouts: tuple[int, ...]
+    """Number of counted rollouts per arm."""
 
 
 class Flip(Value):
-    """A task that the arm and the baseline answer differently."""
+    """A task on which an arm and the baseline have different scores."""
 
     task: str
     problem: str
     arm: str
     baseline: str
     score: float
-    """The arm's mean."""
+    """The arm's mean score."""
     baseline_score: float
+    """The baseline's mean score."""
     rollout: str = ""
+    """Id of a rollout of the arm that shows the difference; empty when there is no record."""
     baseline_rollout: str = ""
-    """Two rollouts of the same index that show the difference; empty where there is no record."""
+    """Id of the baseline's rollout to compare it with, if possible with the same index."""
 
     @property
     def won(self) -> bool:
-        """Whether the arm does better here."""
+        """Whether the arm scores higher than the baseline."""
         return self.score > self.baseline_score
 
 
 class VersionPoint(Value):
-    """A version of a library on the way from its first to its last."""
+    """The score of one version of a library, a point of the learning curve."""
 
     arm: str
     version: str
     step: int
-    """Versions since the first, along the parents."""
+    """Number of versions since the first, along the parents."""
     lessons: int
     score: float | None
     low: float | None = None
@@ -199,32 +219,35 @@ class VersionPoint(Value):
 
 
 class DriftCheck(Value):
-    """Rollouts of reused ones made anew, to see whether the service still answers as it did."""
+    """Reused rollouts of one arm that were repeated, to check whether the service still answers as it did."""
 
     arm: str
     rollouts: int
+    """Number of repeated rollouts."""
     then: float
     """Mean score of the reused rollouts."""
     now: float
-    """Mean score of the same tasks, seeds and indexes, run anew."""
+    """Mean score of the repeated rollouts, with the same tasks, seeds and indexes."""
     p: float | None
     drifted: bool
+    """Whether the scores differ at a level of 0.01."""
     words: str
+    """The finding in words."""
 
 
 class InterimLook(Value):
-    """An earlier comparison of the same arms on the same tasks, with fewer data."""
+    """An earlier comparison of the same arms with fewer data."""
 
     arm: str = ""
     run: str
     at: str
-    """UTC, ISO 8601."""
+    """Start of the run, UTC, ISO 8601."""
     pairs: int
     p: float | None
 
 
 class Missing(Value):
-    """Pairs that are not there."""
+    """A task that an arm has no rollout of."""
 
     arm: str
     task: str
@@ -232,78 +255,88 @@ class Missing(Value):
 
 
 class ArmFlag(Value):
-    """Something that makes an arm's score suspect, such as a lesson that holds an expected answer."""
+    """A reason not to trust an arm's score, such as a lesson that contains an expected answer."""
 
     arm: str
     code: str
+    """Stable code of the reason."""
     words: str
+    """The reason in words."""
 
 
 class Reproducibility(Value):
-    """What another person needs to see the same."""
+    """What another person needs to repeat the comparison."""
 
     command: str = ""
     seed: int | None = None
     data: str = ""
-    """Hash over the tasks with their answers, sorted."""
+    """Hash of the tasks with their answers, in any order."""
     libraries: dict[str, str] = Field(default_factory=dict[str, str])
-    """Version hash by arm."""
+    """Library version by arm."""
     prompts: dict[str, str] = Field(default_factory=dict[str, str])
-    """sha256 by name and version."""
+    """sha256 of each prompt, by name and version."""
     models: dict[str, str] = Field(default_factory=dict[str, str])
-    """Endpoint by arm, with the model names that its answers carried."""
+    """Endpoint by arm."""
     sampling: dict[str, str] = Field(default_factory=dict[str, str])
+    """Sampling parameters by arm."""
     isolation: str = ""
+    """How code of the model was isolated."""
     versions: dict[str, str] = Field(default_factory=dict[str, str])
+    """Versions of agentlearn and Python."""
     sources: dict[str, str] = Field(default_factory=dict[str, str])
-    """sha256 by log file, for foreign logs."""
+    """sha256 by log file, for logs of other programs."""
 
 
 class Comparison(Value):
     """Arms compared over the same tasks."""
 
     run: str = ""
+    """Id of the run; empty for a comparison of logs."""
     title: str
     """Such as `math: none, math@7f3c91aa`."""
     simulated: bool = False
+    """Whether any model is simulated."""
     level: float = 0.95
+    """Confidence level of the intervals."""
     k: int
-    """Rollouts per task and arm that were asked for."""
+    """Requested rollouts per task and arm."""
     baseline: str
     arms: tuple[ArmLine, ...]
     """The baseline first."""
     contrasts: tuple[Contrast, ...]
-    """Every other arm against the baseline."""
+    """Every other arm compared with the baseline."""
     correction: Literal["holm", "bh", "none"] = "holm"
+    """How p-values are corrected for the number of arms."""
     looks: tuple[InterimLook, ...] = ()
-    """Earlier looks at the same questions on fewer data."""
+    """Earlier looks at the same questions with fewer data."""
     sequential: str = ""
-    """How a sequential comparison ended; empty for one of fixed size."""
+    """How a sequential comparison ended; empty for a comparison of fixed size."""
     methods: tuple[MethodLine, ...] = ()
     slices: tuple[Slice, ...] = ()
     tasks: tuple[TaskLine, ...] = ()
     flips: tuple[Flip, ...] = ()
     curve: tuple[VersionPoint, ...] = ()
     sentinels: tuple[DriftCheck, ...] = ()
+    """Drift checks, one per arm with repeated rollouts."""
     flags: tuple[ArmFlag, ...] = ()
     missing: tuple[Missing, ...] = ()
     notes: tuple[str, ...] = ()
     reproducibility: Reproducibility = Reproducibility()
     cost_usd: float | None = 0.0
-    """Spent by this comparison, without what was reused."""
+    """Cost of this comparison without reused rollouts; None when a price is unknown."""
     wall_s: float = 0.0
 
     @property
     def of_lab_models(self) -> bool:
-        """Whether a lab model made some of it: real, but too small for results."""
+        """Whether any arm uses a lab model, which is real but too small for results."""
         return any(map(is_lab, self.reproducibility.models.values()))
 
     @property
     def look(self) -> int:
-        """How often the question has been asked on growing data, at the most of all contrasts."""
+        """Largest number of looks at growing data of any contrast."""
         return max((one.look for one in self.contrasts), default=1)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The arms, the baseline first."""
+        """Names of the arms, the baseline first."""
         return tuple(arm.arm for arm in self.arms)

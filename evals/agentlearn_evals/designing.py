@@ -1,4 +1,4 @@
-"""Power: how many tasks and rollouts an effect takes, and what they cost, before anything is spent."""
+"""Plans the size of a comparison: how many tasks and rollouts are needed to detect an effect, and what they cost."""
 
 from pathlib import Path
 
@@ -19,43 +19,45 @@ from agentlearn_evals.settings import PowerSettings
 
 _KS = (1, 2, 4, 8, 16, 32)
 _LESSONS = 1_000
-"""Tokens of lessons in a prompt that prices are reckoned with."""
+"""Tokens of lessons per prompt that prices assume."""
 
 
 class Design(Value):
-    """One way to find the effect."""
+    """One size of comparison."""
 
     tasks: int
     k: int
+    """Rollouts per task and arm."""
     rollouts: int
-    """Of all arms."""
+    """Rollouts of all arms together."""
     detectable: float
-    """The smallest difference that it finds with the power asked for."""
+    """Smallest difference that it detects with the requested power."""
     price: StageEstimate
+    """Estimated calls, tokens and cost."""
 
 
 class PowerReport(Value):
-    """What it takes, for `power --json`."""
+    """The sizes that detect an effect, for `power --json`."""
 
     settings: PowerSettings
     parts: VarianceParts
     measured: str = ""
-    """The comparison that the variances were measured in; empty where they were guessed."""
+    """Comparison that the variances were measured in; empty when they are guessed."""
     designs: tuple[Design, ...]
-    """Those that find the effect, or, where tasks and k are given, what these find."""
+    """Sizes that detect the effect; when tasks and k are given, what this size detects."""
     rollouts_needed: int | None = None
-    """With the tasks that there are: rollouts per task and arm; None when no number is enough."""
+    """Rollouts per task and arm that are needed with the given tasks; None when no number is enough."""
     notes: tuple[str, ...] = ()
 
 
 def power(settings: PowerSettings, measured: Comparison | None = None) -> PowerReport:
-    """What the effect takes. measured: an earlier comparison, whose variances stand in for guessed ones.
+    """Return the sizes that detect the effect.
 
-    Raises ConfigError for numbers that cannot be.
+    measured: an earlier comparison whose variances replace the guesses. Raises ConfigError for impossible settings.
     """
     if settings.power <= settings.alpha:
         raise ConfigError(
-            f"a power of {settings.power:g} is no more than alpha {settings.alpha:g}; ask for 0.8 or 0.9",
+            f"a power of {settings.power:g} must be larger than alpha {settings.alpha:g}; ask for 0.8 or 0.9",
             code="bad_power",
         )
     parts = _parts(settings, measured)
@@ -63,20 +65,21 @@ def power(settings: PowerSettings, measured: Comparison | None = None) -> PowerR
     notes: list[str] = []
     if settings.arms > 2:
         notes.append(
-            f"with {settings.arms - 1} arms against the baseline, each is held to alpha {alpha:.4f} (Holm's first step)"
+            f"with {settings.arms - 1} arms against the baseline, each is tested at alpha {alpha:.4f} (Holm's first"
+            " step)"
         )
     if measured is None:
         notes.append(
-            f"variances are guessed: baseline {settings.baseline:g}, spread of the tasks {settings.task_spread:g}, of"
-            f" their differences {settings.difference_spread:g}; give an earlier comparison with --like to measure them"
+            f"variances are guessed: baseline {settings.baseline:g}, spread of the tasks {settings.task_spread:g}, spread"
+            f" of their differences {settings.difference_spread:g}; give an earlier comparison with --like to measure them"
         )
     enough = None
     if settings.tasks is not None and settings.k is None:
         enough = rollouts_needed(parts, settings.effect, settings.tasks, power=settings.power, alpha=alpha)
         if enough is None:
             notes.append(
-                f"no number of rollouts shows {settings.effect:g} on {settings.tasks} tasks: the tasks' own differences"
-                " hide it; more tasks are needed"
+                f"no number of rollouts detects {settings.effect:g} on {settings.tasks} tasks, because the tasks differ"
+                " too much; more tasks are needed"
             )
     sizes = _sizes(settings, parts, alpha, enough)
     return PowerReport(
@@ -98,27 +101,27 @@ def _parts(settings: PowerSettings, measured: Comparison | None) -> VariancePart
 
 
 def measured_parts(found: Comparison) -> VarianceParts:
-    """The variances of a comparison of right and wrong rollouts, its first arm against its baseline.
+    """Return the variances of a comparison's first arm and baseline. Scores must be 0 or 1.
 
-    Raises ConfigError where it has fewer than two rollouts per task, or scores between right and wrong.
+    Raises ConfigError for fewer than two rollouts per task, or for other scores.
     """
     rebuilt = [[_rollouts(line.scores[arm], line.rollouts[arm]) for line in found.tasks] for arm in (0, 1)]
     parts = variance_parts(*rebuilt)
     if parts is None:
         raise ConfigError(
-            f"the comparison {found.title!r} has one rollout per task, which cannot tell chance from the tasks'"
-            " differences; compare with --k 2 or more, or leave --like out",
+            f"the comparison {found.title!r} has one rollout per task, too few to separate chance from differences"
+            " between tasks; compare with --k 2 or more, or leave --like out",
             code="one_rollout",
         )
     return parts
 
 
 def _rollouts(mean: float | None, count: int) -> tuple[float, ...]:
-    """The rollouts again: how many were right and how many wrong."""
+    """Return the 0 and 1 scores with this mean and count."""
     right = (mean or 0.0) * count
     if abs(right - round(right)) > 1e-6:
         raise ConfigError(
-            "the comparison has scores between right and wrong, whose variances its report does not hold; give"
+            "the comparison has scores between 0 and 1, and its report does not contain their variances; give"
             " --baseline, --task-spread and --difference-spread instead",
             code="partial_scores",
         )
@@ -126,7 +129,7 @@ def _rollouts(mean: float | None, count: int) -> tuple[float, ...]:
 
 
 def _sizes(settings: PowerSettings, parts: VarianceParts, alpha: float, enough: int | None) -> list[tuple[int, int]]:
-    """Numbers of tasks and rollouts worth a row."""
+    """Return the (tasks, k) pairs to show."""
     match settings.tasks, settings.k:
         case (None, None):
             return [(_tasks(settings, parts, alpha, k), k) for k in _KS]
@@ -154,7 +157,7 @@ def _design(settings: PowerSettings, parts: VarianceParts, alpha: float, tasks: 
 
 
 def comparison_of(reference: str, store: Path) -> Comparison:
-    """An earlier comparison: a JSON file, or a run's id or its beginning. Raises ConfigError."""
+    """Return an earlier comparison, from a JSON file or by the start of a run's id. Raises ConfigError."""
     if reference.endswith(".json"):
         try:
             text = Path(reference).read_text(encoding="utf-8")
@@ -166,13 +169,14 @@ def comparison_of(reference: str, store: Path) -> Comparison:
         text = row.report if row.kind == "eval" else ""
         if not text:
             raise ConfigError(
-                f"the run {row.run} is no finished comparison; `agentlearn runs list` shows which are (eval, done)",
+                f"the run {row.run} is not a finished comparison; `agentlearn runs list` shows them as (eval, done)",
                 code="no_comparison",
             )
     try:
         return Comparison.model_validate_json(text)
     except ValueError as error:
         raise ConfigError(
-            f"{reference!r} holds no comparison that this version reads; make it anew with agentlearn compare … --out",
+            f"{reference!r} does not contain a comparison that this version can read; write it again with agentlearn"
+            " compare … --out",
             code="no_comparison",
         ) from error

@@ -1,11 +1,11 @@
-"""Sentinels: some of the reused rollouts, made anew, to see whether the service still answers as it did.
+"""Checks whether the model service still answers as it did, by repeating some of the reused rollouts.
 
-Reused rollouts beside new ones are no longer interleaved: what changed at the service meanwhile looks like an arm's
-doing. A sentinel has the task, seed and index of the reused rollout; only the time is another.
+New rollouts are interleaved, so drift of a service affects all arms alike. Reused rollouts were made at another time:
+if the service changed since, the change looks like a difference between arms. A repeated rollout has the same task,
+seed and index. The setting, the stored phase and the report key keep their older name `sentinels`.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 
 from agentlearn.stats import sign_flip_p
@@ -14,43 +14,46 @@ from agentlearn_evals.arms import Arm
 from agentlearn_evals.collect import Collector
 from agentlearn_evals.comparison import DriftCheck
 from agentlearn_evals.eval_tasks import EvalTasks
-from agentlearn_evals.rollout_specs import RolloutSpec, seed_of
+from agentlearn_evals.rollout_specs import RolloutSpec, rollout_seed
 
 _ALPHA = 0.01
 
 
-async def sentinels(collector: Collector) -> tuple[DriftCheck, ...]:
-    """One line per arm of which rollouts were reused; none where all were, or none was."""
+async def check_drift(collector: Collector) -> tuple[DriftCheck, ...]:
+    """Repeat some reused rollouts and return one check per arm that has any.
+
+    Returns nothing when the comparison made no new rollouts, or when the setting `sentinels` is 0.
+    """
     plan, count = collector.plan, collector.plan.settings.sentinels
     if not count or not collector.made:
         return ()
-    pairs: dict[str, list[tuple[float, float]]] = {arm.name: [] for arm in plan.arms}
+    rewards: dict[str, list[tuple[float, float]]] = {arm.name: [] for arm in plan.arms}
     for task_set in plan.task_sets:
-        cells = [cell for arm in plan.arms for cell in _chosen(collector, arm, task_set, count)]
-        for cell, trajectory in await collector.make(cells, task_set):
-            then = collector.had[cell.arm.name, task_set.domain.name][cell.task.id, cell.g]
+        specs = [spec for arm in plan.arms for spec in _sample_reused(collector, arm, task_set, count)]
+        for spec, trajectory in await collector.make_rollouts(specs, task_set):
+            then = collector.reusable[spec.arm.name, task_set.domain.name][spec.task.id, spec.g]
             if trajectory.outcome != "undecided" and then.reward is not None:
-                pairs[cell.arm.name].append((then.reward, trajectory.reward or 0.0))
-    return tuple(_line(arm, found, plan.settings.seed) for arm, found in pairs.items() if found)
+                rewards[spec.arm.name].append((then.reward, trajectory.reward or 0.0))
+    return tuple(_drift_check(arm, pairs, plan.settings.seed) for arm, pairs in rewards.items() if pairs)
 
 
-def _chosen(collector: Collector, arm: Arm, task_set: EvalTasks, count: int) -> list[RolloutSpec]:
-    """Reused rollouts that had a reward, drawn by the seed."""
+def _sample_reused(collector: Collector, arm: Arm, task_set: EvalTasks, count: int) -> list[RolloutSpec]:
+    """Return specs that repeat a random sample of the arm's reused rollouts that have a reward."""
     settings = collector.plan.settings
-    had = collector.had[arm.name, task_set.domain.name]
-    places = sorted(place for place, row in had.items() if row.reward is not None)
-    drawn = Random(derive_seed(settings.seed, "sentinels", arm.name)).sample(places, min(count, len(places)))
+    reusable = collector.reusable[arm.name, task_set.domain.name]
+    keys = sorted(key for key, row in reusable.items() if row.reward is not None)
+    drawn = Random(derive_seed(settings.seed, "sentinels", arm.name)).sample(keys, min(count, len(keys)))
     phase = collector.phases[arm.name, task_set.domain.name].replace("compare:", "sentinel:", 1)
     by_id = {task.id: task for task in task_set.tasks}
-    cells = [RolloutSpec(arm, by_id[task], g, 0, phase) for task, g in drawn]
-    return [replace(cell, seed=seed_of(settings.seed, cell.task, cell.g)) for cell in cells]
+    return [RolloutSpec(arm, by_id[task], g, rollout_seed(settings.seed, by_id[task], g), phase) for task, g in drawn]
 
 
-def _line(arm: str, pairs: Sequence[tuple[float, float]], seed: int) -> DriftCheck:
+def _drift_check(arm: str, pairs: Sequence[tuple[float, float]], seed: int) -> DriftCheck:
+    """pairs: reward then and now of the same rollout."""
     then, now = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
     p = sign_flip_p([late - early for early, late in pairs], seed=seed)
     drifted = p < _ALPHA
-    words = f"{len(pairs)} reused rollouts of {arm} made anew: {then:.3f} then, {now:.3f} now"
+    words = f"{arm}: {len(pairs)} reused rollouts were repeated; they scored {then:.3f} then and {now:.3f} now"
     if drifted:
-        words += "; the service no longer answers as it did, so make all rollouts anew with --fresh"
+        words += "; the service no longer answers as it did, so make all rollouts again with --fresh"
     return DriftCheck(arm=arm, rollouts=len(pairs), then=then, now=now, p=p, drifted=drifted, words=words)

@@ -1,4 +1,4 @@
-"""What a comparison stands on: its domains with their tasks."""
+"""The tasks of a comparison: one task set per domain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,42 +16,42 @@ from agentlearn_evals.settings import CompareSettings
 
 @dataclass(frozen=True, slots=True)
 class EvalTasks:
-    """A domain and the tasks of it that are compared on."""
+    """A domain and the tasks that the arms are compared on."""
 
     domain: Domain
     tasks: tuple[Task, ...]
     judged_by: str
-    """How answers are judged where that is not the domain's own doing: the reward of own tasks."""
+    """Reward of tasks from a file; empty when the domain judges its own answers."""
 
 
 def load_eval_tasks(settings: CompareSettings, arms: Sequence[Arm]) -> tuple[EvalTasks, ...]:
-    """The domains with their tasks, in the order given. Raises ConfigError or DataError."""
-    names = settings.domains or (_named_after(settings, arms),)
+    """Return one task set per domain, in the order given. Raises ConfigError or DataError."""
+    names = settings.domains or (_default_domain(settings, arms),)
     if settings.data is not None and len(names) > 1:
         raise ConfigError(
-            f"--data {settings.data!r} gives tasks for one domain, but there are {len(names)}; leave one out",
+            f"--data {settings.data!r} is for one domain, but {len(names)} are given; leave --data out, or give one",
             code="contradiction",
         )
     if not any(map(is_source, names)):
-        _refuse_own(settings, names)
-    found = tuple(_task_set(name, settings) for name in names)
+        _refuse_file_options(settings, names)
+    found = tuple(_load_task_set(name, settings) for name in names)
     if len({one.domain.name for one in found}) < len(found):
-        raise ConfigError(f"a domain is named twice in {', '.join(names)}; name each once", code="domain_twice")
+        raise ConfigError(f"a domain is given twice in {', '.join(names)}; give each domain once", code="domain_twice")
     return found
 
 
-def _refuse_own(settings: CompareSettings, names: Sequence[str]) -> None:
-    """Raises ConfigError for what is said of own tasks where there are none."""
+def _refuse_file_options(settings: CompareSettings, names: Sequence[str]) -> None:
+    """Raise ConfigError for options that are only for tasks from a file."""
     domains = " and ".join(names)
     if settings.reward is not None:
         raise ConfigError(
-            f"--reward {settings.reward!r} judges tasks of your own, but {domains} judges its answers itself; leave"
-            " --reward out, or give a file of tasks with --data or --domain and no installed domain",
+            f"--reward {settings.reward!r} is for tasks from a file, but {domains} judges its own answers; leave it"
+            " out, or give a task file with --data or --domain and no installed domain",
             code="contradiction",
         )
     if settings.tools != "none":
         raise ConfigError(
-            f"--tools {settings.tools!r} is for tasks of your own, but {domains} has its own tools; leave it out",
+            f"--tools {settings.tools!r} is for tasks from a file, but {domains} has its own tools; leave --tools out",
             code="contradiction",
         )
     if settings.instructions is not None:
@@ -62,12 +62,12 @@ def _refuse_own(settings: CompareSettings, names: Sequence[str]) -> None:
         )
 
 
-def _task_set(name: str, settings: CompareSettings) -> EvalTasks:
+def _load_task_set(name: str, settings: CompareSettings) -> EvalTasks:
     if is_source(name):
         reward = settings.reward or default_reward(name)
         if reward is None:
             raise ConfigError(
-                f"say how answers in {name!r} are judged: --reward exact, number, choice, contains, judge or"
+                f"tasks in {name!r} need a reward; give --reward exact, number, choice, contains, judge or"
                 " module:function",
                 code="no_reward",
             )
@@ -80,12 +80,12 @@ def _task_set(name: str, settings: CompareSettings) -> EvalTasks:
     else:
         tasks = domain.tasks("test", seed=settings.seed, limit=settings.limit)
     if not tasks:
-        raise ConfigError(f"domain {name!r} gave no task to compare on; give some with --data", code="no_tasks")
+        raise ConfigError(f"domain {name!r} has no test tasks; give tasks with --data", code="no_tasks")
     return EvalTasks(domain, tuple(tasks), "")
 
 
-def _named_after(settings: CompareSettings, arms: Sequence[Arm]) -> str:
-    """The domain that the tasks are of, where none is named."""
+def _default_domain(settings: CompareSettings, arms: Sequence[Arm]) -> str:
+    """Return the domain to use when the user names none: the one that the libraries are named after."""
     if settings.data is not None and settings.reward is not None:
         return settings.data
     installed = installed_domains()
@@ -94,12 +94,12 @@ def _named_after(settings: CompareSettings, arms: Sequence[Arm]) -> str:
     if len(choices) == 1:
         return choices[0]
     raise ConfigError(
-        f"say on which tasks: --domain {' or '.join(choices) or 'NAME'}, or a file of tasks with --reward"
+        f"which tasks to use is not clear; give --domain {' or '.join(choices) or 'NAME'}, or a task file with --reward"
         f" ({', '.join(TASK_FILES)}, {', '.join(ONLINE)})",
         code="no_domain",
     )
 
 
 def data_hash(tasks: Sequence[Task]) -> str:
-    """Hash over the tasks, whatever their order."""
+    """Return a hash of the tasks that does not depend on their order."""
     return content_hash("data", sorted(task.id for task in tasks))

@@ -1,4 +1,4 @@
-"""What makes a score suspect before any statistics: lessons that hold answers, and tasks that were learned from."""
+"""Finds reasons not to trust an arm's score: lessons that contain answers, and tasks that were learned from."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,8 +11,8 @@ from agentlearn_evals.arms import Arm
 from agentlearn_evals.comparison import ArmFlag
 
 
-def flags_of(arm: Arm, tasks: Sequence[Task], reader: StoreReader) -> tuple[ArmFlag, ...]:
-    """Everything suspect about the arm's library on these tasks."""
+def find_flags(arm: Arm, tasks: Sequence[Task], reader: StoreReader) -> tuple[ArmFlag, ...]:
+    """Return all reasons not to trust the arm's score on these tasks."""
     found = lesson_flags(arm, tasks)
     learned = _learned_from(arm, reader) & {task.id for task in tasks} if len(arm.library) else set[str]()
     if not learned:
@@ -22,28 +22,28 @@ def flags_of(arm: Arm, tasks: Sequence[Task], reader: StoreReader) -> tuple[ArmF
 
 
 def lesson_flags(arm: Arm, tasks: Sequence[Task]) -> tuple[ArmFlag, ...]:
-    """What is suspect in the words of its lessons."""
+    """Return the reasons that are in the text of the arm's lessons."""
     shown = [one for one in arm.library.experiences if one.id not in arm.without]
     return (*_leaks(arm.name, shown, tasks), *_copies(arm.name, shown, tasks))
 
 
-def spoiled(flags: Sequence[ArmFlag]) -> Mapping[str, str]:
-    """By arm: the sentence why no verdict can be drawn from its score."""
+def untrusted_arms(flags: Sequence[ArmFlag]) -> Mapping[str, str]:
+    """Return, by arm, why its score gets no verdict."""
     return {
-        one.arm: f"{one.words}; its score shows what it was told, not what it can do. Measure it on other tasks."
+        one.arm: f"{one.words}; its score does not show what it can do on new tasks. Measure it on other tasks."
         for one in reversed(flags)
     }
 
 
 def _leaks(arm: str, shown: Sequence[Experience], tasks: Sequence[Task]) -> list[ArmFlag]:
-    """Lessons with an expected answer of these tasks that cannot stand there by chance."""
+    """Flag lessons with an expected answer that is too distinctive to be there by chance."""
     search = AnswerSearch.of(task.answer for task in tasks if task.answer is not None)
     leaking = [one for one in shown if search.found(one.lesson) == "distinctive"]
-    return _flag(arm, "leaks_answer", "hold an expected answer of the tasks it is measured on", leaking)
+    return _flag(arm, "leaks_answer", "contain an expected answer of the tasks it is measured on", leaking)
 
 
 def _copies(arm: str, shown: Sequence[Experience], tasks: Sequence[Task]) -> list[ArmFlag]:
-    """Lessons that repeat eight words running of a problem."""
+    """Flag lessons that repeat eight consecutive words of a problem."""
     known = frozenset().union(*(shingles(task.problem) for task in tasks))
     copying = [one for one in shown if shingles(one.lesson) & known]
     return _flag(arm, "copies_problem", "repeat the words of tasks it is measured on", copying)
@@ -53,12 +53,11 @@ def _flag(arm: str, code: str, what: str, lessons: Sequence[Experience]) -> list
     if not lessons:
         return []
     named = ", ".join(one.id[:8] for one in lessons[:3]) + (", …" if len(lessons) > 3 else "")
-    which = f"{len(lessons)} of its lessons ({named}) {what}"
-    return [ArmFlag(arm=arm, code=code, words=which)]
+    return [ArmFlag(arm=arm, code=code, words=f"{len(lessons)} of its lessons ({named}) {what}")]
 
 
 def _learned_from(arm: Arm, reader: StoreReader) -> set[str]:
-    """The tasks that the runs learned from which the library came from, as far as this store knows them."""
+    """Return the tasks of all runs in this store that the arm's library was learned in."""
     learned: set[str] = set()
     for run in reader.runs_behind(arm.library.version):
         run_inputs = reader.run_inputs(run)

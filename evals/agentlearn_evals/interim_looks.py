@@ -1,4 +1,4 @@
-"""Earlier looks: comparisons of the same arms on the same tasks whose data have grown since."""
+"""Finds interim looks: earlier comparisons of the same arms, with the same seed, on fewer data."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -7,20 +7,20 @@ from typing import Any
 from agentlearn.store import RunRow
 from agentlearn_evals.comparison import Contrast, InterimLook
 
+EvalReport = tuple[RunRow, Mapping[str, Any]]
+"""A finished comparison: its run and its stored report."""
 
-def earlier_reports(runs: Sequence[RunRow]) -> list[tuple[RunRow, Mapping[str, Any]]]:
-    """The finished comparisons among the runs, each with its report, oldest first. Read once for all contrasts."""
+
+def earlier_reports(runs: Sequence[RunRow]) -> list[EvalReport]:
+    """Return the finished comparisons among the runs, oldest first."""
     finished = [row for row in runs if row.kind == "eval" and row.report]
     return [(row, json.loads(row.report)) for row in sorted(finished, key=lambda one: one.started_at)]
 
 
-def earlier_looks(
-    reports: Sequence[tuple[RunRow, Mapping[str, Any]]], contrast: Contrast, tasks: Collection[str]
-) -> tuple[InterimLook, ...]:
-    """The looks at the contrast's question before this one, oldest first.
+def earlier_looks(reports: Sequence[EvalReport], contrast: Contrast, tasks: Collection[str]) -> tuple[InterimLook, ...]:
+    """Return the earlier looks at the contrast's question, oldest first.
 
-    reports: of `earlier_reports`.
-    The same number of pairs is the same look again; a comparison on none of these tasks was another question.
+    Two looks with the same number of pairs count as one. A comparison that shares no task does not count.
     """
     found: dict[int, InterimLook] = {}
     for row, report in reports:

@@ -1,4 +1,4 @@
-"""Ways of learning, compared by the libraries that each learned with different seeds: two kinds of chance, not one."""
+"""Compares ways of learning. Each is represented by several libraries that it learned with different seeds."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,8 +8,11 @@ from agentlearn_evals.comparison import MethodLine
 from agentlearn_evals.score_table import ScoreTable
 
 
-def methods_of(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """`NAME=ARM+ARM+…` as a mapping. Raises ConfigError for unknown arms, the baseline, or fewer than two."""
+def parse_methods(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Parse `NAME=ARM+ARM+…` into arms by method name.
+
+    arms: all arms, the baseline first. Raises ConfigError for an unknown arm, the baseline, or fewer than two arms.
+    """
     methods: dict[str, tuple[str, ...]] = {}
     for text in texts:
         name, equals, members = text.partition("=")
@@ -18,37 +21,39 @@ def methods_of(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str
         if not equals or not name or len(set(named)) < 2 or unknown:
             known = ", ".join(arms[1:])
             raise ConfigError(
-                f"the method {text!r} must name two or more different arms, as in NAME=A+B (the baseline is none of"
-                f" them; arms: {known})",
+                f"the method {text!r} must name two or more different arms, as in NAME=A+B (not the baseline; arms:"
+                f" {known})",
                 code="bad_method",
             )
         if name in methods:
             raise ConfigError(
-                f"two methods are called {name!r}; name one of them otherwise, or join their arms by +",
-                code="bad_method",
+                f"two methods are named {name!r}; rename one of them, or join their arms by +", code="bad_method"
             )
         methods[name] = named
     return methods
 
 
-def method_lines(board: ScoreTable, methods: Mapping[str, Sequence[str]], level: float) -> tuple[MethodLine, ...]:
-    """Each method against the baseline, with errors for the tasks that were drawn and the seeds it learned with."""
-    return tuple(_line(board, name, arms, level) for name, arms in methods.items())
+def method_lines(table: ScoreTable, methods: Mapping[str, Sequence[str]], level: float) -> tuple[MethodLine, ...]:
+    """Return the difference of each method from the baseline.
+
+    The interval allows for chance in the choice of tasks and in the seeds of learning.
+    """
+    return tuple(_method_line(table, name, arms, level) for name, arms in methods.items())
 
 
-def _line(board: ScoreTable, name: str, arms: Sequence[str], level: float) -> MethodLine:
-    differences = [value for arm in arms for value in board.differences(arm, board.arms[0])]
-    tasks = [cluster for _ in arms for cluster in board.clusters()]
-    seeds = [arm for arm in arms for _ in board.tasks]
-    found = two_way_mean(differences, tasks, seeds, level=level)
+def _method_line(table: ScoreTable, name: str, arms: Sequence[str], level: float) -> MethodLine:
+    differences = [value for arm in arms for value in table.differences(arm, table.arms[0])]
+    tasks = [cluster for _ in arms for cluster in table.clusters()]
+    seeds = [arm for arm in arms for _ in table.tasks]
+    estimate = two_way_mean(differences, tasks, seeds, level=level)
     return MethodLine(
         method=name,
         arms=tuple(arms),
-        mean=found.mean,
-        low=found.low,
-        high=found.high,
-        standard_error=found.standard_error,
-        degrees=found.degrees,
-        tasks=len(board.tasks),
-        note=found.unsafe or f"{len(arms)} learning seeds: the interval covers other seeds and other tasks",
+        mean=estimate.mean,
+        low=estimate.low,
+        high=estimate.high,
+        standard_error=estimate.standard_error,
+        degrees=estimate.degrees,
+        tasks=len(table.tasks),
+        note=estimate.unsafe or f"{len(arms)} learning seeds: the interval covers other seeds and other tasks",
     )

@@ -1,4 +1,4 @@
-"""An observation: what one rollout of one arm on one task came to, whoever ran it."""
+"""An observation: the result of one rollout of one arm on one task, whatever program ran it."""
 
 from typing import Literal, Self
 
@@ -10,37 +10,38 @@ RolloutStatus = Literal["ok", "failed", "timeout", "undecided"]
 
 
 class Observation(Value):
-    """One rollout of one arm on one task. What was not recorded is None, or empty."""
+    """The result of one rollout of one arm on one task. Fields that were not recorded are None or empty."""
 
     arm: str = Field(min_length=1)
     task: str = Field(min_length=1)
-    """Equal in all arms for the same task."""
+    """Id of the task, the same in all arms."""
     g: int = Field(default=0, ge=0)
-    """Which of the arm's rollouts on this task, from 0. Equal indexes of two arms share their seed."""
+    """Index among the arm's rollouts on this task, from 0. The same index has the same seed in all arms."""
     score: float | None = Field(allow_inf_nan=False)
-    """Usually 0..1; 0 when the rollout failed or ran out of time; None exactly when undecided."""
+    """Usually 0 to 1. 0 for a rollout that failed or ran out of time; None only for an undecided one."""
     status: RolloutStatus = "ok"
     error: str = ""
-    """Stable code of what went wrong."""
+    """Stable code of the failure."""
     cluster: str = ""
-    """Source, template or site that tasks have in common; errors are clustered by it. Empty: the task stands alone."""
+    """Source, template or site shared with other tasks. Standard errors are clustered by it. Empty: its own cluster."""
     domain: str = ""
+    """Domain of the task; results are also shown by domain."""
     tags: tuple[str, ...] = ()
-    """By what else the tasks are to be broken down."""
+    """Further labels of the task; results are also shown by tag."""
     problem: str = ""
-    """The task in words, as a person would recognise it."""
+    """Text of the task, as a person would recognise it."""
     rollout: str = ""
-    """Id under which the whole record can be found: in our store, or in the log it came from."""
+    """Id of the full record, in the store or in the log it was read from."""
     cost_usd: float | None = Field(default=None, ge=0)
     tokens_in: int | None = Field(default=None, ge=0)
     tokens_library: int | None = Field(default=None, ge=0)
-    """Of the tokens in, those that lessons took (estimated)."""
+    """Estimated part of `tokens_in` that lessons took."""
     tokens_out: int | None = Field(default=None, ge=0)
     tool_calls: int | None = Field(default=None, ge=0)
     seconds: float | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
-    def _none_is_undecided(self) -> Self:
+    def _none_means_undecided(self) -> Self:
         if (self.score is None) != (self.status == "undecided"):
-            raise ValueError("a score is None exactly when the rollout is undecided")
+            raise ValueError("the score must be None exactly when the status is undecided")
         return self

@@ -1,4 +1,4 @@
-"""What a comparison would do and may cost, before anything is opened but the store, and that only to read."""
+"""Plans a comparison and forecasts its cost. Only reads; opens no model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,28 +16,28 @@ from agentlearn.types.value import Value
 from agentlearn.version import version
 from agentlearn_evals.arms import Arm, resolve_arms
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks
-from agentlearn_evals.methods import methods_of
-from agentlearn_evals.rollout_specs import Conditions, Stored, stored, treatment_of
+from agentlearn_evals.methods import parse_methods
+from agentlearn_evals.rollout_specs import Conditions, StoredRollouts, stored_rollouts, treatment_of
 from agentlearn_evals.settings import CompareSettings
 
 
 @dataclass(frozen=True, slots=True)
 class ComparePlan:
-    """The settings with everything read that they name."""
+    """The settings of a comparison, with the arms and tasks that they name."""
 
     settings: CompareSettings
     arms: tuple[Arm, ...]
     task_sets: tuple[EvalTasks, ...]
     methods: Mapping[str, tuple[str, ...]]
-    """By the name of a way of learning, its arms."""
+    """Arms by method name."""
 
     @property
     def tasks(self) -> int:
-        """Tasks of all domains."""
+        """Number of tasks in all domains."""
         return sum(len(task_set.tasks) for task_set in self.task_sets)
 
     def conditions(self, arm: Arm, task_set: EvalTasks) -> Conditions:
-        """What determines the arm's rollouts in that domain."""
+        """Return what determines the arm's rollouts in that domain."""
         settings = self.settings
         return Conditions(
             domain=task_set.domain.name,
@@ -53,46 +53,46 @@ class ComparePlan:
 
     @property
     def judge(self) -> str:
-        """The endpoint that judges every arm's answers alike, where that asks a model; else empty."""
+        """Endpoint that judges the answers of every arm; empty when no model judges them."""
         asked = any(task_set.domain.uses_judge for task_set in self.task_sets)
         return (self.settings.judge or self.arms[0].model) if asked else ""
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Every endpoint that is asked, each once."""
+        """All endpoints, each once."""
         return tuple(dict.fromkeys(filter(None, (*(arm.model for arm in self.arms), self.judge))))
 
-    def had(self, reader: StoreReader, arm: Arm, task_set: EvalTasks) -> Stored:
-        """The arm's rollouts in that domain that can be reused."""
+    def reusable(self, reader: StoreReader, arm: Arm, task_set: EvalTasks) -> StoredRollouts:
+        """Return the arm's stored rollouts in that domain that can be reused."""
         settings = self.settings
         if settings.fresh:
             return {}
-        rows = stored(reader, self.conditions(arm, task_set).phase, task_set.tasks, settings.k, settings.seed)
+        rows = stored_rollouts(reader, self.conditions(arm, task_set).phase, task_set.tasks, settings.k, settings.seed)
         if not settings.retry_failed:
             return rows
-        return {place: row for place, row in rows.items() if row.outcome != "failed"}
+        return {key: row for key, row in rows.items() if row.outcome != "failed"}
 
 
-def planned(settings: CompareSettings) -> ComparePlan:
-    """Read arms and tasks. Raises ConfigError, LibraryError or DataError."""
+def plan_comparison(settings: CompareSettings) -> ComparePlan:
+    """Read the arms and tasks. Raises ConfigError, LibraryError or DataError."""
     if settings.sequential and settings.margin is not None:
         raise ConfigError(
-            "--sequential tells better from worse, and knows no margin; leave out one of --sequential and --margin",
+            "--sequential cannot be combined with --margin; leave one of them out",
             code="contradiction",
         )
     if settings.sequential and settings.planned_looks > 1:
         raise ConfigError(
-            "--sequential may look at any time and needs no planned looks; leave out one of --sequential and --looks",
+            "--sequential may look at any time and needs no planned looks; leave out --sequential or --looks",
             code="contradiction",
         )
     library_store = LibraryStore(settings.store / "libraries")
     arms, found = _resolved(settings, library_store)
-    methods = methods_of(settings.methods, [arm.name for arm in arms])
+    methods = parse_methods(settings.methods, [arm.name for arm in arms])
     plan = ComparePlan(settings, arms, found, methods)
     if settings.judge is not None and not plan.judge:
         raise ConfigError(
-            f"--judge {settings.judge!r} would never be asked: nothing here is judged by a model; leave it out, or"
-            " judge tasks of your own with --reward judge",
+            f"--judge {settings.judge!r} is not needed, because no model judges these answers; leave it out, or use"
+            " --reward judge with tasks from a file",
             code="contradiction",
         )
     refuse_unpriced(plan.models, settings.max_cost_usd)
@@ -100,12 +100,12 @@ def planned(settings: CompareSettings) -> ComparePlan:
 
 
 def _resolved(settings: CompareSettings, library_store: LibraryStore) -> tuple[tuple[Arm, ...], tuple[EvalTasks, ...]]:
-    """Arms and domains. Where no model is named it is the domains' own, if they have the same, else the simulated."""
+    """Return arms and task sets. Without --model, the domains' common default model is used, else the simulated one."""
     arms = _arms(settings, settings.models or (SIMULATED_MODEL,), library_store)
     found = load_eval_tasks(settings, arms)
-    own = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in found}
-    if not settings.models and len(own) == 1 and SIMULATED_MODEL not in own:
-        arms = _arms(settings, tuple(own), library_store)
+    defaults = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in found}
+    if not settings.models and len(defaults) == 1 and SIMULATED_MODEL not in defaults:
+        arms = _arms(settings, tuple(defaults), library_store)
     return arms, found
 
 
@@ -114,47 +114,48 @@ def _arms(settings: CompareSettings, models: Sequence[str], library_store: Libra
 
 
 class ArmForecast(Value):
-    """One arm's rollouts."""
+    """What one arm would need."""
 
     arm: str
     label: str
     reused: int
+    """Stored rollouts that are reused."""
     new: StageEstimate
-    """`calls` are requests to the model, several per rollout."""
+    """Cost of the new rollouts. `calls` counts requests to the model, several per rollout."""
     rollouts: int
-    """To be made."""
+    """New rollouts to make."""
 
 
 class Forecast(Value):
-    """What a comparison would do, for `--dry-run` and before money is spent."""
+    """What a comparison would do and cost, for `--dry-run` and before money is spent."""
 
     domains: tuple[str, ...]
     tasks: int
     k: int
     arms: tuple[ArmForecast, ...]
     judge: str = ""
-    """The endpoint that judges answers, where that asks a model; not reckoned with in the price."""
+    """Endpoint that judges answers; empty when no model judges them. The price does not include its calls."""
 
     @property
     def rollouts(self) -> int:
-        """To be made, in all."""
+        """New rollouts of all arms."""
         return sum(arm.rollouts for arm in self.arms)
 
     @property
     def cost_usd(self) -> float | None:
-        """None when a price is unknown."""
+        """Estimated cost of the new rollouts; None when a price is unknown."""
         costs = [arm.new.cost_usd for arm in self.arms if arm.rollouts]
         return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
 
     def paid(self) -> Sequence[str]:
-        """The labels of arms, and the judge, that may cost money."""
+        """Return the labels of the arms that may cost money, and of the judge if it may."""
         judging = [f"{self.judge}, the judge"] if self.judge and self.rollouts and is_paid(self.judge) else []
         return [arm.label for arm in self.arms if arm.rollouts and is_paid(arm.label.partition(",")[0])] + judging
 
     def lines(self) -> list[tuple[str, str]]:
-        """In words, line by line with its label."""
+        """Return the forecast as (label, text) lines."""
         price = "an unknown price" if self.cost_usd is None else f"about ${self.cost_usd:.2f}"
-        judging = f", without what {self.judge} takes to judge" if self.judge and is_paid(self.judge) else ""
+        judging = f", without the calls to the judge {self.judge}" if self.judge and is_paid(self.judge) else ""
         arms = [
             (arm.arm, f"{arm.rollouts:,} rollouts to make, {arm.reused:,} reused, {arm.new.words()}")
             for arm in self.arms
@@ -162,22 +163,25 @@ class Forecast(Value):
         return [
             ("tasks", f"{self.tasks} of {', '.join(self.domains)} · {self.k} rollouts per task and arm"),
             *arms,
-            ("in all", f"{self.rollouts:,} rollouts, {price} (a rough estimate{judging})"),
+            ("total", f"{self.rollouts:,} rollouts, {price} (a rough estimate{judging})"),
         ]
 
 
 def forecast(plan: ComparePlan) -> Forecast:
-    """What the plan would make, reuse and cost."""
+    """Return what the plan would make, reuse and cost."""
     settings, wanted = plan.settings, plan.tasks * plan.settings.k
     try:
         with read_store(settings.store) as reader:
-            had = {
-                arm.name: sum(len(plan.had(reader, arm, task_set)) for task_set in plan.task_sets) for arm in plan.arms
+            reusable = {
+                arm.name: sum(len(plan.reusable(reader, arm, task_set)) for task_set in plan.task_sets)
+                for arm in plan.arms
             }
     except StoreMissing:
-        had = {arm.name: 0 for arm in plan.arms}
+        reusable = {arm.name: 0 for arm in plan.arms}
     shapes = (task_set.domain.rollout_shape() for task_set in plan.task_sets)
-    shape = max(shapes, key=lambda one: one.turns * (one.turn_out + one.tool_result))  # of several, the dearest
+    shape = max(
+        shapes, key=lambda one: one.turns * (one.turn_out + one.tool_result)
+    )  # of several domains, the most expensive
     return Forecast(
         domains=tuple(task_set.domain.name for task_set in plan.task_sets),
         tasks=plan.tasks,
@@ -187,15 +191,17 @@ def forecast(plan: ComparePlan) -> Forecast:
             ArmForecast(
                 arm=arm.name,
                 label=arm.label(),
-                reused=had[arm.name],
-                rollouts=wanted - had[arm.name],
-                new=rollouts_estimate(arm.model, "rollout", wanted - had[arm.name], library_tokens(arm), shape),
+                reused=reusable[arm.name],
+                rollouts=wanted - reusable[arm.name],
+                new=rollouts_estimate(
+                    arm.model, "rollout", wanted - reusable[arm.name], arm_library_tokens(arm), shape
+                ),
             )
             for arm in plan.arms
         ),
     )
 
 
-def library_tokens(arm: Arm) -> int:
-    """Estimated tokens that the arm's lessons take of one prompt."""
+def arm_library_tokens(arm: Arm) -> int:
+    """Return the estimated number of tokens that the arm's lessons take in one prompt."""
     return estimated_tokens(render(arm.library, masked=arm.without).text)

@@ -1,31 +1,30 @@
-"""A comparison as a person sees it while its rollouts are made: what is reused, how far each arm is, what it costs."""
+"""Shows a comparison on the terminal while its rollouts are made."""
 
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from agentlearn.errors import BudgetExceeded, Interrupted, only_stops
 from agentlearn.models.call_context import CallContext
 from agentlearn.types.trajectory import Trajectory
-from agentlearn_evals.callbacks import CompareCallbacks
+from agentlearn_evals.compare_callbacks import CompareCallbacks
 
 if TYPE_CHECKING:
     from agentlearn_evals.plan import ComparePlan
 
 
 class CompareProgress(CompareCallbacks):
-    """One bar per arm on a terminal; elsewhere one line at the beginning."""
+    """Prints the arms and tasks at the start; on a terminal it also shows one progress bar per arm."""
 
     def __init__(self, plan: "ComparePlan", out: Console) -> None:
         self.plan, self.out = plan, out
         self.call_context: CallContext | None = None
-        self.bars: Bars | None = None
-        self.rows: dict[str, TaskID] = {}
-        self.right: dict[str, list[float]] = {}
+        self._bars: Progress | None = None
+        self._bar_by_arm: dict[str, TaskID] = {}
+        self._rewards: dict[str, list[float]] = {}
         if out.is_terminal and not out.is_dumb_terminal:
             columns = (
                 TextColumn("  {task.description}"),
@@ -34,30 +33,30 @@ class CompareProgress(CompareCallbacks):
                 TextColumn("{task.fields[score]}"),
                 TimeRemainingColumn(),
             )
-            self.bars = Bars(*columns, console=out, transient=True)
+            self._bars = Progress(*columns, console=out, transient=True)
 
     def __enter__(self) -> Self:
-        if self.bars is not None:
-            self.bars.start()
+        if self._bars is not None:
+            self._bars.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.bars is not None:
-            self.bars.stop()
+        if self._bars is not None:
+            self._bars.stop()
         if self.call_context is not None and only_stops(error):
-            more = " with a higher limit" if isinstance(error, BudgetExceeded) else ""
+            limit = " with a higher limit" if isinstance(error, BudgetExceeded) else ""
             fresh = " and without --fresh" if self.plan.settings.fresh else ""
-            self._line("go on", f"run the same command again{more}{fresh}: rollouts that are stored are reused")
+            self._line("continue", f"run the same command again{limit}{fresh}; stored rollouts are reused")
 
     def interrupt(self) -> bool:
-        """Stop in good order; False when it is stopping already, or not yet begun."""
+        """Stop after the calls in flight. Return False when the comparison is already stopping or has not started."""
         if self.call_context is None or self.call_context.stopped is not None:
             return False
-        self.call_context.stop(Interrupted("interrupted; what was finished is stored"))
+        self.call_context.stop(Interrupted("interrupted; finished rollouts are stored"))
         if calls := self.call_context.in_flight:
-            self._line("stopping", f"{calls} calls in flight will be stored; Ctrl-C again stops now")
+            self._line("stopping", f"waiting for {calls} calls in flight to be stored; Ctrl-C again stops at once")
         return True
 
     def opened(self, call_context: CallContext, wanted: int, reused: Mapping[str, int]) -> None:
@@ -65,21 +64,21 @@ class CompareProgress(CompareCallbacks):
         for arm in self.plan.arms:
             self._line("arm", f"{arm.name}: {arm.label()}")
         domains, k = ", ".join(task_set.domain.name for task_set in self.plan.task_sets), self.plan.settings.k
-        there = f"{sum(reused.values()):,} of {wanted * len(reused):,} are stored already"
-        self._line("tasks", f"{self.plan.tasks} of {domains} · {k} rollouts per task and arm · {there}")
+        stored = f"{sum(reused.values()):,} of {wanted * len(reused):,} rollouts are already stored"
+        self._line("tasks", f"{self.plan.tasks} of {domains} · {k} rollouts per task and arm · {stored}")
         self._line("run", call_context.run)
-        if self.bars is not None:
-            for arm, there in reused.items():
-                self.rows[arm] = self.bars.add_task(arm, total=wanted, completed=there, score="")
+        if self._bars is not None:
+            for arm, count in reused.items():
+                self._bar_by_arm[arm] = self._bars.add_task(arm, total=wanted, completed=count, score="")
 
     def rollout_done(self, arm: str, trajectory: Trajectory) -> None:
-        if self.bars is None:
+        if self._bars is None:
             return
         if trajectory.outcome != "undecided":
-            self.right.setdefault(arm, []).append(trajectory.reward or 0.0)
-        scores = self.right.get(arm, [])
-        score = f"{sum(scores) / len(scores):.2f}" if scores else ""
-        self.bars.update(self.rows[arm], advance=1, score=score)
+            self._rewards.setdefault(arm, []).append(trajectory.reward or 0.0)
+        rewards = self._rewards.get(arm, [])
+        score = f"score {sum(rewards) / len(rewards):.2f}" if rewards else ""
+        self._bars.update(self._bar_by_arm[arm], advance=1, score=score)
 
     def _line(self, label: str, text: str) -> None:
         self.out.print(f"  {label.ljust(10)}{text}")

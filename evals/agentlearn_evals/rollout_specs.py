@@ -1,4 +1,7 @@
-"""Cells: one rollout each of one arm on one task. What determines a rollout names it, so that it is paid for once."""
+"""Which rollouts a comparison needs, in which order, and which of them the store already holds.
+
+A rollout is stored under everything that determines it, so that no rollout is paid for twice.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,47 +17,51 @@ from agentlearn_evals.arms import Arm
 from agentlearn_evals.observation import Observation
 
 _FORM = 1
-"""Raised when rollouts made before may no longer stand for what would be made now."""
+"""Raise this number when stored rollouts may no longer be reused."""
 
 
 class Conditions(Value):
-    """Everything beside task, seed and index that determines what a rollout of an arm does."""
+    """Everything besides task, seed and index that determines a rollout of an arm."""
 
     domain: str
     judged_by: str
+    """Reward of tasks from a file; empty when the domain judges its own answers."""
     treatment: Treatment
     prompts: tuple[PromptRef, ...]
     sandbox: str
     max_turns: int
     deadline_s: float
     judge: str
+    """Endpoint that judges answers; empty when no model judges them."""
     package: str
-    """Version of agentlearn: its tools and verifiers take part."""
+    """Version of agentlearn, because its tools and verifiers affect the result."""
 
     @property
     def phase(self) -> str:
-        """The name under which such rollouts are stored, by whichever comparison."""
+        """Name under which such rollouts are stored, the same for every comparison."""
         return f"compare:{content_hash('compare', _FORM, self.model_dump(mode='json'))[:24]}"
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutSpec:
-    """A rollout that a comparison wants."""
+    """One rollout that a comparison needs."""
 
     arm: Arm
     task: Task
     g: int
+    """Index among the arm's rollouts on this task, from 0."""
     seed: int
     phase: str
+    """Phase under which the rollout is stored."""
 
 
-def seed_of(seed: int, task: Task, g: int) -> int:
-    """The rollout's own seed: the same in every arm."""
+def rollout_seed(seed: int, task: Task, g: int) -> int:
+    """Return the seed of a rollout, the same in every arm."""
     return derive_seed(seed, "compare", task.id, g)
 
 
 def treatment_of(arm: Arm) -> Treatment:
-    """What the arm's rollouts are run under. Its name takes no part: arms that differ in name alone share rollouts."""
+    """Return the treatment of the arm's rollouts. It does not contain the arm's name, so equal arms share rollouts."""
     return Treatment(
         model=arm.model,
         library=arm.library.version,
@@ -67,10 +74,10 @@ def treatment_of(arm: Arm) -> Treatment:
 def schedule(
     tasks: Sequence[Task], arms: Sequence[Arm], k: int, seed: int, phases: Mapping[str, str]
 ) -> Iterator[RolloutSpec]:
-    """All cells, interleaved: whatever drifts while they are run, drifts under all arms alike.
+    """Yield all rollouts, interleaved so that drift of a service affects all arms alike.
 
-    By index, then by task in an order of its own per index, and the arms of a cell one after another, each first
-    as often as the others. phases: by the arm's name.
+    The order is by index, then by task in a random order per index, then by arm; every arm goes first equally often.
+    phases: by arm name.
     """
     turn = 0
     for g in range(k):
@@ -80,29 +87,30 @@ def schedule(
             first = turn % len(arms)
             turn += 1
             for arm in (*arms[first:], *arms[:first]):
-                yield RolloutSpec(arm, task, g, seed_of(seed, task, g), phases[arm.name])
+                yield RolloutSpec(arm, task, g, rollout_seed(seed, task, g), phases[arm.name])
 
 
-Stored = Mapping[tuple[TaskId, int], EvaluatedRow]
+StoredRollouts = Mapping[tuple[TaskId, int], EvaluatedRow]
+"""Stored rollouts by task and index."""
 
 
-def stored(reader: StoreReader, phase: str, tasks: Sequence[Task], k: int, seed: int) -> Stored:
-    """What is stored of each task and index below k, made under these conditions with that seed.
+def stored_rollouts(reader: StoreReader, phase: str, tasks: Sequence[Task], k: int, seed: int) -> StoredRollouts:
+    """Return the stored rollouts of these tasks with an index below k, made under this phase and seed.
 
-    Of several the latest counts: failed rollouts can be made anew.
+    Of several rollouts with the same task and index, the latest is returned, because failed ones can be repeated.
     """
     wanted = {task.id: task for task in tasks}
     return {
         (row.task, row.g): row
         for row in reader.evaluated(phase)
-        if row.g < k and row.task in wanted and row.seed == seed_of(seed, wanted[row.task], row.g)
+        if row.g < k and row.task in wanted and row.seed == rollout_seed(seed, wanted[row.task], row.g)
     }
 
 
-def observation(row: EvaluatedRow, arm: Arm, task: Task, library_tokens: int) -> Observation:
-    """The rollout as the comparison reads it: what failed counts as zero, what is undecided as unknown.
+def to_observation(row: EvaluatedRow, arm: Arm, task: Task, library_tokens: int) -> Observation:
+    """Return a stored rollout as an observation. A failed rollout scores 0; an undecided one has no score.
 
-    library_tokens: of the arm's lessons in one prompt, estimated.
+    library_tokens: estimated tokens of the arm's lessons in one prompt.
     """
     timed_out = row.failure_boundary == "deadline"
     status = "timeout" if timed_out else row.outcome if row.outcome in {"failed", "undecided"} else "ok"

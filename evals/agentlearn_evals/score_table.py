@@ -1,7 +1,7 @@
-"""The board: scores of all arms side by side, over the tasks that they share. Here denominators are decided.
+"""The score table: scores of all arms over the tasks that they share. This module decides what is counted.
 
-Failures and timeouts are zeros and are counted. An undecided rollout leaves with its index from every arm, so that all
-arms are held against the same; how far that could matter is bounded later. Rollouts that an arm lacks are listed.
+Failures and timeouts count as 0. An undecided rollout is left out, and so are the rollouts of all other arms with the
+same task and index; the worst-case bounds in `contrasts` show the possible effect. Missing rollouts are listed.
 """
 
 from collections import Counter, defaultdict
@@ -15,7 +15,7 @@ from agentlearn_evals.observation import Observation
 
 @dataclass(frozen=True, slots=True)
 class TaskFacts:
-    """What is known of a task beside its scores."""
+    """What is known about a task besides its scores."""
 
     domain: str
     cluster: str
@@ -30,36 +30,36 @@ class ScoreTable:
     arms: tuple[str, ...]
     """The baseline first."""
     tasks: tuple[str, ...]
-    """Tasks that every arm has at least one decided rollout of, in the order in which they came."""
+    """Tasks with at least one decided rollout in every arm, in order of first appearance."""
     facts: Mapping[str, TaskFacts]
     scores: Mapping[str, Mapping[str, tuple[float, ...]]]
-    """By arm, by task: the scores of its decided rollouts, in order of index."""
+    """Scores of the decided rollouts, by arm and task, in order of index."""
     all: Mapping[str, tuple[Observation, ...]]
-    """By arm: every rollout, also those that were left out."""
+    """All rollouts by arm, including those that are left out."""
     dropped: int
-    """(task, index) pairs that an undecided rollout took out of every arm."""
+    """Number of (task, index) pairs left out of every arm because of an undecided rollout."""
     missing: tuple[Missing, ...]
+    """Tasks that an arm has no rollout of."""
 
     def means(self, arm: str, tasks: Sequence[str] | None = None) -> list[float]:
-        """The arm's mean score of each task."""
+        """Return the arm's mean score on each task."""
         return [sum(self.scores[arm][task]) / len(self.scores[arm][task]) for task in tasks or self.tasks]
 
     def differences(self, arm: str, baseline: str, tasks: Sequence[str] | None = None) -> list[float]:
-        """Arm minus baseline, task by task."""
+        """Return arm minus baseline for each task."""
         pairs = zip(self.means(arm, tasks), self.means(baseline, tasks), strict=True)
         return [mine - other for mine, other in pairs]
 
     def clusters(self, tasks: Sequence[str] | None = None) -> list[str]:
-        """Where the tasks belong; a task of no cluster belongs to itself."""
+        """Return the cluster of each task; a task without a cluster is its own cluster."""
         return [self.facts[task].cluster or f"task {task}" for task in tasks or self.tasks]
 
 
-def board(observations: Sequence[Observation], arms: Sequence[str], *, allow_missing: bool = False) -> ScoreTable:
-    """The observations side by side.
+def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_missing: bool = False) -> ScoreTable:
+    """Return the score table of the observations.
 
-    arms: the baseline first; every one of them must have observations. Raises DataError for an arm without any, for a
-    rollout that is there twice, and for arms over other tasks, unless `allow_missing`: then they are compared over the
-    tasks that all have, and the others are listed.
+    arms: the baseline first. allow_missing: compare on the tasks that all arms share, and list the others. Raises
+    DataError for an arm without observations, for a duplicate rollout, and, without allow_missing, for different tasks.
     """
     by_arm: dict[str, list[Observation]] = {arm: [] for arm in arms}
     for one in observations:
@@ -67,7 +67,7 @@ def board(observations: Sequence[Observation], arms: Sequence[str], *, allow_mis
             by_arm[one.arm].append(one)
     for arm, seen in by_arm.items():
         if not seen:
-            raise DataError(f"the arm {arm!r} has no rollouts; leave it out, or give its log", code="empty_arm")
+            raise DataError(f"the arm {arm!r} has no rollouts; leave the arm out, or give its log", code="empty_arm")
         _refuse_twice(arm, seen)
     missing = _missing(by_arm, allow_missing=allow_missing)
     undecided = {(one.task, one.g) for seen in by_arm.values() for one in seen if one.score is None}
@@ -82,8 +82,8 @@ def board(observations: Sequence[Observation], arms: Sequence[str], *, allow_mis
     shared = tuple(task for task in order if all(task in scores[arm] for arm in arms))
     if not shared:
         raise DataError(
-            "no task has a decided rollout in every arm, so there is nothing to compare; look at the failures and"
-            " undecided verdicts with `agentlearn runs show`",
+            "no task has a decided rollout in every arm, so nothing can be compared; `agentlearn runs show` shows the"
+            " failures and undecided verdicts",
             code="nothing_to_compare",
         )
     return ScoreTable(
@@ -98,7 +98,7 @@ def board(observations: Sequence[Observation], arms: Sequence[str], *, allow_mis
 
 
 def comparable(observations: Sequence[Observation], arms: Sequence[str]) -> bool:
-    """Whether some task has a decided rollout in every arm, so that there can be a board."""
+    """Return whether some task has a decided rollout in every arm, so that a score table can be made."""
     undecided = {(one.task, one.g) for one in observations if one.arm in arms and one.score is None}
     decided = {(one.arm, one.task) for one in observations if (one.task, one.g) not in undecided}
     return any(all((arm, task) in decided for arm in arms) for task in {one.task for one in observations})
@@ -109,8 +109,8 @@ def _refuse_twice(arm: str, seen: Sequence[Observation]) -> None:
     (task, g), count = counts.most_common(1)[0]
     if count > 1:
         raise DataError(
-            f"rollout {g} of task {task!r} is there {count} times in the arm {arm!r}; give each an index of its own"
-            " (column g), or leave the copies out",
+            f"the arm {arm!r} has rollout {g} of task {task!r} {count} times; give each its own index (column g), or"
+            " remove the copies",
             code="rollout_twice",
         )
 
@@ -127,9 +127,9 @@ def _missing(by_arm: Mapping[str, Sequence[Observation]], *, allow_missing: bool
     if missing and not allow_missing:
         first = missing[0]
         raise DataError(
-            f"the arms were run on other tasks: {first.arm!r} has no rollout of task {first.task!r}, and {len(missing)}"
-            " such pairs are missing in all; run the same tasks, or add --allow-missing to compare on those that all"
-            " arms share",
+            f"the arms were run on different tasks: {first.arm!r} has no rollout of task {first.task!r}"
+            f" ({len(missing)} such pairs in total); run the same tasks, or add --allow-missing to compare on the tasks"
+            " that all arms share",
             code="unequal_tasks",
         )
     return missing
@@ -143,7 +143,7 @@ def _facts(observations: Sequence[Observation]) -> dict[str, TaskFacts]:
             facts[one.task] = TaskFacts(one.domain, one.cluster, one.problem, one.tags)
         elif one.cluster and known.cluster != one.cluster:
             raise DataError(
-                f"task {one.task!r} stands in the clusters {known.cluster!r} and {one.cluster!r}; a task has one",
+                f"task {one.task!r} has the clusters {known.cluster!r} and {one.cluster!r}; give it one cluster",
                 code="two_clusters",
             )
     return facts

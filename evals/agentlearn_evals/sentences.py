@@ -1,54 +1,56 @@
-"""A contrast in one sentence: what is so, how sure that is, and what it would take to know more."""
+"""States a contrast in one or two sentences: the verdict, its numbers, and what would be needed to know more."""
 
 from agentlearn_evals.comparison import Contrast
 from agentlearn_evals.score_table import ScoreTable
 
 
-def sentence(contrast: Contrast, board: ScoreTable, level: float) -> str:
-    """The verdict in words. Everything in it stands in the contrast, too."""
+def contrast_sentence(contrast: Contrast, table: ScoreTable, level: float) -> str:
+    """Return the verdict in words. level: confidence level of the intervals, such as 0.95."""
     arm, baseline = contrast.arm, contrast.baseline
     match contrast.verdict:
         case "better" | "worse":
-            return f"{arm} is {contrast.verdict} than {baseline}: {_numbers(contrast, board)}."
+            return f"{arm} is {contrast.verdict} than {baseline}: {_numbers(contrast, table)}."
         case "no_worse":
             assert contrast.margin is not None
             return (
-                f"{arm} is no worse than {baseline} by more than {contrast.margin.margin:g}:"
-                f" {_numbers(contrast, board)}, at least {signed(contrast.margin.bound)}"
-                f" ({level:.0%}, one-sided)."
+                f"{arm} is not worse than {baseline} by more than {contrast.margin.margin:g}:"
+                f" {_numbers(contrast, table)}; one-sided {level:.0%} lower bound"
+                f" {signed_difference(contrast.margin.bound)}."
             )
         case "cannot_tell":
             if not contrast.wins and not contrast.losses:
-                size = _size(contrast, board)
-                rollouts = "rollout" if size.endswith(" x 1") else "rollouts"
-                return f"Cannot tell {arm} from {baseline}: they scored the same on every task ({size} {rollouts})."
+                size = _size(contrast, table)
+                return f"Cannot tell {arm} from {baseline}: both have the same score on every task ({size})."
             if contrast.unsafe:
                 return f"Cannot tell whether {arm} is better or worse than {baseline}: {contrast.unsafe.rstrip('.')}."
             return (
-                f"Cannot tell whether {arm} is better or worse than {baseline}: {_numbers(contrast, board)}."
-                f"{_what_it_would_take(contrast)}"
+                f"Cannot tell whether {arm} is better or worse than {baseline}: {_numbers(contrast, table)}."
+                f"{_what_would_be_needed(contrast)}"
             )
 
 
-def _numbers(contrast: Contrast, board: ScoreTable) -> str:
-    interval = "" if contrast.low is None else f" [{signed(contrast.low)}, {signed(contrast.high)}]"
+def _numbers(contrast: Contrast, table: ScoreTable) -> str:
+    low, high = signed_difference(contrast.low), signed_difference(contrast.high)
+    interval = "" if contrast.low is None else f" [{low}, {high}]"
     p = "" if contrast.p_adjusted is None else f", {p_words(contrast.p_adjusted)}"
     corrected = " corrected" if contrast.p != contrast.p_adjusted else ""
     clusters = f" in {contrast.clusters} clusters" if contrast.clusters < contrast.tasks else ""
     rough = "; the interval may be too narrow" if contrast.caution and interval else ""
-    return f"{signed(contrast.mean)}{interval}{p}{corrected}, {_size(contrast, board)}{clusters}{rough}"
+    return f"{signed_difference(contrast.mean)}{interval}{p}{corrected}, {_size(contrast, table)}{clusters}{rough}"
 
 
-def _size(contrast: Contrast, board: ScoreTable) -> str:
-    per_task = [len(board.scores[name][task]) for name in (contrast.arm, contrast.baseline) for task in board.tasks]
+def _size(contrast: Contrast, table: ScoreTable) -> str:
+    per_task = [len(table.scores[name][task]) for name in (contrast.arm, contrast.baseline) for task in table.tasks]
     k = f"{min(per_task)}" if min(per_task) == max(per_task) else f"{min(per_task)} to {max(per_task)}"
-    return f"{contrast.tasks} task{'s' if contrast.tasks != 1 else ''} x {k}"
+    tasks = f"{contrast.tasks} task{'s' if contrast.tasks != 1 else ''}"
+    return f"{tasks} x {k} rollout{'s' if k != '1' else ''}"
 
 
-def _what_it_would_take(contrast: Contrast) -> str:
+def _what_would_be_needed(contrast: Contrast) -> str:
     words = ""
     if contrast.detectable is not None:
-        words = f" Shown would be differences from {contrast.detectable:.3f} on."
+        least = f"{contrast.detectable:.3f}"
+        words = f" This comparison could reliably detect only differences of {least} or more (80 % power)."
     if not contrast.mean or (contrast.tasks_needed is None and contrast.rollouts_needed is None):
         return words
     ways: list[str] = []
@@ -57,16 +59,16 @@ def _what_it_would_take(contrast: Contrast) -> str:
         ways.append(f"{contrast.rollouts_needed:,} rollouts per task")
     if contrast.tasks_needed is not None and contrast.tasks_needed > contrast.tasks:
         ways.append(f"{contrast.tasks_needed:,} tasks")
-    return (
-        f"{words} To show one of {abs(contrast.mean):.3f} it would take about {' or '.join(ways)}." if ways else words
-    )
+    if not ways:
+        return words
+    return f"{words} Detecting a difference of {abs(contrast.mean):.3f} would need about {' or '.join(ways)}."
 
 
-def signed(value: float | None) -> str:
-    """A difference with its sign, to three digits."""
+def signed_difference(value: float | None) -> str:
+    """Return a difference with its sign and three digits; `-` for None."""
     return "-" if value is None else f"{value:+.3f}"
 
 
 def p_words(p: float) -> str:
-    """A p-value as it is written."""
+    """Return a p-value as it is written in a sentence."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"

@@ -1,7 +1,7 @@
-"""A comparison that stops as soon as it knows: cluster by cluster, by evidence that may be looked at every time.
+"""Sequential comparisons: they stop as soon as every arm has a verdict, with evidence that is valid at any time.
 
-Clusters come in an order drawn by the seed, each whole; what is averaged are the means of clusters, each of which
-counts once. Tasks of no cluster count by themselves.
+Whole clusters of tasks are tried in a random order. The evidence averages the means of clusters; each cluster counts
+once. A task without a cluster is a cluster of one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,36 +18,37 @@ from agentlearn_evals.plan import ComparePlan
 from agentlearn_evals.score_table import ScoreTable
 
 METHOD = "bets"
+"""`Contrast.method` of a sequential comparison."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sequel:
-    """The order in which tasks are tried, and when it is enough."""
+class SequentialDesign:
+    """The order in which tasks are tried, and the rule for stopping."""
 
     plan: ComparePlan
     rules: Rules
 
     def blocks(self) -> Iterator[tuple[EvalTasks, tuple[Task, ...]]]:
         """All tasks, a few clusters at a time."""
-        units = [(task_set, unit) for task_set in self.plan.task_sets for unit in _units(task_set.tasks)]
-        Random(derive_seed(self.plan.settings.seed, "sequential")).shuffle(units)
-        waiting: list[Task] = []
-        for place, (task_set, unit) in enumerate(units):
-            waiting += unit
-            last = place + 1 == len(units) or units[place + 1][0] is not task_set
-            if last or len(waiting) >= self.plan.settings.block:
-                yield task_set, tuple(waiting)
-                waiting = []
+        clusters = [(task_set, tasks) for task_set in self.plan.task_sets for tasks in _clusters(task_set.tasks)]
+        Random(derive_seed(self.plan.settings.seed, "sequential")).shuffle(clusters)
+        block: list[Task] = []
+        for index, (task_set, tasks) in enumerate(clusters):
+            block += tasks
+            last = index + 1 == len(clusters) or clusters[index + 1][0] is not task_set
+            if last or len(block) >= self.plan.settings.block:
+                yield task_set, tuple(block)
+                block = []
 
-    def knows(self, board: ScoreTable) -> bool:
-        """Whether every arm is told from the baseline by now."""
-        ps = [found.p for found in self._evidence(board).values()]
+    def has_verdict(self, table: ScoreTable) -> bool:
+        """Return whether every arm is already known to be better or worse than the baseline."""
+        ps = [evidence.p for evidence in self._evidence(table).values()]
         adjusted = {"holm": holm, "bh": benjamini_hochberg, "none": tuple}[self.rules.correction](ps)
         return all(p <= self.rules.alpha for p in adjusted)
 
-    def known(self, drafts: Sequence[Contrast], board: ScoreTable) -> list[Contrast]:
-        """The drafts with what holds at any time in place of what holds for a size fixed beforehand."""
-        evidence = self._evidence(board)
+    def anytime_contrasts(self, drafts: Sequence[Contrast], table: ScoreTable) -> list[Contrast]:
+        """Return the contrasts with anytime-valid estimates in place of those for a size fixed beforehand."""
+        evidence = self._evidence(table)
         return [
             draft.model_copy(
                 update={
@@ -66,34 +67,31 @@ class Sequel:
             for draft in drafts
         ]
 
-    def words(self, board: ScoreTable, *, early: bool) -> str:
-        """How it ended. A task without a decided rollout in some arm was tried, too, but is not on the board."""
-        tried, every = len(board.tasks), self.plan.tasks
-        how = "stopped early, all arms being told apart" if early else "went through all tasks"
-        return (
-            f"{how}: {tried} of {every} tasks; interval and p hold at any time, over the means of"
-            f" {len(set(board.clusters()))} clusters"
-        )
+    def summary(self, table: ScoreTable, *, early: bool) -> str:
+        """Return how the comparison ended, in words. Tasks without a decided rollout in some arm are not counted."""
+        how = "stopped early because every arm had a verdict" if early else "went through all tasks"
+        tasks, clusters = f"{len(table.tasks)} of {self.plan.tasks} tasks", len(set(table.clusters()))
+        return f"{how}: {tasks}; interval and p are valid at any time, over the means of {clusters} clusters"
 
-    def _evidence(self, board: ScoreTable) -> Mapping[str, Anytime]:
-        baseline, *others = board.arms
+    def _evidence(self, table: ScoreTable) -> Mapping[str, Anytime]:
+        baseline, *others = table.arms
         return {
-            arm: anytime(_means(board.differences(arm, baseline), board.clusters()), alpha=self.rules.alpha)
+            arm: anytime(_cluster_means(table.differences(arm, baseline), table.clusters()), alpha=self.rules.alpha)
             for arm in others
         }
 
 
-def _units(tasks: Sequence[Task]) -> list[tuple[Task, ...]]:
-    """Tasks of one family together; others by themselves."""
+def _clusters(tasks: Sequence[Task]) -> list[tuple[Task, ...]]:
+    """Return the tasks of each family together; a task without a family is alone."""
     members: dict[str, list[Task]] = {}
     for task in tasks:
         members.setdefault(task.family or f"task {task.id}", []).append(task)
-    return [tuple(own) for own in members.values()]
+    return [tuple(cluster) for cluster in members.values()]
 
 
-def _means(differences: Sequence[float], clusters: Sequence[str]) -> list[float]:
-    """The mean of each cluster, in the order in which the clusters came."""
+def _cluster_means(differences: Sequence[float], clusters: Sequence[str]) -> list[float]:
+    """Return the mean of each cluster, in order of first appearance."""
     members: dict[str, list[float]] = {}
     for difference, cluster in zip(differences, clusters, strict=True):
         members.setdefault(cluster, []).append(difference)
-    return [sum(own) / len(own) for own in members.values()]
+    return [sum(values) / len(values) for values in members.values()]

@@ -1,4 +1,4 @@
-"""Where a comparison is written: the page that always is, and what else was asked for."""
+"""Writes a comparison: always its page, and the files given with --out."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -13,35 +13,36 @@ if TYPE_CHECKING:
     from agentlearn_evals.comparing import Compared
     from agentlearn_evals.comparison import Comparison
 
-_KINDS = (".html", ".json", ".csv", ".parquet")
+_SUFFIXES = (".html", ".json", ".csv", ".parquet")
 PYDANTIC_EVALS = ".pydantic-evals.json"
 _MOST_CHARACTERS = 20_000
+"""Largest size of a transcript on the page, in characters."""
 
 
 def refuse_unknown(out: Sequence[Path]) -> None:
-    """Raises ConfigError for a file that could not be written at the end, before anything is spent."""
+    """Raise ConfigError for an --out file that could not be written, before anything is spent."""
     for path in out:
-        if path.suffix not in _KINDS:
-            kinds = ", ".join((*_KINDS, PYDANTIC_EVALS))
-            raise ConfigError(
-                f"--out {str(path)!r} says no kind that can be written; end it in one of {kinds}", code="bad_out"
-            )
+        if path.suffix not in _SUFFIXES:
+            kinds = ", ".join((*_SUFFIXES, PYDANTIC_EVALS))
+            raise ConfigError(f"--out {str(path)!r} has an unknown suffix; use one of {kinds}", code="bad_out")
         if path.is_dir():
-            raise ConfigError(f"--out {str(path)!r} is a folder; name a file in it", code="bad_out")
+            raise ConfigError(f"--out {str(path)!r} is a directory; name a file in it", code="bad_out")
         if not path.parent.is_dir():
-            raise ConfigError(f"--out {str(path)!r}: there is no folder {str(path.parent)!r}; make it", code="bad_out")
+            raise ConfigError(
+                f"--out {str(path)!r}: the directory {str(path.parent)!r} does not exist; create it", code="bad_out"
+            )
 
 
 def write_all(done: "Compared", *, store: Path, out: Sequence[Path]) -> Path:
-    """Write the page below the store's `reports`, and what else is asked for. Returns the page's path.
+    """Write the page to the store's `reports` directory, and the `out` files. Return the page's path.
 
-    Raises AgentlearnError where a file cannot be written, which loses nothing: the rollouts and the result are stored.
+    Raises AgentlearnError when a file cannot be written; the rollouts and the result are in the store all the same.
     """
     try:
         return _write_all(done, store, out)
     except OSError as error:
         run = done.comparison.run
-        kept = f"; the comparison is kept, see agentlearn runs show {run}" if run else ""
+        kept = f"; the comparison is stored: agentlearn runs show {run}" if run else ""
         raise AgentlearnError(f"the result could not be written: {error}{kept}", code="not_written") from error
 
 
@@ -64,7 +65,7 @@ def _write_all(done: "Compared", store: Path, out: Sequence[Path]) -> Path:
 
 
 def _logs_name(found: "Comparison") -> str:
-    """The same for the same logs and arms."""
+    """Return a page name that is the same for the same logs and arms."""
     return f"logs-{content_hash('logs', found.names, found.reproducibility.sources)[:12]}"
 
 
@@ -92,7 +93,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _file_names(arms: Sequence[str]) -> list[str]:
-    """A name for each arm's file, no two alike, also where letters of either case are the same."""
+    """Return a distinct file name stem for each arm, also for file systems that ignore case."""
     names: list[str] = []
     for arm in arms:
         stem = "".join(one if one.isalnum() or one in "-_.@" else "-" for one in arm)
@@ -105,7 +106,7 @@ def _file_names(arms: Sequence[str]) -> list[str]:
 
 
 def _traces(reader: "StoreReader") -> Callable[[str], str]:
-    """What a rollout's steps were, as text; nothing for one that the store does not hold."""
+    """Return a function that gives the transcript of a rollout; empty when the store does not hold it."""
     from agentlearn.rollout.transcript import transcript
 
     def trace_of(rollout: str) -> str:

@@ -26,10 +26,10 @@ from agentlearn.types.experience import library_of
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.contrasts import Rules, drafts_of, judged
-from agentlearn_evals.flags import lesson_flags, spoiled
+from agentlearn_evals.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn_evals.flags import lesson_flags, untrusted_arms
 from agentlearn_evals.observation import Observation
-from agentlearn_evals.score_table import ScoreTable, board
+from agentlearn_evals.score_table import ScoreTable, tabulate
 from agentlearn_math import domain
 from agentlearn_math.novice import MathSkills
 from agentlearn_math.traps import TRAPS
@@ -119,18 +119,16 @@ def _agrees(world: World, seen: Sequence[Observation], lessons: Sequence[str], k
     return True
 
 
-def _pooled_z(side_by_side: ScoreTable, arm: str) -> bool:
+def _pooled_z(table: ScoreTable, arm: str) -> bool:
     """Whether a two-proportion z over all rollouts, as if each were a task of its own, claims a difference."""
-    mine, other = (
-        [score for task in side_by_side.tasks for score in side_by_side.scores[name][task]] for name in (arm, "none")
-    )
+    mine, other = ([score for task in table.tasks for score in table.scores[name][task]] for name in (arm, "none"))
     variance = sum(mean(scores) * (1 - mean(scores)) / len(scores) for scores in (mine, other))
     return variance > 0 and abs(mean(mine) - mean(other)) / variance**0.5 > Z
 
 
-def _unpaired_z(side_by_side: ScoreTable, arm: str) -> bool:
+def _unpaired_z(table: ScoreTable, arm: str) -> bool:
     """Whether a z of two means of tasks, each with its own error, claims a difference: the pairs are not used."""
-    means = [side_by_side.means(name) for name in (arm, "none")]
+    means = [table.means(name) for name in (arm, "none")]
     variance = sum(stdev(values) ** 2 / len(values) for values in means)
     return variance > 0 and abs(mean(means[0]) - mean(means[1])) / variance**0.5 > Z
 
@@ -161,12 +159,12 @@ def measure(chosen: argparse.Namespace) -> Found:
                 name=arm, model="sim:novice", reference=arm, library=library_of(lessons), temperature=TEMPERATURE
             )
             flags = lesson_flags(held, world.tasks)
-            rules = Rules(seed=number, spoiled=spoiled(flags))
-            side_by_side = board([*nothing, *seen], ["none", arm])
-            (contrast,) = judged(drafts_of(side_by_side, rules), side_by_side, rules)
+            rules = Rules(seed=number, untrusted=untrusted_arms(flags))
+            table = tabulate([*nothing, *seen], ["none", arm])
+            (contrast,) = with_verdicts(estimate_contrasts(table, rules), table, rules)
             verdicts[arm][contrast.verdict] += 1
-            verdicts[arm]["pooled_z"] += _pooled_z(side_by_side, arm)
-            verdicts[arm]["unpaired_z"] += _unpaired_z(side_by_side, arm)
+            verdicts[arm]["pooled_z"] += _pooled_z(table, arm)
+            verdicts[arm]["unpaired_z"] += _unpaired_z(table, arm)
             verdicts[arm]["flagged"] += bool(flags)
             effects[arm].append(effect)
             if contrast.low is not None and contrast.high is not None:

@@ -137,7 +137,7 @@ def test_a_sequential_comparison_that_stops_early_counts_as_reused_only_what_it_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run("none", "good.json", k=1)
-    monkeypatch.setattr("agentlearn_evals.sequential.Sequel.knows", lambda *_: True)
+    monkeypatch.setattr("agentlearn_evals.sequential.SequentialDesign.has_verdict", lambda *_: True)
     found = run("none", "good.json", k=1, sequential=True)
     assert found.sequential.startswith("stopped early")
     assert all(arm.reused == arm.rollouts == len(found.tasks) < 8 for arm in found.arms)

@@ -1,7 +1,7 @@
-"""Logs of other harnesses in, our results out: `read_logs`, `write_observations`, `to_pydantic_evals`."""
+"""Reads logs of other evaluation programs, and writes rollouts and reports that they can read."""
 
 from agentlearn_evals.formats.log_file import LogFile, LogSet
-from agentlearn_evals.formats.pydantic_evals import to_pydantic_evals
+from agentlearn_evals.formats.pydantic_evals_report import to_pydantic_evals
 from agentlearn_evals.formats.read_logs import read_logs
 from agentlearn_evals.formats.writing import write_observations
 

@@ -1,4 +1,4 @@
-"""Members of a zip file that somebody else wrote: read one at a time, within limits, and checked against their sums."""
+"""Reads members of an untrusted zip file one at a time, within size limits, and verifies their checksums."""
 
 import struct
 import zlib
@@ -12,76 +12,78 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from agentlearn.errors import DataError, MissingExtra
 
 _ZSTANDARD = 93
-"""Method of the zip format; Python's own `zipfile` knows it from 3.14 on."""
+"""Compression method of the zip format; Python's `zipfile` supports it from 3.14 on."""
 _ENCRYPTED = 1
 _MOST_WINDOW_BYTES = 128 << 20
-"""What a decompressor may keep in memory; zstd's own limit."""
+"""Largest window of the decompressor; zstd's own limit."""
 _LOCAL_HEADER = struct.Struct("<4s22x2H")
 """Signature, then the lengths of the name and the extra field (APPNOTE 4.3.7)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLimits:
-    """How much an archive may unpack to."""
+    """Largest unpacked sizes."""
 
     member_bytes: int = 512 << 20
+    """Of one member."""
     total_bytes: int = 16 << 30
+    """Of all members that are read, together."""
 
 
 class Archive:
-    """An open zip file. Every method raises DataError where the file is damaged or unpacks to more than it may."""
+    """An open zip file. Every method raises DataError when the file is damaged or exceeds the limits."""
 
     def __init__(self, path: Path, zip_file: ZipFile, limits: ArchiveLimits) -> None:
         self._path, self._zip, self._limits = path, zip_file, limits
-        self._left = limits.total_bytes
+        self._bytes_left = limits.total_bytes
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The members, each once, in file order; of two with one name the later counts."""
+        """Member names in file order, each once; of two members with the same name the later one is read."""
         return tuple(dict.fromkeys(self._zip.namelist()))
 
     def read(self, name: str) -> bytes:
-        """A member's bytes. Raises MissingExtra where it is compressed with zstd and nothing installed reads that."""
+        """Return a member's bytes. Raises MissingExtra when the member needs zstandard and it is not installed."""
         entry = self._zip.getinfo(name)
         if entry.flag_bits & _ENCRYPTED or entry.compress_type not in {ZIP_STORED, ZIP_DEFLATED, _ZSTANDARD}:
             raise DataError(
-                f"{self._path.name} holds {name!r} encrypted or compressed in a way unknown here"
-                f" (method {entry.compress_type}); write the log again",
+                f"{self._path.name} holds {name!r}, which is encrypted or compressed by an unsupported method"
+                f" ({entry.compress_type}); write the log again",
                 code="bad_archive",
             )
-        most = min(self._limits.member_bytes, self._left)
+        most = min(self._limits.member_bytes, self._bytes_left)
         if entry.file_size > most:
             raise DataError(
                 f"{self._path.name} unpacks {name!r} to more than {most:,} bytes; give the log as JSON, or its scores"
                 " as CSV",
                 code="log_too_large",
             )
-        with _words(self._path, repr(name)):
-            body = self._zstandard(entry) if entry.compress_type == _ZSTANDARD else self._plain(entry)
+        with _zip_errors(self._path, repr(name)):
+            body = self._read_zstandard(entry) if entry.compress_type == _ZSTANDARD else self._read_plain(entry)
         if len(body) != entry.file_size or zlib.crc32(body) != entry.CRC:
-            raise _damaged(self._path, f"{name!r} does not match its size and check sum")
-        self._left -= len(body)
+            raise _damaged(self._path, f"{name!r} does not match its size and checksum")
+        self._bytes_left -= len(body)
         return body
 
-    def _plain(self, entry: ZipInfo) -> bytes:
+    def _read_plain(self, entry: ZipInfo) -> bytes:
         with self._zip.open(entry) as member:
             return member.read(entry.file_size + 1)
 
-    def _zstandard(self, entry: ZipInfo) -> bytes:
+    def _read_zstandard(self, entry: ZipInfo) -> bytes:
         try:
-            import zstandard  # here, because it comes with an extra
+            import zstandard  # optional dependency
         except ImportError as error:
             raise MissingExtra(
                 f"reading {self._path.name!r} needs zstandard: pip install 'agentlearn-lib[inspect]'"
             ) from error
         decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW_BYTES)
         try:
-            with decompressor.stream_reader(BytesIO(self._compressed(entry)), read_across_frames=True) as stream:
+            with decompressor.stream_reader(BytesIO(self._compressed_bytes(entry)), read_across_frames=True) as stream:
                 return stream.read(entry.file_size + 1)
         except zstandard.ZstdError as error:
             raise _damaged(self._path, f"{entry.filename!r}: {error}") from error
 
-    def _compressed(self, entry: ZipInfo) -> bytes:
+    def _compressed_bytes(self, entry: ZipInfo) -> bytes:
         with self._path.open("rb") as file:
             file.seek(entry.header_offset)
             signature, name_size, extra_size = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
@@ -93,16 +95,16 @@ class Archive:
 
 @contextmanager
 def open_archive(path: Path, limits: ArchiveLimits = ArchiveLimits()) -> Generator[Archive]:
-    """The zip file, for reading. Raises DataError."""
+    """Open a zip file for reading. Raises DataError."""
     with ExitStack() as stack:
-        with _words(path, "its list of members"):
+        with _zip_errors(path, "its list of members"):
             zip_file = stack.enter_context(ZipFile(path))
         yield Archive(path, zip_file, limits)
 
 
 @contextmanager
-def _words(path: Path, what: str) -> Generator[None]:
-    """Says in our words that a zip file is damaged."""
+def _zip_errors(path: Path, what: str) -> Generator[None]:
+    """Turn errors of a damaged zip file into DataError."""
     try:
         yield
     except (BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, OSError, ValueError) as error:
@@ -110,4 +112,4 @@ def _words(path: Path, what: str) -> Generator[None]:
 
 
 def _damaged(path: Path, why: str) -> DataError:
-    return DataError(f"{path.name} is damaged ({why}); copy the log again, or write it again", code="bad_archive")
+    return DataError(f"{path.name} is damaged ({why}); copy the log again or write it again", code="bad_archive")

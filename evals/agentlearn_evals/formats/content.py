@@ -1,4 +1,4 @@
-"""What a file holds, told by its bytes and not by its name: an archive, a JSON document, or rows."""
+"""Reads a log file as an archive, a JSON document, or rows, recognised by its bytes and not by its name."""
 
 import csv
 import json
@@ -16,8 +16,9 @@ from agentlearn.errors import DataError
 from agentlearn.store.table_file import parquet_rows
 
 MOST_BYTES = 1 << 30
-"""Of a file that is read at once, and of the texts of one table."""
+"""Largest size of a file that is read at once, and of all texts of one table."""
 MOST_ROWS = 5_000_000
+"""Largest number of rows of a table."""
 
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _PARQUET = b"PAR1"
@@ -25,14 +26,14 @@ _PARQUET = b"PAR1"
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFile:
-    """A zip file, not opened yet."""
+    """A zip file that has not been opened yet."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One JSON object and nothing else."""
+    """A file that holds exactly one JSON object."""
 
     path: Path
     value: dict[str, Any]
@@ -40,68 +41,70 @@ class Document:
 
 @dataclass(frozen=True)
 class RowsFile:
-    """JSON lines, CSV or Parquet: at least one row."""
+    """A table with at least one row: JSON lines, CSV or Parquet."""
 
     path: Path
     rows: tuple[SourceRow, ...]
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """Every column that some row has, in order of appearance."""
+        """All columns, in order of first appearance."""
         return tuple(dict.fromkeys(name for row in self.rows for name in row.fields))
 
 
 Content = ArchiveFile | Document | RowsFile
 
 
-def content_of(path: Path) -> Content:
-    """What the file holds. Raises DataError where it cannot be read, is empty, too large or damaged."""
-    head = _bytes(path, 4)
+def read_content(path: Path) -> Content:
+    """Return the content of a file. Raises DataError when it cannot be read, is empty, too large or damaged."""
+    head = _read_bytes(path, 4)
     if head in _ZIP:
         return ArchiveFile(path)
     if head == _PARQUET:
-        return RowsFile(path, _some(path, _limited(path, parquet_rows(path))))
-    text = _text(path)
+        return RowsFile(path, _at_least_one(path, _limit_rows(path, parquet_rows(path))))
+    text = _read_text(path)
     start = text.lstrip()[:1]
     if start == "{":
-        return _json(path, text)
+        return _json_content(path, text)
     if start == "[":
         raise DataError(f"{path.name} holds a JSON array; write one object per line, or one report", code="unknown_log")
-    return RowsFile(path, _some(path, _csv(path, text)))
+    return RowsFile(path, _at_least_one(path, _csv_rows(path, text)))
 
 
-def rows_of(content: Content) -> RowsFile | None:
-    """The content as rows, where it can be: one JSON object is a file of one line."""
+def as_rows(content: Content) -> RowsFile | None:
+    """Return the content as rows; one JSON object is one row. None for an archive."""
     if isinstance(content, Document):
         return RowsFile(content.path, (SourceRow(f"{content.path.name}:1", content.value),))
     return content if isinstance(content, RowsFile) else None
 
 
 def parse_json(text: str, place: str) -> Any:
-    """The value of a JSON text; NaN and infinities are left to whoever reads the numbers. Raises DataError."""
-    with _json_words(place):
+    """Return the value of a JSON text. NaN and infinities are accepted. Raises DataError."""
+    with _json_errors(place):
         return json.loads(text)
 
 
-def _json(path: Path, text: str) -> Content:
-    with _json_words(path.name):
+def _json_content(path: Path, text: str) -> Content:
+    with _json_errors(path.name):
         value, end = json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))
     if not text[end:].strip():
         return Document(path, value)
-    return RowsFile(path, _some(path, _jsonl(path, text)))
+    return RowsFile(path, _at_least_one(path, _jsonl_rows(path, text)))
 
 
-def _jsonl(path: Path, text: str) -> Iterator[SourceRow]:
-    # Not splitlines(): JSON text may hold the Unicode line separators as they are.
+def _jsonl_rows(path: Path, text: str) -> Iterator[SourceRow]:
+    # Not splitlines(): JSON text may contain Unicode line separators.
     for at, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             value = parse_json(line, f"{path.name} line {at}")
             if not isinstance(value, dict):
-                raise DataError(f"{path.name} line {at} is no JSON object; write one object per line", code="bad_log")
+                raise DataError(
+                    f"{path.name} line {at} is not a JSON object; write one object per line", code="bad_log"
+                )
             yield SourceRow(f"{path.name}:{at}", value)
 
 
-def _csv(path: Path, text: str) -> Iterator[SourceRow]:
+def _csv_rows(path: Path, text: str) -> Iterator[SourceRow]:
     reader = csv.reader(StringIO(text, newline=""), strict=True)
     start, header = 1, None
     previous = csv.field_size_limit(MOST_BYTES)
@@ -109,12 +112,12 @@ def _csv(path: Path, text: str) -> Iterator[SourceRow]:
         for fields in reader:
             if header is None:
                 header = [name.strip() for name in fields]
-                _demand_distinct(path, header)
+                _demand_distinct_columns(path, header)
             elif fields:
                 if len(fields) != len(header):
                     raise DataError(
-                        f"{path.name} line {start} has {len(fields)} fields and the header {len(header)};"
-                        " quote fields that hold commas",
+                        f"{path.name} line {start} has {len(fields)} fields, but the header has {len(header)};"
+                        " quote fields that contain commas",
                         code="bad_log",
                     )
                 yield SourceRow(f"{path.name}:{start}", dict(zip_longest(header, fields)))
@@ -127,13 +130,13 @@ def _csv(path: Path, text: str) -> Iterator[SourceRow]:
         csv.field_size_limit(previous)
 
 
-def _demand_distinct(path: Path, header: list[str]) -> None:
+def _demand_distinct_columns(path: Path, header: list[str]) -> None:
     twice = next((name for name in header if header.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{path.name} line 1 has the column {twice!r} twice; rename one of them", code="bad_log")
 
 
-def _limited(path: Path, rows: Iterator[dict[str, object]]) -> Iterator[SourceRow]:
+def _limit_rows(path: Path, rows: Iterator[dict[str, object]]) -> Iterator[SourceRow]:
     size = 0
     for at, fields in enumerate(rows):
         size += sum(len(cell) for cell in fields.values() if isinstance(cell, str))
@@ -142,7 +145,7 @@ def _limited(path: Path, rows: Iterator[dict[str, object]]) -> Iterator[SourceRo
         yield SourceRow(f"{path.name}#{at}", fields)
 
 
-def _some(path: Path, rows: Iterator[SourceRow]) -> tuple[SourceRow, ...]:
+def _at_least_one(path: Path, rows: Iterator[SourceRow]) -> tuple[SourceRow, ...]:
     found = tuple(rows)
     if not found:
         raise _empty(path)
@@ -157,8 +160,8 @@ def _too_large(path: Path, why: str) -> DataError:
     return DataError(f"{path.name} {why}; split it, or give its scores as CSV", code="log_too_large")
 
 
-def _text(path: Path) -> str:
-    body = _bytes(path, MOST_BYTES + 1)
+def _read_text(path: Path) -> str:
+    body = _read_bytes(path, MOST_BYTES + 1)
     if len(body) > MOST_BYTES:
         raise _too_large(path, f"is larger than {MOST_BYTES >> 20:,} MiB")
     try:
@@ -171,7 +174,7 @@ def _text(path: Path) -> str:
     return text
 
 
-def _bytes(path: Path, most: int) -> bytes:
+def _read_bytes(path: Path, most: int) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(most)
@@ -184,7 +187,7 @@ def _bytes(path: Path, most: int) -> bytes:
 
 
 @contextmanager
-def _json_words(place: str) -> Generator[None]:
+def _json_errors(place: str) -> Generator[None]:
     try:
         yield
     except json.JSONDecodeError as error:

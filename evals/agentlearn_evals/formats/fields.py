@@ -1,4 +1,4 @@
-"""Single values of a log as numbers, counts and texts; each refusal names the place, the value and what to do."""
+"""Parses single values of a log. Every error names the place, the value and the next step."""
 
 import json
 import math
@@ -21,22 +21,24 @@ _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no
 _CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 
-def short(value: object) -> str:
-    """The value for a message, cut where it is long."""
+def abbreviate(value: object) -> str:
+    """Return the value for a message, shortened when it is long."""
     return reprlib.repr(value)
 
 
-def number(value: object, what: str, place: str, *, letters: bool = False) -> float:
-    """A finite number, written as one or as text; a bool is 1 or 0. Raises DataError.
+def parse_number(value: object, what: str, place: str, *, letters: bool = False) -> float:
+    """Return a finite number, given as a number or as text; a bool is 1 or 0. Raises DataError.
 
-    letters: whether inspect_ai's grades C, P, I, N and the words yes, no, true, false are numbers, too.
+    what: name of the value for the message. letters: also accept inspect_ai's grades C, P, I, N, and yes, no, true,
+    false.
     """
     read = _read(value, letters)
     if read is None:
-        raise DataError(f"{place} has {short(value)} as {what}, which is no number; write a number", code="bad_score")
+        raise DataError(f"{place} has {abbreviate(value)} as {what}, not a number; write a number", code="bad_score")
     if not math.isfinite(read):
         raise DataError(
-            f"{place} has {short(value)} as {what}, which is not finite; write a number, or status 'failed' with 0",
+            f"{place} has {abbreviate(value)} as {what}, which is not finite; write a finite number, or status"
+            " 'failed'",
             code="bad_score",
         )
     return read
@@ -61,43 +63,44 @@ def _read(value: object, letters: bool) -> float | None:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is written as a number; NaN is."""
+    """Return whether the value is a number or a bool; NaN is a number, text is not."""
     return isinstance(value, bool | int | float | Decimal)
 
 
-def optional_number(value: object, what: str, place: str) -> float | None:
-    """As `number`; None for nothing."""
-    return None if nothing(value) else number(value, what, place)
+def parse_optional_number(value: object, what: str, place: str) -> float | None:
+    """Return the number as `parse_number` does; None for an empty cell."""
+    return None if is_empty(value) else parse_number(value, what, place)
 
 
-def optional_count(value: object, what: str, place: str) -> int | None:
-    """A whole number from 0; None for nothing. Raises DataError."""
-    if nothing(value):
+def parse_optional_count(value: object, what: str, place: str) -> int | None:
+    """Return a whole number from 0; None for an empty cell. Raises DataError."""
+    if is_empty(value):
         return None
     count = _count(value)
     if count is None:
         raise DataError(
-            f"{place} has {short(value)} as {what}; write a whole number from 0, or nothing", code="bad_count"
+            f"{place} has {abbreviate(value)} as {what}; write a whole number from 0, or leave it empty",
+            code="bad_count",
         )
     return count
 
 
 def _count(value: object) -> int | None:
     if isinstance(value, str):
-        whole = re.fullmatch(r"([0-9]{1,19})(?:\.0*)?", value.strip())  # tables with gaps write 3 as 3.0
+        whole = re.fullmatch(r"([0-9]{1,19})(?:\.0*)?", value.strip())  # tables with empty cells write 3 as 3.0
         return int(whole[1]) if whole else None
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
         return None
     return int(value) if value >= 0 and int(value) == value else None
 
 
-def nothing(value: object) -> bool:
-    """Whether a cell is empty; NaN is how tables of numbers say so."""
+def is_empty(value: object) -> bool:
+    """Return whether a cell is empty: None, blank text, or NaN, which tables of numbers use for empty cells."""
     return value is None or value != value or (isinstance(value, str) and not value.strip())
 
 
-def text(value: object) -> str:
-    """Text as it is, lone surrogates written out; a number as written; a structure as JSON; None and NaN as nothing."""
+def as_text(value: object) -> str:
+    """Return the value as text: structures as JSON, None and NaN as empty text, lone surrogates escaped."""
     if value is None or value != value:
         return ""
     if isinstance(value, str):
@@ -107,43 +110,43 @@ def text(value: object) -> str:
     return str(value)
 
 
-def texts(value: object) -> tuple[str, ...]:
-    """Several texts: a list, the JSON of one, or a text with `;` between them."""
+def parse_texts(value: object) -> tuple[str, ...]:
+    """Return several texts, from a list, a JSON array, or one text with `;` between them."""
     if isinstance(value, str) and value.startswith("["):
         with suppress(ValueError, RecursionError):
             value = json.loads(value)
     if isinstance(value, str):
         return tuple(part.strip() for part in storable(value).split(";") if part.strip())
     if isinstance(value, Sequence):
-        return tuple(text(one) for one in value)
-    return () if value is None else (text(value),)
+        return tuple(as_text(one) for one in value)
+    return () if value is None else (as_text(value),)
 
 
-def said(content: object) -> str:
-    """What is asked, of a prompt: the text itself, or the last message that a user wrote."""
+def prompt_text(content: object) -> str:
+    """Return the question of a prompt: the text itself, or the last user message."""
     if not isinstance(content, Sequence) or isinstance(content, str):
-        return text(content)
+        return as_text(content)
     messages = [one for one in content if isinstance(one, Mapping)]
     asked = [one for one in messages if one.get("role") == "user"] or messages
     if not asked:
-        return text(content)
+        return as_text(content)
     parts = asked[-1].get("content")
     if isinstance(parts, Sequence) and not isinstance(parts, str):
-        return "\n".join(text(part.get("text")) for part in parts if isinstance(part, Mapping) and part.get("text"))
-    return text(parts)
+        return "\n".join(as_text(part.get("text")) for part in parts if isinstance(part, Mapping) and part.get("text"))
+    return as_text(parts)
 
 
 def error_code(message: str) -> str:
-    """The name of the exception that a message begins with."""
+    """Return the exception name at the start of a message; `error` when there is none."""
     named = _CODE.match(message)
     return named[0].rpartition(".")[2] if named else "error"
 
 
-def choose(log: LogFile, names: Sequence[str]) -> str:
-    """The score that counts: the one that is asked for, or the only one. Raises ConfigError, DataError."""
+def choose_score(log: LogFile, names: Sequence[str]) -> str:
+    """Return the score to use: the one the user named, or the only one. Raises ConfigError or DataError."""
     file, listed = log.path.name, ", ".join(map(repr, names))
     if not names:
-        raise DataError(f"{file} holds no score; score its samples, and give the log with the scores", code="no_score")
+        raise DataError(f"{file} holds no score; score its samples, then give the log with the scores", code="no_score")
     if log.score:
         if log.score not in names:
             raise ConfigError(
@@ -158,13 +161,13 @@ def choose(log: LogFile, names: Sequence[str]) -> str:
     return names[0]
 
 
-def observe(place: str, **fields: Any) -> Observation:
-    """The observation with these fields. Raises DataError where one is out of its range."""
+def build_observation(place: str, **fields: Any) -> Observation:
+    """Return an observation with these fields. Raises DataError when a field is out of range."""
     try:
         return Observation(**fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "score"
         raise DataError(
-            f"{place} has {short(first['input'])} as {where} ({first['msg']}); correct it", code="bad_observation"
+            f"{place} has {abbreviate(first['input'])} as {where} ({first['msg']}); correct it", code="bad_observation"
         ) from error

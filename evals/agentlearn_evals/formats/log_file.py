@@ -1,4 +1,4 @@
-"""What is asked of a log, what a format makes of it, and what comes of all logs together."""
+"""A log file as the user names it, and what is read from one file and from all files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,41 +11,41 @@ from agentlearn_evals.observation import Observation
 
 
 class LogFile(Value):
-    """A file to be read as a log, what its arm is to be called, and which of its scores counts."""
+    """A log file to read, the name of its arm, and which of its scores to use."""
 
     path: Path
     arm: str = ""
-    """Empty: as the log calls it."""
+    """Name of the arm; empty: use the name in the log."""
     score: str = ""
-    """Scorer, metric or reward column; needed only where the log holds several."""
+    """Scorer, metric or reward column to use; needed only when the log holds several."""
 
     @classmethod
     def parse(cls, text: str) -> "LogFile":
-        """From `FILE`, `FILE#SCORE`, `ARM=FILE` or `ARM=FILE#SCORE`; the first reading whose file exists is meant."""
+        """Parse `FILE`, `FILE#SCORE`, `ARM=FILE` or `ARM=FILE#SCORE`. The first reading whose file exists is used."""
         arm, equals, named = text.partition("=")
-        readings = [LogFile(path=Path(text)), *_scored(LogFile(path=Path(text)))]
+        readings = [LogFile(path=Path(text)), *_with_score(LogFile(path=Path(text)))]
         if equals and arm:
             with_arm = LogFile(path=Path(named), arm=arm)
-            readings += [with_arm, *_scored(with_arm)]
+            readings += [with_arm, *_with_score(with_arm)]
         return next((reading for reading in readings if reading.path.exists()), readings[-1])
 
 
-def _scored(log: LogFile) -> list[LogFile]:
+def _with_score(log: LogFile) -> list[LogFile]:
     file, mark, score = str(log.path).rpartition("#")
     return [log.model_copy(update={"path": Path(file), "score": score})] if mark and file and score else []
 
 
 class LogSet(Value):
-    """Everything that was found in the logs."""
+    """Everything that was read from the logs."""
 
     observations: tuple[Observation, ...]
-    """In the order of the files, and within a file in its order."""
+    """All rollouts, in the order of the files, and within a file in its order."""
     sources: dict[str, str] = Field(default_factory=dict[str, str])
-    """sha256 by file: by its name, or by its path where two names are equal."""
+    """sha256 by file name; by path where two files have the same name."""
     models: dict[str, str] = Field(default_factory=dict[str, str])
-    """By arm, where a log tells it; several with a comma between them."""
+    """Model by arm, where the log holds it; several models are joined by commas."""
     notes: tuple[str, ...] = ()
-    """What a reader of the result has to know: failures, what was not read, logs that were not finished."""
+    """What a reader of the result should know: failures, unread columns, unfinished logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +53,18 @@ class LoggedRollout:
     """One rollout in a log."""
 
     place: str
-    """For messages: `runs.csv line 7`."""
+    """Where it is in the file, for messages: `runs.csv line 7`."""
     observation: Observation
     numbered: bool
-    """Whether the log itself says which of the task's rollouts it is; else it is numbered in file order."""
+    """Whether the log itself numbers the rollouts of a task; otherwise they are numbered in file order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedLog:
-    """What a format made of one file."""
+    """Everything that was read from one file."""
 
-    found: tuple[LoggedRollout, ...]
+    rollouts: tuple[LoggedRollout, ...]
     models: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Model by arm."""
     notes: tuple[str, ...] = ()
+    """What a reader of the result should know about this file."""

@@ -1,124 +1,114 @@
-"""Logs of other harnesses as observations: each file is recognised by what it holds, and nothing in it is dropped."""
+"""Reads logs of other evaluation programs as observations. The format is recognised by the content of the file."""
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentlearn.errors import DataError
-from agentlearn_evals.formats import inspect_ai, lm_eval, plain, pydantic_evals, trl
-from agentlearn_evals.formats.content import Content, content_of, rows_of
-from agentlearn_evals.formats.fields import short
+from agentlearn_evals.formats.content import as_rows, read_content
+from agentlearn_evals.formats.fields import abbreviate
+from agentlearn_evals.formats.inspect_ai import INSPECT_LOG
+from agentlearn_evals.formats.lm_eval import LM_EVAL_LOG
 from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, LogSet, ParsedLog
+from agentlearn_evals.formats.plain import PLAIN_LOG
+from agentlearn_evals.formats.pydantic_evals import PYDANTIC_EVALS_LOG
+from agentlearn_evals.formats.trl import TRL_LOG
 from agentlearn_evals.observation import Observation
 
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A kind of log."""
-
-    name: str
-    fits: Callable[[Content], bool]
-    read: Callable[[LogFile, Content], ParsedLog]
-
-
-FORMATS = (
-    Format(inspect_ai.NAME, inspect_ai.fits, inspect_ai.read),
-    Format(pydantic_evals.NAME, pydantic_evals.fits, pydantic_evals.read),
-    Format(lm_eval.NAME, lm_eval.fits, lm_eval.read),
-    Format(trl.NAME, trl.fits, trl.read),
-    Format(plain.NAME, plain.fits, plain.read),
-)
-"""In the order in which they are tried."""
+FORMATS = (INSPECT_LOG, PYDANTIC_EVALS_LOG, LM_EVAL_LOG, TRL_LOG, PLAIN_LOG)
+"""Log formats, in the order in which they are tried."""
 
 
 def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None) -> LogSet:
-    """Everything the files say, as observations.
+    """Read all rollouts of the files as observations.
 
-    A path may be written `ARM=FILE#SCORE`, as `LogFile.parse` reads it. arm: for every file that names none. Several
-    rollouts of one task in one arm are numbered 0, 1, … in file order unless their log numbers them; over several files
-    only where the arm was named here, since logs of two runs often call themselves the same. Raises DataError or
-    ConfigError, naming file, line or sample, the value, and what to do; MissingExtra.
+    paths: each may be written `ARM=FILE#SCORE`, see `LogFile.parse`. arm: the arm of every file that names none.
+
+    Unless the log numbers them, rollouts of one task in one arm are numbered 0, 1, … in file order. Numbers continue
+    across files only when the user named the arm, because logs of two runs often use the same name.
+
+    Raises DataError or ConfigError that names the file, line or sample, the value and the next step; MissingExtra.
     """
     if not paths:
         raise DataError("no log was given; name at least one file", code="no_log")
     parsed = [path if isinstance(path, LogFile) else LogFile.parse(str(path)) for path in paths]
     logs = [log if log.arm else log.model_copy(update={"arm": arm or ""}) for log in parsed]
-    readings = [_read(log) for log in logs]
+    results = [_read_log(log) for log in logs]
     hashes = [_sha256(log.path) for log in logs]
-    _demand_distinct(logs, hashes)
+    _demand_distinct_logs(logs, hashes)
     return LogSet(
-        observations=tuple(_numbered(logs, readings)),
-        sources=dict(zip(_names(logs), hashes, strict=True)),
-        models=_models(readings),
-        notes=tuple(note for log, reading in zip(logs, readings, strict=True) for note in _notes(log, reading)),
+        observations=tuple(_numbered(logs, results)),
+        sources=dict(zip(_source_names(logs), hashes, strict=True)),
+        models=_models(results),
+        notes=tuple(note for log, result in zip(logs, results, strict=True) for note in _notes(log, result)),
     )
 
 
-def _read(log: LogFile) -> ParsedLog:
-    content = content_of(log.path)
-    for kind in FORMATS:
-        if kind.fits(content):
-            return kind.read(log, content)
-    rows = rows_of(content)
-    columns = short(list(rows.columns)) if rows else "none"
+def _read_log(log: LogFile) -> ParsedLog:
+    content = read_content(log.path)
+    for log_format in FORMATS:
+        if log_format.matches(content):
+            return log_format.read(log, content)
+    rows = as_rows(content)
+    columns = abbreviate(list(rows.columns)) if rows else "none"
+    *others, last = (log_format.name for log_format in FORMATS)
     raise DataError(
-        f"{log.path.name} is no log that is known here (its columns: {columns}); give a"
-        f" {', '.join(kind.name for kind in FORMATS[:-1])}, or {FORMATS[-1].name}",
+        f"{log.path.name} is not in a known log format (its columns: {columns}); give a {', '.join(others)}, or {last}",
         code="unknown_log",
     )
 
 
-def _models(readings: Sequence[ParsedLog]) -> dict[str, str]:
-    told: dict[str, dict[str, None]] = {}
-    for reading in readings:
-        for arm, model in reading.models.items():
-            told.setdefault(arm, {})[model] = None
-    return {arm: ", ".join(models) for arm, models in told.items()}
+def _models(results: Sequence[ParsedLog]) -> dict[str, str]:
+    by_arm: dict[str, dict[str, None]] = {}
+    for result in results:
+        for arm, model in result.models.items():
+            by_arm.setdefault(arm, {})[model] = None
+    return {arm: ", ".join(models) for arm, models in by_arm.items()}
 
 
-def _demand_distinct(logs: Sequence[LogFile], hashes: Sequence[str]) -> None:
-    first: dict[tuple[str, str], LogFile] = {}
+def _demand_distinct_logs(logs: Sequence[LogFile], hashes: Sequence[str]) -> None:
+    seen: dict[tuple[str, str], LogFile] = {}
     for log, sha256 in zip(logs, hashes, strict=True):
-        same = first.setdefault((log.arm, sha256), log)
-        if same is not log:
+        first = seen.setdefault((log.arm, sha256), log)
+        if first is not log:
             raise DataError(
-                f"{log.path.name} and {same.path.name} hold the same bytes and would count twice; give one of them,"
-                f" or name the arms apart: {_apart(log)}",
+                f"{log.path.name} and {first.path.name} hold the same bytes and would count twice; give one of them,"
+                f" or give their arms different names: {_arm_example(log)}",
                 code="same_log",
             )
 
 
-def _numbered(logs: Sequence[LogFile], readings: Sequence[ParsedLog]) -> Iterator[Observation]:
+def _numbered(logs: Sequence[LogFile], results: Sequence[ParsedLog]) -> Iterator[Observation]:
     places: dict[tuple[str, str, int], str] = {}
-    counted: Counter[tuple[str, str]] = Counter()  # rollouts of one task in one arm so far
-    for log, reading in zip(logs, readings, strict=True):
-        before = Counter(counted)
-        for one in reading.found:
+    counts: Counter[tuple[str, str]] = Counter()  # rollouts of one task in one arm so far
+    for log, result in zip(logs, results, strict=True):
+        before = Counter(counts)
+        for one in result.rollouts:
             key = (one.observation.arm, one.observation.task)
-            goes_on = not one.numbered and (log.arm or not before[key])
-            g = counted[key] if goes_on else one.observation.g
+            continues = not one.numbered and (log.arm or not before[key])
+            g = counts[key] if continues else one.observation.g
             if (*key, g) in places:
-                raise _repeated(log, one, g, places[*key, g])
+                raise _duplicate(log, one, g, places[*key, g])
             places[*key, g] = one.place
-            counted[key] += 1
+            counts[key] += 1
             yield one.observation if g == one.observation.g else one.observation.model_copy(update={"g": g})
 
 
-def _repeated(log: LogFile, one: LoggedRollout, g: int, first: str) -> DataError:
+def _duplicate(log: LogFile, one: LoggedRollout, g: int, first: str) -> DataError:
+    task, arm = abbreviate(one.observation.task), abbreviate(one.observation.arm)
     return DataError(
-        f"{one.place} is rollout {g} of task {short(one.observation.task)} in arm {short(one.observation.arm)}, and so"
-        f" is {first}; take one out, or name the arms apart: {_apart(log)}",
+        f"{one.place} is rollout {g} of task {task} in arm {arm}, and so is {first}; remove one of them, or give the"
+        f" arms different names: {_arm_example(log)}",
         code="duplicate_rollout",
     )
 
 
-def _apart(log: LogFile) -> str:
+def _arm_example(log: LogFile) -> str:
     return repr(f"ARM={log.path.name}")
 
 
-def _names(logs: Sequence[LogFile]) -> list[str]:
+def _source_names(logs: Sequence[LogFile]) -> list[str]:
     paths = Counter(path.name for path in {log.path for log in logs})
     return [log.path.name if paths[log.path.name] == 1 else str(log.path) for log in logs]
 
@@ -128,15 +118,16 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _notes(log: LogFile, reading: ParsedLog) -> Iterator[str]:
-    yield from reading.notes
-    total = len(reading.found)
+def _notes(log: LogFile, result: ParsedLog) -> Iterator[str]:
+    yield from result.notes
+    total = len(result.rollouts)
     for status, words in (
         ("failed", "failed and count as 0"),
         ("timeout", "ran out of time and count as 0"),
-        ("undecided", "are undecided and count neither way"),
+        ("undecided", "are undecided and are not counted"),
     ):
-        codes = Counter(one.observation.error or "no code" for one in reading.found if one.observation.status == status)
+        rollouts = [one.observation for one in result.rollouts if one.observation.status == status]
+        codes = Counter(one.error or "no code" for one in rollouts)
         if codes:
             listed = ", ".join(f"{code} {count}" for code, count in codes.most_common())
             yield f"{log.path.name}: {codes.total()} of {total} rollouts {words} ({listed})"

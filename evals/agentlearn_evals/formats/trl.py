@@ -1,57 +1,68 @@
-"""Completions that TRL's GRPOTrainer logs (`log_completions`): a row per completion, with a column per reward."""
+"""Reader of the completions that TRL's GRPOTrainer logs: one row per completion, one column per reward."""
 
 import re
 
 from agentlearn.data.row import SourceRow
 from agentlearn.types.ids import content_hash
-from agentlearn_evals.formats.content import Content, RowsFile, rows_of
-from agentlearn_evals.formats.fields import choose, is_number, nothing, number, observe, optional_count, said, text
+from agentlearn_evals.formats.content import Content, RowsFile, as_rows
+from agentlearn_evals.formats.fields import (
+    as_text,
+    build_observation,
+    choose_score,
+    is_empty,
+    is_number,
+    parse_number,
+    parse_optional_count,
+    prompt_text,
+)
 from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, ParsedLog
+from agentlearn_evals.formats.log_format import LogFormat
 
-NAME = "completions of TRL"
-
-_NO_REWARD = {"step", "prompt", "completion", "advantage", "__index_level_0__"}
+_OTHER_COLUMNS = {"step", "prompt", "completion", "advantage", "__index_level_0__"}
 _STEP = re.compile(r"_\d+$")
 
 
-def fits(content: Content) -> bool:
-    """Whether it is one."""
-    rows = rows_of(content)
+def is_trl_log(content: Content) -> bool:
+    """Return whether the content is a TRL log of completions."""
+    rows = as_rows(content)
     return rows is not None and {"step", "prompt", "completion"} <= set(rows.rows[0].fields)
 
 
-def read(log: LogFile, content: Content) -> ParsedLog:
-    """The completions under one reward. Every step is an arm of its own unless one is named: the weights differ.
+def read_trl_log(log: LogFile, content: Content) -> ParsedLog:
+    """Read the completions under one reward. Raises DataError or ConfigError.
 
-    Raises DataError, ConfigError.
+    Unless the user names the arm, every step is its own arm, because the weights differ.
     """
-    rows = rows_of(content)
+    rows = as_rows(content)
     assert rows is not None
-    reward = choose(log, [name for name in rows.columns if name not in _NO_REWARD and _is_reward(rows, name)])
-    return ParsedLog(tuple(_found(log, row, reward) for row in rows.rows))
+    reward = choose_score(log, [name for name in rows.columns if name not in _OTHER_COLUMNS and _is_reward(rows, name)])
+    return ParsedLog(tuple(_rollout(log, row, reward) for row in rows.rows))
+
+
+TRL_LOG = LogFormat("completions of TRL", is_trl_log, read_trl_log)
 
 
 def _is_reward(rows: RowsFile, name: str) -> bool:
     cells = [row.fields.get(name) for row in rows.rows]
-    return any(map(is_number, cells)) and all(is_number(cell) or nothing(cell) for cell in cells)
+    return any(map(is_number, cells)) and all(is_number(cell) or is_empty(cell) for cell in cells)
 
 
-def _found(log: LogFile, row: SourceRow, reward: str) -> LoggedRollout:
-    step = optional_count(row.fields.get("step"), "step", row.place)
+def _rollout(log: LogFile, row: SourceRow, reward: str) -> LoggedRollout:
+    step = parse_optional_count(row.fields.get("step"), "step", row.place)
     prompt = row.fields.get("prompt")
-    observation = observe(
+    observation = build_observation(
         row.place,
-        arm=log.arm or f"{_run(log)}@{0 if step is None else step}",
-        task=content_hash(text(prompt))[:12],
-        score=number(row.fields.get(reward), f"reward {reward!r}", row.place),
-        problem=said(prompt),
+        arm=log.arm or f"{_run_name(log)}@{0 if step is None else step}",
+        task=content_hash(as_text(prompt))[:12],
+        score=parse_number(row.fields.get(reward), f"reward {reward!r}", row.place),
+        problem=prompt_text(prompt),
         rollout=row.where,
     )
     return LoggedRollout(row.place, observation, numbered=False)
 
 
-def _run(log: LogFile) -> str:
-    """The folder that the trainer wrote to, or the file's name without its step."""
+def _run_name(log: LogFile) -> str:
+    """Return the name of the trainer's output folder, or else the file name without its step."""
     folder = log.path.parent
     if folder.name == "completions" and folder.parent.name:
         return folder.parent.name

@@ -1,4 +1,4 @@
-"""Observations as a file with plain columns, which `read_logs` and every table program read again."""
+"""Writes observations as a CSV or Parquet table, which `read_logs` can read again."""
 
 import csv
 import json
@@ -13,7 +13,7 @@ from agentlearn.text import storable
 from agentlearn_evals.formats.plain import COLUMNS, COUNTS, NUMBERS
 from agentlearn_evals.observation import Observation
 
-_KINDS: dict[str, ColumnType] = {
+_COLUMN_TYPES: dict[str, ColumnType] = {
     **dict.fromkeys(COLUMNS, "VARCHAR"),
     **dict.fromkeys(("g", *COUNTS), "BIGINT"),
     **dict.fromkeys(("score", *NUMBERS), "DOUBLE"),
@@ -22,15 +22,15 @@ _KINDS: dict[str, ColumnType] = {
 
 
 def write_observations(observations: Sequence[Observation], path: Path) -> None:
-    """Write a `.csv` or `.parquet` file, over an older one; a column per field, lone surrogates written out.
+    """Write a `.csv` or `.parquet` file with one column per field; an existing file is replaced.
 
-    Empty CSV fields are None, or no text; tags are a JSON array. Raises ConfigError for another ending, DataError where
-    it cannot be written.
+    Lone surrogates are escaped. In CSV, an empty field means None or empty text, and tags are a JSON array. Raises
+    ConfigError for another suffix, DataError when the file cannot be written.
     """
     write = {".csv": _write_csv, ".parquet": _write_parquet}.get(path.suffix.lower())
     if write is None:
         raise ConfigError(
-            f"{path.name} has the ending {path.suffix!r}; write a file that ends in '.csv' or '.parquet'",
+            f"{path.name} has the suffix {path.suffix!r}; write a file that ends in '.csv' or '.parquet'",
             code="unknown_format",
         )
     try:
@@ -57,7 +57,7 @@ def _csv_cell(value: object) -> object:
 
 
 def _write_parquet(rows: list[dict[str, object]], path: Path) -> None:
-    write_parquet(path, {name: (_KINDS[name], [_parquet_cell(row[name]) for row in rows]) for name in COLUMNS})
+    write_parquet(path, {name: (_COLUMN_TYPES[name], [_parquet_cell(row[name]) for row in rows]) for name in COLUMNS})
 
 
 def _parquet_cell(value: object) -> object:

@@ -14,7 +14,7 @@ import zstandard
 from agentlearn.errors import DataError, MissingExtra
 from agentlearn_evals.formats import read_logs
 from agentlearn_evals.formats.archive import ArchiveLimits, open_archive
-from tests.unit.evals import forms
+from tests.unit.evals import log_samples
 
 ZERO = b"\0"
 
@@ -31,8 +31,8 @@ def zip_with(file: Path, name: str, packed: bytes, *, size: int, crc: int, metho
 
 
 def zstd_eval(file: Path, **changes: object) -> Path:
-    """The log of `forms` as inspect_ai compresses it; only its header, with changes."""
-    body = json.dumps({**forms.inspect_header(), **changes}).encode()
+    """The log of `log_samples` as inspect_ai compresses it; only its header, with changes."""
+    body = json.dumps({**log_samples.inspect_header(), **changes}).encode()
     packed = zstandard.ZstdCompressor().compress(body)
     return zip_with(file, "header.json", packed, size=len(body), crc=zlib.crc32(body), method=93)
 
@@ -79,7 +79,7 @@ def test_all_members_together_are_limited(tmp_path: Path) -> None:
 
 
 def test_a_log_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
-    whole = forms.inspect_eval(tmp_path / "whole").read_bytes()
+    whole = log_samples.inspect_eval(tmp_path / "whole").read_bytes()
     file = tmp_path / "log"
     for size in range(4, len(whole), 61):
         file.write_bytes(whole[:size])
@@ -87,7 +87,7 @@ def test_a_log_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
             read_logs([file])
         assert refused.value.code == "bad_archive"
         assert str(refused.value).startswith("log is damaged (")
-        assert str(refused.value).endswith("); copy the log again, or write it again")
+        assert str(refused.value).endswith("); copy the log again or write it again")
 
 
 @pytest.mark.parametrize("method", [0, 93])
@@ -110,7 +110,7 @@ def test_what_is_encrypted_or_compressed_otherwise_is_refused(tmp_path: Path, me
     with pytest.raises(DataError) as refused:
         read(file)
     assert str(refused.value) == (
-        f"log holds 'a' encrypted or compressed in a way unknown here (method {method}); write the log again"
+        f"log holds 'a', which is encrypted or compressed by an unsupported method ({method}); write the log again"
     )
 
 
@@ -123,10 +123,10 @@ def test_without_zstandard_the_extra_is_named(tmp_path: Path, monkeypatch: pytes
 
 def test_an_archive_that_is_no_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError) as refused:
-        read_logs([forms.write_zip(tmp_path / "log", {"other.json": {}})])
+        read_logs([log_samples.write_zip(tmp_path / "log", {"other.json": {}})])
     assert refused.value.code == "unknown_log"
     assert str(refused.value) == (
-        "log is an archive without 'header.json', so no log of inspect_ai; give an .eval file"
+        "log is an archive without 'header.json', so not an inspect_ai log; give an .eval file"
     )
 
 
@@ -137,20 +137,20 @@ def test_an_archive_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_samples_in_pieces_are_refused(tmp_path: Path) -> None:
-    members = {"header.json": forms.inspect_header(), "samples/a_epoch_1/sample.json": {}}
+    members = {"header.json": log_samples.inspect_header(), "samples/a_epoch_1/sample.json": {}}
     with pytest.raises(DataError) as refused:
-        read_logs([forms.write_zip(tmp_path / "log", members)])
+        read_logs([log_samples.write_zip(tmp_path / "log", members)])
     assert refused.value.code == "unknown_version"
     assert str(refused.value) == (
-        "log keeps 'samples/a_epoch_1' in pieces, which is not read here; convert it with"
+        "log stores 'samples/a_epoch_1' in several members, which cannot be read; convert it with"
         " `inspect log convert --to json`"
     )
 
 
 def test_a_run_that_was_killed_is_read_from_its_journal(tmp_path: Path) -> None:
-    header = {name: value for name, value in forms.inspect_header().items() if name != "status"}
-    [sample, *_] = forms.inspect_samples()
+    header = {name: value for name, value in log_samples.inspect_header().items() if name != "status"}
+    [sample, *_] = log_samples.inspect_samples()
     members = {"_journal/start.json": header, "samples/t1_epoch_1.json": sample}
-    logs = read_logs([forms.write_zip(tmp_path / "log", members)])
+    logs = read_logs([log_samples.write_zip(tmp_path / "log", members)])
     assert [one.score for one in logs.observations] == [1.0]
     assert logs.notes == ("log: the log ended with status 'started'", "log: 1 of 4 samples are in the log")

@@ -33,7 +33,7 @@ def test_libraries_models_temperatures_and_instructions_are_arms(library_store: 
     assert [arm.model for arm in found] == ["sim:novice", "openai:gpt-5-mini", "sim:novice"]
     assert [arm.temperature for arm in found] == [0.3, 1.0, 0.3]
     assert found[2].instructions == "Answer at once."
-    assert "own instructions" in found[2].label()
+    assert "other instructions" in found[2].label()
 
 
 def test_an_arm_may_be_a_model_alone(library_store: LibraryStore) -> None:
@@ -62,9 +62,9 @@ def test_lessons_are_left_out_by_the_beginning_of_their_id(library_store: Librar
     ("texts", "code", "words"),
     [
         (("math",), "one_arm", "only one arm"),
-        (("none", "math", "math,temperature=0.3"), "arm_twice", "the same but for their names"),
+        (("none", "math", "math,temperature=0.3"), "arm_twice", "differ only in their names"),
         (("none", "a=math", "a=math,temperature=1"), "arm_twice", "other=a"),
-        (("none", "none"), "arm_twice", "two arms are called 'none'"),
+        (("none", "none"), "arm_twice", "two arms are named 'none'"),
         (("none", "math,colour=red"), "bad_arm", "'colour=red'"),
         (("none", "math,temperature=hot"), "bad_arm", "'hot'"),
         (("none", "math,temperature=3"), "bad_arm", "'3'"),

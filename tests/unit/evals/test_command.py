@@ -8,7 +8,7 @@ import pytest
 from agentlearn.cli.app import run as command
 from agentlearn.errors import AgentlearnError
 from agentlearn_evals import CompareSettings, compare_logs
-from agentlearn_evals.plan import forecast, planned
+from agentlearn_evals.plan import forecast, plan_comparison
 from agentlearn_evals.write_results import write_all
 
 ARMS = ("none", "hot=none,temperature=1")
@@ -34,16 +34,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "--domain, --k, --model, --looks: not with --logs",
         ),
         (("--logs", "logs.csv", "--method", "m=a+b"), "--method: not with --logs"),
-        (("--logs", "logs.csv", "--out", "folder.json"), "'folder.json' is a folder"),
+        (("--logs", "logs.csv", "--out", "folder.json"), "'folder.json' is a directory"),
         ((*ARMS, "--domain", "math", "--allow-missing"), "--allow-missing is only for --logs"),
-        ((*ARMS, "--domain", "math", "--reward", "exact"), "math judges its answers itself"),
+        ((*ARMS, "--domain", "math", "--reward", "exact"), "math judges its own answers"),
         ((*ARMS, "--domain", "math", "--tools", "python"), "math has its own tools"),
-        ((*ARMS, "--domain", "math", "--judge", "sim:expert"), "would never be asked"),
-        ((*ARMS, "--domain", "math", "--sequential", "--looks", "3"), "--sequential and --looks"),
+        ((*ARMS, "--domain", "math", "--judge", "sim:expert"), "is not needed, because no model judges"),
+        ((*ARMS, "--domain", "math", "--sequential", "--looks", "3"), "--sequential or --looks"),
         ((*ARMS, "--domain", "math", "--method", "m=hot", "--dry-run"), "two or more different arms"),
         (
             (*ARMS, "b=none,temperature=0", "--domain", "math", "--method", "m=hot+b", "--method", "m=b+hot"),
-            "two methods are called 'm'",
+            "two methods are named 'm'",
         ),
         (("none", "hot=none,temperature=1,temperature=2", "--domain", "math"), "gives temperature twice"),
         ((*ARMS, "--domain", "math", "--log", "silly"), "--log 'silly' is not a level"),
@@ -61,7 +61,7 @@ def test_options_that_would_have_no_effect_are_refused(
 
 
 def test_an_arm_may_be_named_in_any_script() -> None:
-    found = planned(
+    found = plan_comparison(
         CompareSettings(arms=("none", "été=none,temperature=1", "日本=none,temperature=0"), domains=("math",))
     )
     assert [arm.name for arm in found.arms] == ["none", "été", "日本"]
@@ -70,13 +70,13 @@ def test_an_arm_may_be_named_in_any_script() -> None:
 def test_one_judge_judges_all_arms_and_is_asked_about_before_it_is_paid() -> None:
     arms = ("a=none,model=openai:gpt-5-mini", "b=none,model=sim:novice")
     own = {"arms": arms, "data": "own.jsonl", "reward": "judge"}
-    plan = planned(CompareSettings.model_validate(own))
+    plan = plan_comparison(CompareSettings.model_validate(own))
     assert {plan.conditions(arm, plan.task_sets[0]).judge for arm in plan.arms} == {"openai:gpt-5-mini"}
     assert plan.models == ("openai:gpt-5-mini", "sim:novice")
     free = ("none", "hot=none,temperature=1")
-    paid = forecast(planned(CompareSettings.model_validate(own | {"arms": free, "judge": "openai:gpt-5"})))
+    paid = forecast(plan_comparison(CompareSettings.model_validate(own | {"arms": free, "judge": "openai:gpt-5"})))
     assert paid.paid() == ["openai:gpt-5, the judge"]
-    assert "openai:gpt-5 takes to judge" in paid.lines()[-1][1]
+    assert "without the calls to the judge openai:gpt-5" in paid.lines()[-1][1]
 
 
 def test_where_the_page_cannot_be_written_the_result_is_told_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
-from agentlearn_evals.breakdown import score
+from agentlearn_evals.breakdown import arm_score
 from agentlearn_evals.comparison import Contrast
-from agentlearn_evals.contrasts import Rules, drafts_of, judged
+from agentlearn_evals.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn_evals.observation import Observation
-from agentlearn_evals.score_table import ScoreTable, board
+from agentlearn_evals.score_table import ScoreTable, tabulate
 
 
 def rolled(chances: dict[str, float], *, tasks: int = 60, k: int = 4, seed: int = 0) -> ScoreTable:
@@ -20,13 +20,13 @@ def rolled(chances: dict[str, float], *, tasks: int = 60, k: int = 4, seed: int 
         for g in range(k)
         for arm, chance in chances.items()
     ]
-    return board(rows, list(chances))
+    return tabulate(rows, list(chances))
 
 
 def verdicts(found: ScoreTable, rules: Rules | None = None, looks: int = 1) -> dict[str, Contrast]:
     rules = rules or Rules()
-    drafts = [one.model_copy(update={"look": looks}) for one in drafts_of(found, rules)]
-    return {one.arm: one for one in judged(drafts, found, rules)}
+    drafts = [one.model_copy(update={"look": looks}) for one in estimate_contrasts(found, rules)]
+    return {one.arm: one for one in with_verdicts(drafts, found, rules)}
 
 
 def test_each_arm_gets_the_verdict_it_deserves() -> None:
@@ -35,7 +35,7 @@ def test_each_arm_gets_the_verdict_it_deserves() -> None:
     assert found["good"].sentence.startswith("good is better than none: +0.")
     assert found["bad"].sentence.startswith("bad is worse than none: -0.")
     assert found["same"].sentence.startswith("Cannot tell whether same is better or worse than none: ")
-    assert "Shown would be differences from 0." in found["same"].sentence
+    assert "could reliably detect only differences of 0." in found["same"].sentence
 
 
 def test_arms_that_tie_on_every_task_of_few_clusters_are_not_said_to_tell_any_difference() -> None:
@@ -45,9 +45,9 @@ def test_arms_that_tie_on_every_task_of_few_clusters_are_not_said_to_tell_any_di
         for task in tasks
         for arm in ("none", "same")
     ]
-    found = verdicts(board(rows, ["none", "same"]))["same"]
+    found = verdicts(tabulate(rows, ["none", "same"]))["same"]
     assert found.detectable is None
-    assert found.sentence == "Cannot tell same from none: they scored the same on every task (8 tasks x 1 rollout)."
+    assert found.sentence == "Cannot tell same from none: both have the same score on every task (8 tasks x 1 rollout)."
 
 
 def test_tasks_of_one_cluster_tell_nothing_and_it_is_said() -> None:
@@ -56,7 +56,7 @@ def test_tasks_of_one_cluster_tell_nothing_and_it_is_said() -> None:
         for task in range(6)
         for arm in ("none", "a")
     ]
-    found = verdicts(board(rows, ["none", "a"]))["a"]
+    found = verdicts(tabulate(rows, ["none", "a"]))["a"]
     assert found.verdict == "cannot_tell"
     assert found.caution.startswith("1 cluster leaves 0 degrees of freedom; ")
 
@@ -95,7 +95,7 @@ def test_no_worse_needs_a_margin_that_was_stated() -> None:
 
 
 def test_a_spoiled_arm_gets_no_verdict_however_good_it_looks() -> None:
-    rules = Rules(spoiled={"good": "2 of its lessons hold an expected answer"})
+    rules = Rules(untrusted={"good": "2 of its lessons hold an expected answer"})
     found = verdicts(rolled({"none": 0.2, "good": 0.9}), rules)["good"]
     assert found.verdict == "cannot_tell"
     assert "hold an expected answer" in found.sentence
@@ -121,7 +121,7 @@ def test_few_clusters_get_a_verdict_by_signs_but_none_by_their_interval() -> Non
         for n in range(5)
         for arm, base in (("none", 0.5), ("good", 0.7), ("same", 0.5))
     ]
-    found = verdicts(board(rows, ["none", "good", "same"]), Rules(margin=0.05))
+    found = verdicts(tabulate(rows, ["none", "good", "same"]), Rules(margin=0.05))
     assert found["good"].verdict == "better"
     assert "12 clusters" in found["good"].caution
     assert found["same"].margin is not None
@@ -141,8 +141,8 @@ def test_clusters_widen_the_interval_and_are_told() -> None:
         for n in range(6)
         for arm in "ab"
     ]
-    clustered = verdicts(board(rows, ["a", "b"]))["b"]
-    alone = verdicts(board([one.model_copy(update={"cluster": ""}) for one in rows], ["a", "b"]))["b"]
+    clustered = verdicts(tabulate(rows, ["a", "b"]))["b"]
+    alone = verdicts(tabulate([one.model_copy(update={"cluster": ""}) for one in rows], ["a", "b"]))["b"]
     assert (clustered.clusters, alone.clusters) == (12, 72)
     assert clustered.standard_error is not None
     assert alone.standard_error is not None
@@ -158,7 +158,7 @@ def test_mcnemar_only_for_one_rollout_of_right_or_wrong() -> None:
 def test_undecided_rollouts_are_bounded_both_ways() -> None:
     rows = [Observation(arm=arm, task=f"t{n}", score=1.0) for arm in "ab" for n in range(20)]
     rows[25] = Observation(arm="b", task="t5", score=None, status="undecided")
-    one = verdicts(board([*rows, *(row.model_copy(update={"g": 1}) for row in rows)], ["a", "b"]))["b"]
+    one = verdicts(tabulate([*rows, *(row.model_copy(update={"g": 1}) for row in rows)], ["a", "b"]))["b"]
     assert one.worst is not None
     assert one.worst.low == pytest.approx(-1 / 20)
     assert one.worst.high == pytest.approx(0)
@@ -169,7 +169,7 @@ def test_undecided_rollouts_are_bounded_both_ways() -> None:
 def test_wins_losses_and_ties_are_counted_by_task() -> None:
     scores = {"a": [0.0, 1.0, 0.5, 0.5], "b": [1.0, 0.0, 0.5, 1.0]}
     rows = [Observation(arm=arm, task=f"t{n}", score=score) for arm in "ab" for n, score in enumerate(scores[arm])]
-    one = verdicts(board(rows, ["a", "b"]))["b"]
+    one = verdicts(tabulate(rows, ["a", "b"]))["b"]
     assert (one.wins, one.losses, one.ties) == (2, 1, 1)
 
 
@@ -188,7 +188,7 @@ def test_what_it_would_take_shows_the_difference_when_it_is_done() -> None:
 
 def test_the_interval_of_an_arm_stays_where_scores_can_be() -> None:
     found = rolled({"none": 0.02, "good": 0.97}, tasks=12, k=4)
-    low, high = score(found, "none", 0.95), score(found, "good", 0.95)
+    low, high = arm_score(found, "none", 0.95), arm_score(found, "good", 0.95)
     assert low.low is not None
     assert high.high is not None
     assert 0 <= low.low <= low.mean

@@ -3,7 +3,7 @@
 from agentlearn.types.experience import library_of
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.flags import lesson_flags, spoiled
+from agentlearn_evals.flags import lesson_flags, untrusted_arms
 
 TASKS = [
     Task.of("math", "How many lattice paths lead from the corner to the far end of the grid?", "48620", split="test")
@@ -19,8 +19,8 @@ def arm(*lessons: str, without: int | None = None) -> Arm:
 def test_a_lesson_with_an_expected_answer_spoils_the_arm() -> None:
     flags = lesson_flags(arm("Count both ends.", "For lattice paths say 48620."), TASKS)
     assert [flag.code for flag in flags] == ["leaks_answer"]
-    assert "1 of its lessons" in spoiled(flags)["a"]
-    assert "other tasks" in spoiled(flags)["a"]
+    assert "1 of its lessons" in untrusted_arms(flags)["a"]
+    assert "other tasks" in untrusted_arms(flags)["a"]
 
 
 def test_a_lesson_with_the_words_of_a_problem_spoils_the_arm() -> None:

@@ -21,7 +21,7 @@ from agentlearn_evals.comparison import (
     VersionPoint,
 )
 from agentlearn_evals.page import comparison_page
-from agentlearn_evals.page.tasks import FLIPS_SHOWN, TRACE, TRACES
+from agentlearn_evals.page.task_results import FLIPS_SHOWN, TRACE, TRACES
 from tests.support.comparisons import minimal, rich
 from tests.support.hostile import HOSTILE, texts
 from tests.support.markup import Read

@@ -82,7 +82,7 @@ def test_the_command_prints_designs_and_takes_variances_from_an_earlier_comparis
     monkeypatch.chdir(tmp_path)
     assert run(["power", "--effect", "0.1", "--tasks", "40"]) == 0
     said = capsys.readouterr().out
-    assert "to find 0.1 with 80% power" in said
+    assert "to detect a difference of 0.1 with 80% power" in said
     assert "rollouts each" in said
     Path("earlier.json").write_text(earlier(4, [(0.0, 1.0), (0.25, 1.0), (0.0, 0.75)]).model_dump_json())
     assert run(["power", "--like", "earlier.json", "--k", "4", "--json"]) == 0
@@ -95,7 +95,7 @@ def test_the_command_prints_designs_and_takes_variances_from_an_earlier_comparis
     ("arguments", "words"),
     [
         (("--like", "gone.json"), "gone.json"),
-        (("--like", "bad.json"), "holds no comparison"),
+        (("--like", "bad.json"), "does not contain a comparison"),
         (("--like", "01m"), "no store"),
         (("--effect", "2"), "effect is 2"),
         (("--baseline", "0.5", "--task-spread", "0.9"), "task_spread"),

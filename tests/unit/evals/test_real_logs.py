@@ -100,7 +100,7 @@ def test_an_inspect_scorer_with_several_values_is_chosen_by_key_and_may_be_undec
     assert f"{file.name}: samples over their time limit count as 0, although the log grades some of them higher" in (
         logs.notes
     )
-    assert f"{file.name}: 2 of 10 rollouts are undecided and count neither way (grader_failed 2)" in logs.notes
+    assert f"{file.name}: 2 of 10 rollouts are undecided and are not counted (grader_failed 2)" in logs.notes
 
 
 def test_a_pydantic_evals_report_tells_cases_and_failures(made: Path) -> None:

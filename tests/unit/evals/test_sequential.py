@@ -6,17 +6,17 @@ from random import Random
 import pytest
 
 from agentlearn.errors import ConfigError
-from agentlearn_evals.contrasts import Rules, drafts_of, judged
+from agentlearn_evals.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn_evals.observation import Observation
-from agentlearn_evals.plan import ComparePlan, planned
-from agentlearn_evals.score_table import ScoreTable, board
-from agentlearn_evals.sequential import Sequel
+from agentlearn_evals.plan import ComparePlan, plan_comparison
+from agentlearn_evals.score_table import ScoreTable, tabulate
+from agentlearn_evals.sequential import SequentialDesign
 from agentlearn_evals.settings import CompareSettings
 
 
 def plan(folder: Path, **more: object) -> ComparePlan:
     given = {"arms": ("none", "hot=none,temperature=1"), "domains": ("math",), "store": folder, "sequential": True}
-    return planned(CompareSettings.model_validate(given | more))
+    return plan_comparison(CompareSettings.model_validate(given | more))
 
 
 def rolled(chances: dict[str, float], tasks: int, seed: int) -> ScoreTable:
@@ -27,18 +27,21 @@ def rolled(chances: dict[str, float], tasks: int, seed: int) -> ScoreTable:
         for g in range(4)
         for arm, chance in chances.items()
     ]
-    return board(rows, list(chances))
+    return tabulate(rows, list(chances))
 
 
 def test_a_task_that_stays_undecided_does_not_pass_for_an_early_stop(tmp_path: Path) -> None:
-    sequel, found = Sequel(plan(tmp_path, limit=8), Rules()), rolled({"none": 0.5, "hot": 0.5}, tasks=7, seed=0)
-    assert sequel.words(found, early=False).startswith("went through all tasks: 7 of 8 tasks")
-    assert sequel.words(found, early=True).startswith("stopped early, all arms being told apart: 7 of 8 tasks")
+    design, found = (
+        SequentialDesign(plan(tmp_path, limit=8), Rules()),
+        rolled({"none": 0.5, "hot": 0.5}, tasks=7, seed=0),
+    )
+    assert design.summary(found, early=False).startswith("went through all tasks: 7 of 8 tasks")
+    assert design.summary(found, early=True).startswith("stopped early because every arm had a verdict: 7 of 8 tasks")
 
 
 def test_clusters_come_whole_and_each_task_once(tmp_path: Path) -> None:
     found = plan(tmp_path)
-    blocks = [tasks for _, tasks in Sequel(found, Rules()).blocks()]
+    blocks = [tasks for _, tasks in SequentialDesign(found, Rules()).blocks()]
     tried = [task for tasks in blocks for task in tasks]
     assert sorted(task.id for task in tried) == sorted(task.id for task in found.task_sets[0].tasks)
     homes = {}
@@ -46,43 +49,43 @@ def test_clusters_come_whole_and_each_task_once(tmp_path: Path) -> None:
         for task in tasks:
             assert homes.setdefault(task.family, place) == place, "a family is not torn apart"
     assert len(blocks) > 5
-    other = [task for _, tasks in Sequel(plan(tmp_path, seed=1), Rules()).blocks() for task in tasks]
+    other = [task for _, tasks in SequentialDesign(plan(tmp_path, seed=1), Rules()).blocks() for task in tasks]
     assert [task.family for task in other] != [task.family for task in tried]
 
 
 def test_it_knows_sooner_the_larger_the_difference(tmp_path: Path) -> None:
-    sequel = Sequel(plan(tmp_path), Rules())
+    design = SequentialDesign(plan(tmp_path), Rules())
 
     def needed(gain: float) -> int:
-        return next(n for n in range(2, 400) if sequel.knows(rolled({"none": 0.4, "hot": 0.4 + gain}, n, 1)))
+        return next(n for n in range(2, 400) if design.has_verdict(rolled({"none": 0.4, "hot": 0.4 + gain}, n, 1)))
 
     large, small = needed(0.5), needed(0.2)
     assert 3 < large < small
 
 
 def test_it_errs_at_most_as_often_as_promised_though_it_looks_every_time(tmp_path: Path) -> None:
-    sequel = Sequel(plan(tmp_path), Rules())
+    design = SequentialDesign(plan(tmp_path), Rules())
     wrong = 0
     for seed in range(60):
         whole = rolled({"none": 0.5, "hot": 0.5}, 80, seed)
         rows = {arm: whole.all[arm] for arm in whole.arms}
         for n in range(10, 81, 10):
             kept = [one for seen in rows.values() for one in seen if int(one.task[1:]) < n]
-            if sequel.knows(board(kept, whole.arms)):
+            if design.has_verdict(tabulate(kept, whole.arms)):
                 wrong += 1
                 break
     assert wrong <= 7, "3 are expected at most; more than 7 of 60 has a chance below 2 %"
 
 
 def test_what_is_told_holds_at_any_time(tmp_path: Path) -> None:
-    sequel = Sequel(plan(tmp_path), Rules())
+    design = SequentialDesign(plan(tmp_path), Rules())
     found = rolled({"none": 0.3, "hot": 0.8}, 60, 2)
-    (one,) = judged(sequel.known(drafts_of(found, Rules()), found), found, Rules())
+    (one,) = with_verdicts(design.anytime_contrasts(estimate_contrasts(found, Rules()), found), found, Rules())
     assert (one.verdict, one.method) == ("better", "bets")
     assert one.low is not None
     assert one.mean is not None
     assert 0 < one.low < one.mean
-    assert "hold at any time" in sequel.words(found, early=False)
+    assert "are valid at any time" in design.summary(found, early=False)
 
 
 def test_a_margin_is_refused(tmp_path: Path) -> None:

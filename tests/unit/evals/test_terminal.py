@@ -5,13 +5,13 @@ from io import StringIO
 from rich.console import Console
 
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.show import show
+from agentlearn_evals.terminal import print_comparison
 from tests.support.comparisons import rich
 
 
 def shown(found: Comparison) -> str:
     out = StringIO()
-    show(found, Console(file=out, width=200, color_system=None))
+    print_comparison(found, Console(file=out, width=200, color_system=None))
     return out.getvalue()
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from agentlearn.errors import DataError
 from agentlearn_evals.breakdown import flips
 from agentlearn_evals.observation import Observation
-from agentlearn_evals.score_table import board, comparable
+from agentlearn_evals.score_table import comparable, tabulate
 
 
 def seen(arm: str, task: str, g: int = 0, score: float | None = 1.0, **more: object) -> Observation:
@@ -17,7 +17,7 @@ def seen(arm: str, task: str, g: int = 0, score: float | None = 1.0, **more: obj
 
 def test_failures_are_zeros_that_count() -> None:
     lost = seen("b", "t", 1, 0.0, status="timeout", error="rollout_timeout")
-    found = board([seen("a", "t", 0), seen("a", "t", 1), seen("b", "t", 0), lost], ["a", "b"])
+    found = tabulate([seen("a", "t", 0), seen("a", "t", 1), seen("b", "t", 0), lost], ["a", "b"])
     assert found.means("b") == [0.5]
     assert found.differences("b", "a") == [-0.5]
 
@@ -25,7 +25,7 @@ def test_failures_are_zeros_that_count() -> None:
 def test_an_undecided_rollout_leaves_with_its_index_from_every_arm() -> None:
     rows = [seen(arm, "t", g, float(g == 0)) for arm in "abc" for g in range(3)]
     rows[4] = seen("b", "t", 1, None)
-    found = board(rows, ["a", "b", "c"])
+    found = tabulate(rows, ["a", "b", "c"])
     assert {arm: found.scores[arm]["t"] for arm in "abc"} == dict.fromkeys("abc", (1.0, 0.0))
     assert found.dropped == 1
     assert len(found.all["b"]) == 3, "it is still there to be counted"
@@ -34,9 +34,9 @@ def test_an_undecided_rollout_leaves_with_its_index_from_every_arm() -> None:
 def test_arms_over_other_tasks_are_refused_or_listed() -> None:
     rows = [seen("a", "t"), seen("b", "t"), seen("a", "u")]
     with pytest.raises(DataError, match=r"'b' has no rollout of task 'u'.*--allow-missing") as refused:
-        board(rows, ["a", "b"])
+        tabulate(rows, ["a", "b"])
     assert refused.value.code == "unequal_tasks"
-    found = board(rows, ["a", "b"], allow_missing=True)
+    found = tabulate(rows, ["a", "b"], allow_missing=True)
     assert found.tasks == ("t",)
     assert [(one.arm, one.task) for one in found.missing] == [("b", "u")]
 
@@ -52,7 +52,7 @@ def test_the_rollouts_that_show_a_flip_are_found_without_trying_all_pairs() -> N
     many = 20_000
     rows = [seen(arm, "t", g, float(arm == "b")) for arm in "ab" for g in range(many)]
     rows = [one.model_copy(update={"rollout": f"{one.arm}{one.g}"}) for one in rows]
-    (flip,) = flips(board(rows, ["a", "b"]))
+    (flip,) = flips(tabulate(rows, ["a", "b"]))
     assert (flip.rollout, flip.baseline_rollout) == ("b0", "a0")
 
 
@@ -67,7 +67,7 @@ def test_the_rollouts_that_show_a_flip_are_found_without_trying_all_pairs() -> N
 )
 def test_what_cannot_be_compared_is_refused(rows: list[Observation], code: str) -> None:
     with pytest.raises(DataError) as refused:
-        board(rows, ["a", "b"])
+        tabulate(rows, ["a", "b"])
     assert refused.value.code == code
 
 
@@ -79,7 +79,7 @@ def test_a_score_is_none_exactly_when_undecided_and_never_nan(score: float | Non
 
 def test_tasks_without_a_cluster_stand_alone() -> None:
     rows = [seen(arm, task, cluster=cluster) for arm in "ab" for task, cluster in (("t", ""), ("u", ""), ("v", "x"))]
-    found = board(rows, ["a", "b"])
+    found = tabulate(rows, ["a", "b"])
     assert len(set(found.clusters())) == 3
     assert "x" in found.clusters()
 
@@ -87,7 +87,7 @@ def test_tasks_without_a_cluster_stand_alone() -> None:
 @given(st.permutations([(arm, task, g) for arm in "ab" for task in "tuv" for g in range(2)]))
 def test_the_order_of_rollouts_does_not_matter(places: list[tuple[str, str, int]]) -> None:
     rows = [seen(arm, task, g, (ord(arm) * 7 + ord(task) * 3 + g) % 2) for arm, task, g in places]
-    found = board(rows, ["a", "b"])
+    found = tabulate(rows, ["a", "b"])
     assert dict(zip(found.tasks, found.differences("b", "a"), strict=True)) == {"t": 0, "u": 0, "v": 0}
     assert all(
         found.scores[arm][task] == tuple(float((ord(arm) * 7 + ord(task) * 3 + g) % 2) for g in range(2))

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError, DataError
 from agentlearn_evals.formats import LogFile, content, read_logs
-from tests.unit.evals import forms
+from tests.unit.evals import log_samples
 
 
-@pytest.mark.parametrize("form", forms.FORMS)
+@pytest.mark.parametrize("form", log_samples.FORMS)
 @pytest.mark.parametrize("name", [None, "no-suffix"])
 def test_every_format_tells_the_same(tmp_path: Path, form: str, name: str | None) -> None:
-    file = forms.FORMS[form](tmp_path / (name or form))
+    file = log_samples.FORMS[form](tmp_path / (name or form))
     logs = read_logs([file], arm="mine")
     told = {(one.problem, one.g): (one.arm, one.score, one.status) for one in logs.observations}
-    assert told == {(f"{task}?", g): ("mine", score, "ok") for (task, g), score in forms.SCORES.items()}
+    assert told == {(f"{task}?", g): ("mine", score, "ok") for (task, g), score in log_samples.SCORES.items()}
     assert len({one.task for one in logs.observations}) == 2
     assert logs.notes == ()
     assert list(logs.sources) == [file.name]
@@ -32,7 +32,7 @@ def test_every_format_tells_the_same(tmp_path: Path, form: str, name: str | None
     [("inspect.eval", "toy/m"), ("pydantic-evals.json", "toy"), ("lm-eval.jsonl", "lm-eval"), ("trl.jsonl", "trl@3")],
 )
 def test_an_arm_that_nobody_named_is_called_as_the_log_calls_it(tmp_path: Path, form: str, arm: str) -> None:
-    logs = read_logs([forms.FORMS[form](tmp_path / form)])
+    logs = read_logs([log_samples.FORMS[form](tmp_path / form)])
     assert {one.arm for one in logs.observations} == {arm}
 
 
@@ -40,7 +40,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> No
     files = [tmp_path / folder / "runs.csv" for folder in ("before", "after")]
     for file in files:
         file.parent.mkdir()
-        forms.write_csv(file, forms.ROWS)
+        log_samples.write_csv(file, log_samples.ROWS)
     logs = read_logs([LogFile(path=file, arm=file.parent.name) for file in files])
     assert list(logs.sources) == [str(file) for file in files]
     assert len(set(logs.sources.values())) == 1
@@ -48,26 +48,26 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> No
 
 
 def test_rollouts_go_on_over_the_files_of_a_named_arm(tmp_path: Path) -> None:
-    files = [forms.write_lines(tmp_path / f"{at}.jsonl", [{"task": "t", "score": at}]) for at in (0, 1)]
+    files = [log_samples.write_lines(tmp_path / f"{at}.jsonl", [{"task": "t", "score": at}]) for at in (0, 1)]
     logs = read_logs(files, arm="both")
     assert [(one.g, one.score) for one in logs.observations] == [(0, 0.0), (1, 1.0)]
 
 
 def test_two_files_that_call_their_arm_the_same_are_not_mixed(tmp_path: Path) -> None:
     rows = [{"task": "t", "arm": "a", "score": at} for at in (0, 1)]
-    files = [forms.write_lines(tmp_path / f"{at}.jsonl", [row]) for at, row in enumerate(rows)]
+    files = [log_samples.write_lines(tmp_path / f"{at}.jsonl", [row]) for at, row in enumerate(rows)]
     with pytest.raises(DataError) as refused:
         read_logs(files)
     assert refused.value.code == "duplicate_rollout"
     assert str(refused.value) == (
-        "1.jsonl line 1 is rollout 0 of task 't' in arm 'a', and so is 0.jsonl line 1; take one out, or name the arms"
-        " apart: 'ARM=1.jsonl'"
+        "1.jsonl line 1 is rollout 0 of task 't' in arm 'a', and so is 0.jsonl line 1; remove one of them, or give the"
+        " arms different names: 'ARM=1.jsonl'"
     )
 
 
 def test_the_same_log_twice_does_not_count_twice(tmp_path: Path) -> None:
     row = {"task": "t", "score": 1}
-    files = [forms.write_lines(tmp_path / name, [row]) for name in ("one.jsonl", "other.jsonl")]
+    files = [log_samples.write_lines(tmp_path / name, [row]) for name in ("one.jsonl", "other.jsonl")]
     with pytest.raises(DataError) as refused:
         read_logs(files, arm="a")
     assert refused.value.code == "same_log"
@@ -81,7 +81,7 @@ def test_failures_are_kept_and_said(tmp_path: Path) -> None:
         {"task": "3", "arm": "a", "score": 0, "status": "timeout"},
         {"task": "4", "arm": "a", "status": "undecided", "mood": "bad", "model": "m1"},
     ]
-    logs = read_logs([forms.write_lines(tmp_path / "runs.jsonl", rows)])
+    logs = read_logs([log_samples.write_lines(tmp_path / "runs.jsonl", rows)])
     assert [(one.score, one.status) for one in logs.observations] == [
         (1.0, "ok"),
         (0.0, "failed"),
@@ -93,7 +93,7 @@ def test_failures_are_kept_and_said(tmp_path: Path) -> None:
         "runs.jsonl: columns not read: mood",
         "runs.jsonl: 1 of 4 rollouts failed and count as 0 (endpoint 1)",
         "runs.jsonl: 1 of 4 rollouts ran out of time and count as 0 (no code 1)",
-        "runs.jsonl: 1 of 4 rollouts are undecided and count neither way (no code 1)",
+        "runs.jsonl: 1 of 4 rollouts are undecided and are not counted (no code 1)",
     )
 
 
@@ -111,14 +111,14 @@ def test_columns_are_read_as_what_they_mean(tmp_path: Path) -> None:
         "tokens_out": 3.0,
         "tool_calls": "",
     }
-    [one] = read_logs([forms.write_csv(tmp_path / "runs.csv", [row])]).observations
+    [one] = read_logs([log_samples.write_csv(tmp_path / "runs.csv", [row])]).observations
     assert (one.task, one.score, one.cluster, one.domain, one.tags) == ("7", 0.1, "site", "web", ("x", "y"))
     assert (one.cost_usd, one.seconds, one.tokens_in, one.tokens_library) == (0.25, 2.0, 12, None)
     assert one.tool_calls is None
 
 
 def test_another_column_may_be_the_score(tmp_path: Path) -> None:
-    file = forms.write_csv(tmp_path / "runs.csv", [{"task": "t", "arm": "a", "score": 0, "f1": 0.5}])
+    file = log_samples.write_csv(tmp_path / "runs.csv", [{"task": "t", "arm": "a", "score": 0, "f1": 0.5}])
     assert read_logs([Path(f"{file}#f1")]).observations[0].score == 0.5
 
 
@@ -132,8 +132,10 @@ def test_a_lone_surrogate_is_kept_written_out(tmp_path: Path) -> None:
 def test_whatever_a_file_holds_is_read_or_refused_in_one_sentence(data: st.DataObject) -> None:
     odd = st.binary(max_size=4) | st.sampled_from([b"null", b"NaN", b"-1", b"1e999", b"[]", b"{}", b'"', b"\\ud800"])
     with tempfile.TemporaryDirectory() as folder:
-        form = data.draw(st.sampled_from([name for name in forms.FORMS if name.endswith((".json", ".jsonl", ".csv"))]))
-        file = forms.FORMS[form](Path(folder) / form)
+        form = data.draw(
+            st.sampled_from([name for name in log_samples.FORMS if name.endswith((".json", ".jsonl", ".csv"))])
+        )
+        file = log_samples.FORMS[form](Path(folder) / form)
         body = file.read_bytes()
         start = data.draw(st.integers(0, len(body)))
         end = data.draw(st.integers(start, len(body)) | st.just(start))
@@ -148,7 +150,7 @@ def test_whatever_a_file_holds_is_read_or_refused_in_one_sentence(data: st.DataO
 
 
 def lines(*rows: dict[str, Any]) -> Callable[[Path], None]:
-    return lambda file: forms.write_lines(file, rows) and None
+    return lambda file: log_samples.write_lines(file, rows) and None
 
 
 def text(content: str | bytes) -> Callable[[Path], None]:
@@ -156,7 +158,7 @@ def text(content: str | bytes) -> Callable[[Path], None]:
 
 
 def inspect(*samples: dict[str, Any], **header: Any) -> Callable[[Path], None]:
-    return text(json.dumps({**forms.inspect_header(**header), "samples": list(samples)}))
+    return text(json.dumps({**log_samples.inspect_header(**header), "samples": list(samples)}))
 
 
 def graded(value: Any, **changes: Any) -> dict[str, Any]:
@@ -178,7 +180,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
         text("name,points\nx,1\n"),
         "unknown_log",
         (
-            "log is no log that is known here (its columns: ['name', 'points']); give a log of inspect_ai,"
+            "log is not in a known log format (its columns: ['name', 'points']); give a log of inspect_ai,"
             " report of pydantic-evals, samples of lm-eval, completions of TRL, or rows with task, arm and score"
         ),
     ),
@@ -190,34 +192,34 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "no arm": (
         text("task,score\nt,1\n"),
         "missing_column",
-        "log has no column 'arm' (it has 'task', 'score'); add it; or name the arm: ARM=FILE",
+        "log has no column 'arm' (it has 'task', 'score'); add it, or name the arm: ARM=FILE",
     ),
     "empty task": (
         text("task,arm,score\n,a,1\n"),
         "missing_value",
-        "log line 2 has '' as task; fill it",
+        "log line 2 has '' as task; fill it in",
     ),
     "NaN": (
         lines(ROW, {**ROW, "score": float("nan")}),
         "bad_score",
-        "log line 2 has nan as score, which is not finite; write a number, or status 'failed' with 0",
+        "log line 2 has nan as score, which is not finite; write a finite number, or status 'failed'",
     ),
     "NaN in words": (
         text("task,arm,score\nt,a,NaN\n"),
         "bad_score",
-        "log line 2 has 'NaN' as score, which is not finite; write a number, or status 'failed' with 0",
+        "log line 2 has 'NaN' as score, which is not finite; write a finite number, or status 'failed'",
     ),
     "infinity": (
         text('{"task": "t", "arm": "a", "score": 1e999}'),
         "bad_score",
-        "log line 1 has inf as score, which is not finite; write a number, or status 'failed' with 0",
+        "log line 1 has inf as score, which is not finite; write a finite number, or status 'failed'",
     ),
     "integer without end": (
         text('{"task": "t", "arm": "a", "score": 1' + "0" * 400 + "}"),
         "bad_score",
         (
-            "log line 1 has 100000000000000000...0000000000000000000 as score, which is not finite; write a number, or"
-            " status 'failed' with 0"
+            "log line 1 has 100000000000000000...0000000000000000000 as score, which is not finite; write a finite"
+            " number, or status 'failed'"
         ),
     ),
     "digits without end": (
@@ -233,17 +235,17 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "word for a score": (
         text("task,arm,score\nt,a,good\n"),
         "bad_score",
-        "log line 2 has 'good' as score, which is no number; write a number",
+        "log line 2 has 'good' as score, not a number; write a number",
     ),
     "no score": (
         lines({**ROW, "score": None}),
         "bad_score",
-        "log line 1 has None as score, which is no number; write a number",
+        "log line 1 has None as score, not a number; write a number",
     ),
     "half a count": (
         lines({**ROW, "tokens_in": 1.5}),
         "bad_count",
-        "log line 1 has 1.5 as tokens_in; write a whole number from 0, or nothing",
+        "log line 1 has 1.5 as tokens_in; write a whole number from 0, or leave it empty",
     ),
     "negative cost": (
         lines({**ROW, "cost_usd": -1}),
@@ -259,15 +261,14 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
         lines({**ROW, "g": 2}, {**ROW, "task": "u", "g": 2}, {**ROW, "g": 2}),
         "duplicate_rollout",
         (
-            "log line 3 is rollout 2 of task 't' in arm 'a', and so is log line 1; take one out, or name the"
-            " arms apart:"
-            " 'ARM=log'"
+            "log line 3 is rollout 2 of task 't' in arm 'a', and so is log line 1; remove one of them, or give the"
+            " arms different names: 'ARM=log'"
         ),
     ),
     "some numbered": (
         lines({**ROW, "g": 0}, {**ROW, "task": "u"}),
         "bad_count",
-        "log line 2 has no g while other rows have one; fill it, or leave out the column",
+        "log line 2 has no g, but other rows have one; fill it in, or remove the column",
     ),
     "a column twice": (
         text("task,arm,score,score\nt,a,1,0\n"),
@@ -277,7 +278,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "a comma too many": (
         text("task,arm,score\nt,a,1\nu,a,1,0\n"),
         "bad_log",
-        "log line 3 has 4 fields and the header 3; quote fields that hold commas",
+        "log line 3 has 4 fields, but the header has 3; quote fields that contain commas",
     ),
     "an open quote": (
         text('task,arm,score\nt,a,"1\n'),
@@ -292,24 +293,22 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "a line that is no object": (
         text('{"task": "t", "arm": "a", "score": 1}\n7\n'),
         "bad_log",
-        "log line 2 is no JSON object; write one object per line",
+        "log line 2 is not a JSON object; write one object per line",
     ),
     "inspect: an older format": (
         inspect(graded(1), version=1),
         "unknown_version",
         (
-            "log is a log of inspect_ai in format 1, and only format 2 is known; convert it with `inspect log"
-            " convert` of"
-            " a version that writes it"
+            "log is an inspect_ai log in format 1, but only format 2 can be read; convert it with `inspect log"
+            " convert` from a version of inspect_ai that writes this format"
         ),
     ),
     "inspect: a newer format": (
         inspect(graded(1), version=3),
         "unknown_version",
         (
-            "log is a log of inspect_ai in format 3, and only format 2 is known; convert it with `inspect log"
-            " convert` of"
-            " a version that writes it"
+            "log is an inspect_ai log in format 3, but only format 2 can be read; convert it with `inspect log"
+            " convert` from a version of inspect_ai that writes this format"
         ),
     ),
     "inspect: no samples": (
@@ -320,25 +319,24 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "inspect: no scores": (
         inspect(graded(float("nan"))),
         "no_score",
-        "log holds no score; score its samples, and give the log with the scores",
+        "log holds no score; score its samples, then give the log with the scores",
     ),
     "inspect: a grade of its own": (
         inspect(graded("B")),
         "bad_score",
-        "log sample 1 epoch 1 has 'B' as score 'match', which is no number; write a number",
+        "log sample 1 epoch 1 has 'B' as score 'match', not a number; write a number",
     ),
     "inspect: an infinite score": (
         inspect(graded(float("inf"))),
         "bad_score",
-        "log sample 1 epoch 1 has inf as score 'match', which is not finite; write a number, or status 'failed' with 0",
+        "log sample 1 epoch 1 has inf as score 'match', which is not finite; write a finite number, or status 'failed'",
     ),
     "inspect: a sample twice": (
         inspect(graded(1), graded(0)),
         "duplicate_rollout",
         (
-            "log sample 1 epoch 1 is rollout 0 of task '1' in arm 'toy/m', and so is log sample 1 epoch 1; take"
-            " one out,"
-            " or name the arms apart: 'ARM=log'"
+            "log sample 1 epoch 1 is rollout 0 of task '1' in arm 'toy/m', and so is log sample 1 epoch 1; remove"
+            " one of them, or give the arms different names: 'ARM=log'"
         ),
     ),
     "inspect: no epoch": (
@@ -347,22 +345,22 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
         "log sample number 1 has 0 as epoch (Input should be greater than or equal to 1); write the log again",
     ),
     "inspect: a sample that is none": (
-        text(json.dumps({**forms.inspect_header(), "samples": [7]})),
+        text(json.dumps({**log_samples.inspect_header(), "samples": [7]})),
         "bad_log",
-        "log sample number 1 is 7 and no object; write the log again",
+        "log sample number 1 is 7, not a JSON object; write the log again",
     ),
     "pydantic-evals: no cases": (
-        text(json.dumps(forms.report(cases=[]))),
+        text(json.dumps(log_samples.report(cases=[]))),
         "empty_log",
         "log holds no cases; give a report with at least one",
     ),
     "pydantic-evals: a score that is lost": (
-        text(json.dumps(forms.report(cases=[{"name": "c", "scores": {"right": {"value": None}}}]))),
+        text(json.dumps(log_samples.report(cases=[{"name": "c", "scores": {"right": {"value": None}}}]))),
         "bad_score",
-        "log case 'c' has None as score 'right', which is no number; write a number",
+        "log case 'c' has None as score 'right', not a number; write a number",
     ),
     "pydantic-evals: a case without a name": (
-        text(json.dumps(forms.report(cases=[{"name": 5}]))),
+        text(json.dumps(log_samples.report(cases=[{"name": 5}]))),
         "bad_log",
         (
             "log has 5 as cases.0.name (Input should be a valid string); write the report with"
@@ -373,7 +371,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "lm-eval: a metric that is no number": (
         lines({"doc_id": 0, "metrics": ["acc"], "acc": 1.0}, {"doc_id": 1, "metrics": ["acc"], "acc": "high"}),
         "bad_score",
-        "log line 2 has 'high' as metric 'acc', which is no number; write a number",
+        "log line 2 has 'high' as metric 'acc', not a number; write a number",
     ),
     "lm-eval: a metric that is missing": (
         lines({"doc_id": 0, "metrics": ["acc"], "acc": 1.0}, {"doc_id": 1, "metrics": []}),
@@ -383,7 +381,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "lm-eval: no metrics": (
         lines({"doc_id": 0, "metrics": []}),
         "no_score",
-        "log holds no score; score its samples, and give the log with the scores",
+        "log holds no score; score its samples, then give the log with the scores",
     ),
     "TRL: two rewards": (
         lines({"step": 1, "prompt": "p", "completion": "c", "r1": 1.0, "r2": 0.0}),
@@ -393,7 +391,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "TRL: a step that is none": (
         lines({"step": "first", "prompt": "p", "completion": "c", "r1": 1.0}),
         "bad_count",
-        "log line 1 has 'first' as step; write a whole number from 0, or nothing",
+        "log line 1 has 'first' as step; write a whole number from 0, or leave it empty",
     ),
 }
 
@@ -408,7 +406,7 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, case: str) -> Non
 
 
 def test_a_score_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
-    file = forms.inspect_json(tmp_path / "log")
+    file = log_samples.inspect_json(tmp_path / "log")
     with pytest.raises(ConfigError) as refused:
         read_logs([LogFile(path=file, score="f1")])
     assert str(refused.value) == "log has no score 'f1' (it has 'match'); write one of them after the '#'"
@@ -416,10 +414,10 @@ def test_a_score_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path
 
 
 def test_one_name_for_several_arms_is_refused(tmp_path: Path) -> None:
-    file = forms.write_lines(tmp_path / "log", [ROW, {**ROW, "arm": "b"}])
+    file = log_samples.write_lines(tmp_path / "log", [ROW, {**ROW, "arm": "b"}])
     with pytest.raises(ConfigError) as refused:
         read_logs([file], arm="mine")
-    assert str(refused.value) == ("log holds the arms 'a', 'b', which cannot all be called 'mine'; leave out the name")
+    assert str(refused.value) == ("log holds the arms 'a', 'b', so they cannot all be named 'mine'; leave the name out")
     assert refused.value.code == "several_arms"
 
 
@@ -435,7 +433,7 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["plain.csv", "plain.jsonl", "plain.parquet", "inspect.json"])
 def test_a_file_may_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    file = forms.FORMS[form](tmp_path / form)
+    file = log_samples.FORMS[form](tmp_path / form)
     monkeypatch.setattr(content, "MOST_BYTES", 20)
     with pytest.raises(DataError) as refused:
         read_logs([file])
@@ -444,7 +442,7 @@ def test_a_file_may_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_table_may_not_have_rows_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = forms.plain_parquet(tmp_path / "log")
+    file = log_samples.plain_parquet(tmp_path / "log")
     monkeypatch.setattr(content, "MOST_ROWS", 4)
     assert len(read_logs([file]).observations) == 4
     monkeypatch.setattr(content, "MOST_ROWS", 3)

@@ -1,4 +1,4 @@
-"""A comparison on a terminal: verdicts first, then the arms, the differences, and what to look at next."""
+"""Prints a comparison on the terminal: verdicts first, then arms, differences, and what to check."""
 
 from collections.abc import Sequence
 
@@ -7,22 +7,23 @@ from rich.text import Text
 
 from agentlearn.cli.stages import cost_words, short
 from agentlearn.cli.table import aligned
-from agentlearn_evals.comparison import ArmLine, Comparison, Contrast, Slice
+from agentlearn_evals.comparison import ArmLine, Comparison, Contrast, Flip, MethodLine, Slice, Worst
 from agentlearn_evals.designing import PowerReport
-from agentlearn_evals.sentences import signed
+from agentlearn_evals.sentences import signed_difference
 
 _FLIPS = 5
+"""Number of flips, and of missing tasks, that are printed."""
 _LABEL = 10
 _ID = 12
-"""Characters of a rollout's id that name it in practice; `agentlearn trace` takes any beginning."""
+"""Characters of a rollout id that are printed; `agentlearn trace` accepts the start of an id."""
 
 
-def show(found: Comparison, out: Console) -> None:
-    """Everything that decides, mostly in 100 columns; the rest stands on the page and in the JSON."""
+def print_comparison(found: Comparison, out: Console) -> None:
+    """Print the verdicts and the main numbers, mostly in 100 columns; the page and the JSON have the rest."""
     if found.simulated:
-        out.print("simulated models: these figures show the mechanics, not a result")
+        out.print("simulated models: these numbers show how compare works; they are not a result about a real model")
     elif found.of_lab_models:
-        out.print("lab models are real but tiny transformers: these figures show the machinery, not a result")
+        out.print("lab models are real but tiny transformers: these numbers show how compare works, not a result")
     for contrast in found.contrasts:
         out.print(Text(contrast.sentence, style="bold"))
     out.print()
@@ -81,7 +82,7 @@ def _differences(contrasts: Sequence[Contrast]) -> list[tuple[str, ...]]:
     rows.extend(
         (
             f"{one.arm} - {one.baseline}",
-            signed(one.mean),
+            signed_difference(one.mean),
             _interval(one.low, one.high, "+.3f"),
             _p(one.p),
             _p(one.p_adjusted),
@@ -96,7 +97,7 @@ def _differences(contrasts: Sequence[Contrast]) -> list[tuple[str, ...]]:
 
 
 def _across_domains(found: Comparison) -> list[tuple[str, ...]]:
-    """Arms by domains, each with its difference from the baseline; nothing where there is one domain only."""
+    """Return a table of arms by domains with differences from the baseline; empty for one domain."""
     slices = {(one.arm, one.name): one for one in found.slices if one.by == "domain"}
     domains = sorted({name for _, name in slices})
     if len(domains) < 2:
@@ -114,7 +115,7 @@ def _cell(one: Slice | None) -> tuple[str, str]:
     if one.mean is None:
         return _share(one.score), "-"
     limits = "" if one.low is None or one.high is None else f" [{one.low:+.3f}, {one.high:+.3f}]"
-    return _share(one.score), f"{signed(one.mean)}{limits}"
+    return _share(one.score), f"{signed_difference(one.mean)}{limits}"
 
 
 def _p(p: float | None) -> str:
@@ -136,52 +137,54 @@ def _share(value: float | None) -> str:
 
 
 def _remarks(found: Comparison) -> list[tuple[str, list[str]]]:
-    """What else must be known before the verdict is believed."""
-    worst = [
-        f"{one.arm} - {one.baseline}: between {signed(one.worst.low)} and {signed(one.worst.high)}, whatever the"
-        " undecided rollouts really were"
-        for one in found.contrasts
-        if one.worst is not None
-    ]
-    methods = [
-        f"{one.method} - {found.baseline}: {signed(one.mean)} [{signed(one.low)}, {signed(one.high)}] over {one.note}"
-        for one in found.methods
-    ]
-    looks = [
-        f"{one.arm}: an earlier look at {one.pairs} pairs ({one.run}); p is corrected for it" for one in found.looks
-    ]
-    flips = [
-        f"{one.arm} {'wins' if one.won else 'loses'} {one.baseline_score:.2f} → {one.score:.2f} {_short(one.problem)}"
-        f"   agentlearn trace {one.rollout[:_ID]}   agentlearn trace {one.baseline_rollout[:_ID]}"
-        for one in found.flips[:_FLIPS]
-        if one.rollout
-    ]
+    """Return what a reader should know before trusting the verdicts, as (label, lines)."""
     return [
-        ("method", methods),
+        ("method", [_method(found, one) for one in found.methods]),
         ("caution", [f"{one.arm}: {one.caution}" for one in found.contrasts if one.caution]),
         ("suspect", [f"{one.arm}: {one.words}" for one in found.flags]),
-        ("bounds", worst),
-        ("sequence", [found.sequential] if found.sequential else []),
-        ("look", looks),
-        ("sentinel", [one.words for one in found.sentinels]),
+        ("bounds", [_bounds(one, one.worst) for one in found.contrasts if one.worst is not None]),
+        ("sequential", [found.sequential] if found.sequential else []),
+        (
+            "look",
+            [f"{one.arm}: earlier look at {one.pairs} pairs (run {one.run}); p is corrected" for one in found.looks],
+        ),
+        ("drift", [one.words for one in found.sentinels]),
         ("missing", [f"{one.arm}: {one.task}: {one.reason}" for one in found.missing[:_FLIPS]]),
-        ("flip", flips),
+        ("flip", [_flip(one) for one in found.flips[:_FLIPS] if one.rollout]),
         ("note", list(found.notes)),
     ]
 
 
-def _short(problem: str) -> str:
+def _bounds(contrast: Contrast, worst: Worst) -> str:
+    low, high = signed_difference(worst.low), signed_difference(worst.high)
+    return f"{contrast.arm} - {contrast.baseline}: between {low} and {high}, whatever the undecided verdicts are"
+
+
+def _method(found: Comparison, line: MethodLine) -> str:
+    interval = f"[{signed_difference(line.low)}, {signed_difference(line.high)}]"
+    return f"{line.method} - {found.baseline}: {signed_difference(line.mean)} {interval}, {line.note}"
+
+
+def _flip(flip: Flip) -> str:
+    scores = f"{flip.baseline_score:.2f} → {flip.score:.2f}"
+    return (
+        f"{flip.arm} {'wins' if flip.won else 'loses'} {scores} {_excerpt(flip.problem)}"
+        f"   agentlearn trace {flip.rollout[:_ID]}   agentlearn trace {flip.baseline_rollout[:_ID]}"
+    )
+
+
+def _excerpt(problem: str) -> str:
     line = " ".join(problem.split())
     return repr(line if len(line) <= 48 else f"{line[:47]}…")
 
 
-def show_power(report: PowerReport, out: Console) -> None:
-    """What it takes, a row per design."""
+def print_power(report: PowerReport, out: Console) -> None:
+    """Print the sizes that detect the effect, one row each."""
     settings = report.settings
-    what = f"to find {settings.effect:g} with {settings.power:.0%} power at alpha {settings.alpha:g}"
+    what = f"to detect a difference of {settings.effect:g} with {settings.power:.0%} power at alpha {settings.alpha:g}"
     out.print(f"{what}, {settings.arms} arms, {settings.model}")
     out.print()
-    rows = [("tasks", "rollouts each", "rollouts in all", "finds", "tokens in", "tokens out", "about")]
+    rows = [("tasks", "rollouts each", "all rollouts", "detects", "tokens in", "tokens out", "about")]
     rows.extend(
         (
             f"{one.tasks:,}",
@@ -196,6 +199,6 @@ def show_power(report: PowerReport, out: Console) -> None:
     )
     _print(out, rows)
     if report.rollouts_needed is not None:
-        out.print(f"  {'needed'.ljust(_LABEL)}{settings.tasks} tasks take {report.rollouts_needed:,} rollouts each")
+        out.print(f"  {'needed'.ljust(_LABEL)}{settings.tasks} tasks need {report.rollouts_needed:,} rollouts each")
     for note in report.notes:
         out.print(f"  {'note'.ljust(_LABEL)}{note}")

@@ -95,7 +95,7 @@ def test_json_lines_round_trip(rows: list[Observation]) -> None:
 def test_another_ending_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         write_observations([], tmp_path / "runs.xlsx")
-    assert str(refused.value) == ("runs.xlsx has the ending '.xlsx'; write a file that ends in '.csv' or '.parquet'")
+    assert str(refused.value) == ("runs.xlsx has the suffix '.xlsx'; write a file that ends in '.csv' or '.parquet'")
     assert refused.value.code == "unknown_format"
 
 

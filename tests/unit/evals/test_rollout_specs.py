@@ -8,7 +8,7 @@ import pytest
 from agentlearn.types.experience import EMPTY_LIBRARY, library_of
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.plan import planned
+from agentlearn_evals.plan import plan_comparison
 from agentlearn_evals.rollout_specs import schedule
 from agentlearn_evals.settings import CompareSettings
 
@@ -25,24 +25,24 @@ PHASES = {one.name: f"compare:{one.name}" for one in ARMS}
 
 
 def test_every_rollout_is_there_once() -> None:
-    cells = list(schedule(TASKS, ARMS, 4, 0, PHASES))
-    places = Counter((cell.arm.name, cell.task.id, cell.g) for cell in cells)
-    assert len(places) == len(cells) == 3 * 6 * 4
+    specs = list(schedule(TASKS, ARMS, 4, 0, PHASES))
+    places = Counter((spec.arm.name, spec.task.id, spec.g) for spec in specs)
+    assert len(places) == len(specs) == 3 * 6 * 4
 
 
 def test_arms_share_seeds_and_stand_side_by_side() -> None:
-    cells = list(schedule(TASKS, ARMS, 4, 0, PHASES))
-    for at in range(0, len(cells), 3):
-        three = cells[at : at + 3]
-        assert {cell.arm.name for cell in three} == {"none", "a", "b"}
-        assert len({(cell.task.id, cell.g, cell.seed) for cell in three}) == 1
-    assert Counter(cell.arm.name for cell in cells[::3]) == {"none": 8, "a": 8, "b": 8}, "each is first as often"
+    specs = list(schedule(TASKS, ARMS, 4, 0, PHASES))
+    for at in range(0, len(specs), 3):
+        three = specs[at : at + 3]
+        assert {spec.arm.name for spec in three} == {"none", "a", "b"}
+        assert len({(spec.task.id, spec.g, spec.seed) for spec in three}) == 1
+    assert Counter(spec.arm.name for spec in specs[::3]) == {"none": 8, "a": 8, "b": 8}, "each is first as often"
 
 
 def test_more_rollouts_only_add_to_those_before() -> None:
     few, many = (list(schedule(TASKS, ARMS, k, 0, PHASES)) for k in (2, 5))
     assert many[: len(few)] == few
-    assert [cell.seed for cell in few] != [cell.seed for cell in schedule(TASKS, ARMS, 2, 1, PHASES)]
+    assert [spec.seed for spec in few] != [spec.seed for spec in schedule(TASKS, ARMS, 2, 1, PHASES)]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_determines_a_rollout_names_it(change: dict[str, object], tmp_path:
     lessons = tmp_path / "lessons.json"
     lessons.write_text('{"experiences": {"G0": "Count both ends of a range."}, "next_id": 1}')
     given: dict[str, object] = {"arms": ("none", str(lessons)), "domains": ("math",), "limit": 2, "store": tmp_path}
-    before, after = (planned(CompareSettings.model_validate(given | more)) for more in ({}, change))
+    before, after = (plan_comparison(CompareSettings.model_validate(given | more)) for more in ({}, change))
     for place in (0, 1):
         names = {plan.conditions(plan.arms[place], plan.task_sets[0]).phase for plan in (before, after)}
         assert len(names) == 2
@@ -72,5 +72,5 @@ def test_what_does_not_determine_a_rollout_does_not(change: dict[str, object], t
     """The seed is held against each rollout's own."""
     given: dict[str, object] = {"arms": ("none", "x=none,temperature=1"), "domains": ("math",), "limit": 2}
     given["store"] = tmp_path
-    before, after = (planned(CompareSettings.model_validate(given | more)) for more in ({}, change))
+    before, after = (plan_comparison(CompareSettings.model_validate(given | more)) for more in ({}, change))
     assert before.conditions(before.arms[1], before.task_sets[0]) == after.conditions(after.arms[1], after.task_sets[0])
