@@ -135,14 +135,14 @@ def _settings(
 ) -> tuple[TrainSettings, RunId | None]:
     """The settings of a new run, or of the one that is resumed, and its id."""
     if resume is not None:
-        from agentlearn.train.resume import settings_of
+        from agentlearn.train.resume import resumed_train_settings
 
         if what is not None or gradient:
             raise ConfigError(
                 f"--resume goes on with what run {resume!r} was begun with; leave out everything else",
                 code="fixed_setting",
             )
-        run, settings = settings_of(resume, given.get("store", DEFAULT_STORE), given)
+        run, settings = resumed_train_settings(resume, given.get("store", DEFAULT_STORE), given)
         return settings, run
     if what is None:
         raise ConfigError(

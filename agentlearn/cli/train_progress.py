@@ -16,9 +16,8 @@ from agentlearn.learn.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.train.callbacks import TrainCallbacks
-from agentlearn.train.report import TrainReport, UpdateLine
+from agentlearn.train.report import TrainReport, UpdateLine, update_line
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.training_run import update_line
 from agentlearn.types.task import Task
 
 _LABEL = 14

@@ -72,8 +72,7 @@ class TorchEngine:
         return self._queue.rounds(conversations, at_once=at_once)
 
     async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
-        """Sample an answer. Raises EndpointError when the model fails, or the engine closes before the answer is done.
-        """
+        """Sample an answer. Raises EndpointError when the model fails, or when the engine closes before the end."""
         request = SamplingRequest.create(prompt, sampling)
         self._queue.submit(request)
         return await request.answer
