@@ -32,9 +32,9 @@ def build(
     exams: Annotated[int, Parameter(help="Problems per condition in the evaluation at the end; 0: none.")] = 200,
 ) -> None:
     """Train a lab model from random weights and write its checkpoint. A model that is already built is kept."""
+    from agentlearn.lab.checkpoint import SHIPPED
     from agentlearn.lab.contract import announced_lab
-    from agentlearn.train.lab.build import SHIPPED, is_built, require_torch
-    from agentlearn.train.lab.build import build as build_lab
+    from agentlearn.train.lab.build import build_lab_model, is_built, require_torch
 
     lab = announced_lab(name)
     if tokens is not None and tokens < 1:
@@ -50,13 +50,13 @@ def build(
         share, passed_s = progress.tokens / recipe.tokens, time.perf_counter() - started
         screen.print(
             f"  {min(share, 1):4.0%}  step {progress.step}  {progress.tokens / 1e6:.2f} M tokens"
-            f"  loss {progress.loss:.4f}  distance from the teacher {progress.apart:.4f}  {passed_s:.0f} s"
+            f"  loss {progress.loss:.4f}  distance from the teacher {progress.teacher_kl:.4f}  {passed_s:.0f} s"
         )
 
     if is_built(lab, recipe, folder):
         screen.print(f"already built: {folder}")
     else:
-        build_lab(lab, recipe, folder, report)
+        build_lab_model(lab, recipe, folder, report)
         screen.print(f"wrote {folder} in {time.perf_counter() - started:.0f} s")
     if exams:
         _print(asyncio.run(_scores(name, folder / SHIPPED, exams, seed)))
@@ -90,17 +90,17 @@ def export(
 ) -> None:
     """Write the shipped weights as a checkpoint for `local:` and for Hugging Face programs."""
     from agentlearn.lab.contract import announced_lab
-    from agentlearn.train.lab.build import export as export_lab
+    from agentlearn.train.lab.build import export_lab_model
 
-    export_lab(announced_lab(name), folder)
+    export_lab_model(announced_lab(name), folder)
     console().print(f"wrote {folder}")
 
 
 async def _scores(name: str, folder: Path, exams: int, seed: int) -> "list[ConditionScore]":
     from agentlearn.lab.contract import announced_lab
-    from agentlearn.lab.evaluation import checked
+    from agentlearn.lab.evaluation import evaluate_lab_model
 
-    return await checked(announced_lab(name), folder, exams, seed)
+    return await evaluate_lab_model(announced_lab(name), folder, exams, seed)
 
 
 def _print(scores: "list[ConditionScore]") -> None:

@@ -89,14 +89,14 @@ def _settings(
 ) -> tuple[TrainSettings, RunId | None]:
     """The settings of a new run; or, with `resume`, the settings and the id of the interrupted run."""
     if resume is not None:
-        from agentlearn.train.resume import settings_of
+        from agentlearn.train.resume import resumed_train_settings
 
         if what is not None or gradient:
             raise ConfigError(
                 f"--resume continues run {resume!r} with the settings it was started with; leave out everything else",
                 code="fixed_setting",
             )
-        run, settings = settings_of(resume, Path(given.get("store", DEFAULT_STORE)), given.options)
+        run, settings = resumed_train_settings(resume, Path(given.get("store", DEFAULT_STORE)), given.options)
         return settings, run
     if what is None:
         raise ConfigError(

@@ -1,1 +1,1 @@
-"""Lab models without torch: their tokens, their transformer in numpy, and the service that answers as `lab:…`."""
+"""Lab models without torch: tokenizer, transformer in numpy, and the service behind the endpoint `lab:…`."""

@@ -1,4 +1,4 @@
-"""`python -m agentlearn.lab NAME`: serve a lab model until stdin closes, the parent dies, or SIGTERM comes.
+"""`python -m agentlearn.lab NAME`: serve a lab model until stdin closes, the parent dies, or SIGTERM arrives.
 
 Prints one line of JSON when ready: {"url": "http://127.0.0.1:PORT/v1", "pid": …}.
 """
@@ -8,15 +8,15 @@ import asyncio
 import sys
 
 from agentlearn.errors import AgentlearnError
-from agentlearn.lab.service import serving
+from agentlearn.lab.service import serve_lab_model
 from agentlearn.serving.child_process import serve_as_child
 
 
 def main() -> int:
-    """Serve; returns the exit status."""
+    """Serve until told to stop; returns the exit status."""
     options = _options()
     try:
-        asyncio.run(serve_as_child(serving(options.name, seed=options.seed, port=options.port)))
+        asyncio.run(serve_as_child(serve_lab_model(options.name, seed=options.seed, port=options.port)))
     except AgentlearnError as error:
         print(error, file=sys.stderr)  # noqa: T201  the command's own output
         return error.exit_status
@@ -28,9 +28,9 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m agentlearn.lab", description="Serve a lab model.")
-    parser.add_argument("name", help="which: 'novice'")
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument("--seed", type=int, default=0, help="of requests that send none")
+    parser.add_argument("name", help="name of the lab model, such as 'novice'")
+    parser.add_argument("--port", type=int, default=0, help="port; 0: a free one")
+    parser.add_argument("--seed", type=int, default=0, help="seed for requests without one")
     return parser.parse_args()
 
 

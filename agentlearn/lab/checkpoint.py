@@ -1,4 +1,4 @@
-"""A lab model's files: weights as half-precision numbers, the tokenizer, the shape, and their hashes."""
+"""The files of a lab model: half-precision weights, tokenizer, and a card with its shape and file hashes."""
 
 import hashlib
 import json
@@ -18,11 +18,13 @@ from agentlearn.lab.transformer import Layout, Transformer
 WEIGHTS = "weights.npz"
 TOKENIZER = "tokenizer.json"
 CARD = "card.json"
-"""The shape, how the model was schooled, and the hashes of the other files."""
+"""File with the model's shape, how it was trained, and the hashes of the other files."""
+SHIPPED = "shipped"
+"""Folder inside a built checkpoint with the small files that a package ships."""
 
 
 def check_present(folder: Path, name: str) -> None:
-    """Raises ConfigError for a package that holds no weights."""
+    """Raise ConfigError when the folder holds no weights."""
     if not (folder / CARD).is_file():
         raise ConfigError(
             f"the lab model {name!r} has no weights here; build them with `agentlearn lab build`", code="no_weights"
@@ -30,7 +32,7 @@ def check_present(folder: Path, name: str) -> None:
 
 
 def read_checkpoint(folder: Path, name: str) -> tuple[Transformer, LabTokenizer]:
-    """The model in that folder. Raises ConfigError where it is missing, or not as its hashes say."""
+    """Read the model in a folder. Raises ConfigError when it is missing or its files do not match their hashes."""
     layout, weights, _ = read_weights(folder, name)
     try:
         model = Transformer(layout, weights)
@@ -40,7 +42,7 @@ def read_checkpoint(folder: Path, name: str) -> tuple[Transformer, LabTokenizer]
 
 
 def read_weights(folder: Path, name: str) -> tuple[Layout, Mapping[str, NDArray[np.generic]], dict[str, Any]]:
-    """Shape, weights by name, and the card. Raises ConfigError as `read_checkpoint` does."""
+    """Read the shape, the weights by name, and the card. Raises ConfigError as `read_checkpoint` does."""
     check_present(folder, name)
     try:
         card: dict[str, Any] = json.loads((folder / CARD).read_text(encoding="utf-8"))
@@ -65,5 +67,5 @@ def _check_hashes(folder: Path, expected: Mapping[str, str]) -> None:
 
 
 def layout_card(layout: Layout) -> dict[str, object]:
-    """A layout as its card holds it."""
+    """Return a layout as it is stored in the card."""
     return asdict(layout)

@@ -1,6 +1,6 @@
-"""Lab models: tiny models that a package schools itself, ships with itself, and announces in `agentlearn.lab`.
+"""The interface of lab models: tiny models that a package trains, ships and announces under `agentlearn.lab`.
 
-Here is what training, serving and testing them have in common; it knows no domain and no tensor.
+Training, serving and evaluating them use these types, which depend on no domain and no tensor library.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,115 +16,115 @@ GROUP = "agentlearn.lab"
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """A place in the assistant's first message where the teacher could have gone on in several ways."""
+class SoftTarget:
+    """A position in the assistant's first message where the teacher could have continued in several ways."""
 
     options: tuple[tuple[str, float], ...]
-    """What could have been written there, the words that were among them, and how probable each is. They sum to 1."""
+    """The possible texts, the written one included, with their probabilities, which sum to 1."""
     lessons: tuple[int, ...] = ()
-    """Which lessons of the scene made the teacher more or less sure, by their place in `Scene.heard`."""
+    """Indexes into `TrainingExample.lessons` of the lessons that changed these probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
-    """A conversation from the user's question to the assistant's last word."""
+class Dialogue:
+    """A conversation from the user's question to the assistant's final message."""
 
     messages: tuple[Message, ...]
-    doubts: tuple[Doubt, ...] = ()
-    """In the order of the text."""
+    soft_targets: tuple[SoftTarget, ...] = ()
+    """Soft targets in the order of the text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What the teacher takes from a lesson in the system message."""
+class LessonMeaning:
+    """What the teacher reads in one lesson of the system message."""
 
     end: int
-    """Where the lesson ends, in characters of the system message."""
-    sayings: tuple[str, ...]
-    """Some of the lab's `sayings`; empty for a lesson that says nothing."""
+    """End of the lesson, in characters of the system message."""
+    meanings: tuple[str, ...]
+    """The lesson's meanings, out of `Lab.meanings`; empty for a lesson without any."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """Conversations that stand behind one and the same system message, as a learner's rollouts do."""
+class TrainingExample:
+    """Dialogues with the same system message, like the rollouts of a learner."""
 
     system: str
-    """What the agent is told: instructions, then the lessons in their fence. Empty for nothing."""
+    """System message: instructions and then the fenced lessons. May be empty."""
     tools: tuple[str, ...]
-    """Names of the tools on offer."""
-    talks: tuple[Talk, ...]
-    heard: tuple[Heard, ...] = ()
+    """Names of the available tools."""
+    dialogues: tuple[Dialogue, ...]
+    lessons: tuple[LessonMeaning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationTask:
-    """One question of the held-out check."""
+    """One question of a lab model's evaluation."""
 
     system: str
     tools: tuple[str, ...]
     question: str
     answer: str
     expected: float
-    """Probability that the teacher answers it rightly with this system message."""
+    """Probability that the teacher answers it correctly with this system message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
-    """What the tokenizer's vocabulary is made of, besides bytes."""
+class TokenPieces:
+    """The texts in a tokenizer's vocabulary, besides single bytes."""
 
     whole: tuple[str, ...]
-    """Texts that are one token wherever they stand, digits and all."""
+    """Texts that are always one token. They may contain digits."""
     parts: tuple[str, ...]
-    """Texts without digits; of all ways to cut a text the one with the fewest parts is taken."""
+    """Texts without digits. A text is split into the smallest possible number of them."""
 
 
 class Lab(Protocol):
-    """A lab model, as its package announces it."""
+    """A lab model as its package announces it."""
 
     @property
     def name(self) -> str:
-        """What follows `lab:`."""
+        """Name after `lab:`."""
         ...
 
     @property
     def version(self) -> str:
-        """Changes with the corpus."""
+        """Version of the corpus."""
         ...
 
     @property
-    def sayings(self) -> tuple[str, ...]:
-        """All that a lesson can say to the teacher, by name."""
+    def meanings(self) -> tuple[str, ...]:
+        """Names of all meanings that a lesson can have for the teacher."""
         ...
 
     @property
     def folder(self) -> Path:
-        """Where its shipped files lie: weights, tokenizer, hashes."""
+        """Folder of its shipped files: weights, tokenizer and card."""
         ...
 
-    def pieces(self) -> Pieces:
-        """What its tokenizer is made of."""
+    def token_pieces(self) -> TokenPieces:
+        """Return the texts in its tokenizer's vocabulary."""
         ...
 
-    def scenes(self, seed: int) -> Iterator[Scene]:
-        """Its corpus: endless, the same for the same seed."""
+    def examples(self, seed: int) -> Iterator[TrainingExample]:
+        """Yield the training examples of its corpus without end, the same for the same seed."""
         ...
 
-    def exams(self, condition: str, number: int, seed: int) -> Sequence[EvaluationTask]:
-        """Questions that no scene holds, under one of `conditions`."""
+    def evaluation_tasks(self, condition: str, number: int, seed: int) -> Sequence[EvaluationTask]:
+        """Return questions that are not in the corpus, under one of `conditions`."""
         ...
 
-    def is_right(self, exam: EvaluationTask, text: str) -> bool:
-        """Whether a final message answers the exam."""
+    def is_right(self, task: EvaluationTask, text: str) -> bool:
+        """Whether a final message answers the task correctly."""
         ...
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Ways in which lessons stand in an exam's context: none, the right ones, controls."""
+        """Names of the evaluation conditions. They differ in the lessons in context: none, right ones, controls."""
         ...
 
 
 def announced_labs() -> dict[str, Lab]:
-    """Every lab model that an installed package announces, by name. Raises ConfigError for one that cannot be used."""
+    """Return all lab models of installed packages, by name. Raises ConfigError for one that cannot be loaded."""
     found: dict[str, Lab] = {}
     for entry in entry_points(group=GROUP):
         try:
@@ -140,7 +140,7 @@ def announced_labs() -> dict[str, Lab]:
 
 
 def announced_lab(name: str) -> Lab:
-    """The lab model of that name. Raises ConfigError for a name that no package announces."""
+    """Return the lab model with this name. Raises ConfigError when no package announces it."""
     labs = announced_labs()
     if name not in labs:
         known = ", ".join(f"'lab:{one}'" for one in labs) or "none"

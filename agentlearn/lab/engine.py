@@ -1,4 +1,4 @@
-"""The lab model as an engine: requests that wait together are written together, and common beginnings are read once."""
+"""The lab model as an `Engine`: waiting requests are sampled in one batch, and shared prefixes are computed once."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agentlearn.lab.sampling import drawn
-from agentlearn.lab.transformer import Floats, Seats, SequenceCache, Transformer
+from agentlearn.lab.sampling import sample_next_tokens
+from agentlearn.lab.transformer import BatchCache, Floats, SequenceCache, Transformer
 from agentlearn.serving.engine import Sampled, Sampling
 
-SEATS = 64
-"""Requests that are written at once; more of them wait."""
-REMEMBERED_BYTES = 128 * 1024 * 1024
-"""What is kept of texts that were read, so that those that begin alike are not read again."""
+MAX_BATCH = 64
+"""Largest number of requests answered at once."""
+PREFIX_CACHE_BYTES = 128 * 1024 * 1024
+"""Memory for the keys and values of prefixes that later requests may share."""
 
 
 @dataclass(eq=False)
 class _Request:
-    """One request on its way. It takes a seat when its prompt is read, and gives it back at its end."""
+    """A request and the tokens sampled for it. It gets a row of the batch when its prompt is computed."""
 
     prompt: tuple[int, ...]
     sampling: Sampling
     answer: "asyncio.Future[Sampled]"
-    chance: np.random.Generator
+    rng: np.random.Generator
     logits_V: Floats | None = None
     cached: int = 0
     ids: list[int] = field(default_factory=list[int])
@@ -33,22 +33,22 @@ class _Request:
 
 
 class LabEngine:
-    """Implements `agentlearn.serving.engine.Engine`. It works while `open_engine` runs."""
+    """Implements `agentlearn.serving.engine.Engine`. It works while `open_lab_engine` is open."""
 
-    def __init__(self, model: Transformer, end: int, *, seats: int = SEATS) -> None:
-        """end: the token that ends a message."""
+    def __init__(self, model: Transformer, end: int, *, max_batch: int = MAX_BATCH) -> None:
+        """end: token that ends a message. max_batch: largest number of requests answered at once."""
         self._model = model
         self._end = end
-        self._seats = Seats(model.layout, seats)
-        self._capacity = seats
+        self._cache = BatchCache(model.layout, max_batch)
+        self._max_batch = max_batch
         self._waiting: deque[_Request] = deque()
-        self._seated: list[_Request] = []
-        self._known = _Known(REMEMBERED_BYTES)
+        self._active: list[_Request] = []
+        self._prefixes = _PrefixCache(PREFIX_CACHE_BYTES)
         self._wake = asyncio.Event()
-        self.drawn_tokens = 0
-        """Of all answers so far."""
-        self.read_tokens = 0
-        """Of prompts, without those that were known already."""
+        self.sampled_tokens = 0
+        """Number of answer tokens sampled so far."""
+        self.prefilled_tokens = 0
+        """Number of prompt tokens computed so far, without cached ones."""
 
     @property
     def context(self) -> int:
@@ -56,7 +56,7 @@ class LabEngine:
         return self._model.layout.context
 
     async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
-        """Draw an answer. A prompt that leaves no room for one gives an empty answer that ends for its length."""
+        """Sample an answer. It is empty, with finish `length`, when the prompt leaves no room."""
         room = min(sampling.max_tokens, self.context - len(prompt))
         if room < 1:
             return Sampled((), (), "length")
@@ -64,68 +64,68 @@ class LabEngine:
             prompt=tuple(prompt),
             sampling=sampling,
             answer=asyncio.get_running_loop().create_future(),
-            chance=np.random.default_rng(sampling.seed & (2**64 - 1)),
+            rng=np.random.default_rng(sampling.seed & (2**64 - 1)),
         )
         self._waiting.append(request)
         self._wake.set()
-        return await request.answer  # cancelling it is seen by the next step
+        return await request.answer  # the next step notices a cancelled request
 
     async def work(self) -> None:
         """Answer requests until cancelled."""
         while True:
-            if not self._waiting and not self._seated:
+            if not self._waiting and not self._active:
                 self._wake.clear()
                 await self._wake.wait()
             self.step()
             await asyncio.sleep(0)
 
     def step(self) -> None:
-        """Seat who waits, and draw one token for everybody."""
-        self._leave([request for request in self._seated if request.answer.cancelled()])
-        while self._waiting and len(self._seated) < self._capacity:
-            self._seat(self._waiting.popleft())
-        if not self._seated:
+        """Let waiting requests join the batch, and sample one token for each request in it."""
+        self._remove([request for request in self._active if request.answer.cancelled()])
+        while self._waiting and len(self._active) < self._max_batch:
+            self._admit(self._waiting.popleft())
+        if not self._active:
             return
-        logits_NV = np.stack([self._logits_of(request) for request in self._seated])
-        chances = [float(request.chance.random()) for request in self._seated]
-        ids, logprobs = drawn(logits_NV, [request.sampling for request in self._seated], chances)
-        self.drawn_tokens += len(ids)
-        for request, token, logprob in zip(self._seated, ids, logprobs, strict=True):
+        logits_NV = np.stack([self._logits_of(request) for request in self._active])
+        uniform_N = [float(request.rng.random()) for request in self._active]
+        ids, logprobs = sample_next_tokens(logits_NV, [request.sampling for request in self._active], uniform_N)
+        self.sampled_tokens += len(ids)
+        for request, token, logprob in zip(self._active, ids, logprobs, strict=True):
             request.ids.append(token)
             request.logprobs.append(logprob)
-        done = [request for request in self._seated if self._is_done(request)]
+        done = [request for request in self._active if self._is_done(request)]
         for request in done:
             self._finish(request)
-        self._leave(done)
-        self._write()
+        self._remove(done)
+        self._decode()
 
-    def _write(self) -> None:
-        if not self._seated:
+    def _decode(self) -> None:
+        if not self._active:
             return
-        last_N = np.array([request.ids[-1] for request in self._seated])
-        logits_NV = self._model.write(last_N, self._seats)
-        for request, logits_V in zip(self._seated, logits_NV, strict=True):
+        last_N = np.array([request.ids[-1] for request in self._active])
+        logits_NV = self._model.decode(last_N, self._cache)
+        for request, logits_V in zip(self._active, logits_NV, strict=True):
             request.logits_V = logits_V
 
-    def _seat(self, request: _Request) -> None:
+    def _admit(self, request: _Request) -> None:
         if request.answer.cancelled():
             return
-        before = self.read_tokens
-        read, request.logits_V = self._read(request.prompt)
-        request.cached = len(request.prompt) - (self.read_tokens - before)
-        self._seats.seat(len(self._seated), read)
-        self._seated.append(request)
+        before = self.prefilled_tokens
+        sequence, request.logits_V = self._prefill(request.prompt)
+        request.cached = len(request.prompt) - (self.prefilled_tokens - before)
+        self._cache.put(len(self._active), sequence)
+        self._active.append(request)
 
-    def _read(self, prompt: tuple[int, ...]) -> tuple[SequenceCache, Floats]:
-        """Read a prompt, from the longest beginning that is known; its first message is kept for others."""
+    def _prefill(self, prompt: tuple[int, ...]) -> tuple[SequenceCache, Floats]:
+        """Compute a prompt after its longest cached prefix. Its first message is cached for later requests."""
         ends = [at + 1 for at, token in enumerate(prompt) if token == self._end and at + 1 < len(prompt)]
-        known = self._known.longest(prompt, ends) or self._model.empty()
-        if ends and known.length < ends[0]:
-            self.read_tokens += ends[0] - known.length
-            known, _ = self._model.read(prompt[known.length : ends[0]], known)
-            self._known.keep(prompt[: ends[0]], known)
-        self.read_tokens += len(prompt) - known.length
-        return self._model.read(prompt[known.length :], known)
+        prefix = self._prefixes.longest(prompt, ends) or self._model.empty()
+        if ends and prefix.length < ends[0]:
+            self.prefilled_tokens += ends[0] - prefix.length
+            prefix, _ = self._model.prefill(prompt[prefix.length : ends[0]], prefix)
+            self._prefixes.store(prompt[: ends[0]], prefix)
+        self.prefilled_tokens += len(prompt) - prefix.length
+        return self._model.prefill(prompt[prefix.length :], prefix)
 
     def _logits_of(self, request: _Request) -> Floats:
         assert request.logits_V is not None
@@ -141,51 +141,51 @@ class LabEngine:
         if not request.answer.done():
             request.answer.set_result(Sampled(tuple(request.ids), tuple(request.logprobs), finish, request.cached))
         if ended and len(request.ids) > 1:
-            # All but the last token were read; a conversation that goes on reads that one with what follows.
-            said = (*request.prompt, *request.ids)
-            self._known.keep(said, self._seats.read(self._seated.index(request)))
+            # The last token is not computed yet. A conversation that continues computes it with its next prompt.
+            tokens = (*request.prompt, *request.ids)
+            self._prefixes.store(tokens, self._cache.sequence(self._active.index(request)))
 
-    def _leave(self, requests: Sequence[_Request]) -> None:
-        """Give seats back; the last one seated moves up."""
+    def _remove(self, requests: Sequence[_Request]) -> None:
+        """Remove requests from the batch; the last row moves into each free row."""
         for request in requests:
-            at, last = self._seated.index(request), len(self._seated) - 1
+            at, last = self._active.index(request), len(self._active) - 1
             if at != last:
-                self._seats.move(last, at)
-                self._seated[at] = self._seated[last]
-            self._seated.pop()
+                self._cache.move(last, at)
+                self._active[at] = self._active[last]
+            self._active.pop()
 
 
-class _Known:
-    """Beginnings that were read, the least used of which are forgotten."""
+class _PrefixCache:
+    """Keys and values of prefixes. The least recently used are dropped first."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._size_bytes = 0
-        self._reads: OrderedDict[tuple[int, ...], SequenceCache] = OrderedDict()
+        self._sequences: OrderedDict[tuple[int, ...], SequenceCache] = OrderedDict()
 
     def longest(self, prompt: tuple[int, ...], lengths: Sequence[int]) -> SequenceCache | None:
-        """What is kept of the longest beginning of one of those lengths."""
+        """Return the cached prefix with the largest of these lengths; None when none is cached."""
         for length in reversed(lengths):
-            beginning = prompt[:length]
-            if (read := self._reads.get(beginning)) is not None:
-                self._reads.move_to_end(beginning)
-                return read
+            prefix = prompt[:length]
+            if (sequence := self._sequences.get(prefix)) is not None:
+                self._sequences.move_to_end(prefix)
+                return sequence
         return None
 
-    def keep(self, beginning: tuple[int, ...], read: SequenceCache) -> None:
-        """Keep a beginning. Of one that was drawn, the last token may be missing in what was read."""
-        if (old := self._reads.pop(beginning, None)) is not None:
+    def store(self, prefix: tuple[int, ...], sequence: SequenceCache) -> None:
+        """Cache a prefix. The sequence may lack the last token of a sampled one."""
+        if (old := self._sequences.pop(prefix, None)) is not None:
             self._size_bytes -= old.size_bytes
-        self._reads[beginning] = read
-        self._size_bytes += read.size_bytes
+        self._sequences[prefix] = sequence
+        self._size_bytes += sequence.size_bytes
         while self._size_bytes > self._limit_bytes:
-            self._size_bytes -= self._reads.popitem(last=False)[1].size_bytes
+            self._size_bytes -= self._sequences.popitem(last=False)[1].size_bytes
 
 
 @asynccontextmanager
-async def open_engine(model: Transformer, end: int, *, seats: int = SEATS) -> AsyncGenerator[LabEngine]:
-    """The engine, at work while the block runs."""
-    engine = LabEngine(model, end, seats=seats)
+async def open_lab_engine(model: Transformer, end: int, *, max_batch: int = MAX_BATCH) -> AsyncGenerator[LabEngine]:
+    """Run the engine while the block runs."""
+    engine = LabEngine(model, end, max_batch=max_batch)
     async with asyncio.TaskGroup() as group:
         working = group.create_task(engine.work())
         try:

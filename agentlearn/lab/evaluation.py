@@ -1,4 +1,4 @@
-"""The held-out check of a lab model: it sits exams, its programs are really run, and its answers are marked."""
+"""Evaluating a lab model on held-out questions: its programs are run in a sandbox, and its answers are checked."""
 
 import json
 from asyncio import Semaphore, TaskGroup
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from agentlearn.lab.checkpoint import read_checkpoint
 from agentlearn.lab.contract import EvaluationTask, Lab
-from agentlearn.lab.engine import LabEngine, open_engine
+from agentlearn.lab.engine import LabEngine, open_lab_engine
 from agentlearn.lab.lab_format import LabFormat
 from agentlearn.sandbox import CodeSandbox, Session, open_sandbox
 from agentlearn.sandbox.tool_text import render_result
 from agentlearn.serving import chatml
-from agentlearn.serving.chat_request import Called, Message
+from agentlearn.serving.chat_request import CallInMessage, Message
 from agentlearn.serving.engine import Sampling
 from agentlearn.types.ids import derive_seed
 
@@ -22,28 +22,30 @@ MAX_TOKENS = 400
 TEMPERATURE = 0.7
 SANDBOX = "zygote"
 SESSIONS = 8
-"""Programs run at once."""
+"""Largest number of questions answered at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionScore:
-    """How a model did under one condition."""
+    """Result of a model under one condition."""
 
     condition: str
     number: int
+    """Number of questions."""
     right: int
+    """Number of correct answers."""
     expected: float
-    """The teacher's mean probability of being right."""
+    """The teacher's mean probability of a correct answer."""
 
     @property
     def share(self) -> float:
-        """Right ones of all."""
+        """Share of correct answers."""
         return self.right / self.number
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvaluatedModel:
-    """Who sits the exams."""
+    """The model that is evaluated, with its engine and sandbox."""
 
     lab: Lab
     engine: LabEngine
@@ -51,38 +53,38 @@ class EvaluatedModel:
     sandbox: CodeSandbox
 
     async def score(self, condition: str, number: int, seed: int) -> ConditionScore:
-        """So many exams under that condition."""
-        exams = self.lab.exams(condition, number, seed)
+        """Evaluate `number` questions under a condition."""
+        tasks = self.lab.evaluation_tasks(condition, number, seed)
         slots = Semaphore(SESSIONS)
         async with TaskGroup() as group:
-            sitting = [
-                group.create_task(self._sit(exam, derive_seed(seed, at), slots)) for at, exam in enumerate(exams)
+            attempts = [
+                group.create_task(self._attempt(task, derive_seed(seed, at), slots)) for at, task in enumerate(tasks)
             ]
-        right = sum(one.result() for one in sitting)
-        return ConditionScore(condition, number, right, sum(exam.expected for exam in exams) / number)
+        right = sum(one.result() for one in attempts)
+        return ConditionScore(condition, number, right, sum(task.expected for task in tasks) / number)
 
-    async def _sit(self, exam: EvaluationTask, seed: int, slots: Semaphore) -> bool:
-        messages = [Message("system", exam.system), Message("user", exam.question)]
+    async def _attempt(self, task: EvaluationTask, seed: int, slots: Semaphore) -> bool:
+        messages = [Message("system", task.system), Message("user", task.question)]
         async with slots, self.sandbox.open(seed) as session:
             for turn in range(TURNS):
-                spoken = await self._answer(messages, exam.tools, derive_seed(seed, turn))
+                spoken = await self._answer(messages, task.tools, derive_seed(seed, turn))
                 if not spoken.calls:
-                    return self.lab.is_right(exam, spoken.text)
+                    return self.lab.is_right(task, spoken.text)
                 messages += [spoken, *await _results(spoken.calls, session)]
         return False
 
     async def _answer(self, messages: Sequence[Message], tools: Sequence[str], seed: int) -> Message:
         prompt = self.chat.encode(chatml.written(messages, tools))
         sampling = Sampling(seed=seed, max_tokens=MAX_TOKENS, temperature=TEMPERATURE)
-        drawn = await self.engine.sample(prompt, sampling)
-        written = self.chat.decode([one for one in drawn.ids if one not in self.chat.stop_ids])
-        heard = self.chat.parse(written)
-        calls = tuple(Called(f"call_{at}", *call) for at, call in enumerate(heard.calls))
-        return Message("assistant", heard.text, calls, spoken=written)
+        sampled = await self.engine.sample(prompt, sampling)
+        written = self.chat.decode([one for one in sampled.ids if one not in self.chat.stop_ids])
+        parsed = self.chat.parse(written)
+        calls = tuple(CallInMessage(f"call_{at}", *call) for at, call in enumerate(parsed.calls))
+        return Message("assistant", parsed.text, calls, verbatim=written)
 
 
-async def _results(calls: Sequence[Called], session: Session) -> list[Message]:
-    """What the tool answers to each call."""
+async def _results(calls: Sequence[CallInMessage], session: Session) -> list[Message]:
+    """Run each tool call; returns the tool messages."""
     results: list[Message] = []
     for call in calls:
         result = await session.run(_code(call))
@@ -90,8 +92,8 @@ async def _results(calls: Sequence[Called], session: Session) -> list[Message]:
     return results
 
 
-def _code(call: Called) -> str:
-    """The program of a call; nothing where it has none."""
+def _code(call: CallInMessage) -> str:
+    """The program of a call; empty when it has none."""
     arguments: object = json.loads(call.arguments)
     match arguments:
         case {"code": str(code)}:
@@ -100,11 +102,16 @@ def _code(call: Called) -> str:
             return ""
 
 
-async def checked(lab: Lab, folder: Path, number: int, seed: int, *, sandbox: str = SANDBOX) -> list[ConditionScore]:
-    """How the model in that folder does under each of the lab's conditions. Raises ConfigError as `read_checkpoint`."""
+async def evaluate_lab_model(
+    lab: Lab, folder: Path, number: int, seed: int, *, sandbox: str = SANDBOX
+) -> list[ConditionScore]:
+    """Evaluate the model in a folder under each of the lab's conditions.
+
+    Raises ConfigError as `read_checkpoint` does.
+    """
     model, tokenizer = read_checkpoint(folder, lab.name)
     chat = LabFormat(tokenizer)
     (end,) = chat.stop_ids
-    async with open_sandbox(sandbox) as box, open_engine(model, end) as engine:
-        candidate = EvaluatedModel(lab, engine, chat, box)
-        return [await candidate.score(condition, number, seed) for condition in lab.conditions]
+    async with open_sandbox(sandbox) as box, open_lab_engine(model, end) as engine:
+        evaluated = EvaluatedModel(lab, engine, chat, box)
+        return [await evaluated.score(condition, number, seed) for condition in lab.conditions]

@@ -1,4 +1,4 @@
-"""`lab:…` as an endpoint: a lab model in a child process, for as long as somebody uses it."""
+"""`lab:…` as an endpoint: a lab model in a child process that runs as long as it is used."""
 
 import hashlib
 from collections.abc import AsyncGenerator
@@ -22,15 +22,15 @@ class LabService:
     simulated: bool = False
 
     def weights_sha256(self) -> str:
-        """Of the file that it loaded. Blocks."""
+        """Hash of its weights file. Blocks."""
         return hashlib.sha256((self.folder / WEIGHTS).read_bytes()).hexdigest()
 
 
 @asynccontextmanager
 async def lab_endpoint(name: str, *, seed: int = 0) -> AsyncGenerator[LabService]:
-    """The lab model of that name, served while the block runs.
+    """Serve a lab model while the block runs.
 
-    seed: of requests that send none. Raises ConfigError for an unknown name and for a package without weights,
+    seed: for requests without a seed. Raises ConfigError for an unknown name and for a package without weights,
     EndpointError when the service does not start within a minute.
     """
     folder = announced_lab(name).folder
@@ -40,7 +40,7 @@ async def lab_endpoint(name: str, *, seed: int = 0) -> AsyncGenerator[LabService
         arguments=(name, "--seed", str(seed)),
         called=f"the lab model {name!r}",
         code="lab_not_started",
-        # Its matrices are small: more threads than one would only wait for each other.
+        # Its matrices are small: several threads would only wait for each other.
         environment={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
     )
     async with running(child) as service:

@@ -1,13 +1,13 @@
-"""How chats become the lab model's words, and its words an answer."""
+"""The lab model's chat format: messages as a prompt, and answers as text and tool calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentlearn.lab.tokenizer import LabTokenizer
 from agentlearn.serving import chatml
-from agentlearn.serving.chat_format import Spoken
+from agentlearn.serving.chat_format import ParsedAnswer
 from agentlearn.serving.chat_request import Message, Tool
-from agentlearn.serving.hermes import hermes
+from agentlearn.serving.hermes import parse_hermes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,17 +22,17 @@ class LabFormat:
         return frozenset({self.tokenizer.id_of(chatml.END)})
 
     def render(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
-        """The prompt for the assistant's next message; of tools it is told the names alone."""
+        """Return the prompt for the assistant's next message. It contains only the names of tools."""
         return chatml.written(messages, [tool.name for tool in tools])
 
     def encode(self, text: str) -> list[int]:
-        """Its tokens."""
+        """Return the tokens of a text."""
         return self.tokenizer.encode(text)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Their text."""
+        """Return the text of tokens."""
         return self.tokenizer.decode(ids)
 
-    def parse(self, text: str) -> Spoken:
-        """Text and tool calls."""
-        return hermes(text)
+    def parse(self, text: str) -> ParsedAnswer:
+        """Split an answer into text and tool calls."""
+        return parse_hermes(text)

@@ -1,4 +1,4 @@
-"""The lab model's tokenizer in plain Python: the same ids as `tokenizers` gives for the same file."""
+"""The lab model's tokenizer in plain Python, with the same ids as the library `tokenizers`."""
 
 import json
 import re
@@ -10,16 +10,16 @@ from typing import Any
 from agentlearn.errors import ConfigError
 
 CACHED_SEGMENTS = 65_536
-"""Segments between digits and special tokens whose cut is remembered."""
+"""Number of text segments whose tokens are cached."""
 
 _DIGITS = re.compile(r"(\d)")
 
 
 class LabTokenizer:
-    """Cuts texts into pieces and joins them again; any text comes back as it was."""
+    """Encodes text as token ids and decodes it without loss."""
 
     def __init__(self, added: Mapping[str, int], pieces: Sequence[str]) -> None:
-        """added: tokens that are found before anything is cut. pieces: by id, in GPT-2's letters for bytes."""
+        """added: tokens that are matched first. pieces: all other tokens by id, in GPT-2's letters for bytes."""
         letters = {letter: byte for byte, letter in enumerate(_byte_letters())}
         self._added = dict(added)
         self._texts = [_bytes_of(piece, letters) for piece in pieces]
@@ -31,32 +31,32 @@ class LabTokenizer:
         self._trie = _trie(ids)
         longest_first = sorted(self._added, key=len, reverse=True)
         self._splits = re.compile(f"({'|'.join(map(re.escape, longest_first))})" if longest_first else r"(?!)")
-        self._cut = lru_cache(maxsize=CACHED_SEGMENTS)(self._cut_anew)
+        self._cached_pieces = lru_cache(maxsize=CACHED_SEGMENTS)(self._fewest_pieces)
 
     def __len__(self) -> int:
         return len(self._texts)
 
     def id_of(self, token: str) -> int:
-        """The id of an added token. Raises KeyError for others."""
+        """Return the id of an added token. Raises KeyError for other tokens."""
         return self._added[token]
 
     def encode(self, text: str) -> list[int]:
-        """The text as ids."""
+        """Return the ids of a text."""
         ids: list[int] = []
         for part in self._splits.split(text):
             if part in self._added:
                 ids.append(self._added[part])
                 continue
             for segment in filter(None, _DIGITS.split(part)):
-                ids += self._cut(segment)
+                ids += self._cached_pieces(segment)
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The ids as text, special tokens included. Bytes that are no text become replacement characters."""
+        """Return the text of ids, special tokens included. Invalid UTF-8 becomes replacement characters."""
         return b"".join(self._texts[token] for token in ids).decode(errors="replace")
 
-    def _cut_anew(self, segment: str) -> tuple[int, ...]:
-        """The cut with the fewest pieces; of several, at every place the longest last piece."""
+    def _fewest_pieces(self, segment: str) -> tuple[int, ...]:
+        """Split a segment into the smallest number of pieces; among equal splits, prefer the longest last piece."""
         text = segment.encode()
         fewest = [0, *[len(text) + 1] * len(text)]
         last: list[tuple[int, int]] = [(0, 0)] * (len(text) + 1)
@@ -71,14 +71,14 @@ class LabTokenizer:
 
 
 def read_tokenizer(path: Path) -> LabTokenizer:
-    """The tokenizer in a `tokenizer.json`. Raises ConfigError for one that is not of our kind."""
+    """Read a `tokenizer.json`. Raises ConfigError when it is not one of a lab model."""
     try:
         value: Any = json.loads(path.read_text(encoding="utf-8"))
         pieces = _equal_pieces(value["model"])
         added = {one["content"]: one["id"] for one in value["added_tokens"]}
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ConfigError(
-            f"the tokenizer {str(path)!r} is none of a lab model: {error}; build it with `agentlearn lab build`",
+            f"the tokenizer {str(path)!r} is not one of a lab model: {error}; build it with `agentlearn lab build`",
             code="bad_lab",
         ) from error
     return LabTokenizer(added, pieces)
@@ -86,7 +86,7 @@ def read_tokenizer(path: Path) -> LabTokenizer:
 
 def _equal_pieces(model: Any) -> list[str]:
     if model["type"] != "Unigram" or len({score for _, score in model["vocab"]}) != 1:
-        raise ValueError("its pieces do not all have one score")
+        raise ValueError("its pieces do not all have the same score")
     return [piece for piece, _ in model["vocab"]]
 
 
@@ -115,7 +115,7 @@ def _bytes_of(piece: str, letters: Mapping[str, int]) -> bytes:
 
 
 def _byte_letters() -> list[str]:
-    """The printable letter that stands for each byte in byte-level vocabularies, as GPT-2 chose them."""
+    """The printable letter for each byte in byte-level vocabularies, as in GPT-2."""
     plain = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     others = iter(range(256, 512))
     return [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]

@@ -1,1 +1,1 @@
-"""Models that this machine serves itself: OpenAI-compatible chat completions over loopback HTTP."""
+"""Serving models on this machine: OpenAI-compatible chat completions over loopback HTTP, and server processes."""

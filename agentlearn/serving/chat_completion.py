@@ -1,4 +1,4 @@
-"""Chat completions as they leave: one JSON object, or a stream of server-sent events."""
+"""Chat completion responses: one JSON object, or a stream of server-sent events."""
 
 import json
 import re
@@ -10,51 +10,51 @@ from agentlearn.serving.chat_request import ChatRequest, JsonObject
 from agentlearn.types.experience import estimated_tokens
 
 MESSAGE_TOKENS = 4
-"""What each message costs beside its words."""
+"""Estimated tokens of each message besides its text."""
 _TOKEN = re.compile(r"\s*(?:\w{1,6}|[^\w\s])")
 _PIECE = re.compile(r".{1,24}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """A message of the assistant, before it has ids."""
+    """An answer of the assistant: text or one tool call."""
 
     text: str = ""
     call: tuple[str, str] | None = None
-    """Tool and arguments as JSON."""
+    """Tool name, and arguments as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What of an answer's tokens was asked for."""
+    """Token ids and log-probabilities of an answer, as far as requested."""
 
     prompt: tuple[int, ...] | None = None
     ids: tuple[int, ...] | None = None
     logprobs: tuple[tuple[str, float], ...] | None = None
-    """Text and log-probability of each token of the answer."""
+    """Text and log-probability of each answer token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """An answer with everything that makes it a service's reply."""
+    """An answer with all fields of a chat completion response."""
 
     id: str
     model: str
     text: str
     calls: tuple[tuple[str, str, str], ...]
-    """Id, tool and arguments of each."""
+    """Id, tool name and arguments of each tool call."""
     finish: str
     prompt_tokens: int
     answer_tokens: int
     created: int
     served_by: str
     cached_tokens: int = 0
-    """Tokens of the prompt that were not computed again."""
+    """Number of prompt tokens that did not have to be computed."""
     tokens: Tokens = Tokens()
 
     @property
     def usage(self) -> JsonObject:
-        """Tokens."""
+        """Token counts in OpenAI's form."""
         return {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.answer_tokens,
@@ -77,9 +77,9 @@ class Completion:
 def completion(
     answer: AssistantMessage, request: ChatRequest, *, request_hash: str, call_id: str, served_by: str
 ) -> Completion:
-    """The completion of a model without a tokenizer: tokens are estimated, and `max_tokens` cuts by that estimate.
+    """Return the completion of a model without a tokenizer. Token counts, and the limit `max_tokens`, are estimates.
 
-    served_by: its system fingerprint.
+    served_by: system fingerprint of the response.
     """
     text = answer.text
     finish = "tool_calls" if answer.call else "stop"
@@ -100,7 +100,7 @@ def completion(
 
 
 def whole(done: Completion) -> bytes:
-    """The completion as one JSON body."""
+    """Return the completion as one JSON body."""
     message: dict[str, object] = {"role": "assistant", "content": done.text or None, "refusal": None}
     if done.calls:
         message["tool_calls"] = [_call(call) for call in done.calls]
@@ -110,7 +110,7 @@ def whole(done: Completion) -> bytes:
 
 
 def events(done: Completion, *, with_usage: bool) -> list[bytes]:
-    """The completion as server-sent events, the closing `[DONE]` included."""
+    """Return the completion as server-sent events, the final `[DONE]` included."""
     deltas: list[JsonObject] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": piece} for piece in _PIECE.findall(done.text)]
     for index, (identity, tool, arguments) in enumerate(done.calls):
@@ -120,7 +120,7 @@ def events(done: Completion, *, with_usage: bool) -> list[bytes]:
     head = _head(done, "chat.completion.chunk")
     chunks: list[JsonObject] = [{**head, "choices": [_delta(delta)]} for delta in deltas]
     chunks[0] = {**chunks[0], **_prompt_ids(done)}
-    # The tokens come at the end, all at once: the pieces above are pieces of text.
+    # The chunks above are pieces of text, so the tokens are all sent at the end.
     last = {**_delta({}), "finish_reason": done.finish, "logprobs": done.logprobs, **_ids(done)}
     chunks.append({**head, "choices": [last]})
     if with_usage:

@@ -1,4 +1,4 @@
-"""Chat as a model's own text: what it is given, and what is read out of its answer."""
+"""The interface of chat formats: messages as a prompt, and the model's text as an answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from agentlearn.serving.chat_request import Message, Tool
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
-    """An answer, read."""
+class ParsedAnswer:
+    """A model's answer, split into text and tool calls."""
 
     text: str = ""
     calls: tuple[tuple[str, str], ...] = ()
-    """Tool and arguments as JSON, in the model's own writing."""
+    """Tool name and arguments of each call. Arguments are the JSON text that the model wrote."""
 
 
 class ChatFormat(Protocol):
@@ -25,20 +25,20 @@ class ChatFormat(Protocol):
         ...
 
     def render(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
-        """The prompt: the conversation, and the words after which the assistant speaks.
+        """Return the prompt: the conversation, and the text that starts the assistant's answer.
 
-        A message's `spoken`, where there is one, stands verbatim. Raises Refused (400) for what cannot be said so.
+        A message's `verbatim` text is used unchanged. Raises RequestRefused (400) for messages it cannot render.
         """
         ...
 
     def encode(self, text: str) -> list[int]:
-        """Its tokens; special ones are recognised, and none is added."""
+        """Return the tokens of a text. Special tokens are recognised; none is added."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Their text, special ones included."""
+        """Return the text of tokens, special tokens included."""
         ...
 
-    def parse(self, text: str) -> Spoken:
-        """What an answer says, without the token that ends it. What cannot be read as a call stays text."""
+    def parse(self, text: str) -> ParsedAnswer:
+        """Parse an answer without its stop token. Text that is not a valid call stays text."""
         ...

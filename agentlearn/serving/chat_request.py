@@ -1,4 +1,4 @@
-"""Chat completions as they arrive: a request checked and typed, or the refusal that a real service would send."""
+"""Chat completion requests: parsed and checked, or refused with the error that a real service would send."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ JsonObject = Mapping[str, object]
 
 
 class RequestRefused(Exception):
-    """A request that gets an error in place of an answer, in the shape that OpenAI's service uses."""
+    """A request that is answered with an error, in the form of OpenAI's service."""
 
     def __init__(self, status: int, message: str, *, code: str, kind: str = "invalid_request_error") -> None:
         super().__init__(message)
@@ -25,13 +25,13 @@ class RequestRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class CallInMessage:
     """A tool call in an assistant's message."""
 
     id: str
     name: str
     arguments: str
-    """JSON, as whoever wrote it left it."""
+    """Arguments as JSON text, exactly as written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +41,25 @@ class Message:
     role: str
     """`system` (also for `developer`), `user`, `assistant` or `tool`."""
     text: str
-    calls: tuple[Called, ...] = ()
+    calls: tuple[CallInMessage, ...] = ()
     answers: str = ""
-    """Of a tool message: the id of the call it answers."""
-    spoken: str = ""
-    """Of an assistant's message: what the model wrote, word for word, where known; it stands for text and calls."""
+    """Id of the call that a tool message answers."""
+    verbatim: str = ""
+    """Exact text that the model wrote, if known; it replaces text and calls when the prompt is rendered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool on offer."""
+    """A tool that the model may call."""
 
     name: str
     parameters: JsonObject
     size: str
-    """All of it as JSON, for counting tokens."""
+    """The whole definition as JSON; token counts are estimated from it."""
 
     @property
     def properties(self) -> JsonObject:
-        """Its parameters by name."""
+        """The schemas of its parameters, by name."""
         return _object(self.parameters.get("properties"))
 
 
@@ -73,7 +73,7 @@ class ChatRequest:
     choice: str = "auto"
     """`auto`, `none`, `required`, or the name of the one tool that must be called."""
     schema: JsonObject | None = None
-    """Schema of the JSON that was asked for; empty for any object, None for text."""
+    """JSON schema of the requested answer; empty: any JSON object; None: text."""
     seed: int | None = None
     temperature: float | None = None
     max_tokens: int | None = None
@@ -81,15 +81,15 @@ class ChatRequest:
     top_k: int | None = None
     logprobs: bool = False
     token_ids: bool = False
-    """Whether the ids of prompt and answer are wanted (`return_token_ids`)."""
+    """Whether to return the token ids of prompt and answer (`return_token_ids`)."""
     stream: bool = False
     stream_usage: bool = False
     others: JsonObject = field(default_factory=dict[str, object])
-    """What else was sent, by name."""
+    """All other fields of the request, by name."""
 
     @property
     def callable_tools(self) -> tuple[Tool, ...]:
-        """The tools that may be called."""
+        """The tools that `choice` allows."""
         match self.choice:
             case "none":
                 return ()
@@ -109,7 +109,7 @@ _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant"
 
 
 def chat_request(body: bytes) -> ChatRequest:
-    """The request in that body. Raises Refused (400) with the field that cannot be used."""
+    """Parse a request body. Raises RequestRefused (400) for a field with an invalid value."""
     try:
         value: object = json.loads(body)
     except ValueError as error:
@@ -161,16 +161,18 @@ def _message(value: object, at: int) -> Message:
 
 
 def _text(content: object) -> str:
-    """Content as text: a string, or the text parts of a list."""
+    """The content as text: a string, or the joined text parts of a list."""
     if isinstance(content, list):
         return "\n".join(str(_object(part).get("text") or "") for part in cast("list[object]", content))
     return content if isinstance(content, str) else ""
 
 
-def _called(value: object) -> Called:
+def _called(value: object) -> CallInMessage:
     sent = _object(value)
     function = _object(sent.get("function"))
-    return Called(str(sent.get("id") or ""), str(function.get("name") or ""), str(function.get("arguments") or ""))
+    return CallInMessage(
+        str(sent.get("id") or ""), str(function.get("name") or ""), str(function.get("arguments") or "")
+    )
 
 
 def _tool(value: object, at: int) -> Tool:

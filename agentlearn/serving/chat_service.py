@@ -1,9 +1,9 @@
-"""A language model as an OpenAI-compatible service: chat and HTTP around an `Engine`, which knows tokens only.
+"""An OpenAI-compatible chat service around an `Engine`.
 
-Beside the usual fields it takes `top_k` and `return_token_ids`, and gives the exact ids of prompt and answer. A
-conversation that goes on begins with the very ids of its earlier prompt and answer. What it cannot do (a JSON schema,
-stop sequences, penalties) is refused. `tool_choice` "required" and a tool's name are taken as "auto": a model that
-must be trained has to say by itself what it wants.
+Besides the usual fields it supports `top_k` and `return_token_ids`, and returns the exact token ids of prompt and
+answer. A conversation that continues starts with exactly the ids of its earlier prompt and answer. Unsupported features
+(JSON schemas, stop sequences, penalties) are refused. `tool_choice` "required" or a tool's name means "auto", because a
+model in training must choose by itself.
 """
 
 import json
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from agentlearn.errors import AgentlearnError
 from agentlearn.log import get_log
 from agentlearn.serving.chat_completion import Completion, Tokens, events, whole
-from agentlearn.serving.chat_format import ChatFormat, Spoken
+from agentlearn.serving.chat_format import ChatFormat, ParsedAnswer
 from agentlearn.serving.chat_request import ChatRequest, JsonObject, RequestRefused, chat_request
 from agentlearn.serving.engine import Engine, Sampled, Sampling
 from agentlearn.serving.http11 import HOST, App, HttpRequest, HttpResponse, listening
-from agentlearn.serving.token_cache import Memory
-from agentlearn.serving.written_replies import Recall
+from agentlearn.serving.token_cache import TokenCache
+from agentlearn.serving.written_replies import WrittenReplies
 from agentlearn.text import storable
 from agentlearn.types.ids import content_hash, derive_seed
 
@@ -35,12 +35,12 @@ _NEUTRAL = {
     "min_p": (None, 0),
     "logit_bias": (None, {}),
 }
-"""Fields that would change what is drawn, and the values at which they do nothing."""
+"""Fields that would change the sampled tokens, and the values at which they have no effect."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A request, ready to be drawn."""
+class _PreparedRequest:
+    """A request with its prompt as text and tokens."""
 
     request: ChatRequest
     prompt: str
@@ -61,10 +61,10 @@ class ChatService:
         served_by: str = "local",
         beyond: App | None = None,
     ) -> None:
-        """model: the name that it is asked for by. seed: of requests that send none; they then differ by their order.
+        """model: name of the model in requests. seed: for requests without a seed, together with their order.
 
-        served_by: the system fingerprint of its answers. beyond: answers requests for JSON of a schema or a certain
-        tool, unless their tokens are wanted too: what is drawn under constraints is not the model's own.
+        served_by: system fingerprint of its answers. beyond: app that answers requests with a JSON schema or a forced
+        tool, unless they want token ids, because constrained tokens are not the model's own choice.
         """
         self._engine = engine
         self._chat = chat
@@ -73,8 +73,8 @@ class ChatService:
         self._served_by = served_by
         self._beyond = beyond
         self._unseeded = 0
-        self._memory = Memory([chat.decode([one]) for one in sorted(chat.stop_ids)], chat.encode)
-        self._recall = Recall()
+        self._token_cache = TokenCache([chat.decode([one]) for one in sorted(chat.stop_ids)], chat.encode)
+        self._replies = WrittenReplies()
 
     @asynccontextmanager
     async def serve(self, port: int = 0) -> AsyncGenerator[str]:
@@ -87,7 +87,7 @@ class ChatService:
         try:
             match request.method, request.path:
                 case "POST", "/v1/chat/completions":
-                    return await self._chatted(request)
+                    return await self._answer_chat(request)
                 case "GET", "/v1/models":
                     return _json({"object": "list", "data": [self._card]})
                 case "GET", "/health":
@@ -97,7 +97,7 @@ class ChatService:
         except RequestRefused as refused:
             return _refusal(refused)
         except AgentlearnError as error:
-            _LOG.warning("served.failed", code=error.code, error=error.message)
+            _LOG.warning("request.failed", code=error.code, error=error.message)
             return _refusal(RequestRefused(500, error.message, code=error.code, kind="server_error"))
 
     @property
@@ -110,29 +110,29 @@ class ChatService:
             "max_model_len": self._engine.context,
         }
 
-    async def _chatted(self, http: HttpRequest) -> HttpResponse:
+    async def _answer_chat(self, http: HttpRequest) -> HttpResponse:
         request = chat_request(http.body)
         bound = request.schema is not None or request.choice not in {"auto", "none"}
         if self._beyond is not None and bound and not request.token_ids:
             return await self._beyond(http)
-        return await self._completed(request)
+        return await self._complete(request)
 
-    async def _completed(self, request: ChatRequest) -> HttpResponse:
-        asked = self._asked(request)
-        done = self._done(asked, await self._engine.sample(asked.ids, asked.sampling))
+    async def _complete(self, request: ChatRequest) -> HttpResponse:
+        prepared = self._prepare(request)
+        done = self._completion(prepared, await self._engine.sample(prepared.ids, prepared.sampling))
         if not request.stream:
             return HttpResponse(200, whole(done))
         return HttpResponse(200, pieces=events(done, with_usage=request.stream_usage), content_type="text/event-stream")
 
-    def _asked(self, request: ChatRequest) -> _Asked:
-        """The request with its prompt as tokens. Raises Refused (400, 404)."""
+    def _prepare(self, request: ChatRequest) -> _PreparedRequest:
+        """Render and encode the prompt. Raises RequestRefused (400, 404)."""
         if request.model != self._model:
             message = f"The model {request.model!r} does not exist here (served: {self._model!r})."
             raise RequestRefused(404, message, code="model_not_found")
         _check(request)
-        messages = self._recall.restored(request.messages)
+        messages = self._replies.restored(request.messages)
         prompt = storable(self._chat.render(messages, request.tools if request.choice != "none" else ()))
-        ids = tuple(self._memory.ids(prompt, [call.id for message in messages for call in message.calls]))
+        ids = tuple(self._token_cache.ids(prompt, [call.id for message in messages for call in message.calls]))
         room = self._engine.context - len(ids)
         if room < 1:
             message = (
@@ -140,7 +140,7 @@ class ChatService:
                 f" in {len(ids)} tokens. Please reduce the length of the messages."
             )
             raise RequestRefused(400, message, code="context_length_exceeded")
-        return _Asked(request, prompt, ids, self._sampling(request, room))
+        return _PreparedRequest(request, prompt, ids, self._sampling(request, room))
 
     def _sampling(self, request: ChatRequest, room: int) -> Sampling:
         seed = request.seed
@@ -155,45 +155,47 @@ class ChatService:
             top_k=max(0, request.top_k or 0),
         )
 
-    def _done(self, asked: _Asked, sampled: Sampled) -> Completion:
-        request, ended = asked.request, sampled.finish == "stop"
-        words = sampled.ids[:-1] if ended and sampled.ids[-1] in self._chat.stop_ids else sampled.ids
-        written = self._chat.decode(words)
+    def _completion(self, prepared: _PreparedRequest, sampled: Sampled) -> Completion:
+        request, ended = prepared.request, sampled.finish == "stop"
+        ids = sampled.ids[:-1] if ended and sampled.ids[-1] in self._chat.stop_ids else sampled.ids
+        written = self._chat.decode(ids)
         offered = bool(request.tools) and request.choice != "none"
-        spoken = self._chat.parse(written) if offered else Spoken(written)
-        name = content_hash("answer", list(asked.ids), asked.sampling.seed, list(sampled.ids))[:24]
-        calls = tuple((f"call_{name}{at}", *call) for at, call in enumerate(spoken.calls))
+        parsed = self._chat.parse(written) if offered else ParsedAnswer(written)
+        name = content_hash("answer", list(prepared.ids), prepared.sampling.seed, list(sampled.ids))[:24]
+        calls = tuple((f"call_{name}{at}", *call) for at, call in enumerate(parsed.calls))
         identities = [identity for identity, _, _ in calls]
-        self._memory.remember(asked.prompt + self._chat.decode(sampled.ids), [*asked.ids, *sampled.ids], identities)
-        self._recall.keep(written, spoken, identities)
+        self._token_cache.store(
+            prepared.prompt + self._chat.decode(sampled.ids), [*prepared.ids, *sampled.ids], identities
+        )
+        self._replies.store(written, parsed, identities)
         finish = "tool_calls" if calls else sampled.finish
         return Completion(
             id=f"chatcmpl-{name}",
             model=self._model,
-            text=spoken.text,
+            text=parsed.text,
             calls=calls,
             finish=finish,
-            prompt_tokens=len(asked.ids),
+            prompt_tokens=len(prepared.ids),
             answer_tokens=len(sampled.ids),
             created=int(time.time()),
             served_by=self._served_by,
             cached_tokens=sampled.cached,
-            tokens=self._tokens(asked, sampled),
+            tokens=self._tokens(prepared, sampled),
         )
 
-    def _tokens(self, asked: _Asked, sampled: Sampled) -> Tokens:
-        request = asked.request
+    def _tokens(self, prepared: _PreparedRequest, sampled: Sampled) -> Tokens:
+        request = prepared.request
         logprobs = None
         if request.logprobs:
             pairs = zip(sampled.ids, sampled.logprobs, strict=True)
             logprobs = tuple((self._chat.decode([one]), logprob) for one, logprob in pairs)
         if not request.token_ids:
             return Tokens(logprobs=logprobs)
-        return Tokens(prompt=asked.ids, ids=sampled.ids, logprobs=logprobs)
+        return Tokens(prompt=prepared.ids, ids=sampled.ids, logprobs=logprobs)
 
 
 def _check(request: ChatRequest) -> None:
-    """Raises Refused (400) for what is not done here."""
+    """Raise RequestRefused (400) for unsupported fields and values."""
     if request.schema is not None:
         message = "'response_format' is not supported by this model; use tools, or ask for JSON in words."
         raise RequestRefused(400, message, code="unsupported_parameter")

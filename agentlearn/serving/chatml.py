@@ -1,13 +1,13 @@
-"""Conversations as one text: ChatML, with tool calls in the manner of Hermes.
+"""Conversations as text: ChatML, with tool calls in Hermes' form.
 
-Everything of the assistant's is kept verbatim, so that a conversation that goes on begins with the very text that was
-sampled before. `TEMPLATE` says the same to programs that render with jinja; a test holds the two together.
+Assistant messages are kept verbatim, so a conversation that continues starts with exactly the text sampled before.
+`TEMPLATE` renders the same text with jinja; a test compares the two.
 """
 
 import json
 from collections.abc import Sequence
 
-from agentlearn.serving.chat_request import Called, Message
+from agentlearn.serving.chat_request import CallInMessage, Message
 
 START = "<|im_start|>"
 END = "<|im_end|>"
@@ -42,37 +42,37 @@ TEMPLATE = """\
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}
 """
-"""For `tokenizer.chat_template`; arguments are written without white space, as pydantic-ai sends them."""
+"""For `tokenizer.chat_template`. Arguments are written without white space, as pydantic-ai sends them."""
 
 
 def written(messages: Sequence[Message], tools: Sequence[str] = (), *, answer: bool = True) -> str:
-    """The conversation as one text. tools: names; answer: whether the assistant speaks next."""
+    """Return the conversation as text. tools: their names; answer: whether to add the start of an answer."""
     return opening(messages, tools) + "".join(map(turn, messages)) + (ANSWER if answer else "")
 
 
 def opening(messages: Sequence[Message], tools: Sequence[str] = ()) -> str:
-    """What stands before the conversation: all that the system says, and which tools there are."""
+    """Return the system message: the text of all system messages, and the names of the tools."""
     said = [message.text for message in messages if message.role == "system" and message.text]
     offered = [TOOLS + ", ".join(tools)] if tools else []
     return f"{START}system\n" + "\n\n".join(said + offered) + f"{END}\n" if said or offered else ""
 
 
 def turn(message: Message) -> str:
-    """One message; nothing for the system's."""
+    """Return one message as text; empty for system messages."""
     if message.role == "system":
         return ""
-    return f"{START}{message.role}\n{spoken(message)}{END}\n"
+    return f"{START}{message.role}\n{message_text(message)}{END}\n"
 
 
-def spoken(message: Message) -> str:
-    """What a message says and calls: verbatim where that is known, else with every call on lines of its own."""
-    if message.spoken:
-        return message.spoken
+def message_text(message: Message) -> str:
+    """Return text and calls of a message: verbatim if known, else with each call on its own lines."""
+    if message.verbatim:
+        return message.verbatim
     between = "\n" if message.calls and message.text and not message.text.endswith("\n") else ""
-    return message.text + between + "\n".join(call(one) for one in message.calls)
+    return message.text + between + "\n".join(call_text(one) for one in message.calls)
 
 
-def call(called: Called) -> str:
-    """A tool call."""
-    name = json.dumps(called.name, ensure_ascii=False)
-    return f'{CALL}{{"name": {name}, "arguments": {called.arguments}}}{CALL_END}'
+def call_text(call: CallInMessage) -> str:
+    """Return a tool call as text."""
+    name = json.dumps(call.name, ensure_ascii=False)
+    return f'{CALL}{{"name": {name}, "arguments": {call.arguments}}}{CALL_END}'

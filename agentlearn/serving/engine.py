@@ -1,4 +1,4 @@
-"""What a served model does with tokens: `Engine`. Chat, tools and HTTP stand around it, in `serving`."""
+"""The interface of engines, which sample tokens for the services in this package."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,41 +7,42 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How one answer is drawn."""
+    """Options for sampling one answer."""
 
     seed: int
-    """The only source of chance: the same prompt, weights and sampling give the same tokens, whatever else is asked
-    for at the same time."""
+    """Seed of all random choices: the same prompt, weights and options give the same tokens, whatever other requests
+    run at the same time."""
     max_tokens: int
+    """Largest number of answer tokens."""
     temperature: float = 1.0
-    """0: the likeliest token."""
+    """0: always the likeliest token."""
     top_p: float = 1.0
     top_k: int = 0
-    """0: all."""
+    """0: all tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What was drawn."""
+    """A sampled answer."""
 
     ids: tuple[int, ...]
-    """The tokens in order, the one that ends the answer included."""
+    """The answer's tokens in order, the stop token included."""
     logprobs: tuple[float, ...]
-    """Of each token: the log of its probability at the temperature that it was drawn with, over the whole vocabulary;
-    at temperature 0 as at 1."""
+    """Log-probability of each token at the sampling temperature, over the whole vocabulary; at temperature 0 as at 1.
+    """
     finish: Literal["stop", "length"]
     cached: int = 0
-    """Tokens of the prompt that were not computed again."""
+    """Number of prompt tokens that did not have to be computed."""
 
 
 class Engine(Protocol):
-    """A language model over tokens, shared by all requests: it batches those that wait together."""
+    """A language model that samples tokens for many requests, in batches."""
 
     @property
     def context(self) -> int:
-        """Tokens that prompt and answer may have together."""
+        """Largest number of tokens of prompt and answer together."""
         ...
 
     async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
-        """Draw an answer to the prompt. A cancelled call takes no more of the engine's time."""
+        """Sample an answer to the prompt. A cancelled call uses no further computing time."""
         ...

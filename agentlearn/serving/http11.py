@@ -1,6 +1,6 @@
-"""HTTP/1.1 on loopback: asyncio for the sockets, h11 for the protocol, nothing else.
+"""A small HTTP/1.1 server on loopback: asyncio for the sockets, h11 for the protocol.
 
-Keep-alive, chunked replies, many connections. It knows requests and responses, not what they are about.
+It supports keep-alive, chunked responses and many connections.
 """
 
 import asyncio
@@ -17,37 +17,37 @@ import h11
 HOST = "127.0.0.1"
 MAX_BODY_BYTES = 32 * 1024 * 1024
 GONE_CHECK_S = 0.5
-"""How often a connection whose answer is being made is looked at: whoever hung up gets none."""
+"""Seconds between checks whether the client is still connected while its response is computed."""
 _READ_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request, read to its end."""
+    """A complete request."""
 
     method: str
     path: str
     headers: Mapping[str, str]
-    """By lower-case name; the last of several wins."""
+    """Headers by lower-case name; of several with the same name, the last."""
     body: bytes
     query: str = ""
-    """What stands behind the path's question mark, as it was sent."""
+    """Text after the question mark of the path, as sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """A response: sent whole, or in pieces as chunks."""
+    """A response, sent whole or in chunks."""
 
     status: int
     body: bytes = b""
     pieces: Sequence[bytes] = ()
-    """Sent one by one in place of the body, where there are any."""
+    """Chunks to send instead of the body, if there are any."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     content_type: str = "application/json"
 
 
 class Cut(ConnectionError):
-    """Raised by the app in place of a response: the connection is reset."""
+    """Raised by the app to reset the connection instead of sending a response."""
 
 
 App = Callable[[HttpRequest], Awaitable[HttpResponse]]
@@ -55,9 +55,9 @@ App = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 @asynccontextmanager
 async def listening(app: App, port: int = 0) -> AsyncGenerator[int]:
-    """Serve the app on 127.0.0.1 while the block runs; yields the port (port 0 takes a free one).
+    """Serve the app on 127.0.0.1 while the block runs; yields the port (port 0: a free one).
 
-    Leaving closes every connection, also those in the middle of a request. Raises OSError when the port is taken.
+    Leaving the block closes all connections, also during a request. Raises OSError when the port is taken.
     """
     running: set[asyncio.Task[None]] = set()
 
@@ -66,14 +66,14 @@ async def listening(app: App, port: int = 0) -> AsyncGenerator[int]:
         assert task is not None
         running.add(task)
         try:
-            await _converse(app, reader, writer)
+            await _serve_connection(app, reader, writer)
         except Cut:
-            # With no time to linger the peer is sent a reset, not an orderly end.
+            # A linger time of 0 makes the socket send a reset.
             socket: Socket = writer.get_extra_info("socket")
             socket.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
         except (ConnectionError, asyncio.CancelledError):
-            # The client went away, or we are closing: either way nobody waits for an answer.
+            # The client disconnected, or the server is closing.
             pass
         finally:
             running.discard(task)
@@ -92,8 +92,8 @@ async def listening(app: App, port: int = 0) -> AsyncGenerator[int]:
             await server.wait_closed()
 
 
-async def _converse(app: App, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One connection: request, response, and again until a side has had enough."""
+async def _serve_connection(app: App, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer the requests of one connection until a side closes it."""
     wire = h11.Connection(h11.SERVER)
     while True:
         try:
@@ -113,9 +113,9 @@ async def _converse(app: App, reader: asyncio.StreamReader, writer: asyncio.Stre
 
 
 async def _answered(app: App, request: HttpRequest, reader: asyncio.StreamReader) -> HttpResponse | None:
-    """The app's response; None when the client went away before it was there, and the app is cancelled."""
+    """The app's response; None when the client disconnected first, which cancels the app."""
     async with asyncio.TaskGroup() as tasks:
-        answering = tasks.create_task(_caught(app, request))
+        answering = tasks.create_task(_response_or_error(app, request))
         while not (await asyncio.wait({answering}, timeout=GONE_CHECK_S))[0]:
             if reader.at_eof():
                 answering.cancel()
@@ -126,11 +126,11 @@ async def _answered(app: App, request: HttpRequest, reader: asyncio.StreamReader
     return result
 
 
-async def _caught(app: App, request: HttpRequest) -> HttpResponse | Exception:
-    """What the app gives or raises: a task group would wrap what is raised."""
+async def _response_or_error(app: App, request: HttpRequest) -> HttpResponse | Exception:
+    """The app's response or exception. A task group would wrap a raised exception."""
     try:
         return await app(request)
-    except Exception as error:  # noqa: BLE001  raised again by whoever asked
+    except Exception as error:  # noqa: BLE001  raised again by the caller
         return error
 
 
@@ -190,7 +190,7 @@ async def _send(wire: h11.Connection, writer: asyncio.StreamWriter, response: Ht
 
 
 async def _refuse(wire: h11.Connection, writer: asyncio.StreamWriter, error: h11.RemoteProtocolError) -> None:
-    """Answer what is no HTTP, as far as the protocol's state still allows an answer."""
+    """Answer invalid HTTP with an error, if the protocol state still allows it."""
     if wire.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
         text = f"{error}\n".encode()
         response = HttpResponse(

@@ -1,7 +1,7 @@
-"""Which tokens stood behind a text: what a model was given and wrote is never tokenized anew.
+"""Token-id cache keyed by rendered text, so that what a model read and wrote is never tokenized again.
 
-Decoding loses which of several tokenizations a text had. A conversation that goes on therefore takes the ids of its
-beginning from here, and only what is new in it is encoded.
+A text can have several tokenizations. A conversation that continues therefore takes the ids of its earlier part from
+this cache, and only new text is encoded.
 """
 
 import hashlib
@@ -11,62 +11,62 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-REMEMBERED_TOKENS = 4_000_000
-"""Kept before the oldest conversations are forgotten: 16 MB."""
+MAX_TOKENS_KEPT = 4_000_000
+"""Number of tokens to keep (16 MB) before the oldest conversations are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Entry:
     ids: "array[int]"
-    """Prompt and answer."""
+    """Tokens of prompt and answer."""
     calls: frozenset[str]
-    """Ids of the answer's tool calls: they tell answers of equal text apart."""
+    """Ids of the answer's tool calls, which distinguish answers with equal text."""
 
 
-class Memory:
-    """Ids by rendered text."""
+class TokenCache:
+    """Token ids by rendered text."""
 
-    def __init__(self, ends: Sequence[str], encode: Callable[[str], list[int]], limit: int = REMEMBERED_TOKENS) -> None:
-        """ends: texts that end an answer. limit: tokens to keep."""
+    def __init__(self, ends: Sequence[str], encode: Callable[[str], list[int]], limit: int = MAX_TOKENS_KEPT) -> None:
+        """ends: texts that end an answer. limit: number of tokens to keep."""
         self._ends = re.compile("|".join(re.escape(end) for end in ends if end) or r"(?!)")
         self._encode = encode
         self._limit = limit
         self._kept = 0
-        self._said: OrderedDict[tuple[bytes, frozenset[str]], _Said] = OrderedDict()
+        self._entries: OrderedDict[tuple[bytes, frozenset[str]], _Entry] = OrderedDict()
         self._named: OrderedDict[bytes, list[frozenset[str]]] = OrderedDict()
 
-    def remember(self, text: str, ids: Sequence[int], calls: Sequence[str]) -> None:
-        """Keep the ids of a prompt with its answer. calls: the ids of the answer's tool calls."""
+    def store(self, text: str, ids: Sequence[int], calls: Sequence[str]) -> None:
+        """Store the token ids of a prompt with its answer. calls: ids of the answer's tool calls."""
         key, names = _key(text), frozenset(calls)
-        self._forget(key, names)
-        self._said[key, names] = _Said(array("i", ids), names)
+        self._drop(key, names)
+        self._entries[key, names] = _Entry(array("i", ids), names)
         self._named.setdefault(key, []).append(names)
         self._kept += len(ids)
-        while self._kept > self._limit and len(self._said) > 1:
-            self._forget(*next(iter(self._said)))
+        while self._kept > self._limit and len(self._entries) > 1:
+            self._drop(*next(iter(self._entries)))
 
     def ids(self, text: str, calls: Sequence[str] = ()) -> list[int]:
-        """The ids of a prompt: those of the longest beginning that is known, then what encoding gives.
+        """Return the token ids of a prompt: cached ids for its longest known prefix, then newly encoded ones.
 
-        calls: the ids of all tool calls in the conversation.
+        calls: ids of all tool calls in the conversation.
         """
-        for end in self._places(text):
+        for end in self._answer_ends(text):
             key = _key(text[:end])
             if (named := self._named.get(key)) is not None:
                 names = next((one for one in reversed(named) if one and one <= set(calls)), named[-1])
-                self._said.move_to_end((key, names))
-                return [*self._said[key, names].ids, *self._encode(text[end:])]
+                self._entries.move_to_end((key, names))
+                return [*self._entries[key, names].ids, *self._encode(text[end:])]
         return self._encode(text)
 
-    def _places(self, text: str) -> list[int]:
-        """Where an answer may end, the furthest first: before and behind each text that ends one."""
+    def _answer_ends(self, text: str) -> list[int]:
+        """Positions where an answer may end, the last first: before and after each end text."""
         return sorted({at for found in self._ends.finditer(text) for at in found.span()}, reverse=True)
 
-    def _forget(self, key: bytes, names: frozenset[str]) -> None:
-        said = self._said.pop((key, names), None)
-        if said is None:
+    def _drop(self, key: bytes, names: frozenset[str]) -> None:
+        entry = self._entries.pop((key, names), None)
+        if entry is None:
             return
-        self._kept -= len(said.ids)
+        self._kept -= len(entry.ids)
         self._named[key].remove(names)
         if not self._named[key]:
             del self._named[key]

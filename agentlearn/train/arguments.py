@@ -1,7 +1,7 @@
-"""What an update of the weights can be told: `GRPOArguments` and `GSPOArguments` over one base.
+"""Settings of a weight update: `GRPOArguments` and `GSPOArguments` with a common base.
 
-Both are plain settings without torch, so that recipes are read and refused before anything heavy is imported. The
-methods are kept apart because their defaults are: GSPO clips a sequence's ratio, which moves a hundred times less.
+They do not need torch, so recipes are checked before torch is imported. GSPO has its own class because its defaults
+differ: it clips the ratio of a whole sequence, which changes about a hundred times less than that of a token.
 """
 
 from collections.abc import Mapping
@@ -19,103 +19,104 @@ Scaling = Literal["group", "batch", "none"]
 ReferenceModel = Literal["none", "adapter_off", "copy", "copy_int8"]
 
 
-def _several(given: object) -> object:
+def _as_tuple(given: object) -> object:
     return (given,) if isinstance(given, str) else given
 
 
 class GradientArguments(OptionGroup):
-    """What GRPO and GSPO share."""
+    """Settings that GRPO and GSPO share."""
 
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
-    """Decides the start of an adapter, dropout, and which rows share a minibatch."""
+    """Seed of a new adapter's weights, of dropout, and of the minibatches."""
 
     learning_rate: float = Field(default=1e-6, gt=0, le=10)
-    """At its highest. Adapters usually take ten times as much."""
+    """Highest learning rate. Adapters usually need ten times as much."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """How the rate falls after the warm-up: not at all, or to 0 at the last step."""
+    """Learning rate after the warm-up: constant, or falling to 0 at the last step."""
     warmup_steps: int = Field(default=0, ge=0)
-    """Optimiser steps over which the rate rises from 0."""
+    """Optimiser steps over which the learning rate rises from 0."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """AdamW with decoupled decay, or plain gradient descent without momentum."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
-    """AdamW's decay of the mean and of the mean square."""
+    """AdamW's decay rates of the mean and of the mean square."""
     adam_eps: float = Field(default=1e-8, gt=0, le=1)
-    """Added to AdamW's root mean square."""
+    """Added to the root mean square in AdamW."""
     weight_decay: float = Field(default=0.0, ge=0, le=1)
-    """Of matrices; vectors such as biases and norms do not decay."""
+    """Weight decay of matrices. Vectors such as biases and norms do not decay."""
     max_grad_norm: float | None = Field(default=1.0, gt=0)
-    """Longer gradients are shortened to it; None: never."""
+    """Gradients with a larger norm are scaled down to it. None: no limit."""
 
     eps_low: float = Field(default=0.2, ge=0, lt=1)
-    """A ratio below 1 - eps_low no longer pushes a bad token down."""
+    """Clipping from below: a ratio below 1 - eps_low no longer lowers the probability of a bad token."""
     eps_high: float = Field(default=0.28, ge=0)
-    """A ratio above 1 + eps_high no longer pushes a good token up (clip-higher: DAPO, arXiv:2503.14476)."""
+    """Clipping from above: a ratio above 1 + eps_high no longer raises the probability of a good token (clip-higher,
+    DAPO, arXiv:2503.14476)."""
     delta: float | None = Field(default=None, gt=1)
-    """Upper bound of the ratio whatever the advantage's sign (arXiv:2505.07291); None: none."""
+    """Upper bound of the ratio for advantages of either sign (arXiv:2505.07291). None: no bound."""
 
     advantages: Scaling = "group"
-    """What rewards, less their group's mean, are divided by: the group's std, the batch's, or nothing."""
+    """What rewards minus their group's mean are divided by: the std of the group, that of the batch, or nothing."""
     advantage_eps: float = Field(default=1e-6, gt=0, le=1)
-    """Added to the std."""
+    """Added to the std that advantages are divided by."""
 
     kl: Divergence = "none"
-    """Estimator of the divergence from the reference, added to each token's loss."""
+    """Estimator of the KL divergence from the reference, added to each token's loss."""
     kl_beta: float = Field(default=0.0, ge=0)
-    """Its weight."""
+    """Weight of the divergence in the loss."""
     kl_ratio: bool = True
-    """Whether the estimate is weighted by the ratio, which keeps its gradient right off-policy. Without it k1 has a
-    gradient of mean 0."""
+    """Whether the divergence is weighted by the ratio, which makes its gradient correct off-policy. Without it, the
+    gradient of k1 has mean 0."""
     reference: ReferenceModel = "none"
-    """adapter_off: the model without its adapter; copy: the model as it was loaded, in int8 if asked (a quarter of the
-    memory of fp32, rounded to 1/127 of each row's largest weight)."""
+    """Model that the divergence is measured against. adapter_off: the model without its adapter. copy: a copy of the
+    loaded model. copy_int8: a copy in int8, with a quarter of the memory, rounded to 1/127 of the row's maximum."""
 
     importance_sampling: Importance = "token_truncate"
-    """Correction for the sampler's probabilities being others than the trainer's: the ratio of a token or of a whole
-    sequence, cut at the cap (truncate) or set to 0 above it (mask)."""
+    """Correction for differences between the sampler's and the trainer's probabilities: the ratio of each token or of
+    the whole sequence, limited to the cap (truncate) or set to 0 above it (mask)."""
     importance_cap: float = Field(default=2.0, ge=1)
-    """Where the correction is cut or set to 0."""
+    """Largest correction: larger ones are limited to it or set to 0."""
     max_staleness: int = Field(default=4, ge=0)
-    """Rows drawn by weights of more optimiser steps ago are dropped, and counted."""
+    """Rows are dropped when more optimiser steps than this were made since their weights. Dropped rows are counted."""
 
     iterations: int = Field(default=1, ge=1, le=64)
-    """Passes over each batch."""
+    """Number of passes over each batch."""
     minibatches: int = Field(default=1, ge=1, le=1024)
-    """Optimiser steps in one pass."""
+    """Number of optimiser steps in one pass."""
     tokens_per_microbatch: int = Field(default=8192, ge=1)
-    """Tokens in one forward pass, padding included; a longer row passes alone. Changes memory, not gradients."""
+    """Tokens in one forward pass, padding included; a longer row is computed alone. Affects memory, not gradients."""
     logits_mib: int = Field(default=150, ge=1)
-    """Memory for logits: as many tokens at once as it holds twice, in fp32, over the whole vocabulary."""
+    """Memory for logits in MiB, which hold two fp32 copies of the logits of the tokens computed at once."""
 
     overlong: Literal["train", "mask", "punish"] = "train"
-    """What becomes of rollouts cut at a limit of tokens: nothing, or their tokens are not trained, or long rollouts
-    lose reward (`advantages.punished`)."""
+    """Treatment of rollouts that were cut at a limit of tokens: train them, mask their tokens, or reduce the reward of
+    long rollouts."""
     overlong_window: int | None = Field(default=None, ge=1)
-    """Tokens before the limit over which the punishment rises to 1."""
+    """With overlong=punish: number of tokens before the limit over which the penalty rises from 0 to 1."""
 
     temperature: float = Field(default=1.0, gt=0, le=2)
-    """Of the sampler and the trainer alike."""
+    """Temperature of sampler and trainer."""
     top_p: float = Field(default=1.0, gt=0, le=1)
-    """Of the sampler. 1: all tokens."""
+    """Top-p of the sampler; 1: all tokens."""
     top_k: int = Field(default=0, ge=0)
-    """0: all tokens."""
+    """Top-k of the sampler; 0: all tokens."""
 
     dtype: Literal["fp32", "bf16"] = "fp32"
-    """bf16: products are taken in it, and frozen weights kept in it; weights that train stay in fp32."""
+    """Number format of products and of frozen weights. Trained weights are always fp32."""
     gradient_checkpointing: bool = False
-    """Layers are computed again in the backward pass: less memory, about a third more time."""
+    """Recompute layers in the backward pass: less memory, about a third more time."""
 
     lora_rank: int = Field(default=0, ge=0, le=4096)
-    """0: all weights are trained."""
+    """Rank of the LoRA adapter to train; 0: train all weights."""
     lora_alpha: float = Field(default=32.0, gt=0)
-    """The adapter's product is scaled by alpha / rank."""
+    """Scale of the adapter's output: alpha / rank."""
     lora_dropout: float = Field(default=0.0, ge=0, lt=1)
-    """Share of an adapter's inputs that is left out at random in training."""
-    lora_targets: Annotated[tuple[str, ...], BeforeValidator(_several)] = Field(default=("all-linear",), min_length=1)
-    """Names of the layers that get an adapter; `all-linear`: every one but the head."""
+    """Dropout on the adapter's inputs in training."""
+    lora_targets: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = Field(default=("all-linear",), min_length=1)
+    """Names of the layers that get an adapter; all-linear: all linear layers except the head."""
 
     @property
     def passes(self) -> int:
-        """Optimiser steps that one batch makes."""
+        """Number of optimiser steps per batch."""
         return self.iterations * self.minibatches
 
     @model_validator(mode="after")
@@ -125,14 +126,14 @@ class GradientArguments(OptionGroup):
 
 
 class GRPOArguments(GradientArguments):
-    """Group relative policy optimisation: a ratio per token."""
+    """Settings of GRPO (group relative policy optimisation), which has a ratio per token."""
 
     loss: Literal["grpo", "dr_grpo", "bnpo", "dapo", "cispo"] = "dapo"
-    """How token losses are averaged, and for cispo the token loss itself."""
+    """Loss: how token losses are averaged, and for cispo also the token loss."""
     cispo_cap: float = Field(default=5.0, gt=0)
-    """cispo's bound of the ratio that weights a token's gradient (arXiv:2506.13585); absolute."""
+    """For cispo: largest ratio that weights a token's gradient (arXiv:2506.13585)."""
     completion_length: int | None = Field(default=None, ge=1)
-    """The constant length that dr_grpo divides by: the most tokens that a rollout may draw."""
+    """For dr_grpo: constant length that it divides by, the largest number of tokens of a rollout."""
 
     @model_validator(mode="after")
     def _consistent_loss(self) -> Self:
@@ -144,8 +145,8 @@ class GRPOArguments(GradientArguments):
             (
                 (self.loss == "dr_grpo") != (self.completion_length is not None),
                 (
-                    f"loss is {self.loss!r} and completion_length is {self.completion_length}, but dr_grpo, and no "
-                    "other, divides by it; set it to the most tokens of a rollout, or leave it out"
+                    f"loss is {self.loss!r} and completion_length is {self.completion_length}, but only dr_grpo "
+                    "divides by it, and needs it; set it to the largest number of tokens of a rollout, or leave it out"
                 ),
             ),
         )
@@ -153,20 +154,20 @@ class GRPOArguments(GradientArguments):
 
 
 class GSPOArguments(GradientArguments):
-    """Group sequence policy optimisation (arXiv:2507.18071): a ratio per sequence, its tokens' geometric mean."""
+    """Settings of GSPO (arXiv:2507.18071), which has one ratio per sequence, the geometric mean over its tokens."""
 
     loss: Literal["gspo"] = "gspo"
     eps_low: float = Field(default=3e-4, ge=0, lt=1)
-    """A sequence's ratio below 1 - eps_low no longer pushes a bad one down."""
+    """Clipping from below: a sequence ratio below 1 - eps_low no longer lowers the probability of a bad sequence."""
     eps_high: float = Field(default=4e-4, ge=0)
-    """A sequence's ratio above 1 + eps_high no longer pushes a good one up."""
+    """Clipping from above: a sequence ratio above 1 + eps_high no longer raises the probability of a good sequence."""
 
 
 Arguments = GRPOArguments | GSPOArguments
 
 
 def gradient_arguments(fields: Mapping[str, Any]) -> Arguments:
-    """Arguments from options or a recipe: `loss: gspo` chooses GSPO. Raises ConfigError in one sentence."""
+    """Return the arguments from options or a recipe; `loss: gspo` selects GSPO. Raises ConfigError."""
     return given_settings(GSPOArguments if fields.get("loss") == "gspo" else GRPOArguments, fields)
 
 
@@ -177,7 +178,7 @@ def _refuse(*findings: tuple[bool, str]) -> None:
 
 
 def _contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
-    """What cannot be meant together: whether it is so, and the sentence that says it."""
+    """Contradictory combinations: whether each applies, and its error message."""
     full = given.lora_rank == 0
     cut = given.top_p < 1 or given.top_k > 0
     return (
@@ -185,7 +186,7 @@ def _contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
             given.importance_sampling != "none" and cut,
             (
                 f"importance_sampling is {given.importance_sampling!r}, but a sampler with top_p={given.top_p} and "
-                f"top_k={given.top_k} draws from a cut distribution whose probabilities it does not report; "
+                f"top_k={given.top_k} excludes tokens and does not report the resulting probabilities; "
                 "set top_p=1 and top_k=0, or importance_sampling=none"
             ),
         ),
@@ -195,7 +196,7 @@ def _contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
         ),
         (
             given.kl != "none" and given.reference == "none",
-            f"kl is {given.kl!r}, but there is no reference to diverge from; set reference=adapter_off or copy",
+            f"kl is {given.kl!r}, but there is no reference; set reference=adapter_off or copy",
         ),
         (
             given.kl != "none" and given.kl_beta == 0,
@@ -207,7 +208,7 @@ def _contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
         ),
         (
             given.kl == "none" and given.reference != "none",
-            f"reference is {given.reference!r}, but kl=none never asks it; set kl and kl_beta, or reference=none",
+            f"reference is {given.reference!r}, but kl=none does not use it; set kl and kl_beta, or reference=none",
         ),
         (
             given.delta is not None and given.delta <= 1 + given.eps_high,
@@ -218,7 +219,7 @@ def _contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
         ),
         (
             given.overlong == "punish" and given.overlong_window is None,
-            "overlong is 'punish', but there is no window over which it rises; set overlong_window",
+            "overlong is 'punish', but there is no window over which the penalty rises; set overlong_window",
         ),
         (
             given.overlong != "punish" and given.overlong_window is not None,

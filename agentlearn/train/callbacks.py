@@ -5,7 +5,7 @@ from agentlearn.train.report import TrainReport
 
 
 class TrainCallbacks(Callbacks):
-    """The callbacks of every run, and one more for the report of a training run."""
+    """Callbacks of a training run: those of every run, and one for its report."""
 
     def trained(self, report: TrainReport) -> None:
         """Called once when the training run has finished."""

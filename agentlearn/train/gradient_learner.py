@@ -1,4 +1,4 @@
-"""Gradient GRPO as a learner: groups become advantages and rows, and rows the weights that are drawn with next."""
+"""Gradient GRPO as a learner: computes advantages and training rows from groups, and updates the weights."""
 
 import asyncio
 import time
@@ -9,16 +9,16 @@ from pathlib import Path
 
 from agentlearn.errors import ConfigError
 from agentlearn.learn.learner import Advanced, Evidence, Held, Outcome, Update
-from agentlearn.train.distributed.torchrun import say
+from agentlearn.train.distributed.torchrun import broadcast_command
 from agentlearn.train.sampler import Sampler
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.update.advantages import Advantages, advantages, punished
+from agentlearn.train.update.advantages import BatchAdvantages, batch_advantages, length_penalised
 from agentlearn.train.update.metrics import StepMetrics
-from agentlearn.train.update.sequences import reward_of, rows_of
+from agentlearn.train.update.sequences import training_reward, training_rows
 from agentlearn.train.update.training_row import TrainingRow
 from agentlearn.train.update.updater import Updater
+from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.train.weights.model import weights_hash
-from agentlearn.train.weights.run_checkpoints import Checkpoints
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group
 from agentlearn.types.ids import RolloutId
@@ -29,10 +29,9 @@ from agentlearn.types.treatment import Treatment
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """The rows of one batch, and what they were made of."""
+    """The training rows of one batch, its advantages, and counts of its turns."""
 
-    groups: tuple[Group, ...]
-    advantages: Advantages
+    advantages: BatchAdvantages
     rows: tuple[TrainingRow, ...]
     clean: int
     forked: int
@@ -40,29 +39,30 @@ class _Batch:
 
 @dataclass(slots=True)
 class GradientLearner:
-    """State: the weights of `updater.model`, its optimiser, and how many batches they have learned from."""
+    """Its state: the weights of `updater.model`, the optimiser, and the number of batches learned from."""
 
     start: Library
-    """The lessons in every prompt; they do not change."""
+    """Library whose lessons are in every prompt. It does not change."""
     settings: TrainSettings
     updater: Updater
     sampler: Sampler
-    checkpoints: Checkpoints
+    checkpoints: CheckpointStore
     done: int = 0
+    """Number of batches learned from so far."""
     total: int = 0
-    """Batches of the whole run; after the last a checkpoint is kept."""
+    """Number of batches of the whole run. After the last one, a checkpoint is always saved."""
     first_sha256: str = ""
-    """Of the weights that the run began with."""
+    """Hash of the weights that the run started with."""
     seconds: Counter[str] = field(default_factory=Counter[str])
-    """Wall time of `sampling`, `updating` and `synchronising`."""
+    """Seconds spent on `sampling`, `updating` and `synchronising`."""
 
     @property
     def library(self) -> Library:
-        """The library that the run began with."""
+        """The library that the run started with."""
         return self.start
 
     def assign(self, task: Task, g: int) -> Treatment:
-        """The weights of now, named by the optimiser steps that made them."""
+        """Return a treatment with the current weights, named by the number of optimiser steps."""
         return Treatment(
             model=self.settings.endpoint,
             library=self.start.version,
@@ -71,13 +71,13 @@ class GradientLearner:
         )
 
     async def update(self, groups: AsyncIterable[Group], *, step: str) -> Update:
-        """One batch; `iterations` x `minibatches` optimiser steps."""
+        """Learn from one batch, in up to `iterations` x `minibatches` optimiser steps."""
         began = time.perf_counter()
-        collected = sorted([_judged(group) async for group in groups], key=lambda group: group.task.id)
+        collected = sorted([_with_training_rewards(group) async for group in groups], key=lambda group: group.task.id)
         sampled = time.perf_counter()
         before = self.updater.steps
         batch = self._batch(collected)
-        async with self.sampler.held():
+        async with self.sampler.paused():
             metrics = await asyncio.to_thread(self._step, batch)
         updated = time.perf_counter()
         if metrics.steps:
@@ -104,43 +104,45 @@ class GradientLearner:
             "turns/clean": float(batch.clean),
             "turns/forked": float(batch.forked),
         }
-        said = metrics.said
+        note = metrics.skip_note
         return Update(
             outcome=self._outcome(before),
             library=self.start,
-            evidence=Evidence(groups=dict(kinds), notes=(f"{step}: {said}",) if said else (), metrics=figures),
+            evidence=Evidence(groups=dict(kinds), notes=(f"{step}: {note}",) if note else (), metrics=figures),
         )
 
     def snapshot(self) -> str:
-        """Path of the newest checkpoint, whose state this is. Raises ConfigError where none was kept yet."""
+        """Return the path of the newest checkpoint. Raises ConfigError when there is none yet."""
         newest = self.checkpoints.newest()
         if newest is None:
-            raise ConfigError("there is no checkpoint yet; the first comes after save_every updates", code="no_state")
+            raise ConfigError("there is no checkpoint yet; one is saved after save_every updates", code="no_state")
         return str(newest)
 
     def restore(self, snapshot: str) -> None:
-        """Take up the state of a checkpoint."""
-        say("restore", snapshot)
+        """Restore the state from a checkpoint."""
+        broadcast_command("restore", snapshot)
         self.done = self.checkpoints.restore(self.updater, Path(snapshot))
 
     def publish(self) -> Path:
-        """Write the weights of now to their place; its path. Blocks."""
-        say("publish")
+        """Write the current weights to the folder of the result; returns its path. Blocks."""
+        broadcast_command("publish")
         return self.checkpoints.publish(self.updater)
 
     def _step(self, batch: _Batch) -> StepMetrics:
-        say("step", batch.rows)
+        broadcast_command("step", batch.rows)
         return self.updater.step(batch.rows, forks=batch.forked, zero_std_share=batch.advantages.zero_std_share)
 
     def _save(self) -> None:
-        say("save", self.done)
+        broadcast_command("save", self.done)
         self.checkpoints.save(self.updater, self.done)
 
     def _batch(self, groups: Sequence[Group]) -> _Batch:
         given = self.settings.gradient
-        found = advantages(groups, scaling=given.advantages, eps=given.advantage_eps, rewards=self._punished(groups))
+        found = batch_advantages(
+            groups, scaling=given.advantages, eps=given.advantage_eps, rewards=self._penalised_rewards(groups)
+        )
         made = [
-            rows_of(
+            training_rows(
                 trajectory,
                 advantage=found.by_rollout[trajectory.id],
                 reward=trajectory.reward or 0.0,
@@ -150,52 +152,53 @@ class GradientLearner:
             for trajectory in group.decided
         ]
         return _Batch(
-            groups=tuple(groups),
             advantages=found,
             rows=tuple(row for one in made for row in one.rows),
             clean=sum(one.clean for one in made),
             forked=sum(one.forked for one in made),
         )
 
-    def _punished(self, groups: Sequence[Group]) -> dict[RolloutId, float] | None:
-        """Rewards less the punishment for length, where it is asked for."""
+    def _penalised_rewards(self, groups: Sequence[Group]) -> dict[RolloutId, float] | None:
+        """Rewards with a penalty for length, by rollout; None without `overlong: punish`."""
         window = self.settings.gradient.overlong_window
         if self.settings.gradient.overlong != "punish" or window is None:
             return None
         return {
-            one.id: punished(one.reward or 0.0, _longest(one), longest=self.settings.answer_tokens, window=window)
+            one.id: length_penalised(
+                one.reward or 0.0, _longest_answer(one), longest=self.settings.answer_tokens, window=window
+            )
             for group in groups
             for one in group.decided
         }
 
     def _staleness(self, trajectory: Trajectory) -> int:
-        """Optimiser steps made since the rollout was planned."""
+        """Number of optimiser steps made since the rollout was planned."""
         step = trajectory.treatment.weights_step
         return 0 if step is None else self.updater.steps - step
 
     def _outcome(self, before: int) -> Outcome:
         if self.updater.steps == before:
-            return Held(reason="no row had an advantage, or no step was finite")
+            return Held(reason="no row had an advantage, or no gradient was finite")
         return Advanced(version=f"step-{self.updater.steps}", parent=f"step-{before}")
 
     def weights_sha256(self) -> str:
-        """Of the weights of now."""
+        """Hash of the current weights."""
         return weights_hash(self.updater.model)
 
 
-def _judged(group: Group) -> Group:
-    """The group with a reward of 0 where the model itself gave nothing to judge."""
+def _with_training_rewards(group: Group) -> Group:
+    """Give a reward of 0 to rollouts in which the model produced nothing to judge."""
     return Group(task=group.task, trajectories=tuple(_with_reward(one) for one in group.trajectories))
 
 
 def _with_reward(trajectory: Trajectory) -> Trajectory:
-    if trajectory.failure is None or reward_of(trajectory) is None:
+    if trajectory.failure is None or training_reward(trajectory) is None:
         return trajectory
     verdict = Verdict(status="no_answer", reward=0.0, reason=trajectory.failure.code)
     return trajectory.model_copy(update={"verdict": verdict, "failure": None})
 
 
-def _longest(trajectory: Trajectory) -> int:
-    """Tokens of its longest answer."""
+def _longest_answer(trajectory: Trajectory) -> int:
+    """Number of tokens in its longest answer."""
     turns = (one.tokens for one in trajectory.steps if isinstance(one, ModelTurn))
     return max((len(tokens.ids) for tokens in turns if tokens is not None), default=0)

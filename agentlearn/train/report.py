@@ -1,4 +1,4 @@
-"""What a training run came to: the JSON contract of `train --json`, and the source of what is printed and drawn."""
+"""The result of a training run: the JSON of `train --json`, which pages and printed lines are made from."""
 
 from collections.abc import Mapping
 
@@ -8,29 +8,30 @@ from agentlearn.types.value import Value
 
 
 class UpdateLine(Value):
-    """One update."""
+    """The main numbers of one update."""
 
     update: int
-    """Its place, from 1."""
+    """Number of the update, from 1."""
     reward: float | None
-    """Mean reward of the rollouts that it learned from."""
+    """Mean reward of the rollouts that the update learned from."""
     mixed: float
-    """Share of the groups whose rewards differ."""
+    """Share of groups with different rewards."""
     loss: float | None
+    """Mean loss over the optimiser steps."""
     entropy: float | None
-    """Mean, in nats, of the trained tokens."""
+    """Mean entropy at the trained tokens, in nats."""
     clipped: float | None
     """Share of the trained tokens whose ratio was clipped."""
     mismatch: float | None
-    """Mean divergence of the sampler's probabilities from the trainer's, in nats per token."""
+    """Mean divergence between the sampler's and the trainer's probabilities, in nats per token."""
     tokens: int
-    """Trained tokens."""
+    """Number of trained tokens."""
     seconds: float
-    """Of the update alone."""
+    """Seconds spent on the update itself, without sampling."""
 
 
 def update_line(update: int, values: Mapping[str, float]) -> UpdateLine:
-    """The line of one update, from its stored metrics."""
+    """Return the line of an update, from its metrics by name as they are stored."""
     groups = values.get("groups", 0.0)
     clipped = [values[name] for name in ("clip_ratio/region_mean", "cispo_clip_ratio") if name in values]
     return UpdateLine(
@@ -47,18 +48,18 @@ def update_line(update: int, values: Mapping[str, float]) -> UpdateLine:
 
 
 class TrainedWeights(Value):
-    """The weights before and after."""
+    """Hashes of the weights before and after training, and where the result is."""
 
     sha256_before: str
     sha256_after: str
     path: str
-    """Folder of the result, in Hugging Face format; `--model local:PATH` uses it."""
+    """Folder of the result, in Hugging Face format; use it with `--model local:PATH`."""
     adapter: bool
     """Whether the result is an adapter."""
 
 
 class TrainReport(Value):
-    """A finished training run."""
+    """The result of a finished training run."""
 
     run: RunId
     domain: str
@@ -68,26 +69,32 @@ class TrainReport(Value):
     simulated: bool = False
     seed: int
     library: LibraryVersion
-    """The lessons that stood in every prompt."""
+    """Version of the library whose lessons were in every prompt."""
     tasks: dict[str, int]
+    """Number of tasks that were trained on and held out."""
     before: HeldOutScore | None
     after: HeldOutScore | None
     delta: Delta | None
     known_families: HeldOut | None
+    """Scores on held-out tasks of families that were trained on."""
     unseen_families: HeldOut | None
+    """Scores on held-out tasks of families that were not trained on."""
     curve: tuple[CurvePoint, ...]
     updates: tuple[UpdateLine, ...]
     weights: TrainedWeights
     groups: dict[str, int]
+    """Number of groups by kind."""
     rollouts: dict[str, int]
+    """Number of rollouts by outcome."""
     turns: dict[str, int]
-    """Model turns that went into rows: `clean` ones continue the tokens before them, `forked` ones do not."""
+    """Model turns in training rows. `clean`: continue the tokens before them. `forked`: start a new row."""
     skipped: int
-    """Updates whose loss or gradient was not finite: they changed nothing."""
+    """Optimiser steps that were skipped because the loss or the gradient was not finite."""
     stale: int
-    """Rows left out because their weights were too old."""
+    """Rows left out because the weights that sampled them were too old."""
     stages: dict[str, StageLine]
     seconds: dict[str, float]
-    """Wall time of `sampling`, `updating` and `synchronising`."""
+    """Seconds spent on `sampling`, `updating` and `synchronising`."""
     wall_s: float
+    """Seconds of the whole run."""
     notes: tuple[str, ...]

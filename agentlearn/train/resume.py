@@ -1,4 +1,4 @@
-"""Taking up an interrupted training run: which one is meant, and the settings that it was begun with."""
+"""Settings of a training run that is resumed."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,10 +9,11 @@ from agentlearn.train.settings import TrainSettings, train_settings
 from agentlearn.types.ids import RunId
 
 
-def settings_of(prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[RunId, TrainSettings]:
-    """The training run whose id starts so, and its settings under those that are given anew.
+def resumed_train_settings(prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[RunId, TrainSettings]:
+    """Return the interrupted training run whose id starts with `prefix`, and its settings.
 
-    Raises ConfigError for a run that is unknown, done or no training run, and for a setting that may not change.
+    given: settings that replace the stored ones. Raises ConfigError for a run that is unknown, finished or not a
+    training run, and for a setting that may not change.
     """
     run, begun = begun_with("train", prefix, store, given)
     fields = TrainSettings.model_validate_json(begun).model_dump(exclude=NOT_KEPT)

@@ -1,4 +1,4 @@
-"""Training weights, from settings to a report: everything opened, the run begun or taken up again, and closed."""
+"""Training weights, from settings to a report: opens everything, starts or resumes the run, and closes it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Mapping
@@ -16,15 +16,16 @@ from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.runner import open_rollouts
 from agentlearn.store import Store, open_store
 from agentlearn.train.callbacks import TrainCallbacks
-from agentlearn.train.distributed.torchrun import Follower, accelerator_for, leading
+from agentlearn.train.distributed.torchrun import Follower, accelerator_for, lead_processes
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.report import TrainReport
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.trainable import TrainableModel, open_trainable, source_of
-from agentlearn.train.training_run import Tell, TrainingRun
+from agentlearn.train.trainable import TrainableModel, model_source, open_trainable
+from agentlearn.train.training_run import MetricsWriter, TrainingRun
 from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.model import LoadedModel, load, weights_hash
-from agentlearn.train.weights.run_checkpoints import Checkpoints
+from agentlearn.train.weights.checkpoint import CheckpointStore
+from agentlearn.train.weights.loading import LoadedModel
+from agentlearn.train.weights.model import load_for_training, weights_hash
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import RunId, new_run_id
 
@@ -32,40 +33,40 @@ from agentlearn.types.ids import RunId, new_run_id
 async def run_training(
     settings: TrainSettings, callbacks: TrainCallbacks | None = None, *, resume: RunId | None = None
 ) -> TrainReport:
-    """Train the weights of a local model on a domain's rewards, and say what that is worth on held-out tasks.
+    """Train the weights of a local model on a domain's rewards, and measure the change on held-out tasks.
 
-    Everything is committed to the store as it happens; weights are checkpointed every `save_every` updates. resume: a
-    run that was interrupted, with the settings it was begun with: it goes on from its newest checkpoint, and on a CPU
-    ends with the very weights that it would have had.
+    Results are stored as they happen, and weights are checkpointed every `save_every` updates. resume: an interrupted
+    run, given with the settings it was started with. It continues from its newest checkpoint, and on a CPU it ends with
+    exactly the weights of an uninterrupted run.
 
-    Raises ConfigError before anything is drawn; BudgetExceeded or Interrupted when the run was stopped and can be
-    resumed; EndpointError where a sampler's weights are not those in training; StoreError.
+    Raises ConfigError before anything is sampled; BudgetExceeded or Interrupted when the run was stopped and can be
+    resumed; EndpointError when the sampler does not use the trained weights; StoreError.
     """
     callbacks = callbacks or TrainCallbacks()
     sets = task_sets(settings, domain_of(settings))
     library_store = LibraryStore(settings.store / "libraries")
     async with AsyncExitStack() as stack:
-        stack.enter_context(leading())
+        stack.enter_context(lead_processes())
         store = await stack.enter_async_context(open_store(settings.store))
         run_inputs = store.run_inputs(resume) if resume is not None else None
         start = library_store.load(settings.library) if run_inputs is None else store.library(run_inputs.library)
-        session = await stack.enter_async_context(_open(settings, sets, start, store, callbacks, resume))
-        report = await session.train(sets, start)
+        training_run = await stack.enter_async_context(_open(settings, sets, start, store, callbacks, resume))
+        report = await training_run.train(sets, start)
         callbacks.trained(report)
         return report
 
 
 def follow_training(settings: TrainSettings) -> None:
-    """Take this process's part of a run that the first process of `torchrun` leads, until it is over. Blocks."""
+    """Take part in a run that the first process of `torchrun` leads, until it ends. Blocks."""
     accelerator = accelerator_for(settings)
     sets = task_sets(settings, domain_of(settings))
-    loaded = load(source_of(settings), settings.gradient, device=str(accelerator.device))
+    loaded = load_for_training(model_source(settings), settings.gradient, device=str(accelerator.device))
     updater = _updater(settings, sets, loaded, accelerator)
     Follower(updater, _checkpoints(settings, RunId(""), loaded.tokenizer)).follow()
 
 
 def run_training_sync(settings: TrainSettings, callbacks: TrainCallbacks | None = None) -> TrainReport:
-    """`run_training` for programs without an event loop."""
+    """Call `run_training` from a program without an event loop."""
     return asyncio.run(run_training(settings, callbacks))
 
 
@@ -79,43 +80,45 @@ async def _open(
     resume: RunId | None,
 ) -> AsyncGenerator[TrainingRun]:
     run = resume or new_run_id()
-    if resume is not None and not settings.in_rounds:  # else an unfinished batch is drawn anew, as it was
+    if resume is not None and not settings.samples_in_rounds:  # with rounds, an unfinished batch is sampled again
         store.recall(resume)
     async with AsyncExitStack() as stack:
         tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
         call_context = CallContext(run, store, budget_of(settings, store, resume), tracing=tracing)
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
-        trained = await stack.enter_async_context(open_trainable(settings))
-        learner = _learner(settings, sets, start, run, trained)
-        if trained.accelerator is not None:
-            stack.callback(learner.updater.disband)
+        trainable = await stack.enter_async_context(open_trainable(settings))
+        learner = _learner(settings, sets, start, run, trainable)
+        if trainable.accelerator is not None:
+            stack.callback(learner.updater.release)
         if resume is not None and (newest := learner.checkpoints.newest()) is not None:
             learner.restore(str(newest))
-            await trained.sampler.synchronise(learner.updater.model)
+            await trainable.sampler.synchronise(learner.updater.model)
         rollouts = await stack.enter_async_context(
             open_rollouts(
                 domain_of(settings),
-                trained.endpoint,
+                trainable.endpoint,
                 settings,
                 call_context=call_context,
                 answer_tokens=settings.answer_tokens,
             )
         )
-        tell = stack.enter_context(_telling(settings, run))
+        write_metrics = stack.enter_context(_tensorboard(settings, run))
         resumed = resume is not None
-        yield TrainingRun(settings, call_context, store, rollouts, callbacks, resumed, learner=learner, tell=tell)
+        yield TrainingRun(
+            settings, call_context, store, rollouts, callbacks, resumed, learner=learner, write_metrics=write_metrics
+        )
 
 
 def _learner(
-    settings: TrainSettings, sets: TaskSets, start: Library, run: RunId, trained: TrainableModel
+    settings: TrainSettings, sets: TaskSets, start: Library, run: RunId, trainable: TrainableModel
 ) -> GradientLearner:
-    updater = _updater(settings, sets, trained.loaded, trained.accelerator)
+    updater = _updater(settings, sets, trainable.loaded, trainable.accelerator)
     return GradientLearner(
         start,
         settings,
         updater,
-        trained.sampler,
-        _checkpoints(settings, run, trained.loaded.tokenizer),
+        trainable.sampler,
+        _checkpoints(settings, run, trainable.loaded.tokenizer),
         total=len(_batches(settings, sets)),
         first_sha256=weights_hash(updater.model),
     )
@@ -132,8 +135,8 @@ def _batches(settings: TrainSettings, sets: TaskSets) -> list[Batch]:
     return batches_of(sets.train, epochs=settings.epochs, size=settings.batch_size, seed=settings.seed)
 
 
-def _checkpoints(settings: TrainSettings, run: RunId, tokenizer: Any) -> Checkpoints:
-    return Checkpoints(
+def _checkpoints(settings: TrainSettings, run: RunId, tokenizer: Any) -> CheckpointStore:
+    return CheckpointStore(
         folder=settings.store / "checkpoints" / run,
         out=settings.folder,
         tokenizer=tokenizer,
@@ -142,8 +145,8 @@ def _checkpoints(settings: TrainSettings, run: RunId, tokenizer: Any) -> Checkpo
 
 
 @contextmanager
-def _telling(settings: TrainSettings, run: RunId) -> Generator[Tell | None]:
-    """A writer for TensorBoard, where it is wanted."""
+def _tensorboard(settings: TrainSettings, run: RunId) -> Generator[MetricsWriter | None]:
+    """A writer for TensorBoard; None when the settings do not ask for one."""
     if not settings.tensorboard:
         yield None
         return
@@ -151,8 +154,8 @@ def _telling(settings: TrainSettings, run: RunId) -> Generator[Tell | None]:
 
     with SummaryWriter(str(settings.store / "tensorboard" / run)) as writer:
 
-        def tell(update: int, values: Mapping[str, float]) -> None:
+        def write(update: int, values: Mapping[str, float]) -> None:
             for name, value in values.items():
                 writer.add_scalar(name, value, update)
 
-        yield tell
+        yield write

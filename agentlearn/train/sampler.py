@@ -1,4 +1,4 @@
-"""What a service of local weights also is: a sampler that is given the weights after each update."""
+"""The interface of samplers: services of local weights that get new weights after each update."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -7,23 +7,23 @@ from typing import Any, Protocol, runtime_checkable
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Draws rollouts with weights that are trained elsewhere in this process."""
+    """Samples rollouts with weights that are trained in this process."""
 
     def weights_sha256(self) -> str:
-        """Hash of the weights that it draws with."""
+        """Hash of the weights that it samples with."""
         ...
 
-    def together(self, rollouts: int, *, at_once: int) -> AbstractContextManager[Callable[[], None]] | None:
-        """Around the rollouts of one batch, where what is drawn depends on them alone, bit by bit; else None.
+    def rounds(self, rollouts: int, *, at_once: int) -> AbstractContextManager[Callable[[], None]] | None:
+        """Context for the rollouts of one batch in which results do not depend on timing, bit by bit.
 
-        What the context gives is to be called as each of them is over.
+        The context yields a callback to call when each rollout ends. None when the sampler cannot do this.
         """
         ...
 
-    def held(self) -> AbstractAsyncContextManager[None]:
-        """While the block runs, nothing is drawn: weights may change."""
+    def paused(self) -> AbstractAsyncContextManager[None]:
+        """Context in which nothing is sampled, so that weights may change."""
         ...
 
     async def synchronise(self, model: Any) -> None:
-        """Draw with the weights of this model from now on, and prove it. Raises EndpointError (`sync_failed`)."""
+        """Sample with the weights of this model from now on. Raises EndpointError when that cannot be verified."""
         ...

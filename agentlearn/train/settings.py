@@ -1,4 +1,4 @@
-"""What a training run can be told: tasks, model and measuring as every run, and beside them how weights are updated."""
+"""Settings of a training run: those of every run, and how weights are updated."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,76 +14,78 @@ SAMPLERS = ("local", "vllm")
 
 
 class TrainSettings(RunSettings):
-    """Everything that `train` can be told."""
+    """All settings of `train`."""
 
     model: str = ""
-    """A folder or hub id of a causal language model, or of an adapter; `lab:NAME` for a lab model."""
+    """Model to train: a folder or hub id of a causal language model or an adapter, or lab:NAME."""
     sampler: Literal["local", "vllm"] = "local"
-    """Who draws the rollouts: the weights in training themselves, or a vLLM server that gets them after each step."""
+    """What samples rollouts: local, the weights in training; or vllm, a server that gets them after each update."""
     gradient: SerializeAsAny[Arguments] = Field(default_factory=GRPOArguments)
-    """How weights are updated."""
+    """Settings of the update; set with --set NAME=VALUE or in a recipe."""
     name: str | None = None
-    """Name under which the weights are kept; None: the domain's."""
+    """Name of the resulting weights. Default: the domain's name."""
     temperature: float = Field(default=1.0, gt=0, le=2)
-    """Of the rollouts that are trained on, and of the probabilities in training."""
+    """Sampling temperature of rollouts to train on, and of the probabilities in training."""
     batch_size: int = Field(default=8, ge=1, le=10_000)
     """Tasks per update."""
     group_size: int = Field(default=8, ge=2, le=256)
-    """Rollouts per task, G."""
+    """Rollouts per task (G)."""
     eval_temperature: float = Field(default=1.0, ge=0, le=2)
+    """Sampling temperature on held-out tasks."""
     answer_tokens: int = Field(default=1024, ge=1)
-    """Tokens that one answer of the model may have."""
+    """Largest number of tokens in one answer of the model."""
     reproducible: bool = True
-    """Draw the rollouts of a batch in rounds, so that the same run gives the same weights, bit by bit on a CPU; False
-    spares the wait for the slowest of each round. With the sampler `local` only."""
+    """Sample in rounds, so that the same run gives the same weights, bit by bit on a CPU. False is faster, because no
+    rollout waits for the slowest of its round. Only with the sampler `local`."""
     save_every: int = Field(default=20, ge=1)
-    """Updates between two checkpoints from which a run can be taken up again; the last is always kept."""
+    """Updates between two checkpoints that a run can resume from. The last update is always saved."""
     keep_checkpoints: int = Field(default=2, ge=1)
+    """Number of newest checkpoints to keep."""
     tensorboard: bool = True
-    """Write the numbers of each update for TensorBoard too."""
+    """Also write the metrics of each update for TensorBoard."""
 
     @property
     def weights_name(self) -> str:
-        """Name of the result."""
+        """Name of the resulting weights."""
         return self.name or self.domain
 
     @property
-    def in_rounds(self) -> bool:
-        """Whether what a batch draws depends on nothing but the batch, bit by bit."""
+    def samples_in_rounds(self) -> bool:
+        """Whether the rollouts of a batch are sampled in rounds, so that results do not depend on timing."""
         return self.reproducible and self.sampler == "local"
 
     @property
     def endpoint(self) -> str:
-        """The endpoint that draws the rollouts."""
+        """Endpoint that samples the rollouts."""
         return f"{self.sampler}:{self.model}"
 
     @property
     def folder(self) -> Path:
-        """Where the weights and the checkpoints of this name are kept."""
+        """Folder of the resulting weights."""
         return self.store / "weights" / self.weights_name
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.gradient.temperature != self.temperature:
             raise ConfigError(
-                f"rollouts are drawn at temperature {self.temperature:g}, but gradient.temperature is"
-                f" {self.gradient.temperature:g}, so the probabilities would not be those of the sampler; give one"
-                " temperature for both",
+                f"rollouts are sampled at temperature {self.temperature:g}, but gradient.temperature is"
+                f" {self.gradient.temperature:g}; set both to the same temperature, so that trainer and sampler compute"
+                " the same probabilities",
                 code="temperature_mismatch",
             )
         if self.sampler == "local" and self.max_staleness:
             raise ConfigError(
-                "max_staleness 1 draws rollouts while weights change, but sampler 'local' draws with those very"
-                " weights; use --sampler vllm, or max_staleness 0",
+                "max_staleness 1 samples rollouts while weights change, but the sampler 'local' uses these weights"
+                " itself; use --sampler vllm, or max_staleness 0",
                 code="contradiction",
             )
         return self
 
 
 def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
-    """Settings from options or a recipe, `gradient` as a mapping. Raises ConfigError in one sentence.
+    """Return settings from options or a recipe, with `gradient` as a mapping. Raises ConfigError.
 
-    Temperature and seed of `gradient` are the run's unless they are given.
+    `gradient` uses the run's temperature and seed unless it has its own.
     """
     model = str(fields.get("model") or _own_model(str(fields.get("domain"))))
     fields = {**fields, "model": model}
@@ -100,11 +102,11 @@ def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
 
 
 def _own_model(domain: str) -> str:
-    """The domain's lab model. Raises ConfigError where it has none."""
+    """Return the domain's lab model. Raises ConfigError when it has none."""
     model = default_model(domain)
     if not model.startswith(LAB):
         raise ConfigError(
-            "say whose weights are to be trained: --model with a folder or hub id of a causal language model",
+            "training needs a model; give --model with a folder or hub id of a causal language model",
             code="no_model",
         )
     return model

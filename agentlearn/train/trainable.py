@@ -1,10 +1,9 @@
-"""The model in training, and the sampler that draws rollouts with its weights."""
+"""The model in training, and the sampler that makes rollouts with its weights."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -15,45 +14,46 @@ from agentlearn.learn.loop import at_once
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_service
 from agentlearn.train.distributed.torchrun import accelerator_for
 from agentlearn.train.engine.torch_engine import TorchEngine
-from agentlearn.train.lab.build import export
+from agentlearn.train.lab.build import export_lab_model
 from agentlearn.train.sampler import Sampler
-from agentlearn.train.serving import local
+from agentlearn.train.serving.local import serve_model
 from agentlearn.train.serving.vllm import VllmService, vllm_endpoint
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.weights.model import LoadedModel, load, weights_hash
+from agentlearn.train.weights.loading import LoadedModel
+from agentlearn.train.weights.model import load_for_training, weights_hash
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainableModel:
-    """Everything of one model."""
+    """A loaded model, its endpoint and its sampler."""
 
     loaded: LoadedModel
     accelerator: Any
-    """accelerate's engine; None for a process alone."""
+    """The `accelerate.Accelerator` under `torchrun`; None for a single process."""
     endpoint: Endpoint
     sampler: Sampler
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedWeights:
-    """A sampler that draws with the very weights in training: an update only has to wait for a pause."""
+    """A sampler that uses the weights in training themselves. Nothing has to be copied after an update."""
 
     engine: TorchEngine
     model: nn.Module
 
     def weights_sha256(self) -> str:
-        """Of the weights in training, which are its own."""
+        """Hash of the weights in training."""
         return weights_hash(self.model)
 
     @contextmanager
-    def together(self, rollouts: int, *, at_once: int) -> Generator[Callable[[], None]]:
-        """Draws them in rounds."""
-        with self.engine.together(rollouts, at_once=at_once) as cohort:
-            yield cohort.leave
+    def rounds(self, rollouts: int, *, at_once: int) -> Generator[Callable[[], None]]:
+        """Sample the rollouts of one batch in rounds."""
+        with self.engine.rounds(rollouts, at_once=at_once) as barrier:
+            yield barrier.leave
 
     @asynccontextmanager
-    async def held(self) -> AsyncGenerator[None]:
-        """Between two tokens; what was computed with the old weights is dropped afterwards."""
+    async def paused(self) -> AsyncGenerator[None]:
+        """Pause between two tokens. Keys and values computed with the old weights are dropped afterwards."""
         pause = self.engine.paused()
         await asyncio.to_thread(pause.__enter__)
         try:
@@ -63,66 +63,65 @@ class SharedWeights:
             await asyncio.to_thread(pause.__exit__, None, None, None)
 
     async def synchronise(self, model: nn.Module) -> None:
-        """Nothing is to be done: there is one copy."""
+        """Do nothing: sampler and trainer share the weights."""
         assert model is self.model
 
 
 @dataclass(slots=True, eq=False)
 class ServedWeights:
-    """A vLLM server that is given the weights after each update, and proves that it has them."""
+    """A vLLM server that gets the weights after each update. Each transfer is verified."""
 
     service: VllmService
     sha256: str = ""
-    """Of the weights that it was given last."""
+    """Hash of the weights that the server got last."""
 
     def weights_sha256(self) -> str:
-        """Of the weights that it was given last."""
+        """Hash of the weights that the server got last."""
         return self.sha256
 
-    def together(self, rollouts: int, *, at_once: int) -> None:
-        """A server that batches as it likes gives no promise about the last bits."""
+    def rounds(self, rollouts: int, *, at_once: int) -> None:
+        """None: the server decides how to batch, so results are not reproducible bit by bit."""
 
     @asynccontextmanager
-    async def held(self) -> AsyncGenerator[None]:
-        """Its weights are a copy: an update does not touch them."""
+    async def paused(self) -> AsyncGenerator[None]:
+        """Do nothing: the server has its own copy of the weights."""
         yield
 
     async def synchronise(self, model: nn.Module) -> None:
-        """Raises WeightsDiffer where its log-probabilities of a probe are not the model's, EndpointError."""
+        """Give the server the model's weights. Raises WeightsDiffer when it does not use them, EndpointError."""
         await self.service.sync(model)
         self.sha256 = await asyncio.to_thread(weights_hash, model)
 
 
 @asynccontextmanager
 async def open_trainable(settings: TrainSettings) -> AsyncGenerator[TrainableModel]:
-    """The model of the settings, ready to be trained and drawn from. Raises ConfigError, EndpointError."""
+    """Load the model and open its sampler. Raises ConfigError or EndpointError."""
     accelerator = accelerator_for(settings)
-    source = await asyncio.to_thread(source_of, settings)
+    source = await asyncio.to_thread(model_source, settings)
     device = _device() if accelerator is None else str(accelerator.device)
-    loaded = await asyncio.to_thread(load, source, settings.gradient, device=device)
-    opened = _served if settings.sampler == "vllm" else _shared
-    async with opened(settings, source, loaded) as (endpoint, sampler):
+    loaded = await asyncio.to_thread(load_for_training, source, settings.gradient, device=device)
+    open_sampler = _vllm_sampler if settings.sampler == "vllm" else _local_sampler
+    async with open_sampler(settings, source, loaded) as (endpoint, sampler):
         yield TrainableModel(loaded, accelerator, endpoint, sampler)
 
 
 @asynccontextmanager
-async def _shared(
-    settings: TrainSettings, source: str, loaded: LoadedModel
+async def _local_sampler(
+    settings: TrainSettings, _source: str, loaded: LoadedModel
 ) -> AsyncGenerator[tuple[Endpoint, Sampler]]:
     options = CallOptions(
         concurrency=at_once(settings.concurrency),
-        call_deadline_s=settings.rollout_deadline_s,  # a round waits for its slowest
+        call_deadline_s=settings.rollout_deadline_s,  # a call may wait for the slowest conversation of its round
     )
-    weights = local.ServedCheckpoint(loaded.model, loaded.tokenizer, Path(source).name)
     async with (
-        local.served(weights, seed=settings.seed) as service,
+        serve_model(loaded, seed=settings.seed) as service,
         open_service(settings.endpoint, service, options, tokens=_tokens(settings), adaptive=False) as endpoint,
     ):
         yield endpoint, SharedWeights(service.engine, loaded.model)
 
 
 @asynccontextmanager
-async def _served(
+async def _vllm_sampler(
     settings: TrainSettings, source: str, loaded: LoadedModel
 ) -> AsyncGenerator[tuple[Endpoint, Sampler]]:
     async with (
@@ -130,18 +129,18 @@ async def _served(
         open_service(settings.endpoint, service, settings, tokens=_tokens(settings)) as endpoint,
     ):
         sampler = ServedWeights(service)
-        await sampler.synchronise(loaded.model)  # an adapter, or other numbers: from the first draw on they are ours
+        await sampler.synchronise(loaded.model)  # a new adapter or another dtype: the server must use our weights
         yield endpoint, sampler
 
 
-def source_of(settings: TrainSettings) -> str:
-    """Where the model is: a lab model is unpacked first, in the store. Blocks."""
+def model_source(settings: TrainSettings) -> str:
+    """Return the folder or hub id of the model. A lab model is first exported to the store. Blocks."""
     if not settings.model.startswith(LAB):
         return settings.model
     lab = announced_lab(settings.model.removeprefix(LAB))
     folder = settings.store / "lab" / lab.name
     if not (folder / "config.json").is_file():
-        export(lab, folder)
+        export_lab_model(lab, folder)
     return str(folder)
 
 

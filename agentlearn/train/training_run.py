@@ -1,4 +1,4 @@
-"""One run that trains weights, with everything open: its course, and what is kept and reported of it."""
+"""A training run with everything open: rollouts, updates, measuring and the report."""
 
 import asyncio
 import time
@@ -21,8 +21,8 @@ from agentlearn.train.settings import TrainSettings
 from agentlearn.types.experience import Library
 from agentlearn.types.run import RunKind
 
-Tell = Callable[[int, Mapping[str, float]], None]
-"""Takes the numbers of one update, such as a writer for TensorBoard."""
+MetricsWriter = Callable[[int, Mapping[str, float]], None]
+"""Takes the number of an update and its metrics; for example, writes them for TensorBoard."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,15 +30,15 @@ class TrainingRun(RunLoop[TrainSettings]):
     """A run of gradient GRPO."""
 
     learner: GradientLearner
-    tell: Tell | None = None
-    """Hears of each update's numbers too."""
+    write_metrics: MetricsWriter | None = None
+    """Also called with the metrics of each update."""
 
     @property
     def kind(self) -> RunKind:
         return "train"
 
     async def train(self, sets: TaskSets, start: Library) -> TrainReport:
-        """The run from its first event to its last."""
+        """Run from start to end, and return the report."""
         return await self.recorded(self._train(sets, start))
 
     async def _train(self, sets: TaskSets, start: Library) -> TrainReport:
@@ -54,32 +54,33 @@ class TrainingRun(RunLoop[TrainSettings]):
 
     @property
     def redraws(self) -> bool:
-        """Yes where all drawn together gives the same again: the very numbers depend on who is drawn beside whom."""
-        return self.settings.in_rounds
+        """True when sampling in rounds: exact numbers depend on which rollouts are computed together, so a batch is
+        sampled again as a whole."""
+        return self.settings.samples_in_rounds
 
     def drawing(self, rollouts: int) -> Callable[[], None]:
-        together = self.learner.sampler.together(rollouts, at_once=at_once(self.settings.concurrency))
-        if together is None or not self.settings.in_rounds:
+        rounds = self.learner.sampler.rounds(rollouts, at_once=at_once(self.settings.concurrency))
+        if rounds is None or not self.settings.samples_in_rounds:
             return lambda: None
-        left, leave = rollouts, together.__enter__()
+        left, leave = rollouts, rounds.__enter__()
 
-        def over() -> None:
+        def rollout_ended() -> None:
             nonlocal left
             left -= 1
             leave()
             if not left:
-                together.__exit__(None, None, None)
+                rounds.__exit__(None, None, None)
 
-        return over
+        return rollout_ended
 
     async def keep_update(self, batch: Batch, update: Update) -> None:
         values = update.evidence.metrics
         await self.store.save_metrics(self.call_context.run, self.learner.done, values)
-        if self.tell is not None:
-            self.tell(self.learner.done, values)
+        if self.write_metrics is not None:
+            self.write_metrics(self.learner.done, values)
 
     def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
-        """Updates are what counts here."""
+        """Do nothing: reports of training count updates, not epochs."""
 
     def _report(
         self,
@@ -162,7 +163,7 @@ def _change_notes(found: HeldOut | None) -> list[str]:
         return []
     low, high = found.delta.ci
     sentence = (
-        f"the held-out change cannot be told from none: its interval [{low:+.2f}, {high:+.2f}] over {found.delta.n}"
-        " tasks holds zero; more updates, or more held-out tasks, would tell"
+        f"the held-out change may be zero: its interval [{low:+.2f}, {high:+.2f}] over {found.delta.n} tasks includes"
+        " zero; use more updates or more held-out tasks to tell"
     )
     return [sentence]

@@ -70,8 +70,9 @@ def power(settings: PowerSettings, measured: Comparison | None = None) -> PowerR
         )
     if measured is None:
         notes.append(
-            f"variances are guessed: baseline {settings.baseline:g}, spread of the tasks {settings.task_spread:g}, spread"
-            f" of their differences {settings.difference_spread:g}; give an earlier comparison with --like to measure them"
+            f"variances are guessed: baseline {settings.baseline:g}, spread of the tasks {settings.task_spread:g},"
+            f" spread of their differences {settings.difference_spread:g}; --like RUN measures them in an earlier"
+            " comparison"
         )
     enough = None
     if settings.tasks is not None and settings.k is None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agentlearn.lab.checkpoint import read_checkpoint
 from agentlearn.lab.contract import announced_lab
-from agentlearn.lab.engine import LabEngine, open_engine
+from agentlearn.lab.engine import LabEngine, open_lab_engine
 from agentlearn.lab.lab_format import LabFormat
 from agentlearn.serving.chatml import written
 from agentlearn.serving.engine import Sampling
@@ -62,9 +62,9 @@ def _prompts(number: int) -> list[str]:
     """Conversations that end where the assistant speaks; all behind the lessons of the first."""
     from agentlearn.serving.chat_request import Message
 
-    exams = announced_lab(NAME).exams("full", number, 0)
-    system = exams[0].system
-    return [written([Message("system", system), Message("user", one.question)], one.tools) for one in exams]
+    tasks = announced_lab(NAME).evaluation_tasks("full", number, 0)
+    system = tasks[0].system
+    return [written([Message("system", system), Message("user", one.question)], one.tools) for one in tasks]
 
 
 async def _ours(requests: int, streams: int) -> tuple[int, float]:
@@ -72,12 +72,12 @@ async def _ours(requests: int, streams: int) -> tuple[int, float]:
     chat = LabFormat(tokenizer)
     (end,) = chat.stop_ids
     prompts = [chat.encode(text) for text in _prompts(requests)]
-    async with open_engine(model, end, seats=streams) as engine:
+    async with open_lab_engine(model, end, max_batch=streams) as engine:
         began = time.perf_counter()
         async with asyncio.TaskGroup() as group:
             for at, prompt in enumerate(prompts):
                 group.create_task(_drawn(engine, prompt, at))
-        return engine.drawn_tokens, time.perf_counter() - began
+        return engine.sampled_tokens, time.perf_counter() - began
 
 
 async def _drawn(engine: LabEngine, prompt: list[int], seed: int) -> None:
@@ -101,7 +101,9 @@ def _transformers(streams: int, rounds: int) -> list[tuple[int, float]]:
     for _ in range(rounds):
         began = time.perf_counter()
         with torch.no_grad():
-            drawn = model.generate(**batch, do_sample=True, temperature=TEMPERATURE, top_k=0, max_new_tokens=MAX_TOKENS)
+            sampled = model.generate(
+                **batch, do_sample=True, temperature=TEMPERATURE, top_k=0, max_new_tokens=MAX_TOKENS
+            )
         took_s = time.perf_counter() - began
-        runs.append((int((drawn[:, width:] != tokenizer.pad_token_id).sum()), took_s))
+        runs.append((int((sampled[:, width:] != tokenizer.pad_token_id).sum()), took_s))
     return runs

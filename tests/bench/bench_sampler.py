@@ -133,7 +133,8 @@ def _service_s(network: Any, chosen: argparse.Namespace) -> float:
     """Seconds for all requests through the endpoint's own service."""
     import httpx2
 
-    from agentlearn.train.serving.local import ServedCheckpoint, served
+    from agentlearn.train.serving.local import serve_model
+    from agentlearn.train.weights.loading import LoadedModel
     from tests.support.tiny_model import tiny_tokenizer
 
     words = "Count what can be counted, and write the answer in a box. " * (chosen.shared // 40)
@@ -147,7 +148,7 @@ def _service_s(network: Any, chosen: argparse.Namespace) -> float:
     async def all_of_them() -> float:
         limits = httpx2.Limits(max_connections=None)
         async with (
-            served(ServedCheckpoint(network, tiny_tokenizer(), "bench")) as service,
+            serve_model(LoadedModel(network, tiny_tokenizer(), "bench")) as service,
             httpx2.AsyncClient(timeout=600, trust_env=False, limits=limits) as http,
         ):
             began = time.perf_counter()

@@ -28,7 +28,7 @@ from agentlearn.train.update.updater import Updater
 from agentlearn.types.ids import RolloutId
 from tests.support.tiny_lm import tiny_config, tiny_tokenizer
 from tests.support.trl_oracle import GRPOTrainer, apart, grid
-from tests.support.trl_run import GRPOConfig, rows_of
+from tests.support.trl_run import GRPOConfig, training_rows
 
 PROMPTS, G, PROMPT, LONGEST, VOCABULARY, MICRO = 8, 8, 32, 128, 512, 16
 RATE = 1e-4
@@ -71,7 +71,7 @@ class Timed(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         began_s = time.perf_counter()
         made = super()._generate_and_score_completions(inputs)
-        self.rows = rows_of(made, 0)
+        self.rows = training_rows(made, 0)
         self.scoring_s += time.perf_counter() - began_s
         return made
 

@@ -19,7 +19,7 @@ from agentlearn.learn.callbacks import Callbacks  # noqa: E402
 from agentlearn.learn.learner import Update  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train.report import TrainReport  # noqa: E402
-from agentlearn.train.resume import settings_of  # noqa: E402
+from agentlearn.train.resume import resumed_train_settings  # noqa: E402
 from agentlearn.train.run import run_training, run_training_sync  # noqa: E402
 from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
 from agentlearn.types.trajectory import ModelTurn  # noqa: E402
@@ -155,7 +155,7 @@ def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(
         (begun,) = reader.runs()
     assert begun.state == "interrupted"
     torch.manual_seed(99)  # whatever chance was used in between
-    resumed, again = settings_of(begun.run[:12], store, {})
+    resumed, again = resumed_train_settings(begun.run[:12], store, {})
     report = asyncio.run(run_training(again, resume=resumed))
     assert report.run == begun.run
     assert report.weights == undisturbed.weights.model_copy(update={"path": report.weights.path})

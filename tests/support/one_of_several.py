@@ -1,4 +1,4 @@
-"""One process of several that train together, as `torchrun` starts it: what it comes to, in a file.
+"""One of several processes that train together, as `torchrun` starts it. The first one writes the results to a file.
 
 torchrun --nproc-per-node 2 -m tests.support.one_of_several OUT JSON
 """
@@ -17,23 +17,24 @@ from torch.distributed.fsdp import fully_shard
 
 from agentlearn.train.arguments import gradient_arguments
 from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.checkpoint import resume, save_checkpoint
-from agentlearn.train.weights.model import hash_of
+from agentlearn.train.weights.checkpoint import restore_checkpoint, save_checkpoint
+from agentlearn.train.weights.model import state_hash
+from tests.support.gradients import gradients
 from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer
 
 ROWS = 7
 
 
 def trained(fields: dict[str, Any], accelerator: Accelerator | None) -> dict[str, Any]:
-    """Gradients over some rows, then the weights and figures of one step over them."""
+    """Return gradients over some rows, then the weights and metrics after one call of `step` with them."""
     updater = Updater(tiny_lm(), gradient_arguments(fields), accelerator=accelerator)
     rows = some_rows(ROWS, model=tiny_lm())
     sharded = any(hasattr(one, "full_tensor") for one in updater.model.parameters())
-    gradients = {name: whole(one) for name, one in updater.gradients(rows).items()}
+    found = {name: whole(one) for name, one in gradients(updater, rows).items()}
     made = updater.step(rows)
     weights = {name: whole(one.detach()).clone() for name, one in updater.model.named_parameters()}
     return {
-        "gradients": gradients,
+        "gradients": found,
         "weights": weights,
         "figures": dict(made.figures),
         "steps": made.steps,
@@ -42,33 +43,38 @@ def trained(fields: dict[str, Any], accelerator: Accelerator | None) -> dict[str
 
 
 def resumed(fields: dict[str, Any], accelerator: Any, folder: Path) -> dict[str, Any]:
-    """Weights after two steps, and after a step, a checkpoint, and another step from it."""
+    """Return the weights after two steps, and after a step, a checkpoint and another step from the checkpoint.
+
+    Also returns hashes of the weights at the checkpoint: in memory, and in its file.
+    """
     rows = some_rows(ROWS, model=tiny_lm())
     arguments = gradient_arguments(fields | {"optimizer": "adamw", "learning_rate": 0.01})
     through = Updater(tiny_lm(), arguments, accelerator=accelerator)
     through.step(rows)
     path = save_checkpoint(folder, through, tiny_tokenizer(), position={"batch": 1})
+    in_memory = state_hash({name: whole(one.detach()) for name, one in through.model.named_parameters()})
     through.step(rows)
     again = Updater(tiny_lm(seed=5), arguments, accelerator=accelerator)
-    position = resume(path, again).position
+    position = restore_checkpoint(path, again).position
     again.step(rows)
     names = {"through": through, "again": again}
     weights = {
         name: {key: whole(one.detach()).clone() for key, one in updater.model.named_parameters()}
         for name, updater in names.items()
     }
-    return weights | {"position": dict(position), "saved": hash_of(load_file(path / "model.safetensors"))}
+    in_file = state_hash(load_file(path / "model.safetensors"))
+    return weights | {"position": dict(position), "in_memory": in_memory, "in_file": in_file}
 
 
 def whole(tensor: Any) -> torch.Tensor:
-    """Of a tensor that may be spread over processes."""
+    """Return the full tensor of one that may be sharded."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
 class Sharding:
-    """What `Updater` asks of an accelerator, done by torch's FSDP2 alone: accelerate offers it on GPUs only.
+    """The part of an accelerator that `Updater` uses, with torch's FSDP2, which accelerate offers on GPUs only.
 
-    Stands on the process group that an accelerator has made.
+    It uses the process group that an accelerator has created.
     """
 
     gradient_accumulation_steps = 1

@@ -7,10 +7,10 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 
-from agentlearn.serving.chat_format import Spoken
+from agentlearn.serving.chat_format import ParsedAnswer
 from agentlearn.serving.chat_request import Message, Tool
 from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn.serving.hermes import hermes
+from agentlearn.serving.hermes import parse_hermes
 
 END, BEGIN = 0, 1
 SPECIAL = {END: "<|im_end|>", BEGIN: "<|im_start|>"}
@@ -46,7 +46,7 @@ class ToyFormat:
             f'\n<tool_call>\n{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}\n</tool_call>'
             for call in message.calls
         )
-        return f"<|im_start|>{message.role}\n{message.spoken or message.text + calls}<|im_end|>\n"
+        return f"<|im_start|>{message.role}\n{message.verbatim or message.text + calls}<|im_end|>\n"
 
     def encode(self, text: str) -> list[int]:
         self.encoded.append(text)
@@ -73,8 +73,8 @@ class ToyFormat:
             return SPECIAL[one]
         return PAIRS[one - CHARACTERS] if one < FIRST_CHARACTER else chr(one - FIRST_CHARACTER)
 
-    def parse(self, text: str) -> Spoken:
-        return hermes(text)
+    def parse(self, text: str) -> ParsedAnswer:
+        return parse_hermes(text)
 
 
 class ScriptedEngine:

@@ -161,7 +161,7 @@ def our_loss(
     weights = losses.row_weights(arguments.loss, tokens_B, batch_tokens=batch_tokens, completion_length=length)
     scored = flat(losses, case, weights, logprobs_BT)
     found = losses.token_losses(scored, arguments)
-    loss = losses.summed(found, scored)
+    loss = losses.loss_share(found, scored)
     gradient = torch.autograd.grad(loss, logprobs_BT)[0] if loss.requires_grad else torch.zeros_like(logprobs_BT)
     return loss.detach(), gradient, found
 

@@ -57,7 +57,7 @@ class _Watching(GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         made = super()._generate_and_score_completions(inputs)
-        self.seen.batches.append(rows_of(made, len(self.seen.batches)))
+        self.seen.batches.append(training_rows(made, len(self.seen.batches)))
         return made
 
 
@@ -77,7 +77,7 @@ class _Keeping(TrainerCallback):
             self.seen.clipped.append(float(region))
 
 
-def rows_of(made: Any, batch: int) -> list[TrainingRow]:
+def training_rows(made: Any, batch: int) -> list[TrainingRow]:
     """TRL's padded tensors as rows."""
     rows: list[TrainingRow] = []
     for b, advantage in enumerate(made["advantages"].tolist()):

@@ -112,11 +112,11 @@ def test_many_requests_at_once_are_answered(tmp_path: Path) -> None:
     directory = saved(tmp_path / "many", tiny_network())
 
     async def use() -> None:
-        from agentlearn.train.serving.vllm_engine import open_engine
+        from agentlearn.train.serving.vllm_engine import open_vllm_engine
 
         async with (
             vllm_endpoint(str(directory)) as service,
-            open_engine(service.server_url, service.model, stop_ids=frozenset()) as engine,
+            open_vllm_engine(service.server_url, service.model, stop_ids=frozenset()) as engine,
             asyncio.TaskGroup() as tasks,
         ):
             how = [Sampling(seed=at, max_tokens=16) for at in range(32)]

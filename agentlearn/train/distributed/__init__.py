@@ -1,1 +1,1 @@
-"""Training in several processes under `torchrun`: collectives, the leading process, sharded weights."""
+"""Training in several processes under `torchrun`: commands of the leading process, gradient exchange, shards."""

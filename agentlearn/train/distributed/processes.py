@@ -1,7 +1,7 @@
-"""The processes that train together, by accelerate under `torchrun`; or this one alone.
+"""The processes that train together under `torchrun`, connected by accelerate; or a single process.
 
-Every process is given all rows of a batch and takes its part of them. Gradients are summed, not averaged: each row's
-weight already has the denominator of all processes in it.
+Every process gets all rows of a batch and computes its share. Gradients are summed, not averaged, because each row's
+weight already includes the denominator over all processes.
 """
 
 from collections.abc import Iterable
@@ -18,71 +18,71 @@ Reduction = Literal["sum", "min", "max"]
 
 
 class Processes:
-    """How many there are, which one this is, and what they do together."""
+    """The group of training processes, and this process's place in it."""
 
     def __init__(self, accelerator: Any = None) -> None:
-        """accelerator: an `accelerate.Accelerator`; None: this process alone."""
+        """accelerator: an `accelerate.Accelerator`; None: a single process."""
         self._accelerator = accelerator
         if accelerator is not None and accelerator.gradient_accumulation_steps != 1:
             raise ConfigError(
                 f"the accelerator accumulates over {accelerator.gradient_accumulation_steps} steps, but micro-batches "
-                "are summed here already; make it with gradient_accumulation_steps=1",
+                "are already summed here; create it with gradient_accumulation_steps=1",
                 code="accumulated_twice",
             )
 
     @property
     def count(self) -> int:
-        """At least 1."""
+        """Number of processes, at least 1."""
         return 1 if self._accelerator is None else cast("int", self._accelerator.num_processes)
 
     @property
     def rank(self) -> int:
-        """0 to count - 1."""
+        """Number of this process, 0 to count - 1."""
         return 0 if self._accelerator is None else cast("int", self._accelerator.process_index)
 
     def prepare(self, module: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """Both, wrapped for several processes."""
+        """Return both, wrapped for several processes."""
         if self._accelerator is None:
             return module, optimizer
-        wrapped, stepping = self._accelerator.prepare(module, optimizer)
-        return cast("nn.Module", wrapped), cast("Optimizer", stepping)
+        wrapped, wrapped_optimizer = self._accelerator.prepare(module, optimizer)
+        return cast("nn.Module", wrapped), cast("Optimizer", wrapped_optimizer)
 
-    def unwrapped(self, module: nn.Module) -> nn.Module:
-        """What `prepare` was given."""
+    def unwrap(self, module: nn.Module) -> nn.Module:
+        """Return the module that was passed to `prepare`."""
         return module if self._accelerator is None else cast("nn.Module", self._accelerator.unwrap_model(module))
 
-    def disband(self) -> None:
-        """Let go of what accelerate wraps around models, before the connection between the processes is given up.
+    def release(self) -> None:
+        """Free accelerate's wrappers. Call this before the connection between the processes is closed.
 
-        torch waits for its threads when the last of both goes, and would wait for ever if that is the wrapper.
+        Otherwise torch would wait for its threads for ever when the wrapper is freed last.
         """
         if self._accelerator is not None:
             self._accelerator.free_memory()
 
     def accumulating(self, module: nn.Module, *, last: bool) -> AbstractContextManager[Any]:
-        """Around the passes of one micro-batch: gradients are exchanged in the last one only."""
+        """Context for the passes of one micro-batch. Gradients are exchanged only in the last one."""
         if self._accelerator is None or last:
             return nullcontext()
         return cast("AbstractContextManager[Any]", self._accelerator.no_sync(module))
 
     def backward(self, loss: Tensor) -> None:
-        """Adds the gradient of this process's share of the loss."""
+        """Add the gradient of this process's share of the loss."""
         if self._accelerator is None:
             loss.backward()
-        else:  # accelerate's engines take the mean over processes
+        else:  # accelerate averages over processes
             self._accelerator.backward(loss * self.count)
 
-    def shorten(self, parameters: Iterable[nn.Parameter], longest: float | None) -> float:
-        """Scales the gradient down to a length; returns the length it had."""
-        bound = float("inf") if longest is None else longest
+    def clip_gradients(self, parameters: Iterable[nn.Parameter], max_norm: float | None) -> float:
+        """Scale the gradient down to `max_norm`; returns its norm before."""
+        bound = float("inf") if max_norm is None else max_norm
         if self._accelerator is None:
             return float(torch.nn.utils.clip_grad_norm_(parameters, bound))
         norm = self._accelerator.clip_grad_norm_(parameters, bound)
         full = getattr(norm, "full_tensor", None)
         return float(norm if full is None else full())
 
-    def together(self, values: Tensor, reduction: Reduction) -> Tensor:
-        """Over all processes, element by element."""
+    def all_reduce(self, values: Tensor, reduction: Reduction) -> Tensor:
+        """Combine the values of all processes, element by element."""
         if self.count == 1:
             return values
         operation = {"sum": "SUM", "min": "MIN", "max": "MAX"}[reduction]

@@ -1,7 +1,6 @@
-"""Several processes under `torchrun`: the first makes the rollouts and leads, the others take their part of updates.
+"""Several processes under `torchrun`: the first makes the rollouts and leads, the others take part in updates.
 
-Who follows hears of every update and checkpoint from the leader, in the leader's order, until it is told that the run
-is over. Engines are accelerate's; nothing is exchanged here but what to do next.
+The leader broadcasts what to do next, and every process then does the same step. accelerate exchanges the gradients.
 """
 
 import os
@@ -16,77 +15,81 @@ import torch
 from agentlearn.errors import ConfigError
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.run_checkpoints import Checkpoints
+from agentlearn.train.weights.checkpoint import CheckpointStore
 
-Word = Literal["step", "save", "restore", "publish", "over"]
+Command = Literal["step", "save", "restore", "publish", "stop"]
+"""What the leading process tells the others to do."""
 
 
-def processes() -> int:
-    """How many `torchrun` has started; 1 without it."""
+def process_count() -> int:
+    """Number of processes that `torchrun` started; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def accelerator_for(settings: TrainSettings) -> Any:
-    """accelerate's engine for several processes; None for one. Raises ConfigError for shards with sampler `local`."""
-    if processes() == 1:
+    """Return the `accelerate.Accelerator`; None for a single process.
+
+    Raises ConfigError for sharded weights (FSDP) with the sampler `local`.
+    """
+    if process_count() == 1:
         return None
     from accelerate import Accelerator, DistributedType
 
     accelerator = Accelerator(cpu=not torch.cuda.is_available(), gradient_accumulation_steps=1)
     if accelerator.distributed_type == DistributedType.FSDP and settings.sampler == "local":
         raise ConfigError(
-            "weights in shards over several processes cannot be drawn from by one of them; use --sampler vllm, or"
-            " replicas (without FSDP)",
+            "weights sharded over several processes (FSDP) cannot be sampled from by one of them; use --sampler vllm,"
+            " or replicas without FSDP",
             code="sharded_weights",
         )
     return accelerator
 
 
-def say(word: Word, *given: Any) -> None:
-    """Tell the others what is done next; in a single process nobody listens."""
-    if processes() > 1 and torch.distributed.is_initialized():
-        torch.distributed.broadcast_object_list([(word, given)], src=0)
+def broadcast_command(command: Command, *arguments: Any) -> None:
+    """Tell the other processes what to do next. Does nothing in a single process."""
+    if process_count() > 1 and torch.distributed.is_initialized():
+        torch.distributed.broadcast_object_list([(command, arguments)], src=0)
 
 
 @contextmanager
-def leading() -> Generator[None]:
-    """While the block runs the others wait for orders; at its end, however it comes, they are let go."""
+def lead_processes() -> Generator[None]:
+    """Lead the other processes while the block runs; at its end they are told to stop."""
     try:
         yield
     finally:
-        say("over")
-        _part()
+        broadcast_command("stop")
+        _leave_group()
 
 
-def _part() -> None:
-    """Give up what connects the processes, so that each can end by itself."""
+def _leave_group() -> None:
+    """Close the connection between the processes, so that each can end by itself."""
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Follower:
-    """What a process that follows holds."""
+    """A process that does what the leading process broadcasts."""
 
     updater: Updater
-    checkpoints: Checkpoints
+    checkpoints: CheckpointStore
 
     def follow(self) -> None:
-        """Do what the leader says until the run is over. Blocks."""
+        """Follow the leader's commands until it sends `stop`. Blocks."""
         while True:
-            heard: list[Any] = [None]
-            torch.distributed.broadcast_object_list(heard, src=0)
-            word, given = heard[0]
-            match word:
+            received: list[Any] = [None]
+            torch.distributed.broadcast_object_list(received, src=0)
+            command, arguments = received[0]
+            match command:
                 case "step":
-                    self.updater.step(*given)
+                    self.updater.step(*arguments)
                 case "save":
-                    self.checkpoints.save(self.updater, *given)
+                    self.checkpoints.save(self.updater, *arguments)
                 case "restore":
-                    self.checkpoints.restore(self.updater, Path(*given))
+                    self.checkpoints.restore(self.updater, Path(*arguments))
                 case "publish":
                     self.checkpoints.publish(self.updater)
                 case _:
-                    self.updater.disband()
-                    _part()
+                    self.updater.release()
+                    _leave_group()
                     return

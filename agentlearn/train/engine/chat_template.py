@@ -1,4 +1,4 @@
-"""A checkpoint's own tokenizer and chat template as a `ChatFormat`."""
+"""The chat format of a checkpoint, from its tokenizer and chat template."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,21 +7,21 @@ from typing import Any
 from jinja2 import TemplateError
 
 from agentlearn.errors import ConfigError
-from agentlearn.serving.chat_format import Spoken
-from agentlearn.serving.chat_request import Called, Message, RequestRefused, Tool
-from agentlearn.serving.hermes import hermes
+from agentlearn.serving.chat_format import ParsedAnswer
+from agentlearn.serving.chat_request import CallInMessage, Message, RequestRefused, Tool
+from agentlearn.serving.hermes import parse_hermes
 
 _OPEN, _CLOSE = "\ue0f0", "\ue0f1"
-"""Around the number of a message whose very words are put in afterwards; for private use in Unicode."""
+"""Marks around the number of a message whose exact text is inserted after rendering (Unicode private use)."""
 
 
 class TemplateFormat:
-    """Renders with the tokenizer's jinja template, reads tool calls in Hermes' form."""
+    """Renders prompts with the tokenizer's jinja template, and parses tool calls in Hermes' form."""
 
     def __init__(self, tokenizer: Any, *, stop_ids: frozenset[int] = frozenset()) -> None:
-        """tokenizer: of transformers, with a chat template; stop_ids: beside those that tokenizer and template tell.
+        """tokenizer: of transformers, with a chat template. stop_ids: in addition to those of tokenizer and template.
 
-        Raises ConfigError when the tokenizer has no chat template, or no token ends an answer.
+        Raises ConfigError when the tokenizer has no chat template, or when no token ends an answer.
         """
         self._tokenizer = tokenizer
         if not getattr(tokenizer, "chat_template", None):
@@ -40,28 +40,28 @@ class TemplateFormat:
             )
 
     def render(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
-        """The prompt as text. Raises Refused (400) with the template's own words."""
-        spoken = {f"{_OPEN}{at}{_CLOSE}": one.spoken for at, one in enumerate(messages) if one.spoken}
-        prompt = self._rendered(messages, tools, bool(spoken))
-        if any(prompt.count(mark) != 1 for mark in spoken):  # a template that does not let words through as they are
+        """Return the prompt as text. Raises RequestRefused (400) with the template's error message."""
+        verbatim = {f"{_OPEN}{at}{_CLOSE}": one.verbatim for at, one in enumerate(messages) if one.verbatim}
+        prompt = self._rendered(messages, tools, bool(verbatim))
+        if any(prompt.count(mark) != 1 for mark in verbatim):  # the template changes message texts
             return self._rendered(messages, tools, False)
-        for mark, words in spoken.items():
-            prompt = prompt.replace(mark, words)
+        for mark, text in verbatim.items():
+            prompt = prompt.replace(mark, text)
         return prompt
 
     def encode(self, text: str) -> list[int]:
-        """Its tokens."""
+        """Return the tokens of a text."""
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Their text, special ones included."""
+        """Return the text of tokens, special tokens included."""
         return str(
             self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False),
         )
 
-    def parse(self, text: str) -> Spoken:
-        """Text and tool calls."""
-        return hermes(text)
+    def parse(self, text: str) -> ParsedAnswer:
+        """Split an answer into text and tool calls."""
+        return parse_hermes(text)
 
     def _rendered(self, messages: Sequence[Message], tools: Sequence[Tool], marked: bool) -> str:
         names = {call.id: call.name for message in messages for call in message.calls}
@@ -80,21 +80,21 @@ class TemplateFormat:
             raise RequestRefused(400, message, code="chat_template_error") from None
 
     def _stop_ids(self) -> frozenset[int]:
-        """The tokenizer's end of text, and the special token that the template puts behind an answer."""
+        """The tokenizer's end-of-text token, and the special token that the template puts after an answer."""
         ends = {self._tokenizer.eos_token_id} - {None}
         chat = [{"role": "user", "content": "a"}, {"role": "assistant", "content": _OPEN}]
         try:
             text = str(self._tokenizer.apply_chat_template(chat, tokenize=False))
         except TemplateError:
             return frozenset(ends)
-        behind = self.encode(text.rpartition(_OPEN)[2])
+        after = self.encode(text.rpartition(_OPEN)[2])
         added = set(self._tokenizer.get_added_vocab().values()) | set(self._tokenizer.all_special_ids)
-        return frozenset(ends | (set(behind[:1]) & added))
+        return frozenset(ends | (set(after[:1]) & added))
 
 
 def _message(message: Message, names: Mapping[str, str], mark: str) -> Mapping[str, object]:
-    """A message as templates take it. mark: stands for the very words, where they are known."""
-    if message.spoken and mark:
+    """A message as templates need it. mark: placeholder for the exact text, if it is known."""
+    if message.verbatim and mark:
         return {"role": message.role, "content": mark}
     plain: dict[str, object] = {"role": message.role, "content": message.text}
     if message.calls:
@@ -104,7 +104,7 @@ def _message(message: Message, names: Mapping[str, str], mark: str) -> Mapping[s
     return plain
 
 
-def _call(call: Called) -> Mapping[str, object]:
+def _call(call: CallInMessage) -> Mapping[str, object]:
     return {
         "type": "function",
         "id": call.id,
@@ -113,7 +113,7 @@ def _call(call: Called) -> Mapping[str, object]:
 
 
 def _arguments(written: str) -> object:
-    """Arguments as an object, which templates expect; as text where they are none."""
+    """Arguments as an object, as templates expect; as text if they are not an object."""
     try:
         value: object = json.loads(written)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which tokens each row of a slab holds: rows in use first, then parked ones, whose beginnings others may share."""
+"""The tokens in each row of the key-value cache: rows in use first, then parked rows whose prefixes can be reused."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,21 +6,21 @@ from numpy.typing import NDArray
 from agentlearn.train.engine.kv_cache import KVCache
 
 WIDTH_STEP = 128
-"""A slab's width grows in steps of so many tokens."""
+"""The cache grows in width by steps of this many tokens."""
 TAIL = 16
-"""A parked row is taken over by a sequence that shares all but so many of its tokens; else its beginning is copied."""
+"""A sequence takes over a parked row when it shares all but this many of its tokens; otherwise the prefix is copied."""
 
 
-class CacheRows:
-    """Rows 0 to `used` - 1 are in use, rows up to `filled` - 1 are parked, the rest is empty."""
+class KVCacheRows:
+    """Rows 0 to `used` - 1 are in use, the following rows up to `filled` - 1 are parked, the others are empty."""
 
     def __init__(self, kv_cache: KVCache, *, max_rows: int, bytes_per_token: int, cache_bytes: int) -> None:
-        """max_rows: in use at once; as many again may be parked, as far as the bytes go."""
+        """max_rows: largest number in use. As many again may be parked, as far as `cache_bytes` allows."""
         self.kv_cache = kv_cache
         self.used = 0
         self.filled = 0
         self.known = np.zeros(0, dtype=np.int64)
-        """Of each row: tokens whose keys and values are there."""
+        """Number of tokens of each row whose keys and values are computed."""
         self._ids = np.zeros((0, 0), dtype=np.int64)
         self._touched = np.zeros(0, dtype=np.int64)
         self._clock = 0
@@ -29,11 +29,11 @@ class CacheRows:
 
     @property
     def room(self) -> int:
-        """CacheRows that may still come into use."""
+        """Number of further rows that can be taken."""
         return max(0, min(self._max_rows, self._limit(self.kv_cache.width)) - self.used)
 
     def best(self, ids: NDArray[np.int64]) -> tuple[int, int]:
-        """The row that shares most of the beginning of these ids, and how many; the last id is never shared."""
+        """The row with the longest shared prefix, and its length; (-1, 0) for none. The last id is never shared."""
         width = min(len(ids) - 1, self._ids.shape[1])
         if not self.filled or width < 1:
             return -1, 0
@@ -44,7 +44,7 @@ class CacheRows:
         return (row, int(shared[row])) if shared[row] else (-1, 0)
 
     def take(self, ids: NDArray[np.int64]) -> int:
-        """Bring a row into use for these ids; returns how many of them it knows already. It is row `used` - 1 then."""
+        """Take a row for these ids, which becomes row `used` - 1; returns how many of them are computed already."""
         self._widen(len(ids) + 1)
         source, shared = self.best(ids)
         row = self.used
@@ -62,27 +62,27 @@ class CacheRows:
         return shared
 
     def park(self, row: int) -> None:
-        """Take a row out of use; the last one in use takes its place."""
+        """Park a row; the last row in use moves into its place."""
         self._touch(row)
         self.used -= 1
         self._swap(row, self.used)
 
     def write(self, row: int, at: int, token: int) -> None:
-        """Note the token at that place."""
+        """Record the token at a position of a row."""
         self._widen(at + 1)
         self._ids[row, at] = token
 
     def read(self, row: int, start: int, end: int) -> NDArray[np.int64]:
-        """The tokens at those places."""
+        """The tokens of a row from `start` up to `end`."""
         return self._ids[row, start:end]
 
     def forget(self) -> None:
-        """Nothing that was computed holds any more."""
+        """Drop all computed keys and values, and all parked rows."""
         self.known[:] = 0
         self.filled = self.used
 
     def _freed(self, source: int) -> int:
-        """Make row `used` empty without losing the source; returns where the source is then."""
+        """Make row `used` empty without losing the row `source`; returns the new index of `source`."""
         row = self.used
         if row >= self.filled:
             self._grow(row + 1)
@@ -113,7 +113,7 @@ class CacheRows:
             table[[one, other]] = table[[other, one]]
 
     def _widen(self, length: int) -> None:
-        """Room for sequences of that length; parked rows are given up where the bytes no longer reach."""
+        """Make room for sequences of that length; drops parked rows when memory does not suffice."""
         if length <= self.kv_cache.width:
             return
         width = -(-length // WIDTH_STEP) * WIDTH_STEP

@@ -1,17 +1,17 @@
-"""Drawing a token from logits: one number in [0, 1) per row decides, so that no row depends on its neighbours."""
+"""Sampling a token from logits: one number in [0, 1) per row decides, so that no row depends on other rows."""
 
 import torch
 from torch import Tensor
 
 
-def drawn(
+def sample_tokens(
     logits_B_V: Tensor, uniform_B: Tensor, temperature_B: Tensor, top_p_B: Tensor, top_k_B: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """A token of each row and its log-probability: shapes (B,), int64 and float32.
+    """Return a token for each row and its log-probability: shapes (B,), int64 and float32.
 
     logits_B_V: float32. uniform_B: float64 in [0, 1). temperature_B: 0 takes the likeliest token. top_p_B in (0, 1] and
-    top_k_B (0: all) leave the least likely tokens out of the draw. The log-probability is that at the temperature (1 at
-    temperature 0) over all of the vocabulary, left out or not.
+    top_k_B (0: all) exclude the least likely tokens. The log-probability is taken at the temperature (1 at temperature
+    0) over the whole vocabulary, excluded tokens included.
     """
     greedy_B = temperature_B == 0
     scale_B = torch.where(greedy_B, torch.ones_like(temperature_B), temperature_B)
@@ -24,7 +24,7 @@ def drawn(
 
 
 def _inverse(probs_B_V: Tensor, uniform_B: Tensor) -> Tensor:
-    """The first token whose cumulative weight is above the number's share of the whole; never one of weight 0."""
+    """Invert the cumulative distribution at uniform_B; never returns a token of weight 0."""
     weights_B_V = probs_B_V.cumsum(dim=-1)
     whole_B = weights_B_V[:, -1]
     below_B = torch.nextafter(whole_B, torch.zeros_like(whole_B))
@@ -34,7 +34,7 @@ def _inverse(probs_B_V: Tensor, uniform_B: Tensor) -> Tensor:
 
 
 def _kept(probs_B_V: Tensor, top_p_B: Tensor, top_k_B: Tensor) -> Tensor:
-    """Which tokens stay: the k likeliest, and of them the fewest whose weight reaches p (at least one)."""
+    """Mask of the tokens to keep: the k likeliest, and of those the fewest whose weight reaches p (at least one)."""
     sorted_B_V, order_B_V = probs_B_V.sort(dim=-1, descending=True, stable=True)
     rank_V = torch.arange(probs_B_V.shape[1], device=probs_B_V.device)
     limit_B = torch.where(top_k_B > 0, top_k_B, torch.full_like(top_k_B, probs_B_V.shape[1]))
@@ -42,6 +42,6 @@ def _kept(probs_B_V: Tensor, top_p_B: Tensor, top_k_B: Tensor) -> Tensor:
     sorted_B_V = sorted_B_V * in_k_B_V
     before_B_V = sorted_B_V.cumsum(dim=-1) - sorted_B_V
     share_B = top_p_B.double() * sorted_B_V.sum(dim=-1)
-    # At p = 1 rounding of the sums must leave nothing out.
+    # At p = 1, rounding of the sums must not exclude a token.
     in_p_B_V = (before_B_V < share_B[:, None]) | (top_p_B >= 1)[:, None]
     return torch.zeros_like(in_k_B_V).scatter(1, order_B_V, in_k_B_V & in_p_B_V)

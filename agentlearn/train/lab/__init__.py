@@ -1,1 +1,1 @@
-"""Schooling a lab model: a transformer of at most a million weights, trained from scratch by a seeded command."""
+"""Training lab models with torch: small transformers, trained from random weights and a seed by `lab build`."""

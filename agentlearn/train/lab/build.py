@@ -1,4 +1,4 @@
-"""Building a lab model: schooling it, writing it down, and doing neither twice."""
+"""Building a lab model: training it and writing its files, unless it has been built before."""
 
 import json
 from collections.abc import Callable
@@ -7,18 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlearn.errors import MissingExtra
-from agentlearn.lab.checkpoint import CARD, TOKENIZER, read_weights
+from agentlearn.lab.checkpoint import CARD, SHIPPED, TOKENIZER, read_weights
 from agentlearn.lab.contract import Lab
 
 if TYPE_CHECKING:
     from agentlearn.train.lab.training import Recipe, TrainingProgress
 
-SHIPPED = "shipped"
-"""Folder of the small files, inside of a checkpoint."""
-
 
 def require_torch() -> None:
-    """Raises MissingExtra where torch or transformers is not installed."""
+    """Raise MissingExtra when torch or transformers is not installed."""
     try:
         import torch
         import transformers
@@ -30,7 +27,7 @@ def require_torch() -> None:
 
 
 def is_built(lab: Lab, recipe: "Recipe", folder: Path) -> bool:
-    """Whether this very model lies there already."""
+    """Whether the folder holds a model built from the same corpus and recipe."""
     card = folder / SHIPPED / CARD
     try:
         return json.loads(card.read_text(encoding="utf-8"))["key"] == recipe.key(lab)
@@ -38,31 +35,31 @@ def is_built(lab: Lab, recipe: "Recipe", folder: Path) -> bool:
         return False
 
 
-def build(lab: Lab, recipe: "Recipe", folder: Path, report: "Callable[[TrainingProgress], None]") -> None:
-    """School the lab model and write its checkpoint, with the small files in its folder `shipped`."""
+def build_lab_model(lab: Lab, recipe: "Recipe", folder: Path, report: "Callable[[TrainingProgress], None]") -> None:
+    """Train the lab model and write its checkpoint, with the files to ship in the folder `shipped`."""
     require_torch()
-    from agentlearn.train.lab.save import save
+    from agentlearn.train.lab.checkpoint_files import save_lab_model
     from agentlearn.train.lab.training import train_lab_model
 
-    schooled = train_lab_model(lab, recipe, report)
+    trained = train_lab_model(lab, recipe, report)
     card: dict[str, Any] = {
         "name": lab.name,
         "corpus": lab.version,
         "key": recipe.key(lab),
         "recipe": asdict(recipe),
-        "tokens": schooled.tokens,
+        "tokens": trained.tokens,
         "command": f"agentlearn lab build {lab.name} --tokens {recipe.tokens} --seed {recipe.seed}",
     }
-    save(schooled.model, schooled.tokenizer, folder, card)
+    save_lab_model(trained.model, trained.tokenizer, folder, card)
 
 
-def export(lab: Lab, folder: Path) -> None:
-    """Write the shipped weights as a checkpoint that Hugging Face's programs read."""
+def export_lab_model(lab: Lab, folder: Path) -> None:
+    """Write the shipped weights as a checkpoint in Hugging Face format."""
     require_torch()
     from tokenizers import Tokenizer
 
-    from agentlearn.train.lab.save import model_from, save
+    from agentlearn.train.lab.checkpoint_files import model_from, save_lab_model
 
     layout, weights, card = read_weights(lab.folder, lab.name)
     tokenizer = Tokenizer.from_file(str(lab.folder / TOKENIZER))
-    save(model_from(layout, weights, tokenizer), tokenizer, folder, card)
+    save_lab_model(model_from(layout, weights, tokenizer), tokenizer, folder, card)

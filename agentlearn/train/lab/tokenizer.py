@@ -1,12 +1,12 @@
-"""The lab model's tokenizer: of all ways to cut a text into known pieces, one with the fewest.
+"""Building the lab model's tokenizer, which splits a text into the smallest number of pieces.
 
-Every piece has the same score, digits always stand alone, and every byte is a piece, so that any text comes back as it
-was. `agentlearn.lab.tokenizer` reads the same file without this library.
+All pieces have the same score, every digit is its own piece, and every byte is a piece, so any text can be encoded.
+`agentlearn.lab.tokenizer` reads the resulting file without the library `tokenizers`.
 """
 
 from typing import TYPE_CHECKING
 
-from agentlearn.lab.contract import Pieces
+from agentlearn.lab.contract import TokenPieces
 from agentlearn.serving.chatml import END, START, TEMPLATE
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 PAD = "<|endoftext|>"
 
 
-def tokenizer_of(pieces: Pieces) -> "Tokenizer":
-    """The tokenizer with those pieces."""
+def tokenizer_of(token_pieces: TokenPieces) -> "Tokenizer":
+    """Return the tokenizer with these pieces."""
     from tokenizers import AddedToken, Tokenizer
     from tokenizers.decoders import ByteLevel as Decoder
     from tokenizers.models import Unigram
@@ -25,18 +25,18 @@ def tokenizer_of(pieces: Pieces) -> "Tokenizer":
 
     alphabet = sorted(ByteLevel.alphabet())
     level = ByteLevel(add_prefix_space=False, use_regex=False)
-    parts = ["".join(text for text, _ in level.pre_tokenize_str(part)) for part in pieces.parts]
+    parts = ["".join(text for text, _ in level.pre_tokenize_str(part)) for part in token_pieces.parts]
     vocabulary = dict.fromkeys([PAD, START, END, *alphabet, *parts])
     tokenizer = Tokenizer(Unigram([(piece, -1.0) for piece in vocabulary], unk_id=0))
     tokenizer.pre_tokenizer = Sequence([Digits(individual_digits=True), level])
     tokenizer.decoder = Decoder()
     tokenizer.add_special_tokens([AddedToken(one, normalized=False, special=True) for one in (PAD, START, END)])
-    tokenizer.add_tokens([AddedToken(whole, normalized=False, special=False) for whole in pieces.whole])
+    tokenizer.add_tokens([AddedToken(whole, normalized=False, special=False) for whole in token_pieces.whole])
     return tokenizer
 
 
 def for_transformers(tokenizer: "Tokenizer", context: int) -> "PreTrainedTokenizerFast":
-    """The same as transformers use it, with its chat template."""
+    """Return the tokenizer for transformers, with its chat template."""
     from transformers import PreTrainedTokenizerFast
 
     return PreTrainedTokenizerFast(

@@ -1,1 +1,1 @@
-"""Serving local weights to rollouts: `local:` and `vllm:` endpoints, and keeping a server's weights in step."""
+"""Serving local weights to rollouts: the `local:` and `vllm:` endpoints, and weight transfer to a vLLM server."""

@@ -1,7 +1,7 @@
-"""`vllm:MODEL` as an endpoint: a vLLM server in a child process, on a GPU or a CPU, for a checkpoint or a hub id.
+"""`vllm:MODEL` as an endpoint: a vLLM server in a child process, on a GPU or a CPU, for a folder or a hub id.
 
-With `trained` it serves a folder of ours that a trainer writes its weights to: `VllmService.sync` has the server load
-them and proves by log-probabilities that it did. Importing the module needs neither torch nor vLLM.
+With `trained=True` it serves a copy of the model. `VllmService.sync` writes new weights to the copy, has the server
+load them, and checks by log-probabilities that it did. Importing this module needs neither torch nor vLLM.
 """
 
 import asyncio
@@ -21,19 +21,20 @@ from typing import TYPE_CHECKING, Any
 from agentlearn.errors import ConfigError, EndpointError, MissingExtra
 from agentlearn.serving.chat_service import ChatService
 from agentlearn.serving.http11 import HOST
-from agentlearn.train.serving.local import generation_ends, load_tokenizer
-from agentlearn.train.serving.service_thread import apart
-from agentlearn.train.serving.supervised_server import ServerCommand, Supervised, supervised
+from agentlearn.serving.service_thread import serve_in_thread
+from agentlearn.serving.supervised_server import ServerCommand, SupervisedServer, supervised_server
+from agentlearn.train.serving.local import check_model_files, generation_ends
+from agentlearn.train.weights.loading import load_tokenizer
 
 if TYPE_CHECKING:
-    from agentlearn.train.serving.weight_sync import Synced
+    from agentlearn.train.serving.weight_sync import WeightSyncCheck
 
 SERVER = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
-"""Not the command `vllm`, which the distribution without CUDA does not bring to work."""
+"""Started as a module, because the command `vllm` does not work in the CPU distribution."""
 ARGUMENTS = "AGENTLEARN_VLLM_ARGS"
-"""Environment variable with further arguments of the server, such as `--gpu-memory-utilization 0.5`."""
+"""Environment variable with extra server arguments, such as `--gpu-memory-utilization 0.5`."""
 _HINTS = {
-    "torchvision::nms": "pip uninstall torchvision torchaudio torchcodec, which were built for another torch",
+    "torchvision::nms": "pip uninstall torchvision torchaudio torchcodec, which were built for another torch version",
     "out of memory": f"give it less memory, as in {ARGUMENTS}='--gpu-memory-utilization 0.5 --max-model-len 4096'",
     "KV cache": f"give it a shorter context, as in {ARGUMENTS}='--max-model-len 4096'",
 }
@@ -45,32 +46,31 @@ class VllmService:
 
     base_url: str
     model: str
-    server: Supervised
+    server: SupervisedServer
     server_url: str
-    """Of vLLM itself; `base_url` stands before it and keeps the tokens of a conversation exact."""
+    """URL of vLLM itself. `base_url` is the service in front of it, which keeps the tokens of a conversation exact."""
     folder: Path | None = None
-    """Where it reads its weights when it is told to; None for a model that is not trained."""
+    """Folder that `sync` writes weights to; None for a model that is not trained."""
     simulated: bool = False
-
     source: Path | None = None
-    """The folder that it was started with; None for a hub id."""
+    """Folder that the server was started with; None for a hub id."""
 
     def weights_sha256(self) -> str | None:
-        """Of the files that it loaded. Blocks."""
+        """Hash of the weight files that it loaded; None for a hub id. Blocks."""
         folder = self.folder or self.source
         return None if folder is None else files_sha256(folder)
 
-    async def sync(self, network: Any, *, tolerance: float | None = None) -> "Synced":
-        """Let the server answer with the weights of this torch model.
+    async def sync(self, network: Any, *, tolerance: float | None = None) -> "WeightSyncCheck":
+        """Make the server use the weights of this torch model.
 
-        Raises WeightsDiffer when its log-probabilities of a probe prompt are not the network's, EndpointError when it
-        does not take them.
+        Raises WeightsDiffer when its log-probabilities of a probe prompt differ from the network's, EndpointError when
+        it refuses the weights.
         """
-        from agentlearn.train.serving.weight_sync import synced
+        from agentlearn.train.serving.weight_sync import sync_weights
 
         if self.folder is None:
             raise ConfigError(f"the server of {self.model!r} was not opened for training", code="not_trained")
-        return await synced(network, self.folder, self.server_url, self.model, tolerance=tolerance)
+        return await sync_weights(network, self.folder, self.server_url, self.model, tolerance=tolerance)
 
 
 @asynccontextmanager
@@ -82,59 +82,59 @@ async def vllm_endpoint(
     arguments: Sequence[str] = (),
     command: Sequence[str] | None = None,
 ) -> AsyncGenerator[VllmService]:
-    """The model, a directory or a hub id, served while the block runs.
+    """Serve a model, a directory or a hub id, while the block runs.
 
-    An adapter is served merged into its base model. trained: serve a copy whose weights `sync` replaces. arguments:
-    further ones of the server. command: the server's, None for vLLM. Raises MissingExtra without vLLM, ConfigError for
-    a directory without a model, EndpointError when the server does not start.
+    An adapter is merged into its base model. trained: serve a copy whose weights `sync` can replace. arguments: extra
+    server arguments. command: the server's command; None: vLLM. Raises MissingExtra without vLLM, ConfigError for a
+    directory without a model, EndpointError when the server does not start.
     """
     path = _directory(model)
     if command is None:
         require_vllm(model)
     with tempfile.TemporaryDirectory(prefix="agentlearn-served-") as temporary:
         alone = path is None or (path / "config.json").is_file()
-        folder = None if alone and not trained else await _copied(path, model, Path(temporary))
+        folder = None if alone and not trained else await _copy_model(path, model, Path(temporary))
         name = path.name if path else model
         port = _free_port()
         further = (*shlex.split(os.environ.get(ARGUMENTS, "")), *arguments)
-        plan = ServerCommand(
+        server_command = ServerCommand(
             name=f"vLLM with {model!r}",
             command=(*(command or SERVER), *_arguments(str(folder or path or model), name, port, seed), *further),
             health=f"http://{HOST}:{port}/health",
             environment=_environment(local=path is not None),
             hints=_HINTS,
         )
-        async with supervised(plan) as server:
+        async with supervised_server(server_command) as server:
             url = f"http://{HOST}:{port}/v1"
-            async with _exact(url, name, folder or path or model, seed) as exact:
-                yield VllmService(exact, name, server, url, folder, source=path)
+            async with _token_service(url, name, folder or path or model, seed) as front:
+                yield VllmService(front, name, server, url, folder, source=path)
 
 
 @asynccontextmanager
-async def _exact(url: str, name: str, source: Path | str, seed: int) -> AsyncGenerator[str]:
-    """A service before vLLM that gives it tokens, not messages; yields its URL.
+async def _token_service(url: str, name: str, source: Path | str, seed: int) -> AsyncGenerator[str]:
+    """Run a chat service in front of vLLM that sends it token ids instead of messages; yields its URL.
 
-    What a schema or a forced tool asks for goes to vLLM as it is.
+    Requests with a JSON schema or a forced tool go to vLLM unchanged.
     """
     from agentlearn.train.engine.chat_template import TemplateFormat
-    from agentlearn.train.serving.vllm_engine import open_engine
+    from agentlearn.train.serving.vllm_engine import open_vllm_engine
 
-    tokenizer, ends = await asyncio.to_thread(_read, source)
+    tokenizer, ends = await asyncio.to_thread(_tokenizer_and_ends, source)
     chat = TemplateFormat(tokenizer, stop_ids=ends)
 
     @asynccontextmanager
     async def opened() -> AsyncGenerator[str]:
-        async with open_engine(url, name, stop_ids=chat.stop_ids) as engine:
+        async with open_vllm_engine(url, name, stop_ids=chat.stop_ids) as engine:
             service = ChatService(engine, chat, model=name, seed=seed, served_by="agentlearn-vllm", beyond=engine.chat)
             async with service.serve() as front:
                 yield front
 
-    async with apart(opened) as front:
+    async with serve_in_thread(opened) as front:
         yield front
 
 
 def files_sha256(folder: Path) -> str:
-    """sha256 over the names and bytes of a folder's weight files, in order of their names."""
+    """sha256 of the names and bytes of a folder's weight files, sorted by name."""
     digest = hashlib.sha256()
     for file in sorted(folder.glob("*.safetensors")):
         digest.update(f"{file.name}\n".encode())
@@ -144,11 +144,11 @@ def files_sha256(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _read(source: Path | str) -> tuple[Any, frozenset[int]]:
+def _tokenizer_and_ends(source: Path | str) -> tuple[Any, frozenset[int]]:
     """The tokenizer of a directory or hub id, and the tokens that end an answer."""
-    from transformers import AutoTokenizer, GenerationConfig
+    from transformers import GenerationConfig
 
-    tokenizer = load_tokenizer(source) if isinstance(source, Path) else AutoTokenizer.from_pretrained(source)
+    tokenizer = load_tokenizer(str(source))
     try:
         ends = generation_ends(GenerationConfig.from_pretrained(source))
     except OSError:
@@ -157,7 +157,7 @@ def _read(source: Path | str) -> tuple[Any, frozenset[int]]:
 
 
 def _directory(model: str) -> Path | None:
-    """The directory meant; None for a hub id. Raises ConfigError for a directory that holds no model."""
+    """The model's directory; None for a hub id. Raises ConfigError for a directory without a model."""
     path = Path(model).expanduser()
     if not path.is_dir():
         looks_like_a_path = not model or model.startswith((".", "/", "~")) or model.count("/") > 1
@@ -165,17 +165,15 @@ def _directory(model: str) -> Path | None:
             words = f"there is no directory {model!r}; name one with a Hugging Face checkpoint, or a hub id OWNER/NAME"
             raise ConfigError(words, code="no_model")
         return None
-    if not any((path / name).is_file() for name in ("config.json", "adapter_config.json")):
-        raise ConfigError(
-            f"the directory {model!r} holds no model: neither config.json nor adapter_config.json is there",
-            code="no_model",
-        )
+    check_model_files(path, model)
     return path.resolve()
 
 
 def _arguments(source: str, name: str, port: int, seed: int) -> list[str]:
-    """Arguments of the server. Log-probabilities are those at the sampling temperature; defaults of the checkpoint's
-    generation config (top_p and the like) stay out of what is drawn.
+    """Arguments of the vLLM server.
+
+    It reports log-probabilities at the sampling temperature, and ignores sampling defaults of the model's own
+    generation config, such as top_p.
     """
     return [
         *("--model", source, "--served-model-name", name, "--host", HOST, "--port", str(port), "--seed", str(seed)),
@@ -196,22 +194,22 @@ def require_vllm(model: str) -> None:
 
 
 def _environment(*, local: bool) -> dict[str, str]:
-    """`VLLM_SERVER_DEV_MODE` opens the paths by which weights are replaced; the server listens on loopback only."""
-    set_here = {
+    """Environment of the server. `VLLM_SERVER_DEV_MODE` enables replacing weights; it listens on loopback only."""
+    variables = {
         "VLLM_SERVER_DEV_MODE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
         "PYTHONUTF8": "1",
     }
     if local:
-        set_here["HF_HUB_OFFLINE"] = "1"
+        variables["HF_HUB_OFFLINE"] = "1"
     if without_gpu() and "VLLM_CPU_KVCACHE_SPACE" not in os.environ:
-        set_here["VLLM_CPU_KVCACHE_SPACE"] = "2"
-    return set_here
+        variables["VLLM_CPU_KVCACHE_SPACE"] = "2"
+    return variables
 
 
 def without_gpu() -> bool:
-    """Whether this machine has no GPU that vLLM knows, by what the kernel shows."""
+    """Whether the kernel shows no GPU that vLLM supports."""
     return not Path("/dev/nvidiactl").exists() and not Path("/dev/kfd").exists()
 
 
@@ -221,22 +219,22 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def _copied(path: Path | None, model: str, folder: Path) -> Path:
-    """A folder with the model, its output weights apart from its embeddings."""
-    from agentlearn.train.serving.local import load, need_extra
+async def _copy_model(path: Path | None, model: str, folder: Path) -> Path:
+    """Write a copy of the model whose output weights are separate from its embeddings; returns its folder."""
+    from agentlearn.train.serving.local import load_for_serving, need_extra
     from agentlearn.train.serving.weight_sync import save_served
 
     if path is None:
         raise ConfigError(
-            f"weights that are trained lie in a directory, and {model!r} is none"
-            f" (hf download {model} --local-dir DIRECTORY)",
+            f"training needs the weights in a directory, and {model!r} is not one; download them with"
+            f" hf download {model} --local-dir DIRECTORY",
             code="no_model",
         )
     need_extra(f"training with 'vllm:{model}'")
-    loaded = await asyncio.to_thread(load, str(path), dtype=_own_dtype(path), device="cpu")
+    loaded = await asyncio.to_thread(load_for_serving, str(path), dtype=_own_dtype(path), device="cpu")
     target = folder / path.name
     try:
-        await asyncio.to_thread(save_served, loaded.network, target, tokenizer=loaded.tokenizer)
+        await asyncio.to_thread(save_served, loaded.model, target, tokenizer=loaded.tokenizer)
     except OSError as error:
         raise EndpointError(f"the served copy of {model!r} cannot be written: {error}", code="not_served") from error
     return target

@@ -1,4 +1,4 @@
-"""A vLLM server as an `Engine`: token ids in, token ids out, so that no text is ever tokenized twice."""
+"""A vLLM server as an `Engine`: token ids in, token ids out, so that no text is tokenized twice."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -11,11 +11,11 @@ from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.serving.http11 import HttpRequest, HttpResponse
 
 _WAIT_S = 3_600.0
-"""The client's deadline counts, not ours."""
+"""Long, because the client of the served endpoint sets the real deadline."""
 
 
 class VllmEngine:
-    """Asks `/v1/completions` with token ids. Made by `open_engine`."""
+    """An engine that calls `/v1/completions` with token ids. Created by `open_vllm_engine`."""
 
     def __init__(
         self, http: httpx2.AsyncClient, base_url: str, model: str, *, stop_ids: frozenset[int], context: int
@@ -27,8 +27,8 @@ class VllmEngine:
         self._stop_ids = stop_ids
 
     async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
-        """Draw an answer. Raises EndpointError when the server cannot be reached, or refuses."""
-        asked: dict[str, object] = {
+        """Sample an answer. Raises EndpointError when the server cannot be reached or refuses."""
+        body: dict[str, object] = {
             "model": self._model,
             "prompt": list(prompt),
             "max_tokens": sampling.max_tokens,
@@ -41,7 +41,7 @@ class VllmEngine:
             "return_token_ids": True,
         }
         try:
-            answer = await self._http.post(f"{self._base_url}/completions", json=asked)
+            answer = await self._http.post(f"{self._base_url}/completions", json=body)
         except httpx2.HTTPError as error:
             why = str(error) or type(error).__name__
             raise EndpointError(f"vLLM cannot be reached: {why}", code="endpoint_unreachable") from error
@@ -51,7 +51,7 @@ class VllmEngine:
         return self._sampled(answer.json())
 
     async def chat(self, request: HttpRequest) -> HttpResponse:
-        """The server's own answer to a chat completion, for what it alone can do."""
+        """Forward a chat completion that only vLLM itself can answer, and return its response."""
         headers = {"content-type": "application/json"}
         try:
             answer = await self._http.post(f"{self._base_url}/chat/completions", content=request.body, headers=headers)
@@ -77,8 +77,8 @@ class VllmEngine:
 
 
 @asynccontextmanager
-async def open_engine(base_url: str, model: str, *, stop_ids: frozenset[int]) -> AsyncGenerator[VllmEngine]:
-    """The engine, its client closed at the end of the block. Raises EndpointError for a server that knows no limit."""
+async def open_vllm_engine(base_url: str, model: str, *, stop_ids: frozenset[int]) -> AsyncGenerator[VllmEngine]:
+    """Open the engine while the block runs. Raises EndpointError when the server does not report its context length."""
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
     timeout = httpx2.Timeout(_WAIT_S, connect=10)
     async with httpx2.AsyncClient(limits=limits, timeout=timeout, trust_env=False) as http:

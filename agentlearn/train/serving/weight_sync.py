@@ -1,8 +1,8 @@
-"""Weights of a trainer in a server of another process: written where it reads, loaded, and proved.
+"""Giving a trainer's weights to a server in another process: write them, have them loaded, check that they are used.
 
-A server that loads only a part of the weights answers as if nothing were wrong. The output weights of a model that
-shares them with its embeddings are such a part: what is served therefore never shares them, and log-probabilities of a
-probe prompt are compared after every change.
+A server that loads only a part of the weights shows no error. This happens with models whose output weights are tied
+to their embeddings. The served copy is therefore never tied, and log-probabilities of a probe prompt are compared after
+every change.
 """
 
 import asyncio
@@ -22,23 +22,27 @@ from agentlearn.errors import EndpointError, WeightsDiffer
 
 PROBE_TOKENS = 64
 TOLERANCE = {torch.float32: 0.02}
-"""Mean difference of log-probabilities, in nats, above which weights count as others; by number format."""
+"""Mean difference of log-probabilities, in nats, above which weights count as different, by number format."""
 HALF_TOLERANCE = 0.06
+"""The same limit for 16-bit formats."""
 _WEIGHTS = "model.safetensors"
 _WAIT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
-    """Proof that a server has the weights."""
+class WeightSyncCheck:
+    """How closely a server's log-probabilities match the trainer's."""
 
     mean_difference: float
-    """Of log-probabilities of the probe prompt, in nats, absolute."""
+    """Mean absolute difference on the probe prompt, in nats per token."""
     largest_difference: float
+    """Largest absolute difference of one token, in nats."""
 
 
-async def synced(network: Any, folder: Path, base_url: str, model: str, *, tolerance: float | None = None) -> Synced:
-    """Save the weights into the folder, have the server load them, forget what it had computed, and prove it.
+async def sync_weights(
+    network: Any, folder: Path, base_url: str, model: str, *, tolerance: float | None = None
+) -> WeightSyncCheck:
+    """Save the weights to the folder, have the server load them and clear its cache, and verify that it uses them.
 
     Raises WeightsDiffer or EndpointError.
     """
@@ -50,43 +54,43 @@ async def synced(network: Any, folder: Path, base_url: str, model: str, *, toler
     return await verify_sync(network, base_url, model, tolerance=tolerance)
 
 
-async def verify_sync(network: Any, base_url: str, model: str, *, tolerance: float | None = None) -> Synced:
+async def verify_sync(network: Any, base_url: str, model: str, *, tolerance: float | None = None) -> WeightSyncCheck:
     """Compare the server's log-probabilities of a probe prompt with the network's.
 
-    tolerance: mean absolute difference in nats; None takes one that fits the number format. Raises WeightsDiffer above
-    it, EndpointError when the server sends none.
+    tolerance: largest mean absolute difference in nats; None: by number format. Raises WeightsDiffer above it,
+    EndpointError when the server sends no log-probabilities.
     """
     probe = probe_ids(network)
     theirs_T = await _served_logprobs(probe, base_url, model)
     ours_T = await asyncio.to_thread(_own_logprobs, network, probe)
     difference_T = np.abs(theirs_T - ours_T)
-    found = Synced(float(difference_T.mean()), float(difference_T.max()))
+    found = WeightSyncCheck(float(difference_T.mean()), float(difference_T.max()))
     limit = tolerance if tolerance is not None else TOLERANCE.get(network.dtype, HALF_TOLERANCE)
     if not found.mean_difference <= limit:
         raise WeightsDiffer(
-            f"the server of {model!r} answers with other weights than the trained ones: log-probabilities of a probe"
-            f" prompt differ by {found.mean_difference:.3g} nats on average (at most {limit:g} is rounding);"
-            " restart the server, and see its log for weights that it did not load",
+            f"the server of {model!r} does not use the trained weights: log-probabilities of a probe prompt differ by"
+            f" {found.mean_difference:.3g} nats on average (up to {limit:g} is rounding); restart the server, and see"
+            " its log for weights that it did not load",
         )
     return found
 
 
 def probe_ids(network: Any) -> list[int]:
-    """Tokens of all corners of the vocabulary, always the same: unlikely ones show changed weights best."""
+    """Random tokens of the whole vocabulary, always the same. Unlikely tokens show changed weights best."""
     size = int(network.get_input_embeddings().weight.shape[0])
     return np.random.default_rng(0).integers(0, size, PROBE_TOKENS).tolist()
 
 
 def save_served(network: Any, folder: Path, *, tokenizer: Any = None) -> None:
-    """Write a checkpoint whose output weights stand by themselves, adapters merged in; a reader never sees half of it.
+    """Write a checkpoint with untied output weights and merged adapters. The weights file is replaced atomically.
 
-    tokenizer: saved beside it.
+    tokenizer: also saved if given.
     """
     folder.mkdir(parents=True, exist_ok=True)
     base = network.get_base_model() if hasattr(network, "get_base_model") else network
-    beside = folder / f".{_WEIGHTS}.new"
-    save_file(dict(served_state(network)), beside, metadata={"format": "pt"})
-    beside.replace(folder / _WEIGHTS)
+    new = folder / f".{_WEIGHTS}.new"
+    save_file(dict(served_state(network)), new, metadata={"format": "pt"})
+    new.replace(folder / _WEIGHTS)
     for stale in folder.glob("model-*.safetensors*"):
         stale.unlink()
     config = type(base.config).from_dict(base.config.to_dict())
@@ -99,7 +103,7 @@ def save_served(network: Any, folder: Path, *, tokenizer: Any = None) -> None:
 
 
 def served_state(network: Any) -> Mapping[str, Tensor]:
-    """The weights by name as a checkpoint has them: adapters added in, nothing shared."""
+    """The weights by checkpoint name, with adapters merged and nothing shared."""
     base = network.get_base_model() if hasattr(network, "get_base_model") else network
     deltas = _deltas(base)
     state: dict[str, Tensor] = {}
@@ -118,7 +122,7 @@ def served_state(network: Any) -> Mapping[str, Tensor]:
 
 
 def _deltas(base: Any) -> Mapping[str, Tensor]:
-    """What the active adapters add to each weight, by the weight's name."""
+    """The sum of the active adapters' changes to each weight, by the weight's name."""
     deltas: dict[str, Tensor] = {}
     with torch.no_grad():
         for name, module in base.named_modules():
@@ -130,10 +134,10 @@ def _deltas(base: Any) -> Mapping[str, Tensor]:
 
 
 async def _served_logprobs(probe: Sequence[int], base_url: str, model: str) -> NDArray[np.float64]:
-    """The server's log-probability of each token of the probe but the first."""
-    asked = {"model": model, "prompt": list(probe), "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
+    """The server's log-probability of each probe token except the first."""
+    body = {"model": model, "prompt": list(probe), "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
     async with httpx2.AsyncClient(timeout=_WAIT_S, trust_env=False) as http:
-        answer = await _post(http, f"{base_url}/completions", asked)
+        answer = await _post(http, f"{base_url}/completions", body)
     try:
         given = cast("Any", answer)["choices"][0]["prompt_logprobs"]
         found = [float(given[at][str(token)]["logprob"]) for at, token in enumerate(probe) if at]
@@ -145,7 +149,7 @@ async def _served_logprobs(probe: Sequence[int], base_url: str, model: str) -> N
 
 
 def _own_logprobs(network: Any, probe: Sequence[int]) -> NDArray[np.float64]:
-    """The network's log-probability of each token of the probe but the first."""
+    """The network's log-probability of each probe token except the first."""
     ids = torch.tensor([list(probe)], device=network.device)
     was_training = network.training
     network.eval()

@@ -1,7 +1,8 @@
 """Log-probabilities of chosen tokens from hidden states, without ever holding all logits.
 
-N tokens, H hidden size, V vocabulary. Logits are made for some tokens at a time, and again in the backward pass. Beside
-inputs, outputs and their gradients (the head's is V x H x 4 bytes), memory is `chunk_tokens` x V x 4 bytes, twice.
+N tokens, H hidden size, V vocabulary. Logits are computed for a chunk of tokens at a time, and again in the backward
+pass. Besides inputs, outputs and their gradients (V x H x 4 bytes for the head), this needs `chunk_tokens` x V x 4
+bytes twice.
 """
 
 from typing import Any
@@ -22,10 +23,10 @@ def token_logprobs(
     temperature: float = 1.0,
     logits_mib: int = 150,
 ) -> tuple[Tensor, Tensor]:
-    """Log-probability of each target, shape (N,), and the entropy in nats at its place, shape (N,), both fp32.
+    """Return the log-probability of each target and the entropy at its position in nats: shape (N,) each, fp32.
 
-    logits = (hidden . head + bias) / temperature. The entropy carries no gradient. In autocast the product is taken in
-    its dtype; sums over the vocabulary are in fp32 always.
+    logits = (hidden . head + bias) / temperature. The entropy has no gradient. With autocast the product uses its
+    dtype; sums over the vocabulary are always fp32.
     """
     kind = hidden_N_H.device.type
     if torch.is_autocast_enabled(kind):
@@ -39,7 +40,7 @@ def token_logprobs(
 
 
 def chunk_tokens(vocabulary: int, logits_mib: int) -> int:
-    """Tokens whose logits fit into the memory twice; at least one."""
+    """Number of tokens whose logits fit into the memory twice; at least one."""
     return max(1, logits_mib * 2**20 // (2 * 4 * vocabulary))
 
 
@@ -66,7 +67,7 @@ class _TokenLogprobs(torch.autograd.Function):
             total = weights.sum(-1)
             log_total = total.log()
             logprobs_N[part] = chosen - log_total
-            # An impossible token has a logit of minus infinity and no share in the entropy.
+            # An impossible token has the logit -inf and adds nothing to the entropy.
             entropy_N[part] = log_total - weights.mul_(logits.clamp_(min=-1e30)).sum(-1) / total
             normaliser_N[part] = highest + log_total
             del logits, weights
@@ -83,7 +84,7 @@ class _TokenLogprobs(torch.autograd.Function):
         hidden_N_H, head_V_H, bias_V, targets_N, normaliser_N = ctx.saved_tensors
         grad_N = grads[0] / ctx.temperature
         to_hidden = torch.empty_like(hidden_N_H) if ctx.needs_input_grad[0] else None
-        # Summed in fp32: chunk by chunk, bf16 would lose what is small beside the sum.
+        # Summed in fp32: adding chunks in bf16 would lose small values.
         to_head = torch.zeros_like(head_V_H, dtype=torch.float32) if ctx.needs_input_grad[1] else None
         to_bias = (
             torch.zeros_like(bias_V, dtype=torch.float32) if bias_V is not None and ctx.needs_input_grad[2] else None
@@ -112,7 +113,7 @@ class _TokenLogprobs(torch.autograd.Function):
 
 
 def _logits(hidden_C_H: Tensor, head_V_H: Tensor, bias_V: Tensor | None, temperature: float) -> Tensor:
-    """In fp32; on CUDA the product of halves is not rounded to halves on the way."""
+    """Logits in fp32. On CUDA, a product of 16-bit values is not rounded to 16 bits on the way."""
     if hidden_C_H.is_cuda and hidden_C_H.dtype in _HALF:
         logits = torch.mm(hidden_C_H, head_V_H.T, out_dtype=torch.float32)
     else:
@@ -123,7 +124,7 @@ def _logits(hidden_C_H: Tensor, head_V_H: Tensor, bias_V: Tensor | None, tempera
 
 
 def _add_product(sum_V_H: Tensor, left_V_C: Tensor, right_C_H: Tensor) -> None:
-    """sum += left . right, the sum in fp32."""
+    """Add left . right to the sum, which is fp32."""
     if left_V_C.dtype == torch.float32:
         sum_V_H.addmm_(left_V_C, right_C_H)
     elif left_V_C.is_cuda:

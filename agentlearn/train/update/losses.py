@@ -1,11 +1,11 @@
 """The losses of gradient GRPO as pure functions on flat tensors, without a model, a batch layout or a mask.
 
-Axes: N trained tokens of some rows, B rows. `row_N` says whose token each is. Padding, prompts and tool results never
-get here, so no mask can be forgotten; sums over a row are sums over its tokens, however they are laid out.
+Axes: N trained tokens, B rows. `row_N` gives the row of each token. Padding, prompts and tool results are not included,
+so no mask can be forgotten.
 
-One optimiser step has one denominator (`row_weights`), taken from all rows of the step, in every process and every
-micro-batch: its loss is the sum of each token's loss times its row's weight. So neither the split into micro-batches
-nor the number of processes changes a gradient. Libraries that average per micro-batch differ here, on purpose.
+One optimiser step has one denominator (`row_weights`), over all its rows in all micro-batches and processes. The loss
+is the sum over tokens of the token's loss times its row's weight. So neither the split into micro-batches nor the
+number of processes changes the gradient. Libraries that average per micro-batch differ here, which is intended.
 """
 
 from collections.abc import Sequence
@@ -19,42 +19,43 @@ from agentlearn.train.arguments import Arguments, Divergence, Importance, LossNa
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenScores:
-    """The trained tokens of B rows under the weights that learn, those that went before, and those that drew them."""
+    """Log-probabilities of the trained tokens of B rows under the current, old, sampler's and reference weights."""
 
     logprobs_N: Tensor
-    """Under the weights that learn; carries the gradient."""
+    """Under the current weights; with gradient."""
     old_N: Tensor
-    """Under the weights that the ratio is taken against; constant."""
+    """Under the old weights, the denominator of the ratio; constant."""
     sampler_N: Tensor
     """As the sampler reported them; constant."""
     reference_N: Tensor | None
-    """Under the reference; constant."""
+    """Under the reference; constant. None without a divergence."""
     row_N: Tensor
     """Index of each token's row, 0 to B - 1."""
     advantages_B: Tensor
     weights_B: Tensor
-    """Of each row in the loss: see `row_weights`."""
+    """Weight of each row's tokens in the loss, from `row_weights`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenLosses:
-    """The loss of each token, and what was found on the way; all but the loss without gradient."""
+    """The loss of each token, and quantities computed with it. Only the loss has a gradient."""
 
     loss_N: Tensor
-    """Before the row's weight."""
+    """Loss before multiplication with the row's weight."""
     ratio_N: Tensor
-    """Of the policy to the old one; for gspo the sequence's, at each of its tokens."""
+    """Ratio of current to old probability; for gspo that of the whole sequence, repeated for each token."""
     clipped_low_N: Tensor
-    """Whether clipping from below took the token's gradient."""
+    """Whether clipping from below removed the token's gradient."""
     clipped_high_N: Tensor
-    """Likewise from above; for cispo, whether the cap bounded its weight."""
+    """Whether clipping from above removed the token's gradient; for cispo, whether the cap limited its weight."""
     importance_N: Tensor
-    """The correction for the sampler's probabilities."""
+    """Weight that corrects for the sampler's probabilities."""
     kl_N: Tensor | None
+    """Estimated divergence from the reference; None without one."""
 
 
 def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
-    """The loss of each token: policy loss x importance weight + beta x divergence."""
+    """Return the loss of each token: policy loss x importance weight + beta x divergence."""
     advantage_N = scored.advantages_B[scored.row_N]
     rows = len(scored.advantages_B)
     if arguments.loss == "gspo":
@@ -88,8 +89,8 @@ def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
     )
 
 
-def summed(losses: TokenLosses, scored: TokenScores) -> Tensor:
-    """A part's share of its step's loss, a scalar: the parts of a step add up to its loss."""
+def loss_share(losses: TokenLosses, scored: TokenScores) -> Tensor:
+    """Return a micro-batch's share of its step's loss, a scalar. The shares of a step add up to its loss."""
     return (losses.loss_N * scored.weights_B[scored.row_N]).sum()
 
 
@@ -106,23 +107,23 @@ def sequence_ratio(logprobs_N: Tensor, old_N: Tensor, row_N: Tensor, rows: int) 
 def clipped(ratio_N: Tensor, advantage_N: Tensor, *, low: float, high: float, delta: float | None) -> Tensor:
     """-min(min(r, delta) A, clip(r, low, high) A).
 
-    low, high: bounds of the ratio itself, 1 - eps_low and 1 + eps_high. delta: bound of the unclipped side, None for
-    none (two-sided clipping, arXiv:2505.07291).
+    low, high: bounds of the ratio, 1 - eps_low and 1 + eps_high. delta: bound of the unclipped term (two-sided
+    clipping, arXiv:2505.07291); None: no bound.
     """
     free_N = ratio_N if delta is None else ratio_N.clamp(max=delta)
     return -torch.minimum(free_N * advantage_N, ratio_N.clamp(low, high) * advantage_N)
 
 
 def cispo(ratio_N: Tensor, advantage_N: Tensor, logprobs_N: Tensor, *, cap: float) -> Tensor:
-    """-min(r, cap) A logp, where only logp carries a gradient. CISPO, arXiv:2506.13585."""
+    """-min(r, cap) A logp, where only logp has a gradient. CISPO, arXiv:2506.13585."""
     return -ratio_N.detach().clamp(max=cap) * advantage_N * logprobs_N
 
 
 def divergence(kind: Divergence, logprobs_N: Tensor, reference_N: Tensor) -> Tensor:
-    """An estimate of KL(policy || reference) at each token, with d = reference - logp.
+    """Return an estimate of KL(policy || reference) at each token, with d = reference - logp.
 
-    k1: -d, unbiased, of either sign. k2: d^2 / 2, biased, of low variance. k3: e^d - d - 1, unbiased and never
-    negative. All are 0 where both agree.
+    k1: -d, unbiased, may be negative. k2: d^2 / 2, biased, low variance. k3: e^d - d - 1, unbiased, never negative. All
+    are 0 where policy and reference agree.
     """
     d_N = reference_N - logprobs_N
     match kind:
@@ -137,10 +138,10 @@ def divergence(kind: Divergence, logprobs_N: Tensor, reference_N: Tensor) -> Ten
 
 
 def importance(kind: Importance, old_N: Tensor, sampler_N: Tensor, row_N: Tensor, rows: int, *, cap: float) -> Tensor:
-    """The weight of each token that corrects for its having been drawn by the sampler; constant.
+    """Return the weight of each token that corrects for the sampler's probabilities; constant.
 
-    A token's ratio exp(old - sampler), or the product of its row's, at each of its tokens; above the cap it is cut to
-    it (truncate) or 0 (mask).
+    It is the token's ratio exp(old - sampler), or the product of the ratios of its row. Above the cap it is set to the
+    cap (truncate) or to 0 (mask).
     """
     difference_N = (old_N - sampler_N).detach()
     if kind == "none":
@@ -167,23 +168,23 @@ def row_means(values_N: Tensor, row_N: Tensor, rows: int) -> Tensor:
 def row_weights(
     loss: LossName, tokens_B: Sequence[int], *, batch_tokens: float | None = None, completion_length: int | None = None
 ) -> list[float]:
-    """The weight of each row's tokens in the loss of one optimiser step: one denominator for all of it.
+    """Return the weight of each row's tokens in the loss of one optimiser step.
 
-    tokens_B: trained tokens of every row of the step, over all processes; rows without any get 0 and count nowhere.
-    grpo, gspo: the mean over rows of each row's mean. dr_grpo: the sum over rows x completion_length. bnpo: the mean
-    over the step's tokens. dapo, cispo: the sum over `batch_tokens`, the trained tokens of the whole batch for each of
-    its optimiser steps in one pass, so that a token weighs the same in whichever it falls; None: as bnpo.
+    tokens_B: number of trained tokens of each row of the step, over all processes. Rows without any get 0 and are not
+    counted. grpo, gspo: mean over rows of each row's mean. dr_grpo: sum / (rows x completion_length). bnpo: mean over
+    the step's tokens. dapo, cispo: sum / `batch_tokens`, the trained tokens of the batch per optimiser step of a pass,
+    so that a token has the same weight in every step; without it as bnpo.
     """
-    effective = [tokens for tokens in tokens_B if tokens]
-    if not effective:
+    counted = [tokens for tokens in tokens_B if tokens]
+    if not counted:
         return [0.0] * len(tokens_B)
     if loss in ("grpo", "gspo"):
-        return [1 / (tokens * len(effective)) if tokens else 0.0 for tokens in tokens_B]
+        return [1 / (tokens * len(counted)) if tokens else 0.0 for tokens in tokens_B]
     if loss == "dr_grpo":
         assert completion_length is not None, "dr_grpo divides by a constant length"
-        divisor = float(len(effective) * completion_length)
+        divisor = float(len(counted) * completion_length)
     elif loss == "bnpo" or batch_tokens is None:
-        divisor = float(sum(effective))
+        divisor = float(sum(counted))
     else:
         divisor = float(batch_tokens)
     return [1 / divisor if tokens else 0.0 for tokens in tokens_B]

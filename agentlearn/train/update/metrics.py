@@ -1,4 +1,4 @@
-"""What one update came to, in numbers: under TRL's names where TRL has them."""
+"""Metrics of one update, with TRL's names where TRL has the same metric."""
 
 import math
 import resource
@@ -16,39 +16,39 @@ from agentlearn.train.update.losses import TokenLosses, TokenScores, row_means
 
 @dataclass(frozen=True, slots=True)
 class StepMetrics:
-    """One batch, all of its optimiser steps."""
+    """Metrics of one batch over all its optimiser steps."""
 
     steps: int
-    """Optimiser steps made."""
+    """Number of optimiser steps made."""
     skipped: int
-    """Optimiser steps not made because the loss or the gradient was not finite; the weights stayed as they were."""
+    """Number of optimiser steps skipped because the loss or the gradient was not finite."""
     rows: int
-    """Rows trained on."""
+    """Number of rows trained on."""
     stale: int
-    """Rows dropped for their staleness."""
+    """Number of rows dropped because their weights were too old."""
     masked: int
-    """Rows whose tokens were not trained: overlong and to be masked, or without a drawn token."""
+    """Number of rows not trained: overlong rows that are masked, and rows without a sampled token."""
     tokens: int
-    """Trained tokens, once for each pass."""
+    """Number of trained tokens, counted once per pass."""
     staleness: Mapping[int, int]
-    """How many rows, the dropped included, were of which staleness."""
+    """Number of rows by staleness in optimiser steps, dropped rows included."""
     seconds: float
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By name. Means are over tokens and passes; minima and maxima likewise; absent where there was nothing."""
+    """Metrics by name. Means, minima and maxima are over tokens and passes; a metric without data is absent."""
 
     @property
-    def said(self) -> str | None:
-        """A sentence where a step was skipped; None where all went well."""
+    def skip_note(self) -> str | None:
+        """A note when steps were skipped; None otherwise."""
         if not self.skipped:
             return None
         return (
             f"{self.skipped} of {self.steps + self.skipped} optimiser steps were skipped because the loss or the "
-            "gradient was not finite; the weights stayed as they were. Lower learning_rate, or set delta"
+            "gradient was not finite; they changed no weights. Lower learning_rate, or set delta"
         )
 
 
 class Meter:
-    """Sums, minima and maxima of this process's tokens; `figures` puts those of all processes together."""
+    """Collects sums, minima and maxima over this process's tokens; `figures` combines all processes."""
 
     def __init__(self) -> None:
         self._sums: dict[str, list[Tensor]] = {}
@@ -56,7 +56,7 @@ class Meter:
         self._highest: dict[str, list[Tensor]] = {}
 
     def add(self, losses: TokenLosses, scored: TokenScores, entropy_N: Tensor, loss: Tensor) -> None:
-        """One micro-batch."""
+        """Add one micro-batch."""
         with torch.no_grad():
             self._add(losses, scored, entropy_N, loss)
 
@@ -93,8 +93,8 @@ class Meter:
         }.items():
             self._highest.setdefault(name, []).append(values.max())
 
-    def figures(self, processes: Processes, device: torch.device, *, cispo: bool, windows: int) -> dict[str, float]:
-        """By the names of `StepMetrics.figures`. windows: optimiser steps that were measured."""
+    def figures(self, processes: Processes, device: torch.device, *, cispo: bool, steps: int) -> dict[str, float]:
+        """Return the metrics of `StepMetrics.figures`, over all processes. steps: number of optimiser steps added."""
         names = ("tokens", "entropy", "low", "high", "difference", "mismatch", "raw", "raw^2", "importance")
         sums = _reduced(self._sums, (*names, "policy ratio", "kl", "loss"), "sum", processes, device)
         low = _reduced(self._lowest, ("raw", "importance", "low"), "min", processes, device)
@@ -117,7 +117,7 @@ class Meter:
             }
         )
         return {
-            "loss": sums["loss"] / max(1, windows),
+            "loss": sums["loss"] / max(1, steps),
             "entropy": mean["entropy"],
             **({"kl": mean["kl"]} if "kl" in self._sums else {}),
             **clipping,
@@ -143,19 +143,19 @@ def _reduced(
     processes: Processes,
     device: torch.device,
 ) -> dict[str, float]:
-    """Each name over all processes; what this one lacks does not count."""
+    """Reduce each name over all processes. A name that this process lacks does not affect the result."""
     nothing = {"sum": 0.0, "min": math.inf, "max": -math.inf}[reduction]
     combine = {"sum": torch.sum, "min": torch.min, "max": torch.max}[reduction]
     own = [
         combine(torch.stack(parts[name]).double()) if name in parts else torch.tensor(nothing, dtype=torch.float64)
         for name in names
     ]
-    together = processes.together(torch.stack([one.to(device) for one in own]), reduction)
-    return dict(zip(names, together.tolist(), strict=True))
+    values = processes.all_reduce(torch.stack([one.to(device) for one in own]), reduction)
+    return dict(zip(names, values.tolist(), strict=True))
 
 
 def peak_memory_mib(device: torch.device) -> float:
-    """The most memory so far: allocated on a GPU, else resident in this process."""
+    """Return the peak memory in MiB so far: allocated on the GPU, or resident in this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     unit = 2**20 if sys.platform == "darwin" else 2**10

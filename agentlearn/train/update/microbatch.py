@@ -1,4 +1,4 @@
-"""From training rows to the tensors of one forward pass: of like length together, little padding, tokens flat."""
+"""Micro-batches: training rows of similar length, as the tensors of one forward pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,38 +12,38 @@ from agentlearn.train.update.training_row import TrainingRow
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MicroBatch:
-    """Rows that pass the model together: B rows of at most T tokens, N of them trained.
+    """The tensors of one forward pass: B rows of at most T tokens, with N trained tokens in total.
 
-    A row ends before its last trained token, since nothing is predicted from what follows. Padding stands at the end,
-    where a causal model cannot see it from any real token, so there is no attention mask.
+    A row ends before its last trained token, because nothing after that is needed. Padding is at the end, where no real
+    token of a causal model attends to it, so no attention mask is needed.
     """
 
     ids_BT: Tensor
     places_N: Tensor
-    """Where each trained token is predicted from, in B x T flattened: the place before its own."""
+    """Index into the flattened B x T of the position that predicts each trained token, one before its own."""
     targets_N: Tensor
     """The trained tokens."""
     row_N: Tensor
     sampler_N: Tensor
-    """What the sampler reported of each."""
+    """The sampler's log-probability of each trained token."""
     advantages_B: Tensor
 
     def to(self, device: torch.device) -> "MicroBatch":
-        """The same on a device."""
+        """Return a copy on a device."""
         return MicroBatch(
             *(one.to(device) for one in (self.ids_BT, self.places_N, self.targets_N)),
             *(one.to(device) for one in (self.row_N, self.sampler_N, self.advantages_B)),
         )
 
 
-def passed(row: TrainingRow) -> int:
-    """Tokens of a row that pass the model: those before its last trained one; 0 where none is trained."""
+def forward_length(row: TrainingRow) -> int:
+    """Return the number of tokens that a forward pass needs: those before the last trained one; 0 for none."""
     trained = np.flatnonzero(row.mask_T)
     return int(trained[-1]) if len(trained) else 0
 
 
-def in_order(rows: Sequence[TrainingRow]) -> list[TrainingRow]:
-    """The rows in an order that follows from their content: it does not matter how they came, or in which run."""
+def canonical_order(rows: Sequence[TrainingRow]) -> list[TrainingRow]:
+    """Return the rows sorted by content, so that their original order does not matter."""
     return sorted(rows, key=_content)
 
 
@@ -52,10 +52,10 @@ def _content(row: TrainingRow) -> tuple[object, ...]:
     return (row.length, *arrays, row.advantage, row.staleness)
 
 
-def plan(lengths_B: Sequence[int], budget: int) -> list[list[int]]:
-    """Rows by number, the longest first, cut into micro-batches whose padded size is at most the budget.
+def plan_microbatches(lengths_B: Sequence[int], budget: int) -> list[list[int]]:
+    """Return row indexes by micro-batch, longest rows first, with at most `budget` tokens each, padding included.
 
-    A row longer than the budget is alone. Rows of length 0 are in none.
+    A row longer than the budget is alone. Rows of length 0 are left out.
     """
     parts: list[list[int]] = []
     by_length = sorted((b for b, length in enumerate(lengths_B) if length), key=lambda b: (-lengths_B[b], b))
@@ -68,8 +68,8 @@ def plan(lengths_B: Sequence[int], budget: int) -> list[list[int]]:
 
 
 def collate(rows: Sequence[TrainingRow]) -> MicroBatch:
-    """The tensors of rows that train at least one token each."""
-    lengths = [passed(row) for row in rows]
+    """Return the micro-batch of these rows, each with at least one trained token."""
+    lengths = [forward_length(row) for row in rows]
     ids_BT = np.zeros((len(rows), max(lengths)), dtype=np.int64)
     places: list[np.ndarray] = []
     for b, (row, length) in enumerate(zip(rows, lengths, strict=True)):

@@ -1,9 +1,8 @@
-"""From trajectories to training rows, by the sampler's own tokens. No text is ever encoded again here.
+"""Training rows from trajectories, made of the sampler's own tokens. No text is encoded again.
 
-Turns whose prompts continue the tokens before them, as they do where a sampler is given back what it drew, make one
-row; tool results and instructions stand in it untrained. A turn whose prompt differs anywhere, because a template
-wrote history in another way, begins a row of its own (a fork): every drawn token is trained once, behind the very
-tokens that it was drawn behind.
+Turns whose prompt continues the tokens before it share one row, in which instructions and tool results are not trained.
+A turn whose prompt differs, for example because a template renders history in another way, starts a new row (a fork).
+So every sampled token is trained exactly once, after exactly the tokens it was sampled after.
 """
 
 import math
@@ -19,21 +18,21 @@ from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory
 
 @dataclass(frozen=True, slots=True)
 class RolloutRows:
-    """The rows of one rollout."""
+    """The training rows of one rollout, and counts of its turns."""
 
     rows: tuple[TrainingRow, ...]
     clean: int
-    """Turns that continue the tokens before them."""
+    """Number of turns that continue the tokens before them."""
     forked: int
-    """Turns that do not."""
+    """Number of turns that start a new row."""
 
 
 @dataclass(slots=True)
 class _Sequence:
-    """A row in the making."""
+    """A row under construction."""
 
     ids: list[int] = field(default_factory=list[int])
-    drawn: list[bool] = field(default_factory=list[bool])
+    sampled: list[bool] = field(default_factory=list[bool])
     logprobs: list[float] = field(default_factory=list[float])
 
     def is_continued_by(self, prompt: Sequence[int]) -> bool:
@@ -42,14 +41,14 @@ class _Sequence:
     def append(self, turn: SampledTokens) -> None:
         given = turn.prompt[len(self.ids) :]
         self.ids += [*given, *turn.ids]
-        self.drawn += [False] * len(given) + [True] * len(turn.ids)
+        self.sampled += [False] * len(given) + [True] * len(turn.ids)
         self.logprobs += [0.0] * len(given) + list(turn.logprobs)
 
 
-def rows_of(trajectory: Trajectory, *, advantage: float, reward: float, staleness: int = 0) -> RolloutRows:
-    """The rows of a rollout, in the order of its turns.
+def training_rows(trajectory: Trajectory, *, advantage: float, reward: float, staleness: int = 0) -> RolloutRows:
+    """Return the rows of a rollout, in the order of its turns.
 
-    Raises RolloutError (code `no_tokens`) where a turn has no tokens, or not one finite log-probability each.
+    Raises RolloutError (code `no_tokens`) when a turn has no tokens, or a token no finite log-probability.
     """
     sequences, forked = [_Sequence()], 0
     for turn in _sampled(trajectory):
@@ -61,7 +60,7 @@ def rows_of(trajectory: Trajectory, *, advantage: float, reward: float, stalenes
         TrainingRow(
             rollout=trajectory.id,
             ids_T=np.asarray(one.ids, dtype=np.int64),
-            mask_T=np.asarray(one.drawn, dtype=np.bool_),
+            mask_T=np.asarray(one.sampled, dtype=np.bool_),
             logprobs_T=np.asarray(one.logprobs, dtype=np.float32),
             advantage=advantage,
             reward=reward,
@@ -69,20 +68,20 @@ def rows_of(trajectory: Trajectory, *, advantage: float, reward: float, stalenes
             overlong=overlong(trajectory),
         )
         for one in sequences
-        if any(one.drawn)
+        if any(one.sampled)
     )
     turns = sum(isinstance(step, ModelTurn) for step in trajectory.steps)
     return RolloutRows(rows, clean=max(turns - 1 - forked, 0), forked=forked)
 
 
 def overlong(trajectory: Trajectory) -> bool:
-    """Whether an answer was cut at a limit of tokens, or the rollout at its limit of turns."""
+    """Whether an answer was cut at the limit of tokens, or the rollout at the limit of turns."""
     cut = any(isinstance(step, ModelTurn) and step.finish == "length" for step in trajectory.steps)
     return cut or (trajectory.failure is not None and trajectory.failure.code == "too_many_turns")
 
 
-def reward_of(trajectory: Trajectory) -> float | None:
-    """What a rollout is trained on: its reward; 0 where the model itself gave nothing to judge; None: not at all."""
+def training_reward(trajectory: Trajectory) -> float | None:
+    """Return the reward to train a rollout on: 0 when the model produced nothing to judge; None: do not train it."""
     if trajectory.failure is not None and trajectory.failure.boundary == "output":
         return 0.0
     return trajectory.reward
@@ -93,14 +92,14 @@ def _sampled(trajectory: Trajectory) -> Iterator[SampledTokens]:
         tokens = turn.tokens
         if tokens is None:
             raise RolloutError(
-                f"model turn {number} of rollout {trajectory.id!r} came without token ids and log-probabilities, so it"
-                " cannot be trained on; sample with local:… or vllm:…, which send them",
+                f"model turn {number} of rollout {trajectory.id!r} has no token ids and log-probabilities, so it cannot"
+                " be trained on; sample with local:… or vllm:…, which send them",
                 code="no_tokens",
             )
         if len(tokens.ids) != len(tokens.logprobs) or not all(map(math.isfinite, tokens.logprobs)):
             raise RolloutError(
                 f"model turn {number} of rollout {trajectory.id!r} has {len(tokens.ids)} tokens and"
-                f" {sum(map(math.isfinite, tokens.logprobs))} finite log-probabilities; each drawn token needs one",
+                f" {sum(map(math.isfinite, tokens.logprobs))} finite log-probabilities; each sampled token needs one",
                 code="no_tokens",
             )
         yield tokens

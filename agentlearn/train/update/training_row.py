@@ -1,4 +1,4 @@
-"""A training row: one sequence of tokens exactly as the sampler saw and drew them."""
+"""A training row: one sequence of tokens exactly as the sampler read and sampled them."""
 
 from dataclasses import dataclass
 
@@ -10,28 +10,28 @@ from agentlearn.types.ids import RolloutId
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingRow:
-    """One sequence of a rollout. T tokens; what the policy drew is trained, prompts and tool results are not."""
+    """One sequence of T tokens of a rollout. Sampled tokens are trained; prompts and tool results are not."""
 
     rollout: RolloutId
     ids_T: NDArray[np.int64]
     """The sampler's own token ids."""
     mask_T: NDArray[np.bool_]
-    """Whether the policy drew this token. False at the first: nothing stands before it."""
+    """Whether the token was sampled. False for the first token, which has no context."""
     logprobs_T: NDArray[np.float32]
-    """The sampler's log-probability of each drawn token at the sampling temperature; 0 elsewhere."""
+    """The sampler's log-probability of each sampled token at the sampling temperature; 0 for other tokens."""
     advantage: float
     reward: float
     staleness: int = 0
-    """Optimiser steps between the weights that drew it and those that are trained on it."""
+    """Number of optimiser steps between the weights that sampled it and the weights being trained."""
     overlong: bool = False
-    """Whether it was cut at a limit of tokens."""
+    """Whether it was cut at a limit of tokens or turns."""
 
     @property
     def length(self) -> int:
-        """T."""
+        """Number of tokens, T."""
         return len(self.ids_T)
 
     @property
     def trained(self) -> int:
-        """Tokens that the policy drew."""
+        """Number of sampled tokens."""
         return int(self.mask_T.sum())

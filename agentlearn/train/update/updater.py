@@ -1,4 +1,4 @@
-"""One batch of rows becomes optimiser steps."""
+"""Updating weights: optimiser steps from one batch of training rows."""
 
 import gc
 import math
@@ -14,29 +14,29 @@ from torch import Tensor, nn
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, GradientArguments
 from agentlearn.train.distributed.processes import Processes
-from agentlearn.train.distributed.shards import gathered_optimizer, in_shards, spread_optimizer
+from agentlearn.train.distributed.shards import gather_optimizer, is_sharded, shard_optimizer
 from agentlearn.train.update.logprob_model import LogprobModel, device_of, vocabulary_of
-from agentlearn.train.update.losses import TokenScores, row_weights, summed, token_losses
+from agentlearn.train.update.losses import TokenScores, loss_share, row_weights, token_losses
 from agentlearn.train.update.metrics import Meter, StepMetrics, peak_memory_mib
-from agentlearn.train.update.microbatch import MicroBatch, collate, passed, plan
-from agentlearn.train.update.minibatches import checked, chosen, windows
+from agentlearn.train.update.microbatch import MicroBatch, collate, forward_length, plan_microbatches
+from agentlearn.train.update.minibatches import check_rows, divide_rows, select_rows
 from agentlearn.train.update.training_row import TrainingRow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Piece:
-    """A micro-batch with what stays the same over all passes."""
+class _ScoredBatch:
+    """A micro-batch, with values that are the same in all passes."""
 
     batch: MicroBatch
     weights_B: Tensor
     old_N: Tensor | None
     reference_N: Tensor | None
     idle: bool
-    """Whether it only keeps pace with the other processes, and counts for nothing."""
+    """Whether it is computed only because other processes have one more; its weight is 0."""
 
 
 class Updater:
-    """Changes a model's weights by rows. With several processes, each is given the same rows and takes its part."""
+    """Trains a model's weights on rows. With several processes, each gets all rows and computes its share."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class Updater:
         total_steps: int | None = None,
         accelerator: Any = None,
     ) -> None:
-        """model: a causal language model, with adapters or without; its trainable weights are those that learn.
+        """model: a causal language model, with adapters or without; its trainable weights are trained.
 
-        reference: the copy that a divergence is taken from; None where there is none, or it is the model without its
-        adapter. total_steps: optimiser steps of the whole run, which a falling schedule needs. accelerator: an
+        reference: copy that a divergence is measured against; None when there is none, or when it is the model without
+        its adapter. total_steps: number of optimiser steps of the run, needed by a falling schedule. accelerator: an
         `accelerate.Accelerator` under `torchrun`. Raises ConfigError.
         """
         if (arguments.reference in ("copy", "copy_int8")) != (reference is not None):
-            wanted = "needs" if reference is None else "has no use for"
+            wanted = "needs" if reference is None else "does not use"
             raise ConfigError(
                 f"reference={arguments.reference} {wanted} a reference model; load it with `load_reference_model`",
                 code="bad_reference",
@@ -62,22 +62,22 @@ class Updater:
         if arguments.reference == "adapter_off" and not hasattr(model, "disable_adapter"):
             raise ConfigError(
                 f"reference=adapter_off needs a model with an adapter, and {type(model).__name__} has none; load it "
-                "with `load`",
+                "with `load_for_training`",
                 code="bad_reference",
             )
         if arguments.schedule != "constant" and total_steps is None:
             raise ConfigError(
-                f"schedule={arguments.schedule} falls to 0 at the last step; say how many steps there are, or set "
+                f"schedule={arguments.schedule} falls to 0 at the last step; pass total_steps, or set "
                 "schedule=constant",
                 code="no_total_steps",
             )
         self.arguments = arguments
         self.steps = 0
-        """Optimiser steps so far."""
+        """Number of optimiser steps so far."""
         self.skipped = 0
-        """Steps not made because something was not finite."""
+        """Number of optimiser steps skipped because the loss or gradient was not finite."""
         self.batches = 0
-        """Calls of `step` so far."""
+        """Number of calls of `step` so far."""
         self._total = total_steps
         self._processes = Processes(accelerator)
         self._vocabulary = vocabulary_of(model)
@@ -91,50 +91,49 @@ class Updater:
 
     @property
     def model(self) -> nn.Module:
-        """The model as it is now, without what several processes wrap around it."""
-        return cast("LogprobModel", self._processes.unwrapped(self._scorer)).model
+        """The model in training, without accelerate's wrapper."""
+        return cast("LogprobModel", self._processes.unwrap(self._scorer)).model
 
     @property
     def main(self) -> bool:
-        """Whether this is the one process, or the first of several: the one that writes."""
+        """Whether this is the only or the first process, which writes files."""
         return self._processes.rank == 0
 
     def wait(self) -> None:
-        """Until every process is here."""
-        self._processes.together(torch.zeros(1, device=device_of(self.model)), "sum")
+        """Wait until every process has called this."""
+        self._processes.all_reduce(torch.zeros(1, device=device_of(self.model)), "sum")
 
     @property
     def learning_rate(self) -> float:
-        """Of the next optimiser step."""
+        """Learning rate of the next optimiser step."""
         return self.arguments.learning_rate * rate_factor(self.arguments, self.steps, self._total)
 
     def step(
         self, rows: Sequence[TrainingRow], *, forks: int | None = None, zero_std_share: float | None = None
     ) -> StepMetrics:
-        """Learn from one batch: `iterations` passes of `minibatches` optimiser steps.
+        """Learn from one batch: `iterations` passes of `minibatches` optimiser steps; returns the metrics.
 
-        Without a divergence, rows of advantage 0 count in the denominator but do not pass the model, nor in figures
-        that are taken over tokens; an optimiser step of such rows alone is not made.
-        forks: of the trajectories that the rows were made of; zero_std_share: of their groups; both only passed on to
-        the figures. A step whose loss or gradient is not finite is skipped. Raises ConfigError for rows without whole
-        log-probabilities.
+        Without a divergence, rows with advantage 0 count in the denominator but are not computed, and metrics over
+        tokens do not include them. A step with only such rows is not made. A step whose loss or gradient is not finite
+        is skipped. forks, zero_std_share: number of forked turns and share of groups with equal rewards, for metrics.
+        Raises ConfigError for rows with missing log-probabilities.
         """
         began_s = time.perf_counter()
-        checked(rows, self._vocabulary)
-        kept = chosen(rows, self.arguments)
+        check_rows(rows, self._vocabulary)
+        kept = select_rows(rows, self.arguments)
         work = self._work(kept.rows)
         meter, before = Meter(), (self.steps, self.skipped)
         norms: list[float] = []
         rate = self.learning_rate
         for _ in range(self.arguments.iterations):
-            norms += [self._optimise(pieces, meter) for pieces in work]
-        self._scorer.eval()  # whoever samples from the model wants no dropout
+            norms += [self._optimise(batches, meter) for batches in work]
+        self._scorer.eval()  # no dropout while the model is sampled from
         self.batches += 1
         seconds = time.perf_counter() - began_s
         tokens = sum(row.trained for row in kept.rows)
         made = len(norms)
         figures = meter.figures(
-            self._processes, device_of(self.model), cispo=self.arguments.loss == "cispo", windows=made
+            self._processes, device_of(self.model), cispo=self.arguments.loss == "cispo", steps=made
         )
         finite = [norm for norm in norms if math.isfinite(norm)]
         figures |= {
@@ -160,60 +159,50 @@ class Updater:
             figures=figures,
         )
 
-    def gradients(self, rows: Sequence[TrainingRow]) -> dict[str, Tensor]:
-        """The gradient of each trainable weight that one optimiser step over these rows would use, before clipping."""
-        checked(rows, self._vocabulary)
-        window = chosen(rows, self.arguments).rows
-        tokens = sum(row.trained for row in window)
-        self._accumulate(self._pieces(window, tokens, repeated=False), Meter())
-        found = {name: one.grad.detach().clone() for name, one in self.model.named_parameters() if one.grad is not None}
-        self.optimizer.zero_grad(set_to_none=True)
-        return found
-
-    def disband(self) -> None:
-        """Leave the other processes; no further step is made."""
-        self._scorer = cast("LogprobModel", self._processes.unwrapped(self._scorer))
-        self._processes.disband()
+    def release(self) -> None:
+        """Free accelerate's wrappers before the processes disconnect. No further step can be made."""
+        self._scorer = cast("LogprobModel", self._processes.unwrap(self._scorer))
+        self._processes.release()
         gc.collect()
 
     def state_dict(self) -> dict[str, Any]:
-        """All of it that later steps depend on, beside the weights and the generators of chance.
+        """The state that later steps depend on, except the weights and the random generators.
 
-        With weights in shards every process calls it, and the first has the whole.
+        With sharded weights every process must call this, and the first one gets the full state.
         """
         counts = {"steps": self.steps, "skipped": self.skipped, "batches": self.batches}
-        if in_shards(self.model):
-            return {"optimizer": gathered_optimizer(self.model, self.optimizer), **counts}
+        if is_sharded(self.model):
+            return {"optimizer": gather_optimizer(self.model, self.optimizer), **counts}
         return {"optimizer": self.optimizer.state_dict(), **counts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Back to what `state_dict` gave."""
-        if in_shards(self.model):
-            spread_optimizer(self.model, self.optimizer, state["optimizer"])
+        """Restore a state from `state_dict`."""
+        if is_sharded(self.model):
+            shard_optimizer(self.model, self.optimizer, state["optimizer"])
         else:
             self.optimizer.load_state_dict(dict(state["optimizer"]))
         self.steps, self.skipped, self.batches = state["steps"], state["skipped"], state["batches"]
 
-    def _work(self, rows: Sequence[TrainingRow]) -> list[list[_Piece]]:
-        """The micro-batches of each optimiser step that this process has to do; no step where nothing is learned."""
-        cut = windows(rows, self.arguments.minibatches, (self.arguments.seed, self.batches))
+    def _work(self, rows: Sequence[TrainingRow]) -> list[list[_ScoredBatch]]:
+        """This process's micro-batches of each optimiser step. Steps with nothing to learn are left out."""
+        cut = divide_rows(rows, self.arguments.minibatches, (self.arguments.seed, self.batches))
         batch_tokens = sum(row.trained for row in rows) / max(1, len(cut))
         repeated = len(cut) * self.arguments.iterations > 1
-        work = [self._pieces(window, batch_tokens, repeated=repeated) for window in cut]
-        return [pieces for pieces in work if pieces]
+        work = [self._batches(window, batch_tokens, repeated=repeated) for window in cut]
+        return [batches for batches in work if batches]
 
-    def _pieces(self, window: Sequence[TrainingRow], batch_tokens: float, *, repeated: bool) -> list[_Piece]:
+    def _batches(self, window: Sequence[TrainingRow], batch_tokens: float, *, repeated: bool) -> list[_ScoredBatch]:
         weights = row_weights(
             self.arguments.loss,
             [row.trained for row in window],
             batch_tokens=batch_tokens,
             completion_length=getattr(self.arguments, "completion_length", None),
         )
-        # A row without advantage has no gradient: it counts in the denominator, and need not pass the model.
-        lengths = [passed(row) if row.advantage or self.arguments.kl != "none" else 0 for row in window]
-        parts = plan(lengths, self.arguments.tokens_per_microbatch)
+        # A row with advantage 0 has no gradient: it counts in the denominator but need not be computed.
+        lengths = [forward_length(row) if row.advantage or self.arguments.kl != "none" else 0 for row in window]
+        parts = plan_microbatches(lengths, self.arguments.tokens_per_microbatch)
         count, rank = self._processes.count, self._processes.rank
-        pieces: list[_Piece] = []
+        batches: list[_ScoredBatch] = []
         for turn in range(math.ceil(len(parts) / count)):
             number = turn * count + rank
             idle = number >= len(parts)
@@ -221,8 +210,8 @@ class Updater:
             batch = collate([window[b] for b in part]).to(device_of(self.model))
             weights_B = torch.tensor([0.0 if idle else weights[b] for b in part], device=batch.ids_BT.device)
             old_N = self._scored(self._scorer, batch) if repeated else None
-            pieces.append(_Piece(batch, weights_B, old_N, self._reference_logprobs(batch), idle))
-        return pieces
+            batches.append(_ScoredBatch(batch, weights_B, old_N, self._reference_logprobs(batch), idle))
+        return batches
 
     def _reference_logprobs(self, batch: MicroBatch) -> Tensor | None:
         if self.arguments.kl == "none":
@@ -237,12 +226,12 @@ class Updater:
         with torch.no_grad(), self._precision():
             return scorer(batch.ids_BT, batch.places_N, batch.targets_N)[0]
 
-    def _optimise(self, pieces: Sequence[_Piece], meter: Meter) -> float:
-        """One optimiser step; returns the gradient's length before clipping."""
-        loss = self._accumulate(pieces, meter)
+    def _optimise(self, batches: Sequence[_ScoredBatch], meter: Meter) -> float:
+        """Make one optimiser step; returns the gradient's norm before clipping."""
+        loss = self._accumulate(batches, meter)
         trained = [one for one in self._scorer.parameters() if one.grad is not None]
-        norm = self._processes.shorten(trained, self.arguments.max_grad_norm)
-        total = float(self._processes.together(torch.tensor(loss, device=device_of(self.model)), "sum"))
+        norm = self._processes.clip_gradients(trained, self.arguments.max_grad_norm)
+        total = float(self._processes.all_reduce(torch.tensor(loss, device=device_of(self.model)), "sum"))
         if math.isfinite(norm) and math.isfinite(total):
             for group in self.optimizer.param_groups:
                 group["lr"] = self.learning_rate
@@ -253,20 +242,20 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         return norm
 
-    def _accumulate(self, pieces: Sequence[_Piece], meter: Meter) -> float:
-        """Gradients of one optimiser step's loss; returns this process's share of the loss."""
+    def _accumulate(self, batches: Sequence[_ScoredBatch], meter: Meter) -> float:
+        """Add up the gradients of one optimiser step; returns this process's share of the loss."""
         self._scorer.train()
         shares: list[Tensor] = []
-        for number, piece in enumerate(pieces, start=1):
-            with self._processes.accumulating(self._scorer, last=number == len(pieces)):
+        for number, scored_batch in enumerate(batches, start=1):
+            with self._processes.accumulating(self._scorer, last=number == len(batches)):
                 with self._precision():
-                    batch = piece.batch
+                    batch = scored_batch.batch
                     logprobs_N, entropy_N = self._scorer(batch.ids_BT, batch.places_N, batch.targets_N)
-                scored = _scored_of(piece, logprobs_N)
+                scored = _token_scores(scored_batch, logprobs_N)
                 losses = token_losses(scored, self.arguments)
-                share = summed(losses, scored)
+                share = loss_share(losses, scored)
                 self._processes.backward(share)
-            if not piece.idle:
+            if not scored_batch.idle:
                 meter.add(losses, scored, entropy_N, share)
                 shares.append(share.detach())
         return float(torch.stack(shares).sum()) if shares else 0.0
@@ -278,9 +267,9 @@ class Updater:
 
 
 def rate_factor(arguments: GradientArguments, step: int, total: int | None) -> float:
-    """What the learning rate is multiplied with at the step, counted from 0: above 0 and at most 1.
+    """Return the factor of the learning rate at a step, counted from 0: above 0 and at most 1.
 
-    It rises over `warmup_steps`, is 1 at the step after, then stays or falls, reaching 0 just after the last step.
+    It rises over `warmup_steps`, is 1 at the following step, then stays or falls, reaching 0 just after the last step.
     """
     if step < arguments.warmup_steps:
         return (step + 1) / (arguments.warmup_steps + 1)
@@ -294,23 +283,25 @@ def _share_without_advantage(rows: Sequence[TrainingRow]) -> float:
     return sum(1 for row in rows if not row.advantage) / len(rows)
 
 
-def _scored_of(piece: _Piece, logprobs_N: Tensor) -> TokenScores:
+def _token_scores(batch: _ScoredBatch, logprobs_N: Tensor) -> TokenScores:
     return TokenScores(
         logprobs_N=logprobs_N,
-        old_N=logprobs_N.detach() if piece.old_N is None else piece.old_N,
-        sampler_N=piece.batch.sampler_N,
-        reference_N=piece.reference_N,
-        row_N=piece.batch.row_N,
-        advantages_B=piece.batch.advantages_B,
-        weights_B=piece.weights_B,
+        old_N=logprobs_N.detach() if batch.old_N is None else batch.old_N,
+        sampler_N=batch.batch.sampler_N,
+        reference_N=batch.reference_N,
+        row_N=batch.batch.row_N,
+        advantages_B=batch.batch.advantages_B,
+        weights_B=batch.weights_B,
     )
 
 
 def _optimizer(model: nn.Module, arguments: GradientArguments) -> torch.optim.Optimizer:
-    """Over the weights that are trained. Raises ConfigError where there are none."""
+    """Return the optimiser of the trainable weights. Raises ConfigError when there are none."""
     trained = [one for one in model.parameters() if one.requires_grad]
     if not trained:
-        raise ConfigError("no weight of the model is trainable; load it with `load`", code="nothing_to_train")
+        raise ConfigError(
+            "no weight of the model is trainable; load it with `load_for_training`", code="nothing_to_train"
+        )
     groups = [
         {"params": [one for one in trained if one.ndim >= 2], "weight_decay": arguments.weight_decay},
         {"params": [one for one in trained if one.ndim < 2], "weight_decay": 0.0},

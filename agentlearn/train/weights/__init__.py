@@ -1,1 +1,1 @@
-"""Loading, checkpointing and hashing model weights."""
+"""Loading, saving, checkpointing and hashing model weights."""

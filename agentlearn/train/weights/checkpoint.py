@@ -1,8 +1,8 @@
-"""Checkpoints: a folder in Hugging Face's format, with what exact resume needs beside it.
+"""Checkpoints of a training run, and the weights it publishes at its end. Both are folders in Hugging Face format.
 
-A folder `checkpoint-STEP` holds the model (or its adapter) and the tokenizer as transformers and peft read them, and
-`training_state.pt`: optimiser, generators of chance, and the position that its caller hands in. It is written under
-another name and renamed when it is whole.
+A folder `checkpoint-STEP` holds the model (or its adapter), the tokenizer and `training_state.pt`: optimiser state,
+random generator states, and the caller's position in the data. It is written under another name and renamed when
+complete, so that an interrupted write leaves no broken checkpoint.
 """
 
 import random
@@ -18,23 +18,71 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from agentlearn.errors import ConfigError
-from agentlearn.train.distributed.shards import gathered_weights, in_shards, spread_weights
+from agentlearn.train.distributed.shards import gather_weights, is_sharded, shard_weights
 from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.model import hash_of, weights_hash
-from agentlearn.train.weights.quiet import quiet
+from agentlearn.train.weights.loading import no_progress_bars
+from agentlearn.train.weights.model import state_hash, weights_hash
 
 STATE = "training_state.pt"
 _PREFIX = "checkpoint-"
+_BATCHES = "batches"
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
-    """Where a run goes on."""
+class RestoredPosition:
+    """Where a resumed run continues."""
 
     step: int
-    """Optimiser steps behind it."""
+    """Optimiser steps made before the checkpoint."""
     position: Mapping[str, Any]
-    """What was handed to `save_checkpoint`."""
+    """Position in the data, as passed to `save_checkpoint`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckpointStore:
+    """The checkpoints and the published weights of one run. All methods block."""
+
+    folder: Path
+    """Folder of the checkpoints."""
+    out: Path
+    """Folder of the published weights."""
+    tokenizer: PreTrainedTokenizerBase
+    keep: int = 2
+    """Number of checkpoints to keep."""
+
+    def save(self, updater: Updater, batches: int) -> Path:
+        """Save the state after this number of batches; returns its folder."""
+        return save_checkpoint(self.folder, updater, self.tokenizer, position={_BATCHES: batches}, keep=self.keep)
+
+    def newest(self) -> Path | None:
+        """The newest complete checkpoint; None when there is none."""
+        return next(reversed(list_checkpoints(self.folder)), None)
+
+    def restore(self, updater: Updater, path: Path) -> int:
+        """Restore the updater from a checkpoint; returns the number of batches it had seen. Raises ConfigError."""
+        return int(restore_checkpoint(path, updater).position[_BATCHES])
+
+    def publish(self, updater: Updater) -> Path:
+        """Write the weights to `out`, replacing what is there; returns its path.
+
+        With several processes, each must call it; the first one writes.
+        """
+        weights = gather_weights(updater.model) if is_sharded(updater.model) else None
+        if updater.main:
+            self._replace(cast("PreTrainedModel", updater.model), weights)
+        updater.wait()
+        return self.out
+
+    def _replace(self, model: PreTrainedModel, weights: dict[str, Tensor] | None) -> None:
+        draft, old = (self.out.with_name(f".{self.out.name}.{word}") for word in ("draft", "old"))
+        for one in (draft, old):
+            shutil.rmtree(one, ignore_errors=True)
+        draft.mkdir(parents=True)
+        _write_model(draft, model, weights, self.tokenizer)
+        if self.out.exists():
+            self.out.rename(old)
+        draft.rename(self.out)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def save_checkpoint(
@@ -45,17 +93,17 @@ def save_checkpoint(
     position: Mapping[str, Any] | None = None,
     keep: int | None = None,
 ) -> Path:
-    """Writes `folder/checkpoint-STEP` whole, and drops all but the last `keep`; returns its path.
+    """Write `folder/checkpoint-STEP` and delete all but the last `keep` checkpoints; returns its path.
 
-    Of several processes each calls it, and the first writes; shards are gathered there.
-    position: where the data stand, of plain numbers, strings, lists and dicts.
+    With several processes, each must call it; shards are gathered in the first one, which writes.
+    position: position in the data, made of numbers, strings, lists and dicts.
     """
     path = folder / f"{_PREFIX}{updater.steps:06}"
-    weights = gathered_weights(updater.model) if in_shards(updater.model) else updater.model.state_dict()
-    state = {"updater": updater.state_dict(), "chance": _chance(), "position": dict(position or {})}
+    weights = gather_weights(updater.model) if is_sharded(updater.model) else updater.model.state_dict()
+    state = {"updater": updater.state_dict(), "chance": _random_states(), "position": dict(position or {})}
     if updater.main:
-        _write(path, state | {"weights": hash_of(weights)}, updater.model, weights, tokenizer)
-        for old in checkpoints(folder)[:-keep] if keep else ():
+        _write(path, state | {"weights": state_hash(weights)}, updater.model, weights, tokenizer)
+        for old in list_checkpoints(folder)[:-keep] if keep else ():
             shutil.rmtree(old)
     updater.wait()
     return path
@@ -71,43 +119,49 @@ def _write(
     half = path.with_name(f".{path.name}.half")
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
-    with quiet():
-        cast("PreTrainedModel", model).save_pretrained(half, state_dict=dict(weights))
-        tokenizer.save_pretrained(half)
+    _write_model(half, cast("PreTrainedModel", model), dict(weights), tokenizer)
     torch.save(state, half / STATE)
-    if path.exists():  # only a folder that is not in place can be written whole
+    if path.exists():  # a folder cannot be renamed over another one
         shutil.rmtree(path)
     half.rename(path)
 
 
-def checkpoints(folder: Path) -> list[Path]:
-    """The whole ones, the oldest first."""
+def _write_model(
+    folder: Path, model: PreTrainedModel, weights: dict[str, Tensor] | None, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    with no_progress_bars():
+        model.save_pretrained(folder, state_dict=weights)
+        tokenizer.save_pretrained(folder)
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """The complete checkpoints in a folder, oldest first."""
     found = [path for path in folder.glob(f"{_PREFIX}*") if (path / STATE).is_file()]
     return sorted(found, key=lambda path: int(path.name.removeprefix(_PREFIX)))
 
 
-def resume(path: Path, updater: Updater) -> Resumed:
-    """Puts weights, optimiser and generators of chance back to what they were when the checkpoint was written.
+def restore_checkpoint(path: Path, updater: Updater) -> RestoredPosition:
+    """Restore weights, optimiser and random generators to their state when the checkpoint was written.
 
-    The updater's model is one loaded as before: with the same adapter, of the same shape. Raises ConfigError for a
-    folder that is no checkpoint, or of another model.
+    The updater's model must have the same shape and the same kind of adapter. Raises ConfigError for a folder that is
+    not a checkpoint, or is one of another model.
     """
     try:
         state: dict[str, Any] = torch.load(path / STATE, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise ConfigError(
-            f"{str(path)!r} is no checkpoint of a run: it has no {STATE}", code="no_checkpoint"
+            f"{str(path)!r} is not a checkpoint of a run: it has no {STATE}", code="no_checkpoint"
         ) from error
     _load_weights(path, updater.model)
-    if not in_shards(updater.model) and (found := weights_hash(updater.model)) != state["weights"]:
+    if not is_sharded(updater.model) and (found := weights_hash(updater.model)) != state["weights"]:
         raise ConfigError(
-            f"the weights in {str(path)!r} are not those that were saved there ({found[:12]}, expected "
-            f"{state['weights'][:12]}); resume with the model and adapter that the run began with",
+            f"the weights in {str(path)!r} have changed since they were saved (hash {found[:12]}, expected "
+            f"{state['weights'][:12]}); resume with the model and adapter that the run started with",
             code="other_weights",
         )
     updater.load_state_dict(state["updater"])
-    _set_chance(state["chance"])
-    return Resumed(step=updater.steps, position=state["position"])
+    _set_random_states(state["chance"])
+    return RestoredPosition(step=updater.steps, position=state["position"])
 
 
 def _load_weights(path: Path, model: nn.Module) -> None:
@@ -118,34 +172,34 @@ def _load_weights(path: Path, model: nn.Module) -> None:
 
         if not isinstance(model, PeftModel):
             raise ConfigError(
-                f"{str(path)!r} holds an adapter, but the model has none; set lora_rank as the run had it",
+                f"{str(path)!r} holds an adapter, but the model has none; set lora_rank to the run's value",
                 code="other_weights",
             )
-        if in_shards(model):
+        if is_sharded(model):
             raise ConfigError(
-                f"the adapter in {str(path)!r} cannot be put into weights that are in shards already; resume a run "
-                "with an adapter on replicas",
+                f"the adapter in {str(path)!r} cannot be loaded into sharded weights; resume a run with an adapter on "
+                "replicas (without FSDP)",
                 code="sharded_adapter",
             )
         set_peft_model_state_dict(model, load_file(path / "adapter_model.safetensors"))
         return
     parts = sorted(path.glob("model*.safetensors"))
     weights = {name: tensor for part in parts for name, tensor in load_file(part).items()}
-    if in_shards(model):
-        missing, unexpected = spread_weights(model, weights)
+    if is_sharded(model):
+        missing, unexpected = shard_weights(model, weights)
     else:
         missing, unexpected = model.load_state_dict(weights, strict=False)
     tied = set(getattr(model, "all_tied_weights_keys", None) or ())
     if unexpected or set(missing) - tied:
         raise ConfigError(
             f"{str(path)!r} holds another model's weights ({len(unexpected)} unknown, {len(missing)} missing); "
-            "resume with the model that the run began with",
+            "resume with the model that the run started with",
             code="other_weights",
         )
 
 
-def _chance() -> dict[str, Any]:
-    """The states of the generators that anything may draw from, as plain values."""
+def _random_states() -> dict[str, Any]:
+    """States of all random generators in use, as plain values."""
     version, words, gauss = random.getstate()
     kind, keys, *rest = cast("tuple[Any, ...]", np.random.get_state())
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
@@ -157,7 +211,7 @@ def _chance() -> dict[str, Any]:
     }
 
 
-def _set_chance(state: Mapping[str, Any]) -> None:
+def _set_random_states(state: Mapping[str, Any]) -> None:
     version, words, gauss = state["python"]
     random.setstate((version, tuple(words), gauss))
     kind, keys, *rest = state["numpy"]

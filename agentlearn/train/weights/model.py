@@ -1,38 +1,26 @@
-"""Models to train: loaded by path or hub id, with an adapter if asked, and the copy that a divergence is taken from."""
+"""Loading a model for training: its weights, an adapter if wanted, and the reference for a divergence."""
 
 import hashlib
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.update.logprob_model import core_of
-from agentlearn.train.weights.quiet import quiet
+from agentlearn.train.weights.loading import LoadedModel, from_pretrained, load_tokenizer
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LoadedModel:
-    """What a run trains and asks."""
+def load_for_training(name: str, arguments: GradientArguments, *, device: str = "cpu") -> LoadedModel:
+    """Load model, tokenizer and, if the arguments need one, reference, from a folder or a hub id.
 
-    model: nn.Module
-    """A causal language model, inside of peft's wrapper where it has an adapter."""
-    tokenizer: PreTrainedTokenizerBase
-    reference: nn.Module | None
-    """The model as it was loaded; None where no copy is asked for."""
-
-
-def load(name: str, arguments: GradientArguments, *, device: str = "cpu") -> LoadedModel:
-    """Model, tokenizer and, if asked for, reference, from a folder or a hub id.
-
-    Weights that train are fp32; with dtype=bf16 those that do not are bf16. Raises ConfigError where nothing can be
-    loaded, or an adapter finds no layer of the names in `lora_targets`.
+    Trained weights are fp32; with dtype=bf16, frozen weights are bf16. Raises ConfigError when the model cannot be
+    loaded, or when no layer has a name in `lora_targets`.
     """
     torch.manual_seed(arguments.seed)
     frozen = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
@@ -43,18 +31,19 @@ def load(name: str, arguments: GradientArguments, *, device: str = "cpu") -> Loa
     model: nn.Module = with_adapter(base, arguments) if arguments.lora_rank else base
     if arguments.gradient_checkpointing:
         checkpoint_layers(base)
-    return LoadedModel(model=model, tokenizer=_tokenizer(name), reference=reference)
+    tokenizer = load_tokenizer(name, code="bad_model")
+    return LoadedModel(model=model, tokenizer=tokenizer, name=Path(name).name, reference=reference)
 
 
 def load_reference_model(name: str, arguments: GradientArguments, *, device: str = "cpu") -> nn.Module:
-    """The model as it stands in the folder, never trained; in int8 where the arguments say `copy_int8`."""
+    """Load the model as saved, frozen; in int8 if the arguments say `copy_int8`."""
     frozen = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
     model = _base(name, frozen).to(cast("Any", device)).eval().requires_grad_(False)
     return quantised(model) if arguments.reference == "copy_int8" else model
 
 
 def with_adapter(model: PreTrainedModel, arguments: GradientArguments) -> nn.Module:
-    """The model with a fresh LoRA adapter, the only weights that train. At first it changes nothing."""
+    """Return the model with a new LoRA adapter, whose weights alone are trained. At first it changes no output."""
     from peft import LoraConfig, get_peft_model
 
     targets = arguments.lora_targets
@@ -66,7 +55,7 @@ def with_adapter(model: PreTrainedModel, arguments: GradientArguments) -> nn.Mod
         task_type="CAUSAL_LM",
     )
     try:
-        with warnings.catch_warnings():  # peft asks the model by names that transformers has given up
+        with warnings.catch_warnings():  # peft uses attribute names that transformers has deprecated
             warnings.simplefilter("ignore", FutureWarning)
             return cast("nn.Module", get_peft_model(model, config))
     except ValueError as error:
@@ -78,18 +67,18 @@ def with_adapter(model: PreTrainedModel, arguments: GradientArguments) -> nn.Mod
 
 
 def checkpoint_layers(model: PreTrainedModel) -> None:
-    """From now on layers keep their inputs only, and are computed again in the backward pass."""
+    """Make layers store only their inputs, and recompute the rest in the backward pass."""
     older = model.gradient_checkpointing_enable  # the name before transformers 5.22
     getattr(model, "activation_checkpointing_enable", older)({"use_reentrant": False})
 
 
 def weights_hash(model: nn.Module) -> str:
-    """sha256 over all weights and buffers that are saved, by sorted name: name, type, shape and bytes of each."""
-    return hash_of(model.state_dict())
+    """sha256 of the model's state dict: name, type, shape and bytes of each tensor, sorted by name."""
+    return state_hash(model.state_dict())
 
 
-def hash_of(weights: Mapping[str, Tensor]) -> str:
-    """The same of weights by name."""
+def state_hash(weights: Mapping[str, Tensor]) -> str:
+    """sha256 of a state dict: name, type, shape and bytes of each tensor, sorted by name."""
     digest = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -98,7 +87,7 @@ def hash_of(weights: Mapping[str, Tensor]) -> str:
 
 
 class Int8Linear(nn.Module):
-    """A frozen linear layer whose weights are int8 with one scale for each output."""
+    """A frozen linear layer with int8 weights and one scale per output."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -110,14 +99,14 @@ class Int8Linear(nn.Module):
         self.register_buffer("bias", None if bias is None else bias.detach())
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The layer's outputs; its weights are made anew for each call, which costs time and spares memory."""
+        """The layer's outputs. Weights are dequantised in each call, which saves memory and costs time."""
         scale, bias = cast("Tensor", self.scale), cast("Tensor | None", self.bias)
         weight = cast("Tensor", self.weight_int8).to(scale.dtype) * scale
         return nn.functional.linear(inputs.to(scale.dtype), weight, bias)
 
 
 def quantised(model: nn.Module) -> nn.Module:
-    """The model with the linear layers of its body in int8; the head and the embeddings stay as they are."""
+    """Return the model with its linear layers in int8, except the output head. Embeddings are not changed."""
     core = core_of(model)
     head = core.get_output_embeddings()
     linears = [(name, one) for name, one in core.named_modules() if type(one) is nn.Linear and one is not head]
@@ -128,24 +117,4 @@ def quantised(model: nn.Module) -> nn.Module:
 
 
 def _base(name: str, dtype: torch.dtype) -> PreTrainedModel:
-    try:
-        with quiet():
-            return cast("PreTrainedModel", AutoModelForCausalLM.from_pretrained(name, dtype=dtype))
-    except (OSError, ValueError) as error:
-        said = f"{_what(name)} holds no causal language model: {_first_line(error)}"
-        raise ConfigError(said, code="bad_model") from error
-
-
-def _tokenizer(name: str) -> PreTrainedTokenizerBase:
-    try:
-        return cast("PreTrainedTokenizerBase", AutoTokenizer.from_pretrained(name))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{_what(name)} holds no tokenizer: {_first_line(error)}", code="bad_model") from error
-
-
-def _what(name: str) -> str:
-    return f"the folder {name!r}" if Path(name).exists() else f"{name!r}, neither a folder nor to be had from the hub,"
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+    return cast("PreTrainedModel", from_pretrained(AutoModelForCausalLM, name, dtype=dtype))

@@ -1,7 +1,7 @@
-"""The lab model of this domain: a tiny transformer, schooled by the simulated solver on dialogues of the math agent.
+"""The lab model of the math domain: a tiny transformer, trained on dialogues of the math agent with a simulated solver.
 
-It knows every kind of problem here, and falls into the same traps; so it shows the machinery, not talent. What is
-imported here is light; the corpus, which knows the simulated world, is loaded only to school it.
+It knows every kind of problem of this domain and falls into the same traps. It demonstrates the machinery, not ability.
+Importing this package is cheap; the corpus, which uses the simulated world, is loaded only for training and evaluation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agentlearn.lab.contract import EvaluationTask, Pieces, Scene
+    from agentlearn.lab.contract import EvaluationTask, TokenPieces, TrainingExample
 
 __all__ = ["MathLab", "lab"]
 
@@ -24,40 +24,40 @@ class MathLab:
     conditions: tuple[str, ...] = ("none", "right", "full", "irrelevant", "neutral", "placebo", "inverted")
 
     @property
-    def sayings(self) -> tuple[str, ...]:
-        """For each trap, that a lesson keeps one out of it, and that it leads into it."""
-        from agentlearn_math.lab.corpus import SAYINGS
+    def meanings(self) -> tuple[str, ...]:
+        """Names of what a lesson can say: that it is narrow, and for each trap that it warns of it or leads into it."""
+        from agentlearn_math.lab.corpus import MEANINGS
 
-        return SAYINGS
+        return MEANINGS
 
     @property
     def folder(self) -> Path:
-        """Where the shipped files lie."""
+        """Folder of the shipped files."""
         return Path(__file__).parent / self.name
 
-    def pieces(self) -> "Pieces":
-        """What its tokenizer is made of."""
-        from agentlearn_math.lab.pieces import pieces
+    def token_pieces(self) -> "TokenPieces":
+        """Return the texts in its tokenizer's vocabulary."""
+        from agentlearn_math.lab.token_pieces import token_pieces
 
-        return pieces()
+        return token_pieces()
 
-    def scenes(self, seed: int) -> "Iterator[Scene]":
-        """Its corpus: endless, the same for the same seed."""
-        from agentlearn_math.lab.corpus import scenes
+    def examples(self, seed: int) -> "Iterator[TrainingExample]":
+        """Yield training examples without end, the same for the same seed."""
+        from agentlearn_math.lab.corpus import examples
 
-        return scenes(seed)
+        return examples(seed)
 
-    def exams(self, condition: str, number: int, seed: int) -> "Sequence[EvaluationTask]":
-        """Problems of the test split, under one of the conditions."""
-        from agentlearn_math.lab.evaluation_tasks import exams
+    def evaluation_tasks(self, condition: str, number: int, seed: int) -> "Sequence[EvaluationTask]":
+        """Return problems of the test split, under one of the conditions."""
+        from agentlearn_math.lab.evaluation_tasks import evaluation_tasks
 
-        return exams(condition, number, seed)
+        return evaluation_tasks(condition, number, seed)
 
-    def is_right(self, exam: "EvaluationTask", text: str) -> bool:
-        """Whether a final message has the answer in its box."""
+    def is_right(self, task: "EvaluationTask", text: str) -> bool:
+        """Whether the answer in the final message's box is correct."""
         from agentlearn_math.answers import answer_key, boxed
 
-        return answer_key(boxed(text) or "") == answer_key(exam.answer)
+        return answer_key(boxed(text) or "") == answer_key(task.answer)
 
 
 lab = MathLab()

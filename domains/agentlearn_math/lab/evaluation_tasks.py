@@ -1,4 +1,4 @@
-"""The held-out check: problems of the test split, with no lessons, with the right ones, and with controls."""
+"""Evaluation tasks of the lab model: problems of the test split with no lessons, the right ones, or controls."""
 
 from collections.abc import Sequence
 from random import Random
@@ -11,39 +11,41 @@ from agentlearn.sim.skills import Conversation
 from agentlearn.sim.trap_model import TEMPERATURE
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family
-from agentlearn_math.lab.corpus import LAW, system_with
-from agentlearn_math.lab.lessons import lesson
+from agentlearn_math.lab.corpus import TRAP_MODEL, system_with
+from agentlearn_math.lab.corpus_lessons import lesson
 from agentlearn_math.novice import skills
 from agentlearn_math.tasks import home
 from agentlearn_math.traps import TRAPS
 
 SHOWN = 8
-"""Lessons in every library but the empty one and the full one."""
+"""Number of lessons in every library except the empty and the full one."""
 
 
-def exams(condition: str, number: int, seed: int) -> Sequence[EvaluationTask]:
-    """So many problems, the families in turn; the same ones under every condition."""
-    return [_exam(condition, FAMILIES[at % len(FAMILIES)], Random(f"lab exam {seed} {at}")) for at in range(number)]
+def evaluation_tasks(condition: str, number: int, seed: int) -> Sequence[EvaluationTask]:
+    """Return problems of the families in turn, the same ones under every condition."""
+    return [_task(condition, FAMILIES[at % len(FAMILIES)], Random(f"lab exam {seed} {at}")) for at in range(number)]
 
 
-def _exam(condition: str, family: Family[Any], rng: Random) -> EvaluationTask:
+def _task(condition: str, family: Family[Any], rng: Random) -> EvaluationTask:
     params = family.generate(rng, lambda one: home(family.name, one) == "test")
     assert params is not None
     question, answer = family.ask(params, rng), family.gold(params)
-    lessons = lessons_for(condition, family, rng)
+    lessons = condition_lessons(condition, family, rng)
     situation = skills.recognise(Conversation("", question, (TOOL,)))
     assert situation is not None
-    stays = 1.0
-    for chance in LAW.probabilities(situation.traps, family.name, lessons, TEMPERATURE).values():
-        stays *= 1 - chance
-    return EvaluationTask(system=system_with(lessons), tools=(TOOL,), question=question, answer=answer, expected=stays)
+    right_probability = 1.0
+    for chance in TRAP_MODEL.probabilities(situation.traps, family.name, lessons, TEMPERATURE).values():
+        right_probability *= 1 - chance
+    return EvaluationTask(
+        system=system_with(lessons), tools=(TOOL,), question=question, answer=answer, expected=right_probability
+    )
 
 
-def lessons_for(condition: str, family: Family[Any], rng: Random) -> Sequence[str]:
-    """The lessons of that condition for a problem of that family, shuffled.
+def condition_lessons(condition: str, family: Family[Any], rng: Random) -> Sequence[str]:
+    """Return the lessons of a condition for a problem of a family, shuffled.
 
-    `right`: one on each of the family's traps among some on others; `full`: one on every trap; `irrelevant`: on other
-    traps alone; `neutral`, `placebo`: without sense; `inverted`: advice against what is right for the family's traps.
+    `right`: one on each trap of the family and some on others. `full`: one on every trap. `irrelevant`: only on other
+    traps. `neutral`, `placebo`: without content. `inverted`: wrong advice on the family's traps.
     """
     own = [trap for trap in TRAPS if trap.name in family.traps]
     others = [trap for trap in TRAPS if trap.name not in family.traps]

@@ -60,9 +60,9 @@ def test_the_shipped_files_are_small_and_come_from_the_stated_command() -> None:
 
 
 def test_the_shipped_model_writes_a_program_for_a_problem_and_reads_its_result() -> None:
-    from agentlearn.lab.engine import open_engine
+    from agentlearn.lab.engine import open_lab_engine
     from agentlearn.serving.engine import Sampling
-    from agentlearn_math.lab.evaluation_tasks import exams
+    from agentlearn_math.lab.evaluation_tasks import evaluation_tasks
 
     model, tokenizer = read_checkpoint(lab.folder, "novice")
     chat = LabFormat(tokenizer)
@@ -70,9 +70,9 @@ def test_the_shipped_model_writes_a_program_for_a_problem_and_reads_its_result()
 
     async def run() -> int:
         right = 0
-        async with open_engine(model, end) as engine:
-            for exam in exams("right", 10, 5):
-                messages = [Message("system", exam.system), Message("user", exam.question)]
+        async with open_lab_engine(model, end) as engine:
+            for task in evaluation_tasks("right", 10, 5):
+                messages = [Message("system", task.system), Message("user", task.question)]
                 prompt = chat.encode(chat.render(messages, [TOOL]))
                 drawn = await engine.sample(prompt, Sampling(seed=1, max_tokens=300, temperature=0.0))
                 spoken = chat.parse(chat.decode(drawn.ids[:-1]))
@@ -86,16 +86,16 @@ def test_the_shipped_model_writes_a_program_for_a_problem_and_reads_its_result()
 def test_a_served_answer_has_text_a_tool_call_and_its_tokens() -> None:
     import httpx2
 
-    from agentlearn_math.lab.evaluation_tasks import exams
+    from agentlearn_math.lab.evaluation_tasks import evaluation_tasks
 
-    exam = exams("none", 1, 0)[0]
+    task = evaluation_tasks("none", 1, 0)[0]
 
     async def run() -> None:
         async with lab_endpoint("novice") as service, httpx2.AsyncClient(timeout=60) as client:
             assert (service.model, service.simulated) == ("novice", False)
             body = {
                 "model": "novice",
-                "messages": [{"role": "system", "content": exam.system}, {"role": "user", "content": exam.question}],
+                "messages": [{"role": "system", "content": task.system}, {"role": "user", "content": task.question}],
                 "tools": [{"type": "function", "function": {"name": "run_python", "parameters": {}}}],
                 "temperature": 0,
                 "seed": 1,

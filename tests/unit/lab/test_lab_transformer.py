@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentlearn.lab.engine import LabEngine, open_engine
-from agentlearn.lab.sampling import drawn
-from agentlearn.lab.transformer import Layout, Seats, Transformer
+from agentlearn.lab.engine import LabEngine, open_lab_engine
+from agentlearn.lab.sampling import sample_next_tokens
+from agentlearn.lab.transformer import BatchCache, Layout, Transformer
 from agentlearn.serving.engine import Sampled, Sampling
 
 END = 2
@@ -48,9 +48,9 @@ texts = st.lists(st.integers(0, LAYOUT.vocabulary - 1), min_size=2, max_size=20)
 @given(ids=texts, cut=st.integers(1, 19))
 def test_reading_on_gives_what_reading_at_once_gives(ids: list[int], cut: int) -> None:
     cut = min(cut, len(ids) - 1)
-    _, whole = MODEL.read(ids, MODEL.empty())
-    before, _ = MODEL.read(ids[:cut], MODEL.empty())
-    after, rest = MODEL.read(ids[cut:], before)
+    _, whole = MODEL.prefill(ids, MODEL.empty())
+    before, _ = MODEL.prefill(ids[:cut], MODEL.empty())
+    after, rest = MODEL.prefill(ids[cut:], before)
     assert after.length == len(ids)
     np.testing.assert_allclose(rest, whole, atol=1e-4)
 
@@ -58,21 +58,21 @@ def test_reading_on_gives_what_reading_at_once_gives(ids: list[int], cut: int) -
 @settings(max_examples=30, deadline=None)
 @given(several=st.lists(texts, min_size=1, max_size=5))
 def test_writing_in_company_gives_what_reading_alone_gives(several: list[list[int]]) -> None:
-    seats = Seats(LAYOUT, len(several), length=2)
+    cache = BatchCache(LAYOUT, len(several), length=2)
     for at, ids in enumerate(several):
-        seats.seat(at, MODEL.read(ids[:-1], MODEL.empty())[0])
-    logits_NV = MODEL.write(np.array([ids[-1] for ids in several]), seats)
+        cache.put(at, MODEL.prefill(ids[:-1], MODEL.empty())[0])
+    logits_NV = MODEL.decode(np.array([ids[-1] for ids in several]), cache)
     for at, ids in enumerate(several):
-        np.testing.assert_allclose(logits_NV[at], MODEL.read(ids, MODEL.empty())[1], atol=1e-4)
-        assert seats.read(at).length == len(ids)
+        np.testing.assert_allclose(logits_NV[at], MODEL.prefill(ids, MODEL.empty())[1], atol=1e-4)
+        assert cache.sequence(at).length == len(ids)
 
 
 def test_a_moved_sequence_goes_on_as_before() -> None:
-    seats = Seats(LAYOUT, 3)
-    seats.seat(2, MODEL.read([3, 4, 5], MODEL.empty())[0])
-    seats.move(2, 0)
+    cache = BatchCache(LAYOUT, 3)
+    cache.put(2, MODEL.prefill([3, 4, 5], MODEL.empty())[0])
+    cache.move(2, 0)
     np.testing.assert_allclose(
-        MODEL.write(np.array([6]), seats)[0], MODEL.read([3, 4, 5, 6], MODEL.empty())[1], atol=1e-4
+        MODEL.decode(np.array([6]), cache)[0], MODEL.prefill([3, 4, 5, 6], MODEL.empty())[1], atol=1e-4
     )
 
 
@@ -80,7 +80,7 @@ LOGITS = np.array([[0.0, 1.0, 2.0, -1.0]], np.float32)
 
 
 def test_the_coldest_draw_is_the_likeliest_token_and_its_logprob_is_that_of_temperature_one() -> None:
-    ids, logprobs = drawn(LOGITS, [Sampling(seed=0, max_tokens=1, temperature=0)], [0.99])
+    ids, logprobs = sample_next_tokens(LOGITS, [Sampling(seed=0, max_tokens=1, temperature=0)], [0.99])
     assert ids == [2]
     assert math.isclose(logprobs[0], 2 - math.log(sum(math.exp(one) for one in LOGITS[0])), rel_tol=1e-6)
 
@@ -89,7 +89,7 @@ def test_the_coldest_draw_is_the_likeliest_token_and_its_logprob_is_that_of_temp
 def test_tokens_are_drawn_as_often_as_they_are_probable(temperature: float) -> None:
     n = 2_000
     chances = [(at + 0.5) / n for at in range(n)]
-    ids, logprobs = drawn(
+    ids, logprobs = sample_next_tokens(
         np.repeat(LOGITS, n, 0), [Sampling(seed=0, max_tokens=1, temperature=temperature)] * n, chances
     )
     weights = np.exp(LOGITS[0].astype(float) / temperature)
@@ -105,14 +105,14 @@ def test_tokens_are_drawn_as_often_as_they_are_probable(temperature: float) -> N
 @pytest.mark.parametrize(("options", "kept"), [({"top_k": 1}, {2}), ({"top_k": 2}, {1, 2}), ({"top_p": 0.7}, {1, 2})])
 def test_truncated_draws_keep_to_the_likeliest(options: dict[str, float], kept: set[int]) -> None:
     sampling = Sampling(seed=0, max_tokens=1, **options)
-    ids, logprobs = drawn(np.repeat(LOGITS, 100, 0), [sampling] * 100, [at / 100 for at in range(100)])
+    ids, logprobs = sample_next_tokens(np.repeat(LOGITS, 100, 0), [sampling] * 100, [at / 100 for at in range(100)])
     assert set(ids) == kept
     assert max(logprobs) < -0.4  # over the whole vocabulary all the same
 
 
 def sampled(prompts: list[list[int]], *, seats: int, together: bool, sampling: Sampling | None = None) -> list[Sampled]:
     async def run() -> list[Sampled]:
-        async with open_engine(MODEL, END, seats=seats) as engine:
+        async with open_lab_engine(MODEL, END, max_batch=seats) as engine:
 
             async def one(at: int) -> Sampled:
                 return await engine.sample(prompts[at], sampling or Sampling(seed=at, max_tokens=12))
@@ -143,7 +143,7 @@ def test_logprobs_are_those_of_a_fresh_reading() -> None:
     (one,) = sampled([PROMPTS[0]], seats=1, together=False, sampling=Sampling(seed=5, max_tokens=6, temperature=0.7))
     ids = list(PROMPTS[0])
     for token, logprob in zip(one.ids, one.logprobs, strict=True):
-        scaled = MODEL.read(ids, MODEL.empty())[1].astype(float) / 0.7
+        scaled = MODEL.prefill(ids, MODEL.empty())[1].astype(float) / 0.7
         assert math.isclose(logprob, scaled[token] - np.logaddexp.reduce(scaled), abs_tol=1e-4)
         ids.append(token)
 
@@ -151,19 +151,19 @@ def test_logprobs_are_those_of_a_fresh_reading() -> None:
 async def ended(engine: LabEngine) -> Sampled:
     """An answer that came to its end, and not at once."""
     while True:
-        one = await engine.sample(PROMPTS[0], Sampling(seed=engine.drawn_tokens, max_tokens=40))
+        one = await engine.sample(PROMPTS[0], Sampling(seed=engine.sampled_tokens, max_tokens=40))
         if one.finish == "stop" and len(one.ids) > 1:
             return one
 
 
 def test_a_conversation_that_goes_on_reads_only_what_is_new() -> None:
     async def run() -> tuple[list[int], Sampled]:
-        async with open_engine(MODEL, END) as engine:
+        async with open_lab_engine(MODEL, END) as engine:
             first = await ended(engine)
-            before = engine.read_tokens
+            before = engine.prefilled_tokens
             longer = [*PROMPTS[0], *first.ids, 7, 8]
             second = await engine.sample(longer, Sampling(seed=0, max_tokens=5))
-            assert engine.read_tokens - before == 3  # the token that ended the answer, and the two new ones
+            assert engine.prefilled_tokens - before == 3  # the token that ended the answer, and the two new ones
             return longer, second
 
     longer, second = asyncio.run(run())
@@ -174,7 +174,7 @@ def test_a_conversation_that_goes_on_reads_only_what_is_new() -> None:
 
 def test_a_cancelled_request_gives_its_seat_back() -> None:
     async def run() -> None:
-        async with open_engine(MODEL, END, seats=1) as engine:
+        async with open_lab_engine(MODEL, END, max_batch=1) as engine:
             asked = Sampling(seed=0, max_tokens=60, temperature=0.01)
             async with asyncio.TaskGroup() as group:
                 first = group.create_task(engine.sample([8], asked))

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import EndpointError
-from agentlearn.serving.chat_format import Spoken
-from agentlearn.serving.chat_request import Called, Message
+from agentlearn.serving.chat_format import ParsedAnswer
+from agentlearn.serving.chat_request import CallInMessage, Message
 from agentlearn.serving.chat_service import ChatService
 from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn.serving.hermes import hermes
-from agentlearn.serving.token_cache import Memory
-from agentlearn.serving.written_replies import Recall
+from agentlearn.serving.hermes import parse_hermes
+from agentlearn.serving.token_cache import TokenCache
+from agentlearn.serving.written_replies import WrittenReplies
 from tests.support.toy_chat import END, PAIRS, ScriptedEngine, ToyFormat, spelled
 
 Json = dict[str, Any]
@@ -121,12 +121,12 @@ def test_without_tools_on_offer_nothing_is_a_call(more: Json) -> None:
 @pytest.mark.parametrize(
     ("text", "spoken"),
     [
-        ("words", Spoken("words")),
-        (CALL, Spoken("", (("run", '{"code":  "1+1"}'),))),
-        (f" so \n{CALL}\n", Spoken("so", (("run", '{"code":  "1+1"}'),))),
-        ('<tool_call>{"arguments":{},"name":"a"}</tool_call>', Spoken("", (("a", "{}"),))),
+        ("words", ParsedAnswer("words")),
+        (CALL, ParsedAnswer("", (("run", '{"code":  "1+1"}'),))),
+        (f" so \n{CALL}\n", ParsedAnswer("so", (("run", '{"code":  "1+1"}'),))),
+        ('<tool_call>{"arguments":{},"name":"a"}</tool_call>', ParsedAnswer("", (("a", "{}"),))),
         *(
-            (text, Spoken(text))
+            (text, ParsedAnswer(text))
             for text in (
                 f"{CALL} and more",
                 f'{CALL}<tool_call>{{"name": "run"}}</tool_call>',
@@ -139,8 +139,8 @@ def test_without_tools_on_offer_nothing_is_a_call(more: Json) -> None:
         ),
     ],
 )
-def test_calls_are_read_whole_or_not_at_all(text: str, spoken: Spoken) -> None:
-    assert hermes(text) == spoken
+def test_calls_are_read_whole_or_not_at_all(text: str, spoken: ParsedAnswer) -> None:
+    assert parse_hermes(text) == spoken
 
 
 @given(st.dictionaries(st.text(max_size=5), st.recursive(st.text() | st.integers(), st.lists, max_leaves=4)))
@@ -148,7 +148,7 @@ def test_arguments_come_out_as_they_were_written(arguments: Json) -> None:
     for written in (json.dumps(arguments), json.dumps(arguments, indent=1, ensure_ascii=False)):
         text = f'<tool_call>{{"name": "run", "arguments": {written}}}</tool_call>'
         if "tool_call>" not in written:
-            assert hermes(text) == Spoken("", (("run", written),))
+            assert parse_hermes(text) == ParsedAnswer("", (("run", written),))
 
 
 @pytest.mark.parametrize(
@@ -339,36 +339,36 @@ def test_an_answer_that_was_cut_goes_on_from_its_own_tokens() -> None:
 
 def test_answers_of_equal_text_keep_their_own_tokens() -> None:
     chat = ToyFormat()
-    memory = Memory(["<|im_end|>"], chat.encode)
+    cache = TokenCache(["<|im_end|>"], chat.encode)
     apart, joined = [*spelled("then"), END], [*chat.encode("then"), END]
     assert apart != joined
-    memory.remember("then<|im_end|>", apart, ["call_1"])
-    memory.remember("then<|im_end|>", joined, ["call_2"])
-    assert memory.ids("then<|im_end|>x", ["call_1", "call_7"]) == [*apart, *spelled("x")]
-    assert memory.ids("then<|im_end|>x", ["call_2"]) == [*joined, *spelled("x")]
+    cache.store("then<|im_end|>", apart, ["call_1"])
+    cache.store("then<|im_end|>", joined, ["call_2"])
+    assert cache.ids("then<|im_end|>x", ["call_1", "call_7"]) == [*apart, *spelled("x")]
+    assert cache.ids("then<|im_end|>x", ["call_2"]) == [*joined, *spelled("x")]
 
 
 def test_the_oldest_conversations_are_forgotten() -> None:
     chat = ToyFormat()
-    memory = Memory(["<|im_end|>"], chat.encode, limit=20)
+    cache = TokenCache(["<|im_end|>"], chat.encode, limit=20)
     for text in ("then", "than", "that"):
-        memory.remember(f"{text}<|im_end|>", [*spelled(text), *[END] * 4], [])
-    assert memory.ids("then<|im_end|>") == chat.encode("then<|im_end|>")
-    assert memory.ids("that<|im_end|>") == [*spelled("that"), *[END] * 4]
+        cache.store(f"{text}<|im_end|>", [*spelled(text), *[END] * 4], [])
+    assert cache.ids("then<|im_end|>") == chat.encode("then<|im_end|>")
+    assert cache.ids("that<|im_end|>") == [*spelled("that"), *[END] * 4]
 
 
 def test_a_message_that_the_client_changed_is_not_restored() -> None:
-    recall = Recall(limit=2)
-    recall.keep(f"so\n{CALL}", Spoken("so", (("run", "{}"),)), ["call_1"])
-    same = Message("assistant", "so", (Called("call_1", "run", "{}"),))
+    replies = WrittenReplies(limit=2)
+    replies.store(f"so\n{CALL}", ParsedAnswer("so", (("run", "{}"),)), ["call_1"])
+    same = Message("assistant", "so", (CallInMessage("call_1", "run", "{}"),))
     changed = replace(same, text="no")
-    (restored, kept, user) = recall.restored([same, changed, Message("user", "so")])
-    (spaced,) = recall.restored([replace(same, calls=(Called("call_1", "run", "{ }"),))])
-    assert spaced.spoken == restored.spoken
-    (other,) = recall.restored([replace(same, calls=(Called("call_1", "run", '{"a": 1}'),))])
-    assert other.spoken == ""
-    assert restored.spoken == f"so\n{CALL}"
-    assert (kept.spoken, user.spoken) == ("", "")
+    (restored, kept, user) = replies.restored([same, changed, Message("user", "so")])
+    (spaced,) = replies.restored([replace(same, calls=(CallInMessage("call_1", "run", "{ }"),))])
+    assert spaced.verbatim == restored.verbatim
+    (other,) = replies.restored([replace(same, calls=(CallInMessage("call_1", "run", '{"a": 1}'),))])
+    assert other.verbatim == ""
+    assert restored.verbatim == f"so\n{CALL}"
+    assert (kept.verbatim, user.verbatim) == ("", "")
     for at in range(2):
-        recall.keep(f"w{at}", Spoken(f"w{at}"), [])
-    assert recall.restored([same]) == (same,)
+        replies.store(f"w{at}", ParsedAnswer(f"w{at}"), [])
+    assert replies.restored([same]) == (same,)

@@ -45,17 +45,15 @@ def test_a_recipe_names_them() -> None:
         (
             {"top_p": 0.9},
             (
-                "importance_sampling is 'token_truncate', but a sampler with top_p=0.9 and top_k=0 draws from a cut "
-                "distribution whose probabilities it does not report; set top_p=1 and top_k=0, "
-                "or importance_sampling=none"
+                "importance_sampling is 'token_truncate', but a sampler with top_p=0.9 and top_k=0 excludes tokens "
+                "and does not report the resulting probabilities; set top_p=1 and top_k=0, or importance_sampling=none"
             ),
         ),
         (
             {"top_k": 20, "importance_sampling": "sequence_mask"},
             (
-                "importance_sampling is 'sequence_mask', but a sampler with top_p=1.0 and top_k=20 draws from a cut "
-                "distribution whose probabilities it does not report; set top_p=1 and top_k=0, "
-                "or importance_sampling=none"
+                "importance_sampling is 'sequence_mask', but a sampler with top_p=1.0 and top_k=20 excludes tokens "
+                "and does not report the resulting probabilities; set top_p=1 and top_k=0, or importance_sampling=none"
             ),
         ),
         (
@@ -64,7 +62,7 @@ def test_a_recipe_names_them() -> None:
         ),
         (
             {"kl": "k1", "kl_beta": 0.1},
-            "kl is 'k1', but there is no reference to diverge from; set reference=adapter_off or copy",
+            "kl is 'k1', but there is no reference; set reference=adapter_off or copy",
         ),
         (
             {"kl": "k1", "reference": "copy"},
@@ -73,7 +71,7 @@ def test_a_recipe_names_them() -> None:
         ({"kl_beta": 0.1}, "kl_beta is 0.1, but kl=none estimates no divergence; set kl=k3, or kl_beta=0"),
         (
             {"reference": "copy"},
-            "reference is 'copy', but kl=none never asks it; set kl and kl_beta, or reference=none",
+            "reference is 'copy', but kl=none does not use it; set kl and kl_beta, or reference=none",
         ),
         (
             {"loss": "cispo", "delta": 2.0},
@@ -86,13 +84,13 @@ def test_a_recipe_names_them() -> None:
         (
             {"loss": "dr_grpo"},
             (
-                "loss is 'dr_grpo' and completion_length is None, but dr_grpo, and no other, divides by it; "
-                "set it to the most tokens of a rollout, or leave it out"
+                "loss is 'dr_grpo' and completion_length is None, but only dr_grpo divides by it, and needs "
+                "it; set it to the largest number of tokens of a rollout, or leave it out"
             ),
         ),
         (
             {"overlong": "punish"},
-            "overlong is 'punish', but there is no window over which it rises; set overlong_window",
+            "overlong is 'punish', but there is no window over which the penalty rises; set overlong_window",
         ),
         (
             {"overlong_window": 10},

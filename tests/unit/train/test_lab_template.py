@@ -10,18 +10,18 @@ pytest.importorskip("transformers")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentlearn.lab.contract import Pieces
+from agentlearn.lab.contract import TokenPieces
 from agentlearn.serving import chatml
-from agentlearn.serving.chat_request import Called, Message
-from agentlearn.serving.hermes import hermes
+from agentlearn.serving.chat_request import CallInMessage, Message
+from agentlearn.serving.hermes import parse_hermes
 from agentlearn.train.lab.tokenizer import for_transformers, tokenizer_of
 
-TOKENIZER = for_transformers(tokenizer_of(Pieces((), ())), 128)
+TOKENIZER = for_transformers(tokenizer_of(TokenPieces((), ())), 128)
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 arguments = st.dictionaries(st.sampled_from(["code", "n"]), words, min_size=1, max_size=2).map(
     lambda value: json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 )
-calls = st.lists(st.builds(Called, st.just("c"), st.sampled_from(["run_python", "look"]), arguments), max_size=2)
+calls = st.lists(st.builds(CallInMessage, st.just("c"), st.sampled_from(["run_python", "look"]), arguments), max_size=2)
 messages = st.lists(
     st.one_of(
         st.builds(Message, st.sampled_from(["system", "user", "tool"]), words),
@@ -63,16 +63,16 @@ def test_jinja_and_our_own_text_are_the_same(
 @given(text=words, arguments=st.lists(arguments, min_size=1, max_size=2), system=words)
 def test_an_answer_that_is_sent_back_extends_what_was_sampled(text: str, arguments: list[str], system: str) -> None:
     before = [Message("system", system), Message("user", "q")]
-    sent = Message("assistant", text.strip(), tuple(Called("c", "run_python", one) for one in arguments))
-    sampled = chatml.spoken(sent)
-    heard = hermes(sampled)
-    if len(heard.calls) != len(arguments):
+    sent = Message("assistant", text.strip(), tuple(CallInMessage("c", "run_python", one) for one in arguments))
+    sampled = chatml.message_text(sent)
+    parsed = parse_hermes(sampled)
+    if len(parsed.calls) != len(arguments):
         return  # the words hold tags of their own
-    again = Message("assistant", heard.text, tuple(Called("c", *one) for one in heard.calls))
+    again = Message("assistant", parsed.text, tuple(CallInMessage("c", *one) for one in parsed.calls))
     after = chatml.written([*before, again, Message("tool", "6")], ["run_python"])
     assert after.startswith(chatml.written(before, ["run_python"]) + sampled + chatml.END)
 
 
 def test_what_a_model_really_wrote_stands_verbatim() -> None:
     wrote = '<tool_call>{"name":"f","arguments":{ }}</tool_call>'
-    assert chatml.spoken(Message("assistant", "", (Called("c", "f", "{}"),), spoken=wrote)) == wrote
+    assert chatml.message_text(Message("assistant", "", (CallInMessage("c", "f", "{}"),), verbatim=wrote)) == wrote

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from agentlearn.lab.contract import Pieces
+from agentlearn.lab.contract import TokenPieces
 from agentlearn.lab.tokenizer import LabTokenizer, read_tokenizer
 from agentlearn.train.lab.tokenizer import tokenizer_of
 
-PIECES = Pieces(
+PIECES = TokenPieces(
     whole=("Solve it in 3 steps.\n",),
     parts=("ab", "abc", "bca", "c a", " the", " there", "re is", "\\n# both ends", "é", "<tool_call>", "aaa", "aa"),
 )
@@ -74,7 +74,7 @@ def test_the_shipped_tokenizer_is_the_one_that_the_pieces_make() -> None:
     from agentlearn_math.lab import lab
 
     shipped = Tokenizer.from_file(str(lab.folder / "tokenizer.json"))
-    assert shipped.get_vocab() == tokenizer_of(lab.pieces()).get_vocab()
+    assert shipped.get_vocab() == tokenizer_of(lab.token_pieces()).get_vocab()
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
@@ -82,5 +82,5 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
 
     path = tmp_path / "tokenizer.json"
     path.write_text('{"model": {"type": "BPE"}, "added_tokens": []}')
-    with pytest.raises(ConfigError, match="is none of a lab model"):
+    with pytest.raises(ConfigError, match="is not one of a lab model"):
         read_tokenizer(path)

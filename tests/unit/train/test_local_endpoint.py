@@ -71,7 +71,7 @@ def talk(directory: Path, **settings: Any) -> tuple[Total, list[SampledTokens], 
 def test_a_typed_agent_calls_its_tool_and_every_token_is_known(adding: Path) -> None:
     total, (first, second), messages = talk(adding, temperature=0.7)
     assert total == Total(total=5)
-    network, tokenizer = local.load(str(adding)).network, tiny_tokenizer()
+    network, tokenizer = local.load_for_serving(str(adding)).model, tiny_tokenizer()
     for turn in (first, second):
         assert turn.ids[-1] == tokenizer.eos_token_id
         assert turn.logprobs == pytest.approx(forward_logprobs(network, turn.prompt, turn.ids, 0.7), abs=1e-4)
@@ -136,7 +136,7 @@ def test_the_caller_s_loop_is_not_held_up_and_no_thread_is_left(adding: Path) ->
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 def test_an_adapter_s_directory_is_served_on_its_base(adding: Path, tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
-    network = local.load(str(adding)).network
+    network = local.load_for_serving(str(adding)).model
     torch.manual_seed(0)
     config = peft.LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False, task_type="CAUSAL_LM")
     adapted = peft.get_peft_model(network, config).eval()

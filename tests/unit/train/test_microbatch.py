@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GRPOArguments
-from agentlearn.train.update.microbatch import collate, in_order, passed, plan
-from agentlearn.train.update.minibatches import checked, chosen, windows
+from agentlearn.train.update.microbatch import canonical_order, collate, forward_length, plan_microbatches
+from agentlearn.train.update.minibatches import check_rows, divide_rows, select_rows
 from tests.support.tiny_lm import VOCABULARY, some_rows
 
 LENGTHS = st.lists(st.integers(0, 50), max_size=30)
@@ -22,7 +22,7 @@ LENGTHS = st.lists(st.integers(0, 50), max_size=30)
 
 @given(lengths=LENGTHS, budget=st.integers(1, 200))
 def test_every_row_is_in_one_micro_batch_within_the_budget(lengths: list[int], budget: int) -> None:
-    parts = plan(lengths, budget)
+    parts = plan_microbatches(lengths, budget)
     assert sorted(b for part in parts for b in part) == [b for b, length in enumerate(lengths) if length]
     for part in parts:
         assert len(part) == 1 or len(part) * max(lengths[b] for b in part) <= budget
@@ -32,7 +32,7 @@ def test_every_row_is_in_one_micro_batch_within_the_budget(lengths: list[int], b
 
 @given(lengths=st.lists(st.integers(1, 50), min_size=1, max_size=30))
 def test_rows_of_like_length_are_together(lengths: list[int]) -> None:
-    for part, following in zip(plan(lengths, 60), plan(lengths, 60)[1:], strict=False):
+    for part, following in zip(plan_microbatches(lengths, 60), plan_microbatches(lengths, 60)[1:], strict=False):
         assert min(lengths[b] for b in part) >= max(lengths[b] for b in following)
 
 
@@ -40,7 +40,7 @@ def test_a_micro_batch_holds_the_trained_tokens_and_no_others() -> None:
     rows = some_rows(5)
     batch = collate(rows)
     width = batch.ids_BT.shape[1]
-    assert width == max(passed(row) for row in rows)
+    assert width == max(forward_length(row) for row in rows)
     for n, (place, target, b) in enumerate(zip(batch.places_N, batch.targets_N, batch.row_N, strict=True)):
         row, t = rows[int(b)], int(place) - int(b) * width + 1
         assert row.mask_T[t]
@@ -54,15 +54,15 @@ def test_what_follows_the_last_trained_token_does_not_pass_the_model() -> None:
     row = some_rows(1)[0]
     mask_T = np.zeros(row.length, dtype=bool)
     mask_T[2] = True
-    assert passed(dataclasses.replace(row, mask_T=mask_T)) == 2
-    assert passed(dataclasses.replace(row, mask_T=np.zeros(row.length, dtype=bool))) == 0
+    assert forward_length(dataclasses.replace(row, mask_T=mask_T)) == 2
+    assert forward_length(dataclasses.replace(row, mask_T=np.zeros(row.length, dtype=bool))) == 0
 
 
 @given(order=st.permutations(range(7)), minibatches=st.integers(1, 9), seed=st.integers(0, 5))
 def test_optimiser_steps_share_all_rows_whatever_their_order(order: list[int], minibatches: int, seed: int) -> None:
     rows = some_rows(7)
-    cut = windows(in_order(rows), minibatches, seed)
-    again = windows(in_order([rows[n] for n in order]), minibatches, seed)
+    cut = divide_rows(canonical_order(rows), minibatches, seed)
+    again = divide_rows(canonical_order([rows[n] for n in order]), minibatches, seed)
     assert [[row.rollout for row in one] for one in cut] == [[row.rollout for row in one] for one in again]
     assert sorted(row.rollout for one in cut for row in one) == [row.rollout for row in rows]
     sizes = [len(one) for one in cut]
@@ -74,10 +74,10 @@ def test_stale_and_masked_rows_are_counted() -> None:
     fresh, stale = some_rows(3), some_rows(2, staleness=3)
     overlong = dataclasses.replace(fresh[0], overlong=True)
     rows = [overlong, *fresh[1:], *stale]
-    kept = chosen(rows, GRPOArguments(max_staleness=2, overlong="mask"))
+    kept = select_rows(rows, GRPOArguments(max_staleness=2, overlong="mask"))
     assert (len(kept.rows), kept.stale, kept.masked) == (2, 2, 1)
     assert dict(kept.staleness) == {0: 3, 3: 2}
-    assert len(chosen(rows, GRPOArguments(max_staleness=3)).rows) == 5
+    assert len(select_rows(rows, GRPOArguments(max_staleness=3)).rows) == 5
 
 
 def _without(row, **changes):
@@ -90,30 +90,30 @@ def _without(row, **changes):
         (
             {"logprobs_T": np.zeros(0, dtype=np.float32)},
             "missing_logprobs",
-            ("has 17 drawn tokens and no log-probabilities; sample from an endpoint that reports them"),
+            ("has 17 sampled tokens and no log-probabilities; sample from an endpoint that reports them"),
         ),
         (
             {"logprobs_T": np.zeros(3, dtype=np.float32)},
             "unequal_logprobs",
             (
-                "has 22 tokens, a mask of 22 and 3 log-probabilities; they must be as many, "
-                "so leave the rollout out and look at its sampler"
+                "has 22 tokens, a mask of 22 and 3 log-probabilities; these numbers must be equal, "
+                "so leave the rollout out and check its sampler"
             ),
         ),
         (
             {"logprobs_T": np.full(22, np.nan, dtype=np.float32)},
             "missing_logprobs",
-            ("has 17 drawn tokens whose log-probability is not a number; sample from an endpoint that reports them"),
+            ("has 17 sampled tokens whose log-probability is not a number; sample from an endpoint that reports them"),
         ),
         (
             {"mask_T": np.ones(22, dtype=bool)},
             "bad_row",
-            ("says that its first token was drawn, but nothing stands before it; give it its prompt"),
+            ("marks its first token as sampled, but has no prompt before it; include the prompt"),
         ),
         (
             {"ids_T": np.full(22, VOCABULARY)},
             "foreign_tokens",
-            ("has token ids from 48 to 48, but the model knows 0 to 47; train the model that drew them"),
+            ("has token ids from 48 to 48, but the model has 0 to 47; train the model that sampled them"),
         ),
         (
             {"advantage": float("nan")},
@@ -124,8 +124,8 @@ def _without(row, **changes):
 )
 def test_rows_that_are_not_whole_are_refused_by_a_sentence(changes: dict, code: str, words: str) -> None:
     row = some_rows(1)[0]
-    checked([row], VOCABULARY)
+    check_rows([row], VOCABULARY)
     with pytest.raises(ConfigError) as refused:
-        checked([_without(row, **changes)], VOCABULARY)
+        check_rows([_without(row, **changes)], VOCABULARY)
     assert str(refused.value) == f"a row of rollout 'rollout-000' {words}"
     assert refused.value.code == code

@@ -15,8 +15,9 @@ from transformers import AutoModelForCausalLM
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, gradient_arguments
 from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.checkpoint import STATE, checkpoints, resume, save_checkpoint
-from agentlearn.train.weights.model import Int8Linear, load, load_reference_model, weights_hash
+from agentlearn.train.weights.checkpoint import STATE, list_checkpoints, restore_checkpoint, save_checkpoint
+from agentlearn.train.weights.model import Int8Linear, load_for_training, load_reference_model, weights_hash
+from tests.support.gradients import gradients
 from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer, worst_difference
 
 KL = {"kl": "k3", "kl_beta": 0.5}
@@ -36,7 +37,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_a_folder_is_loaded_whole(saved: str) -> None:
-    loaded = load(saved, told())
+    loaded = load_for_training(saved, told())
     assert weights_hash(loaded.model) == weights_hash(tiny_lm(seed=3))
     assert loaded.reference is None
     assert loaded.tokenizer.encode("w5 w7") == [5, 7]
@@ -60,7 +61,7 @@ def test_the_hash_sees_every_bit_and_nothing_else() -> None:
 
 def test_an_adapter_is_all_that_trains_and_changes_nothing_at_first(saved: str) -> None:
     rows = some_rows(4, model=tiny_lm(seed=3))
-    loaded = load(saved, told(lora_rank=4, lora_targets="q_proj"))
+    loaded = load_for_training(saved, told(lora_rank=4, lora_targets="q_proj"))
     trained = [name for name, one in loaded.model.named_parameters() if one.requires_grad]
     assert trained
     assert all("lora_" in name and "q_proj" in name for name in trained)
@@ -73,17 +74,19 @@ def test_an_adapter_is_all_that_trains_and_changes_nothing_at_first(saved: str) 
 
 
 def test_adapters_start_alike_for_a_seed(saved: str) -> None:
-    one, same, other = (weights_hash(load(saved, told(lora_rank=4, seed=seed)).model) for seed in (1, 1, 2))
+    one, same, other = (
+        weights_hash(load_for_training(saved, told(lora_rank=4, seed=seed)).model) for seed in (1, 1, 2)
+    )
     assert one == same != other
 
 
 def test_frozen_weights_are_halved_and_the_adapter_is_not(saved: str) -> None:
-    model = load(saved, told(lora_rank=4, dtype="bf16")).model
+    model = load_for_training(saved, told(lora_rank=4, dtype="bf16")).model
     kinds = {(one.requires_grad, one.dtype) for one in model.parameters()}
     assert kinds == {(True, torch.float32), (False, torch.bfloat16)}
     updater = Updater(model, told(lora_rank=4, dtype="bf16"))
     assert updater.step(some_rows(4)).steps == 1
-    assert {one.dtype for one in load(saved, told(dtype="bf16")).model.parameters()} == {torch.float32}
+    assert {one.dtype for one in load_for_training(saved, told(dtype="bf16")).model.parameters()} == {torch.float32}
 
 
 def test_without_the_adapter_is_the_same_reference_as_a_copy(saved: str) -> None:
@@ -92,7 +95,7 @@ def test_without_the_adapter_is_the_same_reference_as_a_copy(saved: str) -> None
     found = []
     for reference in ("adapter_off", "copy", "copy_int8"):
         arguments = told(lora_rank=4, reference=reference, **KL)
-        loaded = load(saved, arguments)
+        loaded = load_for_training(saved, arguments)
         updater = Updater(loaded.model, arguments, reference=loaded.reference)
         made = [updater.step(rows) for _ in range(3)]
         found.append([one.figures["kl"] for one in made])
@@ -106,7 +109,7 @@ def test_without_the_adapter_is_the_same_reference_as_a_copy(saved: str) -> None
 
 def test_the_reference_is_never_trained(saved: str) -> None:
     arguments = told(reference="copy", **KL)
-    loaded = load(saved, arguments)
+    loaded = load_for_training(saved, arguments)
     assert loaded.reference is not None
     before = weights_hash(loaded.reference)
     Updater(loaded.model, arguments, reference=loaded.reference).step(some_rows(4))
@@ -129,20 +132,20 @@ def test_a_reference_that_does_not_fit_the_arguments_is_refused() -> None:
         ConfigError, match="reference=copy needs a reference model; load it with `load_reference_model`"
     ):
         Updater(tiny_lm(), told(reference="copy", **KL))
-    with pytest.raises(ConfigError, match="reference=none has no use for a reference model"):
+    with pytest.raises(ConfigError, match="reference=none does not use a reference model"):
         Updater(tiny_lm(), told(), reference=tiny_lm())
     with pytest.raises(ConfigError, match="reference=adapter_off needs a model with an adapter"):
         Updater(tiny_lm(), told(reference="adapter_off", lora_rank=2, **KL))
-    with pytest.raises(ConfigError, match="no weight of the model is trainable; load it with `load`"):
+    with pytest.raises(ConfigError, match="no weight of the model is trainable; load it with `load_for_training`"):
         Updater(tiny_lm().requires_grad_(False), told())
 
 
 def test_what_cannot_be_loaded_is_said(saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(ConfigError, match=r"the folder '.*' holds no causal language model: .+"):
-        load(str(tmp_path), told())
+    with pytest.raises(ConfigError, match=r"the model in '.*' cannot be loaded: .+"):
+        load_for_training(str(tmp_path), told())
     with pytest.raises(ConfigError, match=r"lora_targets=\['nowhere'\] names no layer of Qwen3ForCausalLM"):
-        load(saved, told(lora_rank=2, lora_targets="nowhere"))
+        load_for_training(saved, told(lora_rank=2, lora_targets="nowhere"))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +158,7 @@ def test_a_resumed_run_is_bit_equal_to_one_that_was_not_cut(fields: dict[str, An
     batches = [some_rows(5, seed=n) for n in range(4)]
 
     def fresh() -> tuple[Updater, Any]:
-        loaded = load(saved, arguments)
+        loaded = load_for_training(saved, arguments)
         return Updater(loaded.model, arguments, total_steps=40), loaded.tokenizer
 
     whole, tokenizer = fresh()
@@ -166,7 +169,7 @@ def test_a_resumed_run_is_bit_equal_to_one_that_was_not_cut(fields: dict[str, An
     saved_weights = weights_hash(whole.model)
     torch.manual_seed(99)  # chance goes its own way in between, and is put back
     again, _ = fresh()
-    resumed = resume(path, again)
+    resumed = restore_checkpoint(path, again)
     assert (resumed.step, dict(resumed.position)) == (whole.steps, {"epoch": 1, "tasks": ["a", "b"]})
     assert weights_hash(again.model) == saved_weights
     assert (random.random(), float(np.random.random()), float(torch.rand(()))) == drawn
@@ -180,23 +183,23 @@ def test_a_resumed_run_is_bit_equal_to_one_that_was_not_cut(fields: dict[str, An
 
 
 def test_checkpoints_are_whole_and_the_last_are_kept(saved: str, tmp_path: Path) -> None:
-    loaded = load(saved, told())
+    loaded = load_for_training(saved, told())
     updater = Updater(loaded.model, told())
     for batch in range(4):
         updater.step(some_rows(3, seed=batch))
         save_checkpoint(tmp_path, updater, loaded.tokenizer, keep=2)
     save_checkpoint(tmp_path, updater, loaded.tokenizer, keep=2)
-    assert [path.name for path in checkpoints(tmp_path)] == ["checkpoint-000003", "checkpoint-000004"]
+    assert [path.name for path in list_checkpoints(tmp_path)] == ["checkpoint-000003", "checkpoint-000004"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-000003", "checkpoint-000004"]
-    plain = AutoModelForCausalLM.from_pretrained(checkpoints(tmp_path)[-1])
+    plain = AutoModelForCausalLM.from_pretrained(list_checkpoints(tmp_path)[-1])
     assert weights_hash(plain) == weights_hash(updater.model)
     half = tmp_path / "checkpoint-000009"
     half.mkdir()
-    assert half not in checkpoints(tmp_path)
+    assert half not in list_checkpoints(tmp_path)
 
 
 def test_a_write_that_is_cut_leaves_no_checkpoint(saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = load(saved, told())
+    loaded = load_for_training(saved, told())
     updater = Updater(loaded.model, told())
 
     def cut(*_: object, **__: object) -> None:
@@ -206,7 +209,7 @@ def test_a_write_that_is_cut_leaves_no_checkpoint(saved: str, tmp_path: Path, mo
         cutting.setattr(torch, "save", cut)
         with pytest.raises(OSError, match="no room left"):
             save_checkpoint(tmp_path, updater, loaded.tokenizer)
-    assert checkpoints(tmp_path) == []
+    assert list_checkpoints(tmp_path) == []
     assert [path.name for path in tmp_path.iterdir()] == [".checkpoint-000000.half"]
     assert save_checkpoint(tmp_path, updater, loaded.tokenizer) == tmp_path / "checkpoint-000000"
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000000"]
@@ -216,24 +219,24 @@ def test_tied_weights_survive(tmp_path: Path) -> None:
     folder = tmp_path / "tied"
     tiny_lm(tie_word_embeddings=True).save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
-    loaded = load(str(folder), told())
+    loaded = load_for_training(str(folder), told())
     updater = Updater(loaded.model, told())
     updater.step(some_rows(3))
     path = save_checkpoint(tmp_path / "run", updater, loaded.tokenizer)
-    again = Updater(load(str(folder), told()).model, told())
-    resume(path, again)
+    again = Updater(load_for_training(str(folder), told()).model, told())
+    restore_checkpoint(path, again)
     rows = some_rows(3, seed=5)
-    assert worst_difference(again.gradients(rows), updater.gradients(rows)) == 0
+    assert worst_difference(gradients(again, rows), gradients(updater, rows)) == 0
 
 
 def test_what_is_no_checkpoint_of_this_run_is_refused(saved: str, tmp_path: Path) -> None:
-    loaded = load(saved, told())
+    loaded = load_for_training(saved, told())
     updater = Updater(loaded.model, told())
-    with pytest.raises(ConfigError, match=f"is no checkpoint of a run: it has no {STATE}"):
-        resume(tmp_path, updater)
+    with pytest.raises(ConfigError, match=f"is not a checkpoint of a run: it has no {STATE}"):
+        restore_checkpoint(tmp_path, updater)
     path = save_checkpoint(tmp_path, updater, loaded.tokenizer)
     with pytest.raises(ConfigError, match="holds another model's weights"):
-        resume(path, Updater(load(saved, told(lora_rank=2)).model, told(lora_rank=2)))
-    adapted = Updater(load(saved, told(lora_rank=2)).model, told(lora_rank=2))
+        restore_checkpoint(path, Updater(load_for_training(saved, told(lora_rank=2)).model, told(lora_rank=2)))
+    adapted = Updater(load_for_training(saved, told(lora_rank=2)).model, told(lora_rank=2))
     with pytest.raises(ConfigError, match="holds an adapter, but the model has none"):
-        resume(save_checkpoint(tmp_path / "adapted", adapted, loaded.tokenizer), updater)
+        restore_checkpoint(save_checkpoint(tmp_path / "adapted", adapted, loaded.tokenizer), updater)

@@ -36,8 +36,8 @@ def conversations(arrivals: int, *, rounds: bool, leaver: int | None = None) -> 
         with engine.running():
             if not rounds:
                 return await asyncio.gather(*(one(n, None) for n in range(8)))
-            with engine.together(8, at_once=8) as cohort:
-                return await asyncio.gather(*(one(n, cohort.leave) for n in range(8)))
+            with engine.rounds(8, at_once=8) as barrier:
+                return await asyncio.gather(*(one(n, barrier.leave) for n in range(8)))
 
     return asyncio.run(asyncio.wait_for(all_of_them(), 60))
 
@@ -55,7 +55,7 @@ def test_what_was_asked_before_a_cohort_changes_no_bit() -> None:
         with engine.running():
             for n in range(before):
                 await engine.sample(PROMPTS[n], Sampling(seed=n, max_tokens=3))
-            with engine.together(4, at_once=4):
+            with engine.rounds(4, at_once=4):
                 return await asyncio.gather(
                     *(engine.sample(PROMPTS[n], Sampling(seed=n, max_tokens=6)) for n in range(4))
                 )
@@ -81,9 +81,9 @@ def test_with_fewer_places_than_conversations_a_round_is_as_many_as_there_are_pl
                 try:
                     return await engine.sample(PROMPTS[n], Sampling(seed=n, max_tokens=2 + n % 3))
                 finally:
-                    cohort.leave()
+                    barrier.leave()
 
-        with engine.running(), engine.together(8, at_once=3) as cohort:
+        with engine.running(), engine.rounds(8, at_once=3) as barrier:
             return await asyncio.gather(*(one(n) for n in range(8)))
 
     assert len(asyncio.run(asyncio.wait_for(drawn(), 60))) == 8

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import RolloutError
 from agentlearn.serving.chat_service import ChatService
-from agentlearn.train.update.sequences import overlong, reward_of, rows_of
+from agentlearn.train.update.sequences import overlong, training_reward, training_rows
 from agentlearn.train.update.training_row import TrainingRow
 from agentlearn.types.trajectory import Failure, ModelTurn, SampledTokens, Trajectory
 from tests.support.toy_chat import ScriptedEngine, ToyFormat
@@ -32,7 +32,7 @@ def rollout(turns: Sequence[tuple[Ids, Ids]], **changes: Any) -> Trajectory:
 
 
 def rows(turns: Sequence[tuple[Ids, Ids]]) -> tuple[TrainingRow, ...]:
-    return rows_of(rollout(turns), advantage=0.5, reward=1.0).rows
+    return training_rows(rollout(turns), advantage=0.5, reward=1.0).rows
 
 
 def contexts(given_rows: Sequence[TrainingRow]) -> list[tuple[Ids, int, float]]:
@@ -68,7 +68,7 @@ def test_every_drawn_token_is_trained_once_behind_its_own_context(turns: list[tu
 
 @given(conversations())
 def test_clean_and_forked_turns_are_counted(turns: list[tuple[Ids, Ids]]) -> None:
-    made = rows_of(rollout(turns), advantage=0.5, reward=1.0)
+    made = training_rows(rollout(turns), advantage=0.5, reward=1.0)
     assert made.clean + made.forked == len(turns) - 1
     assert len(made.rows) == made.forked + 1
 
@@ -82,7 +82,7 @@ def test_what_the_sampler_was_given_is_not_trained() -> None:
 
 
 def test_a_history_told_in_other_tokens_begins_another_row() -> None:
-    made = rows_of(rollout([((1,), (2, 3)), ((1, 9, 4), (5,))]), advantage=1.0, reward=1.0)
+    made = training_rows(rollout([((1,), (2, 3)), ((1, 9, 4), (5,))]), advantage=1.0, reward=1.0)
     assert [row.ids_T.tolist() for row in made.rows] == [[1, 2, 3], [1, 9, 4, 5]]
     assert (made.clean, made.forked) == (0, 1)
 
@@ -90,23 +90,23 @@ def test_a_history_told_in_other_tokens_begins_another_row() -> None:
 @pytest.mark.parametrize(
     ("tokens", "sentence"),
     [
-        (None, "came without token ids and log-probabilities"),
+        (None, "has no token ids and log-probabilities"),
         (SampledTokens(prompt=(1,), ids=(2, 3), logprobs=(-0.1,)), "has 2 tokens and 1 finite log-probabilities"),
         (SampledTokens(prompt=(1,), ids=(2,), logprobs=(float("-inf"),)), "has 1 tokens and 0 finite"),
     ],
 )
 def test_a_turn_without_whole_tokens_is_refused(tokens: SampledTokens | None, sentence: str) -> None:
     with pytest.raises(RolloutError, match=sentence) as refused:
-        rows_of(nouns.trajectory(steps=(ModelTurn(tokens=tokens),)), advantage=1.0, reward=1.0)
+        training_rows(nouns.trajectory(steps=(ModelTurn(tokens=tokens),)), advantage=1.0, reward=1.0)
     assert refused.value.code == "no_tokens"
 
 
 def test_the_model_s_own_failure_is_trained_as_nothing_gained() -> None:
     own = Failure(code="too_many_turns", message="", boundary="output")
     not_its_own = Failure(code="endpoint_503", message="", boundary="endpoint")
-    assert reward_of(nouns.trajectory(failure=own, verdict=None)) == 0.0
-    assert reward_of(nouns.trajectory(failure=not_its_own, verdict=None)) is None
-    assert reward_of(nouns.trajectory()) == 1.0
+    assert training_reward(nouns.trajectory(failure=own, verdict=None)) == 0.0
+    assert training_reward(nouns.trajectory(failure=not_its_own, verdict=None)) is None
+    assert training_reward(nouns.trajectory()) == 1.0
 
 
 def test_what_was_cut_at_a_limit_is_overlong() -> None:

@@ -43,19 +43,19 @@ def test_settings_are_stored_and_read_again(loss: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "code", "sentence"),
     [
-        ({"domain": "other", "model": ""}, "no_model", "say whose weights are to be trained"),
+        ({"domain": "other", "model": ""}, "no_model", "training needs a model; give --model"),
         ({"model": "sim:novice"}, "no_weights", "the weights of 'sim:novice' cannot be trained here"),
         ({"model": "https://host/v1#m"}, "no_weights", "cannot be trained here"),
         (
             {"temperature": 0.7, "gradient": {"temperature": 1.0}},
             "temperature_mismatch",
-            "rollouts are drawn at temperature 0.7, but gradient.temperature is 1",
+            "rollouts are sampled at temperature 0.7, but gradient.temperature is 1",
         ),
         ({"max_staleness": 1}, "contradiction", "use --sampler vllm, or max_staleness 0"),
         ({"group_size": 1}, "out_of_range", "group_size is 1"),
         ({"temperature": 0.0}, "out_of_range", "temperature is 0.0"),
         ({"gradient": {"los": "dapo"}}, "unknown_setting", "there is no setting 'los'"),
-        ({"gradient": {"top_p": 0.9}}, "contradiction", "draws from a cut distribution"),
+        ({"gradient": {"top_p": 0.9}}, "contradiction", "excludes tokens and does not report"),
     ],
 )
 def test_what_cannot_be_meant_is_one_sentence(fields: dict[str, Any], code: str, sentence: str) -> None:

@@ -15,6 +15,7 @@ from agentlearn.train.arguments import Arguments, gradient_arguments
 from agentlearn.train.update.losses import row_weights
 from agentlearn.train.update.updater import Updater, rate_factor
 from agentlearn.train.weights.model import checkpoint_layers, weights_hash
+from tests.support.gradients import gradients
 from tests.support.tiny_lm import some_rows, tiny_lm, true_logprobs, worst_difference
 
 LOSSES: tuple[dict[str, Any], ...] = (
@@ -34,11 +35,11 @@ def told(**fields: Any) -> Arguments:
 @pytest.mark.parametrize("fields", LOSSES, ids=lambda fields: fields["loss"])
 def test_gradients_do_not_depend_on_micro_batches_padding_or_order(fields: dict[str, Any]) -> None:
     rows = some_rows(9, model=tiny_lm())
-    whole = Updater(tiny_lm(), told(**fields)).gradients(rows)
+    whole = gradients(Updater(tiny_lm(), told(**fields)), rows)
     for budget in (1, 30, 60):  # every row alone, and two ways of sharing
         for order in (rows[::-1], [*rows[4:], *rows[:4]]):
             arguments = told(tokens_per_microbatch=budget, logits_mib=1, **fields)
-            assert worst_difference(Updater(tiny_lm(), arguments).gradients(order), whole) < 1e-5
+            assert worst_difference(gradients(Updater(tiny_lm(), arguments), order), whole) < 1e-5
 
 
 def test_gradients_equal_those_of_a_loss_written_over_whole_rows() -> None:
@@ -55,7 +56,7 @@ def test_gradients_equal_those_of_a_loss_written_over_whole_rows() -> None:
         total = total - weight * (row.advantage * correction * (logprobs - logprobs.detach()).exp())[kept].sum()
     total.backward()
     written = {name: one.grad for name, one in model.named_parameters()}
-    assert worst_difference(Updater(tiny_lm(), arguments).gradients(rows), written) < 1e-5
+    assert worst_difference(gradients(Updater(tiny_lm(), arguments), rows), written) < 1e-5
 
 
 def test_trailing_tokens_that_are_not_trained_change_nothing() -> None:
@@ -69,7 +70,7 @@ def test_trailing_tokens_that_are_not_trained_change_nothing() -> None:
         )
         for row in rows
     ]
-    one, other = (Updater(tiny_lm(), told()).gradients(given) for given in (rows, longer))
+    one, other = (gradients(Updater(tiny_lm(), told()), given) for given in (rows, longer))
     assert worst_difference(one, other) == 0
 
 
@@ -79,7 +80,7 @@ def test_what_the_sampler_said_of_masked_tokens_does_not_matter() -> None:
         dataclasses.replace(row, logprobs_T=np.where(row.mask_T, row.logprobs_T, np.nan).astype(np.float32))
         for row in rows
     ]
-    one, other = (Updater(tiny_lm(), told()).gradients(given) for given in (rows, noisy))
+    one, other = (gradients(Updater(tiny_lm(), told()), given) for given in (rows, noisy))
     assert worst_difference(one, other) == 0
 
 
@@ -152,14 +153,14 @@ def test_a_step_that_is_not_finite_is_skipped_counted_and_said() -> None:
         spoiled.copy_(kept)
     assert (made.steps, made.skipped, updater.steps, updater.skipped) == (0, 2, 0, 2)
     assert weights_hash(updater.model) == before
-    assert made.said == (
-        "2 of 2 optimiser steps were skipped because the loss or the gradient was not finite; the weights stayed as "
-        "they were. Lower learning_rate, or set delta"
+    assert made.skip_note == (
+        "2 of 2 optimiser steps were skipped because the loss or the gradient was not finite; they changed no "
+        "weights. Lower learning_rate, or set delta"
     )
     assert "grad_norm" not in made.figures
     assert not updater.model.training
     good = updater.step(rows)
-    assert (good.steps, good.said) == (2, None)
+    assert (good.steps, good.skip_note) == (2, None)
 
 
 def test_a_batch_without_a_row_to_train_changes_nothing() -> None:
@@ -179,12 +180,12 @@ def test_rows_without_advantage_count_but_do_not_pass_the_model(fields: dict[str
         dataclasses.replace(row, advantage=n % 2 * row.advantage) for n, row in enumerate(some_rows(8, model=model))
     ]
     updater = Updater(tiny_lm(), told(**fields))
-    shares = updater.gradients(rows)
+    shares = gradients(updater, rows)
     kl = {"kl": "k3", "kl_beta": 1e-12, "reference": "copy"}
     passing = Updater(tiny_lm(), told(**fields, **kl), reference=tiny_lm())
-    assert worst_difference(shares, passing.gradients(rows)) < 1e-5
-    seen = [int(piece.batch.advantages_B.count_nonzero()) for piece in updater._pieces(rows, 1, repeated=False)]
-    assert sum(seen) == sum(len(piece.batch.advantages_B) for piece in updater._pieces(rows, 1, repeated=False)) == 4
+    assert worst_difference(shares, gradients(passing, rows)) < 1e-5
+    seen = [int(one.batch.advantages_B.count_nonzero()) for one in updater._batches(rows, 1, repeated=False)]
+    assert sum(seen) == sum(len(one.batch.advantages_B) for one in updater._batches(rows, 1, repeated=False)) == 4
     assert updater.step(rows).figures["zero_advantage_share"] == 0.5
 
 
@@ -226,7 +227,7 @@ def test_the_rate_of_the_step_is_used() -> None:
     rates = [updater.step(rows).figures["learning_rate"] for _ in range(2)]
     assert rates == [0.05, 0.025]
     assert updater.optimizer.param_groups[0]["lr"] == 0.025
-    with pytest.raises(ConfigError, match="say how many steps there are"):
+    with pytest.raises(ConfigError, match="pass total_steps"):
         Updater(tiny_lm(), told(schedule="cosine"))
 
 
@@ -251,17 +252,17 @@ def test_a_reward_is_learned() -> None:
 
 def test_checkpointed_layers_give_the_same_gradients() -> None:
     rows = some_rows(4, model=tiny_lm())
-    plain = Updater(tiny_lm(), told()).gradients(rows)
+    plain = gradients(Updater(tiny_lm(), told()), rows)
     model = tiny_lm()
     checkpoint_layers(model)
-    assert worst_difference(Updater(model, told()).gradients(rows), plain) < 1e-6
+    assert worst_difference(gradients(Updater(model, told()), rows), plain) < 1e-6
 
 
 def test_bf16_trains_weights_that_stay_in_fp32() -> None:
     rows = some_rows(4, model=tiny_lm())
-    plain = Updater(tiny_lm(), told()).gradients(rows)
+    plain = gradients(Updater(tiny_lm(), told()), rows)
     updater = Updater(tiny_lm(), told(dtype="bf16"))
-    assert worst_difference(updater.gradients(rows), plain) < 0.1
+    assert worst_difference(gradients(updater, rows), plain) < 0.1
     assert updater.step(rows).steps == 1
     assert {one.dtype for one in updater.model.parameters()} == {torch.float32}
 

@@ -26,10 +26,10 @@ from agentlearn.config import CallOptions  # noqa: E402
 from agentlearn.errors import AgentlearnError, ConfigError, EndpointError, MissingExtra, WeightsDiffer  # noqa: E402
 from agentlearn.models.endpoint import TokenRequest, _served, is_paid  # noqa: E402
 from agentlearn.models.tokens import tokens_of  # noqa: E402
-from agentlearn.train.serving import supervised_server as supervision  # noqa: E402
+from agentlearn.serving import supervised_server as supervision  # noqa: E402
+from agentlearn.serving.supervised_server import ServerCommand, supervised_server  # noqa: E402
 from agentlearn.train.serving import vllm  # noqa: E402
 from agentlearn.train.serving import weight_sync as sync  # noqa: E402
-from agentlearn.train.serving.supervised_server import ServerCommand, supervised  # noqa: E402
 from agentlearn.train.serving.vllm import VllmService, vllm_endpoint  # noqa: E402
 from tests.support.tiny_model import forward_logprobs, saved, spread, tiny_network, tiny_tokenizer  # noqa: E402
 
@@ -126,7 +126,7 @@ def test_trained_weights_reach_the_server_and_half_of_them_are_noticed(checkpoin
         network = tiny_network(tied=True)
         assert (await sync.verify_sync(network, service.server_url, service.model)).largest_difference < 1e-4
         spread(network, seed=3)
-        with pytest.raises(WeightsDiffer, match="answers with other weights than the trained ones"):
+        with pytest.raises(WeightsDiffer, match="does not use the trained weights"):
             await sync.verify_sync(network, service.server_url, service.model)
         done = await service.sync(network)
         assert done.largest_difference < 1e-4
@@ -197,7 +197,7 @@ def test_a_server_that_sends_no_logprobs_or_refuses_stops_a_sync(checkpoint: Pat
             with pytest.raises(EndpointError, match="sends no log-probabilities of a prompt"):
                 await sync.verify_sync(tiny_network(), url, "tiny")
             with pytest.raises(EndpointError, match="refused with status 500: no such method"):
-                await sync.synced(tiny_network(), checkpoint.parent / "other", url, "tiny")
+                await sync.sync_weights(tiny_network(), checkpoint.parent / "other", url, "tiny")
         with pytest.raises(EndpointError, match="cannot be reached"):
             await sync.verify_sync(tiny_network(), url, "tiny")
 
@@ -247,7 +247,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 def test_a_server_and_all_it_started_end_with_the_block() -> None:
     async def once() -> tuple[list[int], Path]:
-        async with supervised(plan()[0]) as server:
+        async with supervised_server(plan()[0]) as server:
             found = pids(server.log)
             assert all(alive(pid) for pid in found)
             return found, server.log
@@ -260,7 +260,7 @@ def test_a_server_and_all_it_started_end_with_the_block() -> None:
 
 def test_a_server_that_dies_is_started_again_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "RESTARTS", 1)
-    monkeypatch.setattr(supervision, "LOOK_S", 0.02)
+    monkeypatch.setattr(supervision, "CHECK_S", 0.02)
     how, url = plan()
 
     async def die(http: httpx2.AsyncClient) -> None:
@@ -268,7 +268,7 @@ def test_a_server_that_dies_is_started_again_a_few_times(monkeypatch: pytest.Mon
             await http.get(f"{url}/die")
 
     async def once() -> None:
-        async with supervised(how) as server, httpx2.AsyncClient(trust_env=False) as http:
+        async with supervised_server(how) as server, httpx2.AsyncClient(trust_env=False) as http:
             first = pids(server.log)
             await die(http)
             async with asyncio.timeout(60):
@@ -290,7 +290,7 @@ def test_a_server_that_dies_is_started_again_a_few_times(monkeypatch: pytest.Mon
 
 def test_a_server_that_does_not_start_says_why() -> None:
     async def once() -> None:
-        async with supervised(plan("fail")[0]):
+        async with supervised_server(plan("fail")[0]):
             raise AssertionError
 
     with pytest.raises(EndpointError) as refused:
@@ -306,10 +306,10 @@ def test_a_server_does_not_outlive_a_parent_that_is_killed(tmp_path: Path, numbe
     how, _ = plan()
     program = (
         "import asyncio, sys\n"
-        "from agentlearn.train.serving.supervised_server import ServerCommand, supervised\n"
+        "from agentlearn.serving.supervised_server import ServerCommand, supervised_server\n"
         "async def main():\n"
         f"    command = ServerCommand(name='x', command={tuple(how.command)!r}, health={how.health!r})\n"
-        "    async with supervised(command) as server:\n"
+        "    async with supervised_server(command) as server:\n"
         "        print(server.log, flush=True)\n"
         "        await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"
@@ -337,8 +337,8 @@ def refusal(model: str, **how: Any) -> AgentlearnError:
 
 def test_what_cannot_be_served_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "there is no directory './nowhere'; name one" in refusal("./nowhere").message
-    assert "neither config.json nor adapter_config.json is there" in refusal(str(tmp_path)).message
-    assert "weights that are trained lie in a directory" in refusal("org/m", command=STAND_IN, trained=True).message
+    assert "it has neither config.json nor adapter_config.json" in refusal(str(tmp_path)).message
+    assert "training needs the weights in a directory" in refusal("org/m", command=STAND_IN, trained=True).message
     monkeypatch.setattr(vllm, "find_spec", lambda name: None)
     missing = refusal("org/m")
     assert isinstance(missing, MissingExtra)

@@ -1,7 +1,7 @@
-"""What the lab model's tokens are: what programs, tool calls and problems are made of whole, lessons word by word.
+"""The lab model's vocabulary: long pieces of programs, tool calls and problems, and the words of lessons.
 
-Sequences get short, so that a small machine can school the model. Words of lessons that a cue stem begins are cut
-behind the stem, so that "boundary" and "boundaries" are read alike.
+Long pieces make sequences short, so that a small machine can train the model. Words of lessons that start with a cue
+stem are split after the stem, so that "boundary" and "boundaries" share a token.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
-from agentlearn.lab.contract import Pieces
+from agentlearn.lab.contract import TokenPieces
 from agentlearn.sandbox.protocol import CodeResult
 from agentlearn.sandbox.tool_text import TOOL, render_result
 from agentlearn.serving.chatml import CALL, CALL_END, TOOLS
@@ -19,7 +19,7 @@ from agentlearn_math import novice
 from agentlearn_math.agent import solve_prompt
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family, combinations_of
-from agentlearn_math.lab import corpus, lessons
+from agentlearn_math.lab import corpus, corpus_lessons
 from agentlearn_math.traps import TRAPS
 
 _DIGITS = re.compile(r"\d+")
@@ -30,14 +30,16 @@ _SAMPLES = 6
 _STEMS = {stem for trap in TRAPS for group in trap.cues for stem in group}
 
 
-def pieces() -> Pieces:
-    """The vocabulary's pieces, in a fixed order."""
+def token_pieces() -> TokenPieces:
+    """Return the pieces of the vocabulary, in a fixed order."""
     parts = [*_frame(), *_speech(), *_programs(), *_problems(), *_lesson_words()]
-    return Pieces(whole=(solve_prompt().text,), parts=tuple(dict.fromkeys(part for part in parts if len(part) > 1)))
+    return TokenPieces(
+        whole=(solve_prompt().text,), parts=tuple(dict.fromkeys(part for part in parts if len(part) > 1))
+    )
 
 
 def _frame() -> Iterator[str]:
-    """What stands around messages, lessons and calls."""
+    """Text around messages, lessons and calls."""
     yield from ("system\n", "user\n", "assistant\n", "tool\n")
     block = corpus.system_with(["x"]).removeprefix(solve_prompt().text)
     before, _, after = block.partition("1] x")
@@ -48,7 +50,7 @@ def _frame() -> Iterator[str]:
 
 
 def _speech() -> Iterator[str]:
-    """What the assistant and the tool say apart from programs and values."""
+    """Text of the assistant and the tool besides programs and values."""
     for wording in (*novice.PLANS, *novice.RETRIES):
         yield f"{wording}\n"
     yield from (*novice.FAILURES, *novice.TOOLLESS)
@@ -62,7 +64,7 @@ def _programs() -> Iterator[str]:
     for family in FAMILIES:
         rng = Random(f"pieces {family.name}")
         for _ in range(_SAMPLES):
-            params = corpus.schooling(family, rng)
+            params = corpus.training_params(family, rng)
             for flaws in (frozenset[str](), *combinations_of(family.traps)):
                 yield from _lines(family, params, flaws)
     yield " (G"
@@ -89,7 +91,7 @@ def _fragments(text: str) -> Iterator[str]:
 
 
 def _problems() -> Iterator[str]:
-    """What stands between the numbers of each wording."""
+    """Text between the numbers of each problem wording."""
     for family in FAMILIES:
         for wording in family.templates:
             filled = _HOLE.sub(_LETTERS, wording.replace("{{", "").replace("}}", ""))
@@ -99,24 +101,32 @@ def _problems() -> Iterator[str]:
 def _lesson_words() -> Iterator[str]:
     yield from (f" {stem}" for stem in sorted(_STEMS))
     yield from (stem.capitalize() for stem in sorted(_STEMS))
-    yield from lessons.ENDINGS
+    yield from corpus_lessons.ENDINGS
     texts = [*SITUATIONS, *ADVICE, *TAILS, *WORDS]
     for trap in TRAPS:
         texts += [*trap.advice, *trap.situations]
-    frames = (*lessons.FREE_CLAUSES, *lessons.FREE_FRAMES, *lessons.CUED, *lessons.TURNED, *lessons.HALVES)
+    frames = (
+        *corpus_lessons.FREE_CLAUSES,
+        *corpus_lessons.FREE_FRAMES,
+        *corpus_lessons.CUED,
+        *corpus_lessons.TURNED,
+        *corpus_lessons.HALVES,
+    )
     texts += [_HOLE.sub(" ", frame) for frame in frames]
     rng = Random("pieces of lessons")
     for trap in TRAPS:
-        texts += [lessons.lesson(kind, trap, rng) for kind in ("reflector", "inverted", "narrow") for _ in range(40)]
+        texts += [
+            corpus_lessons.lesson(kind, trap, rng) for kind in ("reflector", "inverted", "narrow") for _ in range(40)
+        ]
     for text in texts:
         words = _WORD.findall(text)
         yield from _unstemmed(f" {word.strip()}" for word in words)
-    for text in texts:  # the first word stands behind "] " or begins a sentence
+    for text in texts:  # the first word follows "] " or begins a sentence
         yield from _unstemmed(word.strip() for word in _WORD.findall(text)[:1])
 
 
 def _unstemmed(words: Iterable[str]) -> Iterator[str]:
-    """The words that no cue stem begins; of others, what comes behind the stem."""
+    """Words without a cue stem, and the endings of words with one."""
     for word in words:
         bare = word.strip().lower()
         stem = max((stem for stem in _STEMS if bare.startswith(stem)), key=len, default="")

@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 
 from agentlearn.errors import EndpointError  # noqa: E402
 from agentlearn.serving.engine import Sampling  # noqa: E402
-from agentlearn.train.engine import torch_engine  # noqa: E402
+from agentlearn.train.engine import active_batch  # noqa: E402
 from agentlearn.train.engine.torch_engine import TorchEngine  # noqa: E402
 from tests.support.tiny_model import forward_logprobs, spread, tiny_network  # noqa: E402
 
@@ -77,7 +77,7 @@ def test_an_answer_depends_on_its_request_alone():
 
 
 def test_a_long_prompt_is_computed_in_parts(monkeypatch):
-    monkeypatch.setattr(torch_engine, "PREFILL_TOKENS", 16)
+    monkeypatch.setattr(active_batch, "PREFILL_TOKENS", 16)
     network = tiny_network()
     for prompt, one in zip(PROMPTS, draw(network, PROMPTS), strict=True):
         assert one.logprobs == pytest.approx(forward_logprobs(network, prompt, one.ids), abs=1e-4)
@@ -189,7 +189,7 @@ def test_who_is_cancelled_leaves_the_batch():
 
     with engine.running():
         assert len(asyncio.run(cancelled()).ids) == 3
-        assert engine._asked == []
+        assert engine._batch.requests == []
 
 
 def test_a_model_that_fails_is_said_and_the_next_request_is_served():

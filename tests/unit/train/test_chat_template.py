@@ -8,13 +8,13 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from agentlearn.errors import ConfigError
-from agentlearn.serving.chat_request import Called, Message, RequestRefused, Tool
+from agentlearn.serving.chat_request import CallInMessage, Message, RequestRefused, Tool
 from agentlearn.train.engine.chat_template import TemplateFormat
 from tests.support.tiny_model import TEMPLATE, tiny_tokenizer
 
 FUNCTION = {"name": "add", "parameters": {"type": "object", "properties": {}}}
 TOOL = Tool("add", {}, json.dumps(FUNCTION))
-CALL = Called("call_1", "add", '{"a":2, "b": "ü"}')
+CALL = CallInMessage("call_1", "add", '{"a":2, "b": "ü"}')
 TURNS = (
     Message("system", "Count."),
     Message("user", "2 + 3?"),
@@ -41,14 +41,14 @@ def test_templates_get_the_tools_whole_and_the_names_of_results():
 
 @pytest.mark.parametrize("words", ["I  add.\n\n<tool_call>{}</tool_call>", " \n", "\\1 \\g<0> {{ x }}"])
 def test_what_the_model_wrote_stands_as_it_wrote_it(words):
-    spoken = Message("assistant", "I add.", (CALL,), spoken=words)
+    spoken = Message("assistant", "I add.", (CALL,), verbatim=words)
     rendered = TemplateFormat(tiny_tokenizer()).render([*TURNS[:2], spoken, TURNS[3]], [])
     assert f"<|im_start|>assistant\n{words}<|im_end|>\n<|im_start|>user\n<tool_response>" in rendered
 
 
 def test_a_template_that_says_words_twice_gets_none_put_in():
     twice = "{% for m in messages %}{{ m.content }}{{ m.content }}<|im_end|>{% endfor %}"
-    spoken = Message("assistant", "so", spoken="so \n")
+    spoken = Message("assistant", "so", verbatim="so \n")
     assert TemplateFormat(tiny_tokenizer(twice)).render([TURNS[1], spoken], []).endswith("<|im_end|>soso<|im_end|>")
 
 

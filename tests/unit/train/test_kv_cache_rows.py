@@ -10,7 +10,7 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from agentlearn.train.engine.kv_cache import KVCache  # noqa: E402
-from agentlearn.train.engine.kv_cache_rows import CacheRows  # noqa: E402
+from agentlearn.train.engine.kv_cache_rows import KVCacheRows  # noqa: E402
 
 BEGIN = [[7] * 40, [7] * 30 + [8] * 30, [9] * 3]
 PROMPTS = st.tuples(st.sampled_from(BEGIN), st.lists(st.integers(1, 3), min_size=1, max_size=20)).map(
@@ -39,7 +39,7 @@ def held(rows, row, length):
 @given(st.lists(st.tuples(st.integers(0, 3), PROMPTS), max_size=30), st.integers(1, 6), st.sampled_from([1, 200, 9999]))
 @settings(max_examples=60)
 def test_a_row_holds_its_own_tokens_whatever_happened_before(events, max_rows, tokens):
-    rows = CacheRows(KVCache(), max_rows=max_rows, bytes_per_token=1, cache_bytes=tokens)
+    rows = KVCacheRows(KVCache(), max_rows=max_rows, bytes_per_token=1, cache_bytes=tokens)
     active: list[list[int]] = []
     for kind, ids in events:
         if kind == 0 and active:
@@ -64,7 +64,7 @@ def test_a_row_holds_its_own_tokens_whatever_happened_before(events, max_rows, t
 
 
 def test_a_conversation_that_goes_on_takes_its_row_over():
-    rows = CacheRows(KVCache(), max_rows=2, bytes_per_token=1, cache_bytes=10_000)
+    rows = KVCacheRows(KVCache(), max_rows=2, bytes_per_token=1, cache_bytes=10_000)
     first = [1, 2, 3, 4, 5]
     rows.take(np.array(first))
     compute(rows, 0, first)
@@ -74,7 +74,7 @@ def test_a_conversation_that_goes_on_takes_its_row_over():
 
 
 def test_a_short_beginning_is_copied_and_its_owner_stays():
-    rows = CacheRows(KVCache(), max_rows=2, bytes_per_token=1, cache_bytes=10_000)
+    rows = KVCacheRows(KVCache(), max_rows=2, bytes_per_token=1, cache_bytes=10_000)
     first = [1] * 20 + [2] * 40
     rows.take(np.array(first))
     compute(rows, 0, first)
@@ -84,14 +84,14 @@ def test_a_short_beginning_is_copied_and_its_owner_stays():
 
 
 def test_the_last_token_is_always_computed_anew():
-    rows = CacheRows(KVCache(), max_rows=2, bytes_per_token=1, cache_bytes=10_000)
+    rows = KVCacheRows(KVCache(), max_rows=2, bytes_per_token=1, cache_bytes=10_000)
     rows.take(np.array([1, 2, 3]))
     compute(rows, 0, [1, 2, 3])
     assert rows.take(np.array([1, 2, 3])) == 2
 
 
 def test_bytes_bound_what_is_parked_but_one_row_always_fits():
-    rows = CacheRows(KVCache(), max_rows=8, bytes_per_token=1, cache_bytes=400)
+    rows = KVCacheRows(KVCache(), max_rows=8, bytes_per_token=1, cache_bytes=400)
     for at in range(6):
         rows.take(np.array([at] * 50))
         compute(rows, 0, [at] * 50)

@@ -1,6 +1,6 @@
-"""Lessons for the corpus: as reflectors write them, in freer words, turned round, too narrow, and without sense.
+"""Lessons of the corpus: as reflectors write them, in freer words, inverted, too narrow, or without content.
 
-What each says about a trap is not noted here: the simulated solver's own reader judges it from the words.
+What a lesson says about a trap is not recorded here: the simulated solver's reader decides it from the words.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ KINDS = {
     "neutral": 0.09,
     "placebo": 0.05,
 }
-"""How often each kind of lesson is drawn."""
+"""Probability of each kind of lesson."""
 
 ENDINGS = ("", "s", "es", "e", "ed", "ing", "ies", "y", "ion")
 FREE_CLAUSES = (
@@ -51,14 +51,14 @@ HALVES = ("Mind the {word}.", "Look at the {word} with care.", "Think of the {wo
 _WRITER = LessonWriter(Vocabulary(skills))
 
 
-def drawn_lesson(rng: Random, traps: Sequence[Trap] = TRAPS) -> str:
-    """A lesson of a random kind about one of the traps."""
+def random_lesson(rng: Random, traps: Sequence[Trap] = TRAPS) -> str:
+    """Return a lesson of a random kind about one of the traps."""
     kind = rng.choices(tuple(KINDS), tuple(KINDS.values()))[0]
     return lesson(kind, rng.choice(traps), rng)
 
 
 def lesson(kind: str, trap: Trap, rng: Random) -> str:
-    """A lesson of that kind; those without sense are about no trap."""
+    """Return a lesson of a kind. Lessons without content do not concern the trap."""
     match kind:
         case "reflector":
             return _WRITER.lesson(trap, rng)
@@ -80,7 +80,7 @@ def lesson(kind: str, trap: Trap, rng: Random) -> str:
 
 
 def narrow(trap: Trap, rng: Random, family: Family[Any] | None = None) -> str:
-    """Good advice tied to one kind of problem, by its topic."""
+    """Return good advice that is limited to one topic."""
     topics = family.topics if family else rng.choice(tuple(skills.topics.values()))
     topic = " and ".join(rng.sample(topics, min(len(topics), rng.randint(1, 2))))
     return f"When facing a problem on {topic}, {rng.choice(trap.advice)}."

@@ -8,14 +8,14 @@ import numpy as np  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from agentlearn.train.engine.sampling import drawn  # noqa: E402
+from agentlearn.train.engine.sampling import sample_tokens  # noqa: E402
 
 GRID = 4_000
 
 
 def draw(logits, uniforms, temperature=1.0, top_p=1.0, top_k=0):
     count = len(uniforms)
-    return drawn(
+    return sample_tokens(
         torch.tensor([logits] * count, dtype=torch.float32),
         torch.tensor(uniforms, dtype=torch.float64),
         torch.full((count,), temperature),
@@ -78,9 +78,9 @@ def test_rows_do_not_know_each_other():
     logits = torch.randn(6, 40, generator=chance)
     uniform = torch.rand(6, generator=chance, dtype=torch.float64)
     how = (torch.tensor([1.0, 0.0, 0.5, 1.0, 2.0, 0.7]), torch.tensor([1.0, 1, 0.5, 0.2, 1, 1]), torch.arange(6))
-    together = drawn(logits, uniform, *how)
+    together = sample_tokens(logits, uniform, *how)
     for row in range(6):
         one = slice(row, row + 1)
-        alone = drawn(logits[one], uniform[one], *(part[one] for part in how))
+        alone = sample_tokens(logits[one], uniform[one], *(part[one] for part in how))
         assert alone[0] == together[0][row]
         assert alone[1] == together[1][row]

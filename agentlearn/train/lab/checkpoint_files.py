@@ -1,6 +1,6 @@
-"""What schooling leaves behind: a checkpoint as Hugging Face's programs read it, and the small files that are shipped.
+"""Writing a trained lab model: a checkpoint in Hugging Face format, and the small files that a package ships.
 
-Both hold the same numbers: the weights are rounded to half precision first.
+Both hold the same numbers, because the weights are first rounded to half precision.
 """
 
 import hashlib
@@ -13,32 +13,31 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agentlearn.lab.checkpoint import CARD, TOKENIZER, WEIGHTS, layout_card
+from agentlearn.lab.checkpoint import CARD, SHIPPED, TOKENIZER, WEIGHTS, layout_card
 from agentlearn.lab.transformer import Layout
-from agentlearn.train.lab.build import SHIPPED
-from agentlearn.train.lab.model_shape import ModelShape, config_of
+from agentlearn.train.lab.qwen_model import ModelShape, qwen_config
 from agentlearn.train.lab.tokenizer import for_transformers
-from agentlearn.train.weights.quiet import quiet
+from agentlearn.train.weights.loading import no_progress_bars
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import Qwen3ForCausalLM
 
 
-def save(model: "Qwen3ForCausalLM", tokenizer: "Tokenizer", folder: Path, card: dict[str, Any]) -> None:
-    """Write the checkpoint. card: how the model came about; shape and hashes are added."""
+def save_lab_model(model: "Qwen3ForCausalLM", tokenizer: "Tokenizer", folder: Path, card: dict[str, Any]) -> None:
+    """Write the checkpoint. card: how the model was trained; shape and hashes are added to it."""
     with torch.no_grad():
         for weight in model.parameters():
             weight.copy_(weight.half().float())
     folder.mkdir(parents=True, exist_ok=True)
-    with quiet():
+    with no_progress_bars():
         model.save_pretrained(folder)
         for_transformers(tokenizer, model.config.max_position_embeddings).save_pretrained(folder)
-    _ship(model, tokenizer, folder / SHIPPED, card)
+    _write_shipped(model, tokenizer, folder / SHIPPED, card)
 
 
 def layout_of(model: "Qwen3ForCausalLM") -> Layout:
-    """The model's shape as the numpy runtime takes it."""
+    """Return the model's shape as the numpy runtime needs it."""
     config = model.config
     assert config.num_key_value_heads is not None
     assert config.rope_parameters is not None
@@ -59,7 +58,7 @@ def layout_of(model: "Qwen3ForCausalLM") -> Layout:
 def model_from(
     layout: Layout, weights: Mapping[str, NDArray[np.generic]], tokenizer: "Tokenizer"
 ) -> "Qwen3ForCausalLM":
-    """The inverse of shipping: the model with those weights."""
+    """Return a torch model with these weights, such as the shipped ones."""
     from transformers import Qwen3ForCausalLM
 
     shape = ModelShape(
@@ -72,13 +71,13 @@ def model_from(
         context=layout.context,
         tied="lm_head.weight" not in weights,
     )
-    model = Qwen3ForCausalLM(config_of(shape, tokenizer)).float()
+    model = Qwen3ForCausalLM(qwen_config(shape, tokenizer)).float()
     named = {name: torch.from_numpy(np.asarray(weight, np.float32)) for name, weight in weights.items()}
     model.load_state_dict(named, strict=not shape.tied)
     return model.eval()
 
 
-def _ship(model: "Qwen3ForCausalLM", tokenizer: "Tokenizer", folder: Path, card: dict[str, Any]) -> None:
+def _write_shipped(model: "Qwen3ForCausalLM", tokenizer: "Tokenizer", folder: Path, card: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     named: dict[str, Any] = {name: weight.detach().half().numpy() for name, weight in model.named_parameters()}
     np.savez(folder / WEIGHTS, **named)

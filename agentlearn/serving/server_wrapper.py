@@ -1,7 +1,7 @@
-"""`python -m agentlearn.train.serving.guard COMMAND…`: run a server that does not outlive whoever started it.
+"""`python -m agentlearn.serving.server_wrapper COMMAND…`: run a server that ends when its parent process ends.
 
-The server and everything that it starts end when stdin closes, when the parent dies, or at SIGTERM: first asked, then
-killed, as one process group.
+The server and everything it starts end when stdin closes, when the parent dies, or at SIGTERM. They form one process
+group, which gets SIGTERM first and SIGKILL after a while.
 """
 
 import ctypes
@@ -14,13 +14,15 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+from agentlearn.serving.subprocesses import wait_for_stdin_end
+
 CHECK_S = 0.2
 GRACE_S = 10.0
 _PR_SET_PDEATHSIG = 1
 
 
 def main(command: Sequence[str]) -> int:
-    """Run the command to its end or ours; its exit status."""
+    """Run the command until it ends or must end; returns its exit status."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())
@@ -29,17 +31,17 @@ def main(command: Sequence[str]) -> int:
         command,
         stdin=subprocess.DEVNULL,
         process_group=0,
-        preexec_fn=_die_with_me,  # noqa: PLW1509  no thread runs yet
+        preexec_fn=_die_with_parent,  # noqa: PLW1509  no thread runs yet
     )
-    threading.Thread(target=_wait_for_end_of_stdin, args=(stop,), daemon=True).start()
+    threading.Thread(target=wait_for_stdin_end, args=(stop.set,), daemon=True).start()
     while child.poll() is None and not stop.wait(CHECK_S) and os.getppid() == parent:
         pass
-    _end(child)
+    _end_group(child)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
-def _end(child: "subprocess.Popen[bytes]") -> None:
-    """Ask the group to end, insist after a while."""
+def _end_group(child: "subprocess.Popen[bytes]") -> None:
+    """Send SIGTERM to the process group, and SIGKILL after `GRACE_S` seconds."""
     if child.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGTERM)
@@ -47,23 +49,14 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
         while child.poll() is None and time.monotonic() < deadline:
             time.sleep(CHECK_S / 4)
     with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)  # also what a server that ended by itself left behind
+        os.killpg(child.pid, signal.SIGKILL)  # also processes that a server left behind when it ended by itself
     child.wait()
 
 
-def _die_with_me() -> None:
-    """Linux: the server is killed when this process ends in any way."""
+def _die_with_parent() -> None:
+    """Linux: have the kernel kill the server when this process ends in any way."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _wait_for_end_of_stdin(stop: threading.Event) -> None:
-    try:
-        while os.read(0, 4_096):
-            pass
-    except OSError:
-        pass
-    stop.set()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The lab model's shape: that of Qwen3, small enough for two megabytes of half-precision numbers."""
+"""The lab model in torch: a small Qwen3 with two megabytes of half-precision weights."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,23 +13,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """What the weights' number follows from."""
+    """Sizes of the model. The field names are part of the key of built models."""
 
     hidden: int = 128
     layers: int = 4
     heads: int = 4
     groups: int = 2
-    """Heads of keys and values."""
+    """Number of key and value heads."""
     head: int = 32
+    """Size of each head."""
     inner: int = 240
-    """Width of the feed-forward part."""
+    """Width of the feed-forward layers."""
     context: int = 4_096
     tied: bool = False
-    """Untied by default: engines that take new weights while they run often miss a tied head."""
+    """Whether the output weights are tied to the embeddings. Many engines do not update a tied head at runtime."""
 
 
-def config_of(shape: ModelShape, tokenizer: "Tokenizer") -> "Qwen3Config":
-    """The configuration as transformers writes it."""
+def qwen_config(shape: ModelShape, tokenizer: "Tokenizer") -> "Qwen3Config":
+    """Return the configuration of transformers."""
     from transformers import Qwen3Config
 
     return Qwen3Config(
@@ -48,8 +49,8 @@ def config_of(shape: ModelShape, tokenizer: "Tokenizer") -> "Qwen3Config":
     )
 
 
-def model_of(config: "Qwen3Config", seed: int) -> "Qwen3ForCausalLM":
-    """A model of that shape with random weights, the same for the same seed."""
+def random_model(config: "Qwen3Config", seed: int) -> "Qwen3ForCausalLM":
+    """Return a model with random weights, the same for the same seed."""
     import torch
     from transformers import Qwen3ForCausalLM
 

@@ -1,4 +1,4 @@
-"""A service in a thread and a loop of its own: neither the caller's loop nor the service waits for the other."""
+"""A service in its own thread with its own event loop, so that neither it nor the caller blocks the other."""
 
 import asyncio
 import threading
@@ -10,10 +10,10 @@ from agentlearn.errors import EndpointError
 
 
 @asynccontextmanager
-async def apart(opened: Callable[[], AbstractAsyncContextManager[str]]) -> AsyncGenerator[str]:
-    """What the service yields, its URL; it runs in its own thread while the block runs.
+async def serve_in_thread(opened: Callable[[], AbstractAsyncContextManager[str]]) -> AsyncGenerator[str]:
+    """Run a service in a thread while the block runs; yields its URL.
 
-    opened: makes the service; entered and left in that thread. Raises EndpointError when it cannot listen.
+    opened: creates the service, which is entered and left in that thread. Raises EndpointError when it cannot listen.
     """
     ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event, str]] = Future()
 
@@ -26,9 +26,9 @@ async def apart(opened: Callable[[], AbstractAsyncContextManager[str]]) -> Async
     def run() -> None:
         try:
             asyncio.run(serve())
-        except Exception as error:  # noqa: BLE001  told to whoever opened it
+        except Exception as error:  # noqa: BLE001  raised again in the caller's thread
             if not ready.done():
-                ready.set_exception(_told(error))
+                ready.set_exception(_as_endpoint_error(error))
 
     thread = threading.Thread(target=run, name="agentlearn-service", daemon=True)
     thread.start()
@@ -40,7 +40,7 @@ async def apart(opened: Callable[[], AbstractAsyncContextManager[str]]) -> Async
         await asyncio.to_thread(thread.join)
 
 
-def _told(error: Exception) -> Exception:
+def _as_endpoint_error(error: Exception) -> Exception:
     if isinstance(error, OSError):
         return EndpointError(f"a local model cannot be served on loopback: {error}", code="not_served")
     return error

@@ -1,0 +1,189 @@
+"""The batch of a torch engine: requests that are being answered, each with a row of the key-value cache.
+
+Prompts that begin alike are computed once, and a conversation that continues reuses the keys and values of its earlier
+turns.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from agentlearn.train.engine.kv_cache import KVCache
+from agentlearn.train.engine.kv_cache_rows import KVCacheRows
+from agentlearn.train.engine.sampling import sample_tokens
+from agentlearn.train.engine.sampling_request import SamplingRequest
+
+PREFILL_TOKENS = 8_192
+"""Largest number of prompt tokens in one forward pass."""
+WORTH_WAITING = 32
+"""A request waits for another request's prompt when it shares at least this many more tokens with it than with the
+cache."""
+_READ_STEP = 32
+"""The number of cache columns that a forward pass reads is a multiple of this."""
+
+
+class ActiveBatch:
+    """The requests that are being answered, and the forward passes that answer them."""
+
+    def __init__(self, model: Any, *, stop_ids: frozenset[int], context: int, max_rows: int, cache_bytes: int) -> None:
+        """model: of transformers or peft, with full attention in every layer.
+
+        context: largest number of tokens of prompt and answer together. max_rows: largest number of requests.
+        cache_bytes: memory for keys and values, those of parked rows included; one sequence always fits.
+        """
+        self.requests: list[SamplingRequest] = []
+        """The request of each row in use."""
+        self._model = model
+        self._stop_ids = stop_ids
+        self._context = context
+        self._rows = KVCacheRows(
+            KVCache(), max_rows=max_rows, bytes_per_token=_bytes_per_token(model), cache_bytes=cache_bytes
+        )
+
+    def forget(self) -> None:
+        """Drop all computed keys and values. Requests stay, and are computed again."""
+        self._rows.forget()
+
+    def drop_cancelled(self) -> None:
+        """Remove requests whose caller no longer waits."""
+        for row in range(len(self.requests) - 1, -1, -1):
+            if self.requests[row].cancelled:
+                self._leave(row)
+
+    def admit(self, waiting: Sequence[SamplingRequest]) -> tuple[int, list[SamplingRequest]]:
+        """Let waiting requests join; returns how many did, and those that have to wait longer, in order."""
+        joined: list[NDArray[np.int64]] = []
+        left: list[SamplingRequest] = []
+        for at, request in enumerate(waiting):
+            if not self._rows.room and self.requests:
+                left = [*waiting[at:], *left]
+                break
+            ids = np.array(request.ids, dtype=np.int64)
+            _, known = self._rows.best(ids)
+            if any(_shared(ids, other) >= known + WORTH_WAITING for other in joined):
+                left = [request, *left]
+                continue
+            shared = self._rows.take(ids)
+            self.requests.append(request)
+            request.cached = min(shared, request.prompt_tokens) if request.cached is None else request.cached
+            joined.append(ids)
+        return len(joined), left
+
+    def prefill(self) -> None:
+        """Compute keys and values until only the last token of every row is left, and sample its successor."""
+        while rows := self._behind():
+            known = self._rows.known[rows]
+            counts = np.minimum(np.array([len(self.requests[row].ids) for row in rows]) - known, PREFILL_TOKENS)
+            width = int(counts.max())
+            places = np.arange(width)[None] - (width - counts[:, None])  # padding comes before the tokens
+            real = places >= 0
+            at = np.where(real, known[:, None] + places, 0)
+            ids = np.zeros_like(at)
+            for one, row in enumerate(rows):
+                start = int(known[one])
+                ids[one, width - counts[one] :] = self._rows.read(row, start, start + int(counts[one]))
+            logits = self._forward(np.array(rows), ids, at, real)
+            self._rows.known[rows] += counts
+            done = [one for one, row in enumerate(rows) if self._rows.known[row] == len(self.requests[row].ids)]
+            if done:
+                self._sample([rows[one] for one in done], logits[done])
+
+    def decode(self) -> None:
+        """Sample one more token for every row."""
+        count = len(self.requests)
+        at = self._rows.known[:count, None]
+        ids = np.array([[request.ids[-1]] for request in self.requests], dtype=np.int64)
+        logits = self._forward(count, ids, at, None)
+        self._rows.known[:count] += 1
+        self._sample(range(count), logits)
+
+    def _behind(self) -> list[int]:
+        """Rows with more than one token to compute that fit into one forward pass: of similar length, not too many."""
+        left = {row: len(request.ids) - int(self._rows.known[row]) for row, request in enumerate(self.requests)}
+        rows = sorted((row for row, count in left.items() if count > 1), key=lambda row: -left[row])
+        if not rows:
+            return []
+        longest = min(left[rows[0]], PREFILL_TOKENS)
+        alike = [row for row in rows if 2 * left[row] >= longest]
+        return alike[: max(1, PREFILL_TOKENS // longest)]
+
+    def _forward(
+        self,
+        rows: NDArray[np.int64] | int,
+        ids_B_Q: NDArray[np.int64],
+        at_B_Q: NDArray[np.int64],
+        real_B_Q: NDArray[np.bool_] | None,
+    ) -> Tensor:
+        """Logits (B, V) after the last column. real_B_Q: False for padding; None when there is no padding."""
+        kv_cache, device = self._rows.kv_cache, self._model.device
+        read = min(kv_cache.width, -(-(int(at_B_Q.max()) + 1) // _READ_STEP) * _READ_STEP)
+        written = at_B_Q if real_B_Q is None else np.where(real_B_Q, at_B_Q, kv_cache.width)
+        at = torch.from_numpy(np.ascontiguousarray(at_B_Q)).to(device)
+        target = rows if isinstance(rows, int) else torch.from_numpy(rows).to(device)
+        kv_cache.aim(target, torch.from_numpy(np.ascontiguousarray(written)).to(device), read)
+        mask = torch.arange(read, device=device)[None, None, None] <= at[:, None, :, None]
+        out = self._model(
+            input_ids=torch.from_numpy(ids_B_Q).to(device),
+            position_ids=at,
+            attention_mask=mask,
+            past_key_values=kv_cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return out.logits[:, -1].float()
+
+    def _sample(self, rows: Sequence[int], logits_B_V: Tensor) -> None:
+        """Sample a token for each of the rows; requests whose answer is complete get it and leave."""
+        wanted = [self.requests[row] for row in rows]
+        device = logits_B_V.device
+        ids, logprobs = sample_tokens(
+            logits_B_V,
+            torch.tensor([one.rng.random() for one in wanted], dtype=torch.float64, device=device),
+            torch.tensor([one.sampling.temperature for one in wanted], dtype=torch.float32, device=device),
+            torch.tensor([one.sampling.top_p for one in wanted], dtype=torch.float32, device=device),
+            torch.tensor([one.sampling.top_k for one in wanted], dtype=torch.int64, device=device),
+        )
+        numbers: list[float] = logprobs.tolist()
+        if not np.isfinite(numbers).all():
+            raise FloatingPointError("its logits are not finite")
+        for row, token, logprob in zip(rows, ids.tolist(), numbers, strict=True):
+            request = self.requests[row]
+            self._rows.write(row, len(request.ids), token)
+            request.append(token, logprob)
+        for row in sorted(rows, reverse=True):
+            self._finish(row)
+
+    def _finish(self, row: int) -> None:
+        """Deliver the answer of a row if it is complete."""
+        request = self.requests[row]
+        stopped = request.ids[-1] in self._stop_ids
+        full = len(request.logprobs) >= request.sampling.max_tokens or len(request.ids) >= self._context
+        if stopped or full:
+            self._leave(row)
+            request.deliver(request.sampled(stopped=stopped))
+
+    def _leave(self, row: int) -> None:
+        """Park the row; the last request of the batch moves into its place."""
+        self._rows.park(row)
+        last = self.requests.pop()
+        if row < len(self.requests):
+            self.requests[row] = last
+
+
+def _shared(one: NDArray[np.int64], other: NDArray[np.int64]) -> int:
+    """Number of tokens at the beginning that two sequences have in common."""
+    length = min(len(one), len(other))
+    same = one[:length] == other[:length]
+    return length if same.all() else int(same.argmin())
+
+
+def _bytes_per_token(model: Any) -> int:
+    """Memory of one token's keys and values in all layers."""
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return 2 * config.num_hidden_layers * heads * size * model.dtype.itemsize
