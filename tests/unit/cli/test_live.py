@@ -92,11 +92,11 @@ def test_the_view_tells_where_the_run_is() -> None:
     assert phase.endswith("6/50 rollouts  01:15")
     # The means of the three tasks are 0.5, 1 and 0: what is undecided counts in no mean.
     assert reward == "  reward     0.50 [-0.74, 1.74]   mean over 3 tasks, 95 % interval"
-    assert groups == "  groups     mixed 2 · all right 1 · all wrong 0 · failed 1   of 4"
-    assert lessons == "  lessons    1   proposals: applied 0 · folded 0 · dropped 1 · rejected 0"
-    assert calls == "  calls      7 of at most 40 in flight   1,234 answered   not answered: status_429 3, timeout 1"
-    assert spent.startswith("  spent      $0.5000 for 1.2M tokens   of about $")
-    assert spent.endswith(" tokens in all (a rough estimate)")
+    assert groups == "  tasks      right and wrong 2 · all right 1 · all wrong 0 · failed 1   of 4"
+    assert lessons == "  lessons    1   proposals: 0 applied, 0 merged into them, 1 not used, 0 refused"
+    assert calls == "  calls      7 in flight (limit 40)   1,234 answered   failed: status_429 3, timeout 1"
+    assert spent.startswith("  spent      $0.5000 for 1.2M tokens   whole run: about $")
+    assert spent.endswith(" tokens (a rough estimate)")
 
 
 @pytest.mark.parametrize("width", [40, 60, 100, 200])
@@ -122,7 +122,7 @@ def test_an_unknown_price_is_said_and_a_simulated_run_costs_nothing() -> None:
 
 def test_rollouts_of_a_phase_that_is_over_move_no_bar() -> None:
     view = LiveView(clock=lambda: 0.0)
-    view.begin("epoch-2", "epoch 2/2", 5)
+    view.start_phase("epoch-2", "epoch 2/2", 5)
     view.add_rollout("epoch-1", trajectory(TASKS[0], 0, 1.0))
     assert "0/5 rollouts" in lines(view)[0]
     assert lines(view)[1].split() == ["reward", "-"]
@@ -154,8 +154,8 @@ def test_the_terminal_is_given_back_whatever_ends_the_run(error: BaseException) 
 @pytest.mark.parametrize(
     ("limits", "more"),
     [
-        ({"max_tokens": 2000}, " --max-tokens MORE   (more than 2,000, of all starts together)"),
-        ({"max_cost_usd": 0.5}, " --max-cost-usd MORE   (more than 0.5, of all starts together)"),
+        ({"max_tokens": 2000}, " --max-tokens MORE   (MORE: above 2,000, for all starts together)"),
+        ({"max_cost_usd": 0.5}, " --max-cost-usd MORE   (MORE: above 0.5, for all starts together)"),
         ({"max_minutes": 1e-9}, ""),
     ],
 )

@@ -10,7 +10,7 @@ from agentlearn.cli.app import run
 from agentlearn.cli.learn import learn_fields
 from agentlearn.cli.options import GivenSettings
 from agentlearn.cli.output import console
-from agentlearn.cli.progress import LearnProgress, command
+from agentlearn.cli.progress import LearnProgress, learn_command
 from agentlearn.config import LearnSettings
 from agentlearn.domain.custom import default_reward
 from agentlearn.errors import UnknownDomain
@@ -26,7 +26,7 @@ from agentlearn.types.ids import RunId
 from tests.support.stages import ListJournal
 
 OWN = LearnSettings(domain="prices", data="my prices.csv", reward="my_reward:score")
-NOTE = "sim:novice can solve the bundled problems only, not your own tasks"
+NOTE = "sim:novice can only solve the bundled problems, not your own tasks"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ NOTE = "sim:novice can solve the bundled problems only, not your own tasks"
     ],
 )
 def test_the_command_names_what_was_given(settings: LearnSettings, words: str) -> None:
-    assert command(settings) == words
+    assert learn_command(settings) == words
 
 
 def opened(settings: LearnSettings, capsys: pytest.CaptureFixture[str], *, simulated: bool = True) -> str:
