@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentlearn.cli.stages import cost_words, short
-from agentlearn.cli.words import count_words, duration, proposal_words
+from agentlearn.cli.words import clock_time, count_words, proposal_words
 from agentlearn.learn.estimate import CostEstimate
 from agentlearn.learn.learner import Update
 from agentlearn.learn.lessons.curate import EndCounts, count_ends
@@ -120,7 +120,7 @@ class LiveView:
         return line
 
     def _elapsed(self, phase: Phase) -> Text:
-        return Text(duration(max(0.0, self.clock() - phase.started)), style="dim", no_wrap=True)
+        return Text(clock_time(max(0.0, self.clock() - phase.started)), style="dim", no_wrap=True)
 
     def _groups(self) -> Text:
         counts = self.groups.copy()
@@ -151,9 +151,8 @@ def _reward(phase: Phase) -> Text:
     mean = mean_interval(means)
     interval = "" if mean.low is None or mean.high is None else f" [{mean.low:.2f}, {mean.high:.2f}]"
     words = Text().append(f"{mean.mean:.2f}", style="bold").append(interval)
-    return words.append(
-        f"   mean over {count_words(mean.n, 'task')}{', 95 % interval' if interval else ''}", style="dim"
-    )
+    tasks = count_words(mean.n, "task")
+    return words.append(f"   mean over {tasks}{', 95 % interval' if interval else ''}", style="dim")
 
 
 def _calls(traffic: Traffic) -> Text:

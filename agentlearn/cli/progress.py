@@ -10,7 +10,7 @@ from rich.live import Live
 from agentlearn.cli.live import LiveView, Traffic
 from agentlearn.cli.progress_lines import ProgressLines
 from agentlearn.cli.stages import print_stages
-from agentlearn.cli.words import count_words, duration, proposal_words, score_words
+from agentlearn.cli.words import clock_time, count_words, proposal_words, score_words
 from agentlearn.config import LearnSettings, is_lab
 from agentlearn.errors import BudgetExceeded, only_stops
 from agentlearn.learn.callbacks import Callbacks
@@ -124,7 +124,7 @@ class LearnProgress(ProgressLines, Callbacks):
             f"epoch {line.epoch}/{self.settings.as_pilot().epochs}",
             f"reward {score_words(line.reward)}   {mixed} of {groups} tasks had both right and wrong rollouts   "
             f"{count_words(line.lessons, 'lesson')}   "
-            f"{proposal_words(line.applied, line.folded, line.dropped, line.rejected)}   {duration(line.seconds)}",
+            f"{proposal_words(line.applied, line.folded, line.dropped, line.rejected)}   {clock_time(line.seconds)}",
         )
 
     def measured(self, updates: int, score: HeldOutScore) -> None:
@@ -144,7 +144,7 @@ class LearnProgress(ProgressLines, Callbacks):
         if report.cost_usd:
             cost = f"${report.cost_usd:.4f}"
         calls = sum(stage.calls for stage in report.stages.values())
-        spent = f"{cost} for {calls:,} model calls in {duration(report.wall_s)}"
+        spent = f"{cost} for {calls:,} model calls in {clock_time(report.wall_s)}"
         self.line("spent", f"{spent}      agentlearn runs show {report.run}")
         print_stages(report.stages, self.out, indent=2)
         for note in report.notes:
@@ -166,9 +166,7 @@ def model_words(endpoint: Endpoint) -> str:
     if endpoint.simulated:
         return f"{endpoint.name}, a simulated model: this run shows how learning works, it is not a result"
     if is_lab(endpoint.name):
-        return (
-            f"{endpoint.name}, a real but tiny transformer: this run shows how learning works, not mathematical skill"
-        )
+        return f"{endpoint.name}, a real but tiny transformer: this run shows how learning works, not real skill"
     return endpoint.name
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from agentlearn.cli.words import duration
+from agentlearn.cli.words import clock_time
 from agentlearn.config import is_lab
 from agentlearn.html import (
     CodeBlock,
@@ -71,7 +71,7 @@ def _figures(report: TrainReport) -> KeyFigures:
         KeyFigure(label="Updates", value=f"{len(report.updates)}", sub=f"{report.skipped} skipped"),
         KeyFigure(label="Rollouts", value=f"{rollouts:,}", sub=f"{report.rollouts['failed']} failed"),
         KeyFigure(label="Trained tokens", value=f"{sum(one.tokens for one in report.updates):,}"),
-        KeyFigure(label="Time", value=duration(report.wall_s)),
+        KeyFigure(label="Time", value=clock_time(report.wall_s)),
     )
     return KeyFigures(caption="The run in numbers", figures=figures)
 
@@ -110,7 +110,10 @@ def _updates(report: TrainReport) -> Section:
         for caption, unit, value in charts
         if any(value(line) is not None for line in report.updates)
     )
-    lede = "Only tasks whose rollouts get different rewards contribute to an update. If entropy falls to 0, the model no longer explores."
+    lede = (
+        "Only tasks whose rollouts get different rewards contribute to an update."
+        " If entropy falls to 0, the model no longer explores."
+    )
     return Section(title="Updates", lede=lede, parts=parts or (Paragraph(text="The run made no update."),))
 
 
@@ -120,9 +123,10 @@ def _series(label: str, report: TrainReport, value: Callable[[UpdateLine], float
 
 def _conditions(report: TrainReport, settings: TrainSettings) -> Section:
     weights = report.weights
+    before, after, turns = weights.sha256_before[:16], weights.sha256_after[:16], report.turns
     words = (
-        f"The weights changed from {weights.sha256_before[:16]} to {weights.sha256_after[:16]}; they are in {weights.path}."
-        f" {report.turns['clean']:,} model turns continue the exact tokens before them, {report.turns['forked']:,} do not."
+        f"The weights changed from {before} to {after}; they are in {weights.path}."
+        f" {turns['clean']:,} model turns continue the exact tokens before them, {turns['forked']:,} do not."
     )
     resolved = json.dumps(json.loads(settings.resolved()), indent=2)
     return Section(title="Conditions", parts=(Paragraph(text=words), CodeBlock(text=resolved, label="Settings")))

@@ -7,7 +7,7 @@ from typing import Self
 from rich.console import Console
 
 from agentlearn.cli.progress_lines import ProgressLines
-from agentlearn.cli.words import count_words, duration, score_words
+from agentlearn.cli.words import clock_time, count_words, score_words
 from agentlearn.errors import only_stops
 from agentlearn.learn.learner import Update
 from agentlearn.learn.report import HeldOutScore
@@ -94,8 +94,8 @@ class TrainProgress(ProgressLines, TrainCallbacks):
         self.line("weights", f"{weights.sha256_before[:12]} → {weights.sha256_after[:12]}      {weights.path}")
         self.line("use them", f"agentlearn solve {report.domain} PROBLEM --model local:{weights.path}")
         self.line("turns", f"{turns['clean']:,} continue the exact tokens before them, {turns['forked']:,} do not")
-        parts = ", ".join(f"{name} {duration(seconds)}" for name, seconds in report.seconds.items())
-        self.line("time", f"{duration(report.wall_s)}, of which {parts}")
+        parts = ", ".join(f"{name} {clock_time(seconds)}" for name, seconds in report.seconds.items())
+        self.line("time", f"{clock_time(report.wall_s)}, of which {parts}")
         for note in report.notes:
             self.line("note", note)
 

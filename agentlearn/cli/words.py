@@ -24,7 +24,7 @@ def proposal_words(applied: int, merged: int, unused: int, refused: int) -> str:
     return f"proposals: {applied} applied, {merged} merged into them, {unused} not used, {refused} refused"
 
 
-def duration(seconds: float) -> str:
+def clock_time(seconds: float) -> str:
     """A duration as minutes and seconds, with hours if there are any: `00:09`, `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -98,7 +98,7 @@ def test_a_dumbbell_is_sorted_by_what_changed() -> None:
 def test_a_long_dumbbell_folds_its_middle() -> None:
     changes = [0.5 - n / 200 for n in range(200)]
     page = read(dumbbell(Dumbbell(caption="c", before="a", after="b", rows=rows(changes), shown=5), ""))
-    assert page.inside["summary"] == ["189 more that changed less", "1 with no difference"]
+    assert page.inside["summary"] == ["189 more with smaller differences", "1 with no difference"]
     assert sum(text.startswith("t") and text != "task" for text in page.inside["th"]) == 199
 
 
@@ -122,7 +122,7 @@ def test_lines_differ_by_more_than_colour_and_come_with_their_table() -> None:
     assert len(shapes) == 2
     assert classes(page, "stroke") == 2 * 2 + 2  # two strokes a series, and two samples in the key
     assert classes(page, "whisker") == 6
-    assert page.inside["summary"] == ["The figures as a table"]
+    assert page.inside["summary"] == ["The values as a table"]
     assert "one: v0 0.30 [0.20, 0.40]" in page.inside["title"]
     assert page.text.count("[0.50, 0.70]") == 3 + 3
 
