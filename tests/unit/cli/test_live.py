@@ -84,7 +84,7 @@ def scripted(progress: LearnProgress, rewards: Sequence[tuple[int, float | None]
     reflector.endpoint_state.failures.update(Counter({"timeout": 1}))
 
 
-def test_the_view_tells_where_the_run_is() -> None:
+def test_the_view_shows_phase_rewards_tasks_lessons_calls_and_costs() -> None:
     progress = LearnProgress(PAID, terminal())
     scripted(progress, [(0, 1.0), (0, 0.0), (1, 1.0), (1, 1.0), (2, 0.0), (2, None)])
     phase, reward, groups, lessons, calls, spent = lines(progress.view)
@@ -108,7 +108,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(len(line) for line in shown) <= width
 
 
-def test_an_unknown_price_is_said_and_a_simulated_run_costs_nothing() -> None:
+def test_an_unknown_price_is_shown_and_a_simulated_run_costs_nothing() -> None:
     for name, words in (("http://127.0.0.1:1/v1#m", "an unknown price for 3 tokens"), ("sim:novice", "nothing for 3")):
         progress = LearnProgress(LearnSettings(domain="math", model=name), terminal())
         told, model = call_context(), endpoint(name)
@@ -120,7 +120,7 @@ def test_an_unknown_price_is_said_and_a_simulated_run_costs_nothing() -> None:
         assert "$" not in last
 
 
-def test_rollouts_of_a_phase_that_is_over_move_no_bar() -> None:
+def test_rollouts_of_an_earlier_phase_are_not_counted() -> None:
     view = LiveView(clock=lambda: 0.0)
     view.start_phase("epoch-2", "epoch 2/2", 5)
     view.add_rollout("epoch-1", trajectory(TASKS[0], 0, 1.0))
@@ -128,12 +128,12 @@ def test_rollouts_of_a_phase_that_is_over_move_no_bar() -> None:
     assert lines(view)[1].split() == ["reward", "-"]
 
 
-def test_before_anything_is_known_nothing_is_shown() -> None:
+def test_an_empty_view_shows_nothing() -> None:
     assert [line for line in lines(LiveView()) if line] == []
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), BudgetExceeded("enough"), ValueError("a bug")])
-def test_the_terminal_is_given_back_whatever_ends_the_run(error: BaseException) -> None:
+def test_the_terminal_is_restored_however_the_run_ends(error: BaseException) -> None:
     out = terminal()
     progress = LearnProgress(PAID, out)
 
