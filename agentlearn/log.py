@@ -1,6 +1,6 @@
-"""Events of the library: structlog over the standard `logging`, silent unless the application configures it.
+"""Log events of the library: structlog on the standard `logging`, silent until the application configures it.
 
-Event names are constants such as `operation.refused`; run, task and rollout are bound where they are known.
+Event names are constants such as `operation.refused`. The current run, task and rollout are added to each event.
 """
 
 import logging
@@ -20,7 +20,7 @@ _PROCESSORS: tuple[Processor, ...] = (
 
 
 def get_log(**bound: object) -> BoundLogger:
-    """A logger with fields bound; those bound in the context (run, task, rollout) come with every event."""
+    """A logger that adds these fields, and the current run, task and rollout, to every event."""
     logger: BoundLogger = structlog.wrap_logger(
         logging.getLogger("agentlearn"),
         processors=_PROCESSORS,

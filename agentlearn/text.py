@@ -1,8 +1,8 @@
-"""Text from outside, made safe to keep: a lone surrogate is no character, and neither JSON nor a database takes it."""
+"""Text from outside, made safe to store: neither JSON nor a database accepts a lone surrogate."""
 
 
 def storable(text: str) -> str:
-    """The text with lone surrogates written out as `\\udXXX`; any other text unchanged."""
+    """The text with each lone surrogate replaced by its escape `\\udXXX`."""
     try:
         text.encode()
     except UnicodeEncodeError:

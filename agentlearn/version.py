@@ -7,7 +7,7 @@ from importlib.metadata import version as installed
 
 @cache
 def version() -> str:
-    """Version of the distribution `agentlearn-lib`; `0+unknown` from a bare source tree."""
+    """Version of the distribution `agentlearn-lib`; `0+unknown` when it is not installed."""
     try:
         return installed("agentlearn-lib")
     except PackageNotFoundError:

@@ -117,11 +117,11 @@ def _print(report: DataReport) -> None:
         console().print(f"  {label.ljust(_LABEL)}{words}")
 
     line("source", f"{report.source}, {report.rows:,} rows")
-    line("columns", ", ".join(f"{what} from {name!r}" for what, name in report.columns.items()) or "none known")
+    line("columns", ", ".join(f"{what} from {name!r}" for what, name in report.columns.items()) or "none recognised")
     line(
         "tasks",
-        f"{report.usable:,} usable · {report.repeated:,} repeated · {report.near_copies:,} near-copies"
-        f" · {report.refused:,} refused · {report.unverifiable:,} that the verifier does not accept",
+        f"{report.usable:,} usable, {report.repeated:,} repeated, {report.near_copies:,} near-copies,"
+        f" {report.refused:,} refused, {report.unverifiable:,} whose answer the verifier rejects",
     )
     for sentence in report.sentences:
         line("", sentence)
@@ -130,7 +130,8 @@ def _print(report: DataReport) -> None:
     line("split", f"{report.train:,} to learn from, {report.test:,} held out")
     if report.detectable is not None:
         alone = f"; {report.detectable_all:.2f} if all were held out" if report.detectable_all is not None else ""
-        line("shows", f"true differences from {report.detectable:.2f} on, with {ROLLOUTS} rollouts per task{alone}")
+        smallest = f"true differences of {report.detectable:.2f} or more"
+        line("detects", f"{smallest}, with {ROLLOUTS} rollouts per task{alone}")
         line("", f"assumed: {ASSUMPTIONS}")
 
 

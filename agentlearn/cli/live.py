@@ -1,4 +1,4 @@
-"""The view of a run under way, on a terminal: where it is, what it sees, what it asks, what it has spent."""
+"""The live view of a learn run on a terminal: phase, rewards, tasks, lessons, model calls and costs."""
 
 import time
 from collections import Counter
@@ -11,8 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from agentlearn.cli.output import duration
 from agentlearn.cli.stages import cost_words, short
+from agentlearn.cli.words import clock_time, count_words, proposal_words
 from agentlearn.learn.estimate import CostEstimate
 from agentlearn.learn.learner import Update
 from agentlearn.learn.lessons.curate import EndCounts, count_ends
@@ -26,14 +26,14 @@ from agentlearn.types.trajectory import Trajectory
 _LABEL = 11
 _BAR = 28
 _KINDS: dict[GroupKind, tuple[str, str]] = {
-    "mixed": ("mixed", "green"),
+    "mixed": ("right and wrong", "green"),
     "all_right": ("all right", "cyan"),
     "all_wrong": ("all wrong", "yellow"),
     "undecided": ("undecided", "magenta"),
     "failed": ("failed", "red"),
 }
 _ALWAYS: frozenset[GroupKind] = frozenset({"mixed", "all_right", "all_wrong"})
-"""Kinds that are shown even when there is none."""
+"""Kinds that are shown even when their count is 0."""
 
 
 @dataclass(slots=True)
@@ -43,27 +43,30 @@ class Phase:
     name: str
     label: str
     rollouts: int
-    """How many it will have."""
+    """Rollouts of the whole phase."""
     started: float
+    """Time of the view's clock, in seconds."""
     done: int = 0
+    """Rollouts that are finished."""
     rewards: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
-    """By task; a rollout without a reward is in none."""
+    """Rewards of finished rollouts by task, without rollouts that have no reward."""
 
 
 @dataclass(slots=True)
 class Traffic:
-    """What is asked of models, and what that may come to."""
+    """Calls to models so far, and the estimate for the whole run."""
 
     call_context: CallContext
     endpoint_states: tuple[EndpointState, ...]
     simulated: bool
+    """Whether all models are simulated."""
     expected: CostEstimate
-    """Of the whole run."""
+    """Estimated tokens and cost of the whole run."""
 
 
 @dataclass(slots=True)
 class LiveView:
-    """What is shown of a run. The run's own thread tells it, another draws it: drawing only copies and reads."""
+    """What is shown of a run. The run changes it while another thread draws it, so drawing only copies and reads."""
 
     clock: Callable[[], float] = time.monotonic
     phase: Phase | None = None
@@ -73,12 +76,12 @@ class LiveView:
     ended: list[Ended] = field(default_factory=list[Ended])
     _ends: EndCounts = field(default_factory=lambda: count_ends(()))
 
-    def begin(self, name: str, label: str, rollouts: int) -> None:
-        """A phase begins."""
+    def start_phase(self, name: str, label: str, rollouts: int) -> None:
+        """Show a new phase."""
         self.phase = Phase(name, label, rollouts, self.clock())
 
     def add_rollout(self, phase: str, trajectory: Trajectory) -> None:
-        """One more rollout; one of a phase that is no longer shown is left out."""
+        """Add a finished rollout, unless its phase is no longer shown."""
         if self.phase is None or self.phase.name != phase:
             return
         self.phase.done += 1
@@ -86,22 +89,22 @@ class LiveView:
             self.phase.rewards.setdefault(trajectory.task, []).append(trajectory.reward)
 
     def add_group(self, kind: GroupKind) -> None:
-        """One more group of the run."""
+        """Add a finished task of a batch by the kind of its group."""
         self.groups[kind] += 1
 
     def add_update(self, update: Update) -> None:
-        """One more batch."""
+        """Add a finished update of the library."""
         self.lessons = len(update.library)
         self.ended.extend(update.evidence.ended)
         self._ends = count_ends(self.ended)
 
     def __rich__(self) -> RenderableType:
-        """As many lines as there is something to say, none of them longer than the terminal is wide."""
+        """Up to six lines, none wider than the terminal."""
         rows: list[RenderableType] = []
         if self.phase is not None:
             rows += [self._phase(self.phase), _row("reward", _reward(self.phase))]
         if self.groups:
-            rows.append(_row("groups", self._groups()))
+            rows.append(_row("tasks", self._groups()))
         if self.lessons is not None:
             rows.append(_row("lessons", self._lessons()))
         if self.traffic is not None and self.phase is not None:
@@ -117,22 +120,22 @@ class LiveView:
         return line
 
     def _elapsed(self, phase: Phase) -> Text:
-        return Text(duration(max(0.0, self.clock() - phase.started)), style="dim", no_wrap=True)
+        return Text(clock_time(max(0.0, self.clock() - phase.started)), style="dim", no_wrap=True)
 
     def _groups(self) -> Text:
-        seen = self.groups.copy()
+        counts = self.groups.copy()
         parts = [
-            Text(f"{words} {seen[kind]:,}", style=style)
+            Text(f"{words} {counts[kind]:,}", style=style)
             for kind, (words, style) in _KINDS.items()
-            if seen[kind] or kind in _ALWAYS
+            if counts[kind] or kind in _ALWAYS
         ]
-        return Text(" · ").join(parts).append(f"   of {seen.total():,}", style="dim")
+        return Text(" · ").join(parts).append(f"   of {counts.total():,}", style="dim")
 
     def _lessons(self) -> Text:
         ends = self._ends
         dropped, rejected = sum(ends.dropped.values()), sum(ends.rejected.values())
-        proposals = f"applied {ends.applied} · folded {ends.folded} · dropped {dropped} · rejected {rejected}"
-        return Text().append(f"{self.lessons}", style="bold").append(f"   proposals: {proposals}")
+        proposals = proposal_words(ends.applied, ends.folded, dropped, rejected)
+        return Text().append(f"{self.lessons}", style="bold").append(f"   {proposals}")
 
 
 def _row(label: str, words: Text) -> Text:
@@ -141,23 +144,23 @@ def _row(label: str, words: Text) -> Text:
 
 
 def _reward(phase: Phase) -> Text:
-    """Over tasks, not rollouts: those of one task are not independent of each other."""
+    """The mean reward with its interval over tasks, because rollouts of one task are not independent."""
     means = [sum(rewards) / len(rewards) for rewards in list(phase.rewards.values())]
     if not means:
         return Text("-")
-    found = mean_interval(means)
-    interval = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
-    tasks = f"{found.n:,} task{'' if found.n == 1 else 's'}"
-    words = Text().append(f"{found.mean:.2f}", style="bold").append(interval)
+    mean = mean_interval(means)
+    interval = "" if mean.low is None or mean.high is None else f" [{mean.low:.2f}, {mean.high:.2f}]"
+    words = Text().append(f"{mean.mean:.2f}", style="bold").append(interval)
+    tasks = count_words(mean.n, "task")
     return words.append(f"   mean over {tasks}{', 95 % interval' if interval else ''}", style="dim")
 
 
 def _calls(traffic: Traffic) -> Text:
     limit = sum(int(endpoint_state.limiter.limit) for endpoint_state in traffic.endpoint_states)
     answered = sum(sum(list(endpoint_state.answered.values())) for endpoint_state in traffic.endpoint_states)
-    words = Text(f"{traffic.call_context.in_flight:,} of at most {limit:,} in flight   {answered:,} answered")
+    words = Text(f"{traffic.call_context.in_flight:,} in flight (limit {limit:,})   {answered:,} answered")
     if failures := _failures(traffic.endpoint_states):
-        words.append(f"   not answered: {failures}", style="yellow")
+        words.append(f"   failed: {failures}", style="yellow")
     return words
 
 
@@ -175,4 +178,4 @@ def _spent(traffic: Traffic) -> Text:
     about = f"{short(expected.tokens_in + expected.tokens_out)} tokens"
     if not traffic.simulated and expected.cost_usd is not None:
         about = f"{cost_words(expected.cost_usd)}, {about}"
-    return words.append(f"   of about {about} in all (a rough estimate)", style="dim")
+    return words.append(f"   whole run: about {about} (a rough estimate)", style="dim")

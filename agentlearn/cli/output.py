@@ -60,10 +60,3 @@ def show_logs(level: str) -> None:
         raise ConfigError(f"--log {level!r} is not a level; give {', '.join(_LEVELS)}", code="bad_log_level")
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.WARNING)
     logging.getLogger("agentlearn").setLevel(level.upper())
-
-
-def duration(seconds: float) -> str:
-    """A duration as minutes and seconds, with hours if there are any: `00:09`, `1:02:03`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"

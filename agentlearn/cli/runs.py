@@ -103,8 +103,8 @@ def _print_report(report: dict[str, Any]) -> None:
         library = report["library"]
         out.print(f"library    {library['name']}@{library['version'][:8]}  {library['lessons']} lessons")
     if "proposals" in report:
-        rejected = ", ".join(f"{code} {count}" for code, count in sorted(report["proposals"]["rejected"].items()))
-        out.print(f"rejected   {rejected or 'nothing'}")
+        refused = ", ".join(f"{code} {count}" for code, count in sorted(report["proposals"]["rejected"].items()))
+        out.print(f"refused    {refused or 'no proposal'}")
     stages = {stage: StageLine.model_validate(line) for stage, line in report["stages"].items()}
     print_stages(stages, out)
     for words in malformed_words(stages):

@@ -1,4 +1,4 @@
-"""What each stage of a run asked for and cost, as a table that needs no more than 100 columns."""
+"""A table of calls, tokens and costs by stage, at most 100 columns wide."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,12 +10,12 @@ from agentlearn.learn.report import StageLine
 
 _HEADERS = ("stage", "calls", "in", "cached", "out", "cost", "seconds", "retried", "replayed", "malformed")
 _ORDER = ("rollout", "judge", "summarise", "compare", "consolidate")
-"""Stages as a run goes through them; others follow."""
+"""Stages in the order of a run; other stages follow."""
 _LABEL = 11
 
 
 def print_stages(stages: Mapping[str, StageLine], out: Console, *, indent: int = 0) -> None:
-    """Print the table, if there is anything in it; its header is dim where the console has styles."""
+    """Print the table unless it is empty."""
     header, *rows = stage_lines(stages)
     if rows:
         out.print(Text(" " * indent + header, style="dim"))
@@ -24,9 +24,9 @@ def print_stages(stages: Mapping[str, StageLine], out: Console, *, indent: int =
 
 
 def stage_lines(stages: Mapping[str, StageLine]) -> tuple[str, ...]:
-    """The header, a line per stage in which calls were made, and their sum where there are several.
+    """The header, a line per stage that made calls, and a sum when there are several stages.
 
-    `in`, `cached` and `out` are tokens; `seconds` are those of all calls together, many of which ran side by side.
+    `in`, `cached` and `out` are tokens. `seconds` is the sum over all calls, many of which ran at the same time.
     """
     named = [(name, line) for name, line in in_order(stages) if line.calls]
     rows = [_cells(name, line) for name, line in named]
@@ -36,7 +36,7 @@ def stage_lines(stages: Mapping[str, StageLine]) -> tuple[str, ...]:
 
 
 def malformed_words(stages: Mapping[str, StageLine]) -> tuple[str, ...]:
-    """Per stage that had misshapen replies, how they were misshapen."""
+    """For each stage with malformed replies, the counts by kind of mistake."""
     return tuple(
         f"{name}: {', '.join(f'{code} {count:,}' for code, count in line.malformed.items())}"
         for name, line in in_order(stages)
@@ -45,7 +45,7 @@ def malformed_words(stages: Mapping[str, StageLine]) -> tuple[str, ...]:
 
 
 def in_order(stages: Mapping[str, StageLine]) -> list[tuple[str, StageLine]]:
-    """The stages as a run goes through them."""
+    """The stages in the order of a run."""
     places = {name: place for place, name in enumerate(_ORDER)}
     return sorted(stages.items(), key=lambda stage: (places.get(stage[0], len(places)), stage[0]))
 
@@ -66,7 +66,7 @@ def _cells(name: str, line: StageLine) -> tuple[str, ...]:
 
 
 def cost_words(cost_usd: float | None) -> str:
-    """Dollars in words: an unknown price is never shown as nothing."""
+    """A cost in dollars; None is `unknown`, not `nothing`."""
     if cost_usd is None:
         return "unknown"
     return f"${cost_usd:,.4f}" if 0 < cost_usd < 1 else f"${cost_usd:,.2f}" if cost_usd else "nothing"
@@ -75,7 +75,7 @@ def cost_words(cost_usd: float | None) -> str:
 def short(number: int) -> str:
     """A count in at most six characters: `812`, `81.2k`, `38.0M`."""
     for unit, name in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
-        # what rounds up to the next unit is written in it: 999,960 is 1.0M, not 1000.0k
+        # a number that rounds up to the next unit uses that unit: 999,960 is 1.0M, not 1000.0k
         if number >= unit * 0.99995:
             return f"{number / unit:.1f}{name}"
     return str(number)

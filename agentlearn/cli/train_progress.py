@@ -1,4 +1,4 @@
-"""A training run as a person sees it: what it runs on, a line per few updates, the result."""
+"""Progress of a training run: what it runs on, a line per few updates, and the result."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -6,12 +6,11 @@ from typing import Self
 
 from rich.console import Console
 
-from agentlearn.cli.output import duration
-from agentlearn.cli.progress import change, count, number
-from agentlearn.config import DEFAULT_STORE
-from agentlearn.errors import Interrupted, only_stops
+from agentlearn.cli.progress_lines import ProgressLines
+from agentlearn.cli.words import clock_time, count_words, score_words
+from agentlearn.errors import only_stops
 from agentlearn.learn.learner import Update
-from agentlearn.learn.report import HeldOut, HeldOutScore
+from agentlearn.learn.report import HeldOutScore
 from agentlearn.learn.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
@@ -20,18 +19,19 @@ from agentlearn.train.report import TrainReport, UpdateLine, update_line
 from agentlearn.train.settings import TrainSettings
 from agentlearn.types.task import Task
 
-_LABEL = 14
 LINES = 15
-"""Lines of updates that a run prints at the most, each the mean of as many updates as follow from that."""
+"""Largest number of update lines that a run prints; each line is the mean of equally many updates."""
 
 
-class TrainProgress(TrainCallbacks):
-    """Prints as the run goes on."""
+class TrainProgress(ProgressLines, TrainCallbacks):
+    """Prints lines as the run goes on."""
+
+    command = "train"
+    label_width = 14
 
     def __init__(self, settings: TrainSettings, out: Console) -> None:
+        super().__init__(settings, out)
         self.settings = settings
-        self.out = out
-        self.call_context: CallContext | None = None
         self.updates = 0
         self.total = 0
         self.waiting: list[UpdateLine] = []
@@ -42,16 +42,8 @@ class TrainProgress(TrainCallbacks):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.call_context is not None and only_stops(error):
-            store = "" if self.settings.store == DEFAULT_STORE else f" --store {self.settings.store}"
-            self._line("resume", f"agentlearn train --resume {self.call_context.run}{store}")
-
-    def interrupt(self) -> bool:
-        """Stop the run in good order; False when it is stopping already, or not yet begun."""
-        if self.call_context is None or self.call_context.stopped is not None:
-            return False
-        self.call_context.stop(Interrupted("interrupted; what was finished is stored"))
-        return True
+        if only_stops(error):
+            self.print_resume()
 
     def opened(
         self,
@@ -66,64 +58,56 @@ class TrainProgress(TrainCallbacks):
         batches = -(-len(train) // settings.batch_size)
         self.total = settings.epochs * batches
         self.out.print(f"agentlearn train {settings.domain}")
-        what = f"an adapter of rank {gradient.lora_rank}" if gradient.lora_rank else "all weights"
-        self._line("model", f"{endpoint.name}, training {what}")
-        self._line("update", f"{gradient.loss}, learning rate {gradient.learning_rate:g}, KL {gradient.kl}")
+        trained = f"an adapter of rank {gradient.lora_rank}" if gradient.lora_rank else "all weights"
+        self.line("model", f"{endpoint.name}, training {trained}")
+        self.line("update", f"{gradient.loss}, learning rate {gradient.learning_rate:g}, KL {gradient.kl}")
         if settings.library != "none":
-            self._line("lessons", f"{settings.library}, in every prompt")
+            self.line("lessons", f"{settings.library}, in every prompt")
         held = f"{len(test)} held out" if test else "none held out"
-        shape = f"{settings.group_size} rollouts each · {count(self.total, 'update')} of {settings.batch_size} tasks"
-        self._line("tasks", f"{len(train)} to learn from, {held} · {shape}")
-        self._line("run", call_context.run)
+        updates = f"{count_words(self.total, 'update')} of {settings.batch_size} tasks"
+        self.line("tasks", f"{len(train)} to learn from, {held} · {settings.group_size} rollouts each · {updates}")
+        self.line("run", call_context.run)
 
     def phase_started(self, phase: str, rollouts: int) -> None:
         if phase in {"before", "after"}:
-            self._line("measuring", f"{phase} training: {rollouts} rollouts")
+            self.line("measuring", f"{phase} training, with {rollouts} rollouts")
 
-    def warned(self, caution: RunWarning) -> None:
-        self._line("caution", caution.words)
+    def warned(self, warning: RunWarning) -> None:
+        self.line("warning", warning.words)
 
     def updated(self, step: str, update: Update) -> None:
         for note in update.evidence.notes:
-            self._line("note", note)
+            self.line("note", note)
         self.updates += 1
         self.waiting.append(update_line(self.updates, update.evidence.metrics))
         each = max(1, -(-self.total // LINES))
         if self.updates % each == 0 or self.updates == self.total:
-            self._line(f"update {self.updates}/{self.total}", _words(self.waiting))
+            self.line(f"update {self.updates}/{self.total}", _update_words(self.waiting))
             self.waiting = []
 
     def measured(self, updates: int, score: HeldOutScore) -> None:
-        self._line("held out", f"{number(score.mean)} after {count(updates, 'update')}")
+        self.print_score(updates, score)
 
     def trained(self, report: TrainReport) -> None:
-        if report.before and report.after and report.delta:
-            p = "" if report.delta.p is None else f"   p {_p(report.delta.p)}"
-            scores = f"{number(report.before.mean)} → {number(report.after.mean)}"
-            told = f"{change(report.delta.mean, report.delta.ci)}{p}   {report.delta.n} tasks x {report.after.k}"
-            self._line("held out", f"{scores}   {told}")
-            for name, part in (("known", report.known_families), ("unseen", report.unseen_families)):
-                if part is not None and report.unseen_families is not None:
-                    self._line("", f"{name} families {_part(part)}")
-        weights = report.weights
-        self._line("weights", f"{weights.sha256_before[:12]} → {weights.sha256_after[:12]}      {weights.path}")
-        self._line("use them", f"agentlearn solve {report.domain} PROBLEM --model local:{weights.path}")
-        turns = report.turns
-        self._line("turns", f"{turns['clean']:,} continued, {turns['forked']:,} forked; none encoded again")
-        parts = ", ".join(f"{name} {duration(seconds)}" for name, seconds in report.seconds.items())
-        self._line("time", f"{duration(report.wall_s)}, of which {parts}")
+        self.print_held_out(report)
+        weights, turns = report.weights, report.turns
+        self.line("weights", f"{weights.sha256_before[:12]} → {weights.sha256_after[:12]}      {weights.path}")
+        self.line("use them", f"agentlearn solve {report.domain} PROBLEM --model local:{weights.path}")
+        self.line("turns", f"{turns['clean']:,} continue the exact tokens before them, {turns['forked']:,} do not")
+        parts = ", ".join(f"{name} {clock_time(seconds)}" for name, seconds in report.seconds.items())
+        self.line("time", f"{clock_time(report.wall_s)}, of which {parts}")
         for note in report.notes:
-            self._line("note", note)
-
-    def _line(self, label: str, text: str) -> None:
-        self.out.print(f"  {label.ljust(_LABEL)}{text}")
+            self.line("note", note)
 
 
-def _words(lines: Sequence[UpdateLine]) -> str:
-    reward = number(_mean([one.reward for one in lines]))
+def _update_words(lines: Sequence[UpdateLine]) -> str:
+    """The means of several updates."""
     mixed = _mean([one.mixed for one in lines]) or 0.0
     entropy, clipped = (_mean([getattr(one, name) for one in lines]) for name in ("entropy", "clipped"))
-    parts = [f"reward {reward}", f"mixed groups {mixed:.0%}"]
+    parts = [
+        f"reward {score_words(_mean([one.reward for one in lines]))}",
+        f"{mixed:.0%} of tasks with different rewards",
+    ]
     if entropy is not None:
         parts.append(f"entropy {entropy:.3f}")
     if clipped is not None:
@@ -135,12 +119,3 @@ def _words(lines: Sequence[UpdateLine]) -> str:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [one for one in values if one is not None]
     return sum(known) / len(known) if known else None
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
-
-
-def _part(part: HeldOut) -> str:
-    scores = f"{number(part.before.mean)} → {number(part.after.mean)}"
-    return f"{scores}   {change(part.delta.mean, part.delta.ci)}   {count(part.delta.n, 'task')}"

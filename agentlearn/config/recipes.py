@@ -1,7 +1,7 @@
 """Recipes: settings in YAML files, and the recipes that installed domains ship.
 
-`${NAME}` is replaced by an environment variable in declared secret fields only, so that a recipe can be shared and an
-environment variable cannot end up in a prompt or a report.
+`${NAME}` is replaced by an environment variable in secret fields only. So a recipe can be shared, and a variable cannot
+get into a prompt or a report.
 """
 
 import os
@@ -19,13 +19,13 @@ _SECRETS = frozenset({"api_key"})
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
-    """The fields of a YAML recipe. Raises ConfigError naming file and cause."""
+    """The fields of a YAML recipe. Raises ConfigError that names the file and the cause."""
     import yaml
 
     try:
         loaded: object = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ConfigError(f"there is no recipe {str(path)!r}", code="missing_file") from error
+        raise ConfigError(f"there is no recipe {str(path)!r}; check the path", code="missing_file") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the recipe {str(path)!r} cannot be read: {error}", code="bad_recipe") from error
     except yaml.YAMLError as error:
@@ -33,24 +33,24 @@ def read_recipe(path: Path) -> dict[str, Any]:
         raise ConfigError(f"the recipe {str(path)!r} is not YAML: {cause}", code="bad_recipe") from error
     if not isinstance(loaded, dict):
         raise ConfigError(
-            f"the recipe {str(path)!r} must hold fields such as 'domain: math', not {type(loaded).__name__}",
+            f"the recipe {str(path)!r} must hold fields such as 'domain: math', not a {type(loaded).__name__}",
             code="bad_recipe",
         )
     fields = {str(key): _expand(str(key), value, path) for key, value in loaded.items()}
-    return fields | {key: _beside(path, fields[key]) for key in ("data", "test_data") if key in fields}
+    return fields | {key: _relative_to(path, fields[key]) for key in ("data", "test_data") if key in fields}
 
 
-def _beside(recipe: Path, source: object) -> object:
-    """A recipe's files are named from where the recipe lies."""
+def _relative_to(recipe: Path, source: object) -> object:
+    """A task source of a recipe; file names are relative to the folder of the recipe."""
     if isinstance(source, list):
-        return tuple(_beside(recipe, one) for one in source)
+        return tuple(_relative_to(recipe, one) for one in source)
     return str(recipe.parent / source) if isinstance(source, str) and not source.startswith(ONLINE) else source
 
 
 def packaged_recipe(name: str) -> Path | None:
-    """The recipe `DOMAIN/RECIPE` that an installed domain's package ships; None for a name that says no domain.
+    """The file of the recipe `DOMAIN/RECIPE` in the package of an installed domain; None when no domain is named.
 
-    Raises ConfigError naming the recipes that the domain has.
+    Raises ConfigError when the domain has no such recipe; the message lists those it has.
     """
     domain, slash, recipe = name.partition("/")
     folder = _recipes(domain)
@@ -64,17 +64,18 @@ def packaged_recipe(name: str) -> Path | None:
 
 
 DEFAULT_RECIPE = "default"
+"""Name of the recipe that a domain uses when no recipe is named."""
 
 
 def default_recipe(domain: str) -> Path | None:
-    """The recipe by which a domain is learned where no other is named; None where its package ships none."""
+    """The file of a domain's default recipe; None when its package ships none."""
     folder = _recipes(domain)
     path = None if folder is None else folder / f"{DEFAULT_RECIPE}.yaml"
     return path if path is not None and path.is_file() else None
 
 
 def _recipes(domain: str) -> Path | None:
-    """Where an installed domain's package keeps its recipes; None for no domain."""
+    """The folder of a domain's recipes; None when no domain of that name is installed."""
     packages = {one.name: one.value.partition(":")[0] for one in entry_points(group="agentlearn.domains")}
     return Path(str(files(packages[domain]))) / "recipes" if domain in packages else None
 
@@ -84,7 +85,7 @@ def _expand(name: str, value: object, path: Path) -> object:
         return value
     if name not in _SECRETS:
         raise ConfigError(
-            f"{str(path)!r} uses {value!r} in {name!r}, but the environment is read in secret fields only"
+            f"{str(path)!r} uses {value!r} in {name!r}, but environment variables are read in secret fields only"
             f" ({', '.join(sorted(_SECRETS))}); write the value itself",
             code="bad_recipe",
         )

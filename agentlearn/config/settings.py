@@ -1,4 +1,4 @@
-"""Settings of runs over tasks, as frozen models. The resolved settings are stored with each run."""
+"""Settings of `learn`, `train` and `solve` as frozen models. They are stored with each run."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,7 +55,7 @@ class RunSettings(
         return fields
 
     def resolved(self) -> str:
-        """The settings as JSON with secrets masked, as stored with the run."""
+        """The settings as JSON with masked secrets, as stored with the run."""
         return self.model_dump_json()
 
 

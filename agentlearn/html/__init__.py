@@ -1,4 +1,4 @@
-"""Reports as pages: typed parts in, one self-contained HTML file out."""
+"""HTML reports: `render_page` turns typed parts into one self-contained file."""
 
 from agentlearn.html.dumbbell import Dumbbell, DumbbellRow
 from agentlearn.html.forest import Forest, ForestRow

@@ -1,4 +1,4 @@
-"""What horizontal charts share: the plot of one row as wide as its column, grid lines, and the axis beneath."""
+"""Parts of horizontal charts: the plot of one row, grid lines, and the axis below."""
 
 from agentlearn.html.markup import Html, element
 from agentlearn.html.number_format import decimal, signed
@@ -6,9 +6,9 @@ from agentlearn.html.scale import Scale, percent
 
 
 def row_plot(*marks: Html | None, name: str = "") -> Html:
-    """A drawing that fills its cell. Coordinates are percents, so that nothing is distorted at any width.
+    """A drawing that fills its table cell, in percent coordinates, so that it fits any width.
 
-    name: what it shows, for those who do not see it; without one it is decoration beside numbers that say the same.
+    name: description for screen readers; without it they skip the drawing; the next cells hold its values.
     """
     if name:
         return element("svg", *marks, role="img", aria_label=name)
@@ -16,7 +16,7 @@ def row_plot(*marks: Html | None, name: str = "") -> Html:
 
 
 def upright(at: float, kind: str) -> Html:
-    """A line over the whole height at a percentage of the width; `kind` is its CSS class."""
+    """A vertical line over the whole height, at a percentage of the width. kind: its CSS class."""
     x = percent(at)
     return element("line", class_=kind, x1=x, x2=x, y1=0, y2="100%")
 
@@ -27,12 +27,12 @@ def level(start: float, end: float, kind: str, y: str = "50%") -> Html:
 
 
 def placed(mark: Html, x: float, y: str = "50%", kind: str | None = None) -> Html:
-    """A mark drawn around (0, 0), put at a percentage of the width without scaling it."""
+    """A mark drawn around (0, 0), moved to a percentage of the width and not scaled."""
     return element("svg", mark, x=percent(x), y=y, overflow="visible", class_=kind)
 
 
 def grid(scale: Scale, zero: bool) -> Html:
-    """A faint line at every tick; a strong one at 0 when it is asked for and in the scale."""
+    """A faint line at every tick, and with `zero` a strong one at 0 if the scale contains it."""
     lines = [upright(scale.at(tick), "grid") for tick in scale.ticks]
     if zero and scale.holds(0.0):
         lines.append(upright(scale.at(0.0), "zero"))
@@ -40,7 +40,7 @@ def grid(scale: Scale, zero: bool) -> Html:
 
 
 def axis(scale: Scale, *, sign: bool) -> Html:
-    """The ticks' numbers, for the row beneath the plots."""
+    """The numbers of the ticks, for the row below the plots. sign: show plus and minus."""
     word = signed if sign else decimal
     digits = max(scale.digits, 1)
     numbers = [element("text", word(tick, digits), x=percent(scale.at(tick)), y=14) for tick in scale.ticks]

@@ -1,4 +1,4 @@
-"""Dumbbells: each task's score before and after, sorted by what changed, the middle of a long list folded away."""
+"""Dumbbell charts: the score of each task before and after, sorted by difference; long lists are partly folded."""
 
 from pydantic import Field
 
@@ -11,37 +11,37 @@ from agentlearn.types.value import Value
 
 
 class DumbbellRow(Value):
-    """One thing, measured twice."""
+    """A task (or another unit) with its score before and after."""
 
     label: str
     sub: str = ""
-    """Shown where the row is not folded away."""
+    """A second line under the label; folded rows do not show it."""
     before: float = Field(allow_inf_nan=False)
     after: float = Field(allow_inf_nan=False)
 
     @property
     def difference(self) -> float:
-        """After minus before; exactly 0 where only rounding lies between."""
+        """After minus before; exactly 0 when they differ only by rounding."""
         change = self.after - self.before
         return change if abs(change) > 1e-9 else 0.0
 
 
 class Dumbbell(Value):
-    """Rows measured twice; the renderer sorts them."""
+    """A chart of scores before and after. The renderer sorts the rows."""
 
     caption: str
     before: str
-    """What the hollow dot is."""
+    """Meaning of the hollow dot."""
     after: str
-    """What the full dot is."""
+    """Meaning of the full dot."""
     rows: tuple[DumbbellRow, ...]
     row_name: str = "task"
     shown: int = Field(default=10, ge=1)
-    """How many of the largest gains, and how many of the largest losses, are shown unfolded."""
+    """Number of largest gains, and of largest losses, that are not folded."""
 
 
 def dumbbell(part: Dumbbell, mark: str) -> Html:
-    """A `Dumbbell` as HTML: a table of what changed, largest gain first, and the names of what did not."""
+    """A `Dumbbell` as HTML: a table of the changed rows, largest gain first, and the names of the others."""
     scale = scale_of([end for row in part.rows for end in (row.before, row.after)] or [0.0, 1.0], start=3.0, end=97.0)
     changed = sorted((row for row in part.rows if row.difference), key=lambda row: (-row.difference, row.label))
     same = [row for row in part.rows if not row.difference]
@@ -51,7 +51,10 @@ def dumbbell(part: Dumbbell, mark: str) -> Html:
         element("p", _summary(part, changed, same), class_="prose"),
         _key(part) if changed else None,
         _table(part, head, scale, name, subs=True) if head else None,
-        fold(f"{len(middle)} more that changed less", _table(part, middle, scale, f"{name}, continued", subs=False))
+        fold(
+            f"{len(middle)} more with smaller differences",
+            _table(part, middle, scale, f"{name}, continued", subs=False),
+        )
         if middle
         else None,
         _table(part, tail, scale, f"{name}, largest losses", subs=True) if tail else None,
@@ -61,7 +64,7 @@ def dumbbell(part: Dumbbell, mark: str) -> Html:
 
 
 def _parted(changed: list[DumbbellRow], shown: int) -> tuple[list[DumbbellRow], list[DumbbellRow], list[DumbbellRow]]:
-    """What is shown first, folded, and shown last. Few rows are all shown; nearly all are not worth a fold."""
+    """The rows shown first, folded, and shown last. Three rows or fewer are not worth a fold."""
     gains = sum(row.difference > 0 for row in changed)
     losses = len(changed) - gains
     first, last = min(gains, shown), min(losses, shown)
@@ -104,7 +107,7 @@ def _table(part: Dumbbell, rows: list[DumbbellRow], scale: Scale, name: str, *, 
 def _row(row: DumbbellRow, scale: Scale, subs: bool) -> Html:
     start, end = scale.at(row.before), scale.at(row.after)
     plot = row_plot(
-        grid(scale, zero=False) if subs else None,  # left out of long lists: four lines a row add up
+        grid(scale, zero=False) if subs else None,  # folded lists have no grid, to keep the file small
         level(start, end, "up" if row.difference > 0 else "down"),
         element("circle", class_="from", cx=percent(start), cy="50%", r=5),
         element("circle", class_="to", cx=percent(end), cy="50%", r=5),

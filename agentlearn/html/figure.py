@@ -1,10 +1,10 @@
-"""What holds content: a figure with its caption and the page's mark, a box that scrolls, a fold."""
+"""Containers: a figure with its caption, a box that scrolls sideways, and a fold."""
 
 from agentlearn.html.markup import Html, element, joined
 
 
 def figure(kind: str, caption: str, content: Html, *, mark: str, note: str = "") -> Html:
-    """A figure of the given kind (a CSS class). The mark, such as `simulated`, stands in the caption itself."""
+    """A figure with a caption. kind: its CSS class. mark: label in the caption, such as `simulated`."""
     return element(
         "figure",
         element("figcaption", element("bdi", caption), marked(mark)),
@@ -15,22 +15,22 @@ def figure(kind: str, caption: str, content: Html, *, mark: str, note: str = "")
 
 
 def marked(mark: str) -> Html | None:
-    """The mark as a label after a heading."""
+    """The mark as a label after a heading; None when there is no mark."""
     return joined(" ", element("span", mark, class_="mark")) if mark else None
 
 
 def named(caption: str, mark: str) -> str:
-    """The caption with the mark, as the accessible name of a region or chart."""
+    """The caption and the mark, as the accessible name of a region or chart."""
     return f"{caption} ({mark})" if mark else caption
 
 
 def scrolling(content: Html, name: str) -> Html:
-    """A box that scrolls sideways by itself, also by keyboard."""
+    """A box that scrolls sideways, also by keyboard. name: its accessible name."""
     return element("div", content, class_="scroll", role="region", aria_label=name, tabindex=0)
 
 
 def fold(summary: str, content: Html, *, aside: str = "", unfolded: bool = False) -> Html:
-    """Content under a line that says what it is, with a figure or word at the line's end."""
+    """Content that unfolds under a summary line. aside: text at the end of that line."""
     line = element(
         "summary",
         element("bdi", summary),

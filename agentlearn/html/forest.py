@@ -1,4 +1,4 @@
-"""Forest plots: estimates with their intervals on one scale, the zero line and a margin among them."""
+"""Forest plots: estimates with their intervals on one scale, with a zero line and margins."""
 
 import math
 
@@ -22,31 +22,32 @@ class ForestRow(Value):
     low: float | None = None
     high: float | None = None
     margin: float | None = Field(default=None, ge=0)
-    """Drawn at minus the margin: what the interval must stay above to be no worse."""
+    """Non-inferiority margin, drawn at minus its value: an interval above that line is not worse."""
     tone: Tone = "plain"
     words: str = ""
-    """The verdict, or why there is none."""
+    """The verdict, or the reason why there is none."""
 
 
 class Forest(Value):
-    """Estimates of one kind, drawn above each other on one scale."""
+    """A chart of estimates, one row each, on one scale."""
 
     caption: str
     rows: tuple[ForestRow, ...]
     row_name: str = "arm"
-    """What the rows are."""
+    """Heading of the labels."""
     words_name: str = "verdict"
-    """What the rows' words are."""
+    """Heading of the verdicts."""
     left: str = ""
-    """What it means to lie left of zero, such as `none is better`."""
+    """Meaning of the side left of zero, such as `none is better`."""
     right: str = ""
+    """Meaning of the side right of zero."""
     limits: tuple[float, float] = (-math.inf, math.inf)
-    """Beyond these the scale does not go; an interval that does ends in an arrow."""
+    """Largest extent of the scale; an interval that goes beyond it ends in an arrow."""
     note: str = ""
 
 
 def forest(part: Forest, mark: str) -> Html:
-    """A `Forest` as HTML: a table whose second column is drawn."""
+    """A `Forest` as HTML: a table with a drawing in its second column."""
     scale = _scale(part)
     verdicts = any(row.words for row in part.rows)
     head = element(
@@ -97,7 +98,7 @@ def _sides(part: Forest) -> Html | None:
 def _row(row: ForestRow, scale: Scale, verdicts: bool) -> Html:
     ends = interval(row.low, row.high, sign=True)
     label = element("th", element("bdi", row.label), _sub(row.sub), scope="row")
-    plot = element("td", row_plot(*_marks(row, scale), name=_in_words(row)), class_="plot")
+    plot = element("td", row_plot(*_marks(row, scale), name=_description(row)), class_="plot")
     number = element("td", element("b", signed(row.mean)), _sub(ends), class_="num")
     verdict = element("td", glyph(row.tone), element("bdi", row.words), class_="verdict") if verdicts else None
     return element("tr", label, plot, number, verdict, class_=row.tone)
@@ -119,7 +120,7 @@ def _marks(row: ForestRow, scale: Scale) -> tuple[Html | None, ...]:
 
 
 def _whiskers(row: ForestRow, scale: Scale) -> tuple[Html, ...]:
-    """The interval: a line, with a cap at each end that is on the scale and an arrow at each that is not."""
+    """The interval as a line; an end outside the scale is an arrow, any other a cap."""
     if row.low is None or row.high is None or math.isnan(row.low) or math.isnan(row.high):
         return ()
     start, end = scale.at(row.low), scale.at(row.high)
@@ -129,7 +130,7 @@ def _whiskers(row: ForestRow, scale: Scale) -> tuple[Html, ...]:
     return level(start, end, "whisker"), placed(left, start), placed(right, end)
 
 
-def _in_words(row: ForestRow) -> str:
+def _description(row: ForestRow) -> str:
     if finite(row.mean) is None:
         return f"{row.label}: no estimate"
     ends = f", interval {signed(row.low)} to {signed(row.high)}" if row.low is not None and row.high is not None else ""

@@ -1,4 +1,4 @@
-"""Line charts: values from step to step with their intervals; series differ by shape and dash, not colour alone."""
+"""Line charts of values with intervals. Series differ by shape and dash, not by colour alone."""
 
 from itertools import pairwise
 
@@ -15,25 +15,25 @@ from agentlearn.types.value import Value
 
 
 class Point(Value):
-    """One measurement."""
+    """A value with its interval at one step."""
 
     x: float = Field(allow_inf_nan=False)
     y: float | None
     low: float | None = None
     high: float | None = None
     label: str = ""
-    """What the point is, such as a version; for the table beneath."""
+    """Name of the point for the table below, such as a version."""
 
 
 class Series(Value):
-    """Measurements that belong together."""
+    """The points of one line."""
 
     label: str
     points: tuple[Point, ...]
 
 
 class LineChart(Value):
-    """Series over one pair of axes."""
+    """A chart of one or more series."""
 
     caption: str
     x_name: str
@@ -44,16 +44,16 @@ class LineChart(Value):
 
 _SHAPES = ("M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", "M-4-4h8v8h-8z", "M0-5.5L5.5 4.5H-5.5z", "M0-5.5L5.5 0L0 5.5L-5.5 0z")
 KINDS = 8
-"""Series that can be told apart: four shapes, full or hollow."""
+"""Number of series that look different: four shapes, full or hollow."""
 
 
 def line_chart(part: LineChart, mark: str) -> Html:
-    """A `LineChart` as HTML: the drawing, its key, and the same figures as a folded table."""
+    """A `LineChart` as HTML: the drawing, its legend, and a folded table of the values."""
     points = [point for series in part.series for point in series.points]
     across = across_of([point.x for point in points])
     up = up_of([end for point in points for end in (point.y, point.low, point.high)])
     series = [_series(one, n, len(part.series), across, up) for n, one in enumerate(part.series)]
-    name = f"{named(part.caption, mark)}: {part.y_name} by {part.x_name}. The figures follow as a table."
+    name = f"{named(part.caption, mark)}: {part.y_name} by {part.x_name}. A table of the values follows."
     content = joined(
         plane(joined(*series), across, up, name=name, x_name=part.x_name, y_name=part.y_name),
         _key(part.series) if len(part.series) > 1 else None,
@@ -63,8 +63,8 @@ def line_chart(part: LineChart, mark: str) -> Html:
 
 
 def _series(series: Series, number: int, of: int, across: Scale, up: Scale) -> Html:
-    seen = [(point, y) for point in series.points if (y := finite(point.y)) is not None]
-    seen.sort(key=lambda pair: pair[0].x)
+    measured = [(point, y) for point in series.points if (y := finite(point.y)) is not None]
+    measured.sort(key=lambda pair: pair[0].x)
     strokes = [
         element(
             "line",
@@ -74,14 +74,14 @@ def _series(series: Series, number: int, of: int, across: Scale, up: Scale) -> H
             y1=percent(up.at(y_one)),
             y2=percent(up.at(y_other)),
         )
-        for (one, y_one), (other, y_other) in pairwise(seen)
+        for (one, y_one), (other, y_other) in pairwise(measured)
     ]
-    whiskers = [whisker(point.x, point.low, point.high, across, up) for point, _ in seen]
+    whiskers = [whisker(point.x, point.low, point.high, across, up) for point, _ in measured]
     markers = [
-        placed(_marker(number, f"{series.label}: {_said(point)}"), across.at(point.x), percent(up.at(y)))
-        for point, y in seen
+        placed(_marker(number, f"{series.label}: {_description(point)}"), across.at(point.x), percent(up.at(y)))
+        for point, y in measured
     ]
-    aside = round((number - (of - 1) / 2) * 5, 1)  # so that intervals at one step stand beside each other
+    aside = round((number - (of - 1) / 2) * 5, 1)  # keeps the intervals of one step apart
     return element("g", *strokes, *whiskers, *markers, class_=_kind(number), transform=f"translate({aside} 0)")
 
 
@@ -104,7 +104,7 @@ def _key(series: tuple[Series, ...]) -> Html:
     return element("ul", *items, class_="legend")
 
 
-def _said(point: Point) -> str:
+def _description(point: Point) -> str:
     return " ".join(filter(None, (point.label, decimal(point.y), interval(point.low, point.high))))
 
 

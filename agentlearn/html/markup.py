@@ -1,4 +1,4 @@
-"""HTML as a value: elements come from a closed list of names, and every text that goes in is escaped."""
+"""Safe HTML: elements come from a fixed list of tags, and every text is escaped."""
 
 import re
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ Attribute = str | int | float | bool | None
 
 _VOID = frozenset({"link", "meta"})
 _BARE = frozenset({"circle", "line", "path"})
-"""Elements of SVG that hold nothing."""
+"""SVG elements without content."""
 
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, without tab and line ends
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters except tab and line ends
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
 )
@@ -28,31 +28,30 @@ _LINE_END = re.compile("\r\n?")
 
 @dataclass(frozen=True, slots=True)
 class Html:
-    """Markup that this package wrote: made by `element`, `joined` and `raw` only, never out of a text of others."""
+    """Markup. Made only by `element`, `joined` and `raw`, so that no text from outside becomes markup."""
 
     text: str
 
 
 def shown(text: str) -> str:
-    """The text with each character written out that nobody sees or that changes how others are seen.
+    """The text with invisible characters, and those that change how others look, written as `⟨U+202E⟩`.
 
-    Controls, marks of direction, zero-width and tag characters, and lone surrogates become such as `⟨U+202E⟩`. Tabs and
-    line ends stay, as do the joiners that emoji and scripts need.
+    These are control, direction, zero-width and tag characters and lone surrogates. Tabs, line ends, and the joiners
+    that emoji and scripts need, are kept.
     """
     return _UNSEEN.sub(_written_out, _LINE_END.sub("\n", text))
 
 
 def clipped(text: str, most: int) -> str:
-    """The text, of at most `most` characters; where some are cut off, the last one is `…`."""
+    """The text, cut to at most `most` characters; a cut text ends in `…`."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def element(tag: Tag, *children: Html | str | None, **attributes: Attribute) -> Html:
-    """One element. Text children are escaped; None leaves a child out.
+    """An element. Text children are escaped; a child that is None is left out.
 
-    Attributes: None and False leave one out, True is one without a value.
-
-    Attribute names are written as Python allows: `class_` is `class`, `aria_label` is `aria-label`.
+    An attribute that is None or False is left out; True writes it without a value. In attribute names `_` becomes `-`
+    and a final `_` is dropped: `class_` is `class`, `aria_label` is `aria-label`.
     """
     inside = "".join(_markup(child) for child in children)
     start = tag + "".join(_attribute(name, value) for name, value in attributes.items())
@@ -64,14 +63,14 @@ def element(tag: Tag, *children: Html | str | None, **attributes: Attribute) -> 
 
 
 def joined(*parts: Html | str | None) -> Html:
-    """Parts one after the other, without an element around them."""
+    """The parts in sequence, without an element around them."""
     return Html("".join(_markup(part) for part in parts))
 
 
 def raw(tag: Literal["script", "style"], text: str) -> Html:
-    """Our own script or style sheet, as it is. Raises ValueError when the text would end its element."""
+    """A script or style sheet of this package, unescaped. Raises ValueError when the text would end the element."""
     if "</" in text or "<!--" in text:
-        raise ValueError(f"a {tag} that holds '</' or '<!--' cannot stand in a page; write it without")
+        raise ValueError(f"the {tag} contains '</' or '<!--', which would end its element; remove it")
     return Html(f"<{tag}>{text}</{tag}>")
 
 

@@ -1,4 +1,4 @@
-"""Numbers as people read them on a page: signs, intervals, p-values, money, tokens, times. Missing ones are a dash."""
+"""Numbers as text for HTML pages: signs, intervals, p-values, money, tokens, durations. A missing one is a dash."""
 
 import math
 
@@ -7,12 +7,12 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def finite(value: float | None) -> float | None:
-    """The value, or None where there is none or it is no finite number."""
+    """The value; None when it is missing, infinite or NaN."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def decimal(value: float | None, digits: int = 2) -> str:
-    """`0.45`, `−1.20`."""
+    """A number with fixed decimals: `0.45`, `−1.20`."""
     if value is None or math.isnan(value):
         return DASH
     if math.isinf(value):
@@ -22,14 +22,14 @@ def decimal(value: float | None, digits: int = 2) -> str:
 
 
 def signed(value: float | None, digits: int = 2) -> str:
-    """`+0.45`, `−0.20`; `0.00` has no sign."""
+    """A number with its sign: `+0.45`, `−0.20`; `0.00` has none."""
     text = decimal(value, digits)
     plus = value is not None and value > 0 and text.strip("0.") != ""
     return f"+{text}" if plus else text
 
 
 def interval(low: float | None, high: float | None, *, sign: bool = False, digits: int = 2) -> str:
-    """`[0.37, 0.53]`; empty where either end is missing."""
+    """An interval: `[0.37, 0.53]`; empty when an end is missing."""
     if low is None or high is None:
         return ""
     word = signed if sign else decimal
@@ -37,19 +37,19 @@ def interval(low: float | None, high: float | None, *, sign: bool = False, digit
 
 
 def p_value(p: float | None) -> str:
-    """Three decimals: `0.021`, `< 0.001`."""
+    """A p-value with three decimals: `0.021`, `< 0.001`."""
     if p is None or math.isnan(p):
         return DASH
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def count(value: int | None) -> str:
-    """`12,345`."""
+    """A count with thousands separators: `12,345`."""
     return DASH if value is None else f"{value:,}".replace("-", MINUS)
 
 
 def large(value: float | None) -> str:
-    """A large number to about three digits: `950`, `12.3k`, `4.5M`."""
+    """A large number with about three digits: `950`, `12.3k`, `4.5M`."""
     if value is None or not math.isfinite(value):
         return DASH
     for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
@@ -59,7 +59,7 @@ def large(value: float | None) -> str:
 
 
 def money(usd: float | None) -> str:
-    """`$12.30`, `$0.0042`; `nothing` for 0 and `unknown` where a price is not known."""
+    """Dollars: `$12.30`, `$0.0042`; `nothing` for 0 and `unknown` for a missing price."""
     if usd is None or not math.isfinite(usd):
         return "unknown"
     if usd == 0:
@@ -69,7 +69,7 @@ def money(usd: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """`0.8 s`, `42 s`, `3 min 20 s`, `2 h 5 min`."""
+    """A duration: `0.8 s`, `42 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds is None or not math.isfinite(seconds):
         return DASH
     if seconds < 9.95:

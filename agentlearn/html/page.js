@@ -1,4 +1,4 @@
-// Tables become sortable: each heading gets a button. Without scripts the tables are as they are.
+// Make tables sortable: each heading gets a button. Without scripts the tables stay as they are.
 "use strict";
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
@@ -22,7 +22,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
-// What has no number stands last in either direction; equal rows keep their order.
+// Rows without a number come last in both directions; equal rows keep their order.
 function sorted(rows, column, numeric, sign) {
   const key = (row) => {
     const cell = row.cells[column];

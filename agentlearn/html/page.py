@@ -1,4 +1,4 @@
-"""A page: typed parts in, one self-contained HTML file out, which loads nothing and runs only its own script."""
+"""Pages: typed parts become one self-contained HTML file that loads nothing and runs only its own script."""
 
 import base64
 import hashlib
@@ -31,22 +31,23 @@ from agentlearn.types.value import Value
 
 
 class Details(Value):
-    """Parts that are folded away under a line that says what they are."""
+    """Parts folded under a summary line."""
 
     summary: str
     aside: str = ""
-    """A figure or word at the line's end."""
+    """Text at the end of the summary line."""
     parts: "tuple[PagePart, ...]"
     unfolded: bool = False
 
 
 PagePart = (
     CodeBlock | Details | Dumbbell | Forest | KeyFigures | LineChart | Note | Paragraph | Scatter | Statement | Table
-)  # what a page can hold
+)
+"""A part of a page."""
 
 
 class Section(Value):
-    """A part of the page with a heading and a place in its table of contents."""
+    """A section with a heading, listed in the table of contents."""
 
     title: str
     lede: str = ""
@@ -54,21 +55,21 @@ class Section(Value):
 
 
 class HtmlPage(Value):
-    """What one HTML file shows."""
+    """The content of one HTML file."""
 
     title: str
     kicker: str = ""
-    """What kind of page it is, in small type above the title."""
+    """Kind of page, in small type above the title."""
     mark: str = ""
-    """A word that stands at every figure's heading, such as `simulated`."""
+    """A label in the heading of every figure, such as `simulated`."""
     front: tuple[PagePart, ...]
-    """What is seen first: the findings."""
+    """The results, before the sections."""
     sections: tuple[Section, ...] = ()
     footer: str = ""
 
 
 def render_page(page: HtmlPage) -> str:
-    """The whole file as text, which holds no character that UTF-8 cannot write."""
+    """The whole file as text that UTF-8 can encode."""
     anchors = anchors_of([section.title for section in page.sections])
     front = element(
         "header",
@@ -95,7 +96,7 @@ def render_page(page: HtmlPage) -> str:
 
 
 def anchors_of(titles: Sequence[str]) -> list[str]:
-    """An anchor for each title, no two alike."""
+    """A unique anchor for each title."""
     anchors: list[str] = []
     for title in titles:
         base = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
@@ -116,7 +117,7 @@ def _head(page: HtmlPage) -> Html:
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="referrer", content="no-referrer"),
         element("title", title),
-        element("link", rel="icon", href="data:,"),  # else a browser asks the server for one
+        element("link", rel="icon", href="data:,"),  # without it, browsers request one from the server
         raw("style", _asset("page.css")),
     )
 
@@ -128,7 +129,7 @@ def _asset(name: str) -> str:
 
 @cache
 def _policy() -> str:
-    """Nothing may be loaded; only our own style sheet and script, known by their hashes, may act."""
+    """A policy that allows nothing but our own style sheet and script, by their hashes."""
 
     def digest(name: str) -> str:
         return base64.b64encode(hashlib.sha256(_asset(name).encode()).digest()).decode()

@@ -1,4 +1,4 @@
-"""The plane of charts with two axes: level lines with their numbers, the steps beneath, names of both axes, a table."""
+"""The frame of charts with two axes: grid lines, tick numbers, axis names, and a folded table."""
 
 from collections.abc import Sequence
 
@@ -9,18 +9,18 @@ from agentlearn.html.scale import Scale, percent, scale_of
 
 
 def across_of(values: Sequence[float]) -> Scale:
-    """The horizontal scale; the levels' numbers stand left of where it starts. Whole numbers get whole ticks."""
+    """The horizontal scale; the numbers of the other axis are left of its start. Whole numbers get whole ticks."""
     steps = all(float(value).is_integer() for value in values)
     return scale_of(values, least_step=1.0 if steps else 0.0, start=11.0, end=92.0)
 
 
 def up_of(values: Sequence[float | None]) -> Scale:
-    """The vertical scale, from the bottom up; beneath it is room for the steps' numbers."""
+    """The vertical scale, from the bottom up; the numbers of the other axis are below it."""
     return scale_of([value for one in values if (value := finite(one)) is not None], start=86.0, end=6.0)
 
 
 def plane(drawing: Html, across: Scale, up: Scale, *, name: str, x_name: str, y_name: str) -> Html:
-    """A drawing over a frame of both scales, as wide as the page. `name` is said to those who do not see it."""
+    """A drawing in a frame with both scales, as wide as the page. name: its description for screen readers."""
     picture = element("svg", _frame(across, up), drawing, class_="plane", role="img", aria_label=name)
     return joined(
         element("p", element("bdi", y_name), class_="y-name", aria_hidden="true"),
@@ -30,7 +30,7 @@ def plane(drawing: Html, across: Scale, up: Scale, *, name: str, x_name: str, y_
 
 
 def whisker(x: float, low: float | None, high: float | None, across: Scale, up: Scale) -> Html | None:
-    """An interval as an upright line; None where an end is missing."""
+    """An interval as a vertical line; None when an end is missing."""
     low, high = finite(low), finite(high)
     if low is None or high is None:
         return None
@@ -39,8 +39,8 @@ def whisker(x: float, low: float | None, high: float | None, across: Scale, up: 
 
 
 def folded(table: Html) -> Html:
-    """A chart's figures as a table, for those who do not see it or want the numbers."""
-    return fold("The figures as a table", table)
+    """The values of a chart as a folded table."""
+    return fold("The values as a table", table)
 
 
 def _frame(across: Scale, up: Scale) -> Html:

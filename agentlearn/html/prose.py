@@ -1,4 +1,4 @@
-"""What a page says in words: statements in large type, paragraphs, notes, key figures, code."""
+"""Text parts of a page: statements, paragraphs, notes, key figures and code."""
 
 import re
 from typing import Literal
@@ -9,35 +9,35 @@ from agentlearn.html.tone import Tone, glyph
 from agentlearn.types.value import Value
 
 _BRACKET = re.compile(r"\[[^\[\]\n]{1,24}\]")
-"""An interval; its ends stay on one line."""
+"""An interval, which is not broken over two lines."""
 
 
 class Statement(Value):
-    """A finding in one sentence, in large type."""
+    """A result in one sentence, in large type."""
 
     text: str
     tone: Tone = "plain"
 
 
 class Paragraph(Value):
-    """Running text. Line ends in it are kept."""
+    """Running text. Its line ends are kept."""
 
     text: str
     quiet: bool = False
-    """In smaller, paler type: for explanations that a second look needs."""
+    """Use smaller, paler type, for explanations."""
 
 
 class Note(Value):
-    """A remark set apart; a warning is something that the reader must know before believing the figures."""
+    """A remark in a box. A warning is something to know before trusting the figures."""
 
     text: str
     kind: Literal["note", "warning"] = "note"
     title: str = ""
-    """Empty: `Note` or `Warning`."""
+    """Heading of the box. Empty: `Note` or `Warning`."""
 
 
 class KeyFigure(Value):
-    """One number with its name."""
+    """A number with its name."""
 
     label: str
     value: str
@@ -52,7 +52,7 @@ class KeyFigures(Value):
 
 
 class CodeBlock(Value):
-    """Text as a machine reads or wrote it: commands, transcripts. Keeps its line ends and wraps long lines."""
+    """Commands, transcripts or settings. Line ends are kept and long lines are wrapped."""
 
     text: str
     label: str = ""
@@ -95,6 +95,6 @@ def key_figures(part: KeyFigures, mark: str) -> Html:
 
 
 def code(part: CodeBlock) -> Html:
-    """`CodeBlock` as HTML."""
+    """A `CodeBlock` as HTML."""
     label = element("p", element("bdi", part.label), class_="quiet") if part.label else None
     return element("div", label, element("pre", element("code", part.text), tabindex=0), class_="code")

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 MOST_TICKS = 5
-"""As many numbers as fit beneath a chart on a phone."""
+"""Number of ticks that fit below a chart on a phone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps [low, high] to [start, end], both in percent. Values outside stop at the ends."""
+    """Maps [low, high] to [start, end] in percent. Values outside are moved to the ends."""
 
     low: float
     high: float
@@ -19,17 +19,17 @@ class Scale:
     end: float = 100.0
 
     def at(self, value: float) -> float:
-        """Where the value stands, in percent."""
+        """The position of a value, in percent."""
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
 
     def holds(self, value: float) -> bool:
-        """Whether the value lies within the scale."""
+        """Whether the value is inside the scale."""
         return self.low <= value <= self.high
 
     @property
     def digits(self) -> int:
-        """Decimals that tell the ticks apart."""
+        """Decimals needed to distinguish the ticks."""
         step = self.ticks[1] - self.ticks[0] if len(self.ticks) > 1 else 1.0
         return next((digits for digits in range(9) if abs(round(step, digits) - step) < step * 1e-6), 9)
 
@@ -42,10 +42,10 @@ def scale_of(
     start: float = 0.0,
     end: float = 100.0,
 ) -> Scale:
-    """A scale that holds all finite values, as far as the limits let it, and ends at round numbers.
+    """A scale that contains all finite values and ends at round numbers.
 
-    limits: beyond these the scale does not go. least_step: between two ticks, at the least.
-    Equal values, or none, get a scale around them.
+    limits: largest extent of the scale. least_step: smallest distance of two ticks. When all values are equal, the
+    scale extends to both sides of them; without values, of 0.
     """
     inside = [min(max(value, limits[0]), limits[1]) for value in values if math.isfinite(value)] or [0.0]
     low, high = min(inside), max(inside)
@@ -62,11 +62,11 @@ def scale_of(
 
 
 def percent(value: float) -> str:
-    """A coordinate in percent, short: `12.5%`."""
+    """A coordinate in percent with at most two decimals: `12.5%`."""
     return f"{round(value, 2):g}%"
 
 
 def _round_step(least: float) -> float:
-    """The smallest of 1, 2, 2.5, 5 times a power of ten that is not below."""
+    """The smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `least`."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= least * (1 - 1e-9))

@@ -1,4 +1,4 @@
-"""Scatter charts with labels, such as cost against score; labels are placed so that none covers another."""
+"""Scatter charts with labels that do not overlap, such as cost against score."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,12 +17,12 @@ from agentlearn.types.value import Value
 
 
 class ScatterPoint(Value):
-    """One labelled point."""
+    """A labelled point."""
 
     label: str
     x: float = Field(allow_inf_nan=False)
     x_words: str
-    """The x value as people read it, such as `$0.0042`."""
+    """The x value as text, such as `$0.0042`."""
     y: float = Field(allow_inf_nan=False)
     low: float | None = None
     high: float | None = None
@@ -30,7 +30,7 @@ class ScatterPoint(Value):
 
 
 class Scatter(Value):
-    """Points over one pair of axes, x from 0."""
+    """A chart of labelled points; the x axis starts at 0."""
 
     caption: str
     x_name: str
@@ -40,20 +40,20 @@ class Scatter(Value):
 
 
 HEIGHT = 300
-"""Of the drawing, in pixels; its width is that of the page."""
+"""Height of the drawing in pixels; it is as wide as the page."""
 NARROWEST = 300
-"""The width in pixels for which labels are placed. What does not meet there does not meet on a wider page either."""
+"""Width in pixels for which labels are placed. Labels that do not overlap here do not overlap on a wider page."""
 NUMBERS = 33
-"""Pixels at the left that the levels' numbers take."""
+"""Width in pixels of the tick numbers at the left."""
 LETTER, LINE = 7.4, 15
-"""Width and height that a letter of a label takes at most, in pixels."""
+"""Largest width and height of a letter of a label, in pixels."""
 LONGEST = 20
-"""Letters of a label in the drawing; the table has the whole."""
+"""Largest number of letters of a label in the drawing; the table has the whole label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Where a label stands: beside its point, by so many pixels."""
+    """A label and its distance from its point, in pixels."""
 
     words: str
     dx: float
@@ -61,14 +61,14 @@ class Label:
     anchor: Literal["start", "end"]
 
     def box(self, x: float, y: float) -> tuple[float, float, float, float]:
-        """Left, top, right and bottom in pixels, for a point at (x, y)."""
+        """Left, top, right and bottom of the label in pixels, for a point at (x, y)."""
         width = len(self.words) * LETTER
         left = x + self.dx - (width if self.anchor == "end" else 0)
         return left, y + self.dy - LINE * 0.75, left + width, y + self.dy + LINE * 0.25
 
 
 def scatter(part: Scatter, mark: str) -> Html:
-    """A `Scatter` as HTML: the drawing, and the same figures as a folded table."""
+    """A `Scatter` as HTML: the drawing, and a folded table of the values."""
     across = across_of([0.0, *(point.x for point in part.points)])
     up = up_of([end for point in part.points for end in (point.y, point.low, point.high)])
     places = [(across.at(point.x), up.at(point.y)) for point in part.points]
@@ -77,7 +77,7 @@ def scatter(part: Scatter, mark: str) -> Html:
         *(whisker(point.x, point.low, point.high, across, up) for point in part.points),
         *(_point(point, *place, label) for point, place, label in zip(part.points, places, labels, strict=True)),
     )
-    name = f"{named(part.caption, mark)}: {part.y_name} by {part.x_name}. The figures follow as a table."
+    name = f"{named(part.caption, mark)}: {part.y_name} by {part.x_name}. A table of the values follows."
     content = joined(
         plane(drawing, across, up, name=name, x_name=part.x_name, y_name=part.y_name),
         folded(table(_as_table(part), mark)),
@@ -86,9 +86,10 @@ def scatter(part: Scatter, mark: str) -> Html:
 
 
 def labelled(names: list[str], places: list[tuple[float, float]]) -> list[Label | None]:
-    """A label for each point at a place in percent, such that no two overlap, cover a point or leave the drawing.
+    """A label for each point, so that no label overlaps another, covers a point or leaves the drawing.
 
-    None where there is no room. Greedy, in the order given: right of the point first, then left, then further off.
+    places: the points in percent. A label without room is None. Labels are placed greedily in the given order: right of
+    the point, then left, then further away.
     """
     dots = [(x / 100 * NARROWEST, y / 100 * HEIGHT) for x, y in places]
     taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in dots]

@@ -1,4 +1,4 @@
-"""Tables: numbers aligned, sortable where scripts run, scrolling inside themselves on a narrow screen."""
+"""Tables with aligned numbers. They can be sorted when scripts run, and scroll sideways on a narrow screen."""
 
 from typing import Literal, Self
 
@@ -12,30 +12,30 @@ from agentlearn.types.value import Value
 
 
 class Column(Value):
-    """A column's heading."""
+    """A column: its heading and what it holds."""
 
     name: str
     kind: Literal["text", "number"] = "text"
 
 
 class TableCell(Value):
-    """One cell."""
+    """A cell of a table."""
 
     text: str
     sub: str = ""
-    """A second line in smaller type: an interval, a remark."""
+    """A second line in smaller type, such as an interval."""
     value: float | None = None
-    """What the cell is sorted by, where that is not its text."""
+    """Value to sort by, if not the text."""
     tone: Tone = "plain"
 
 
 class Table(Value):
-    """Rows of cells under columns; the first cell of a row names it."""
+    """A table. The first cell of a row is its name."""
 
     caption: str
     columns: tuple[Column, ...] = Field(min_length=1)
     rows: tuple[tuple[TableCell, ...], ...]
-    """Each as long as `columns`."""
+    """Rows with as many cells as `columns`."""
     note: str = ""
 
     @model_validator(mode="after")
@@ -47,7 +47,7 @@ class Table(Value):
 
 
 WORDY = 30
-"""Characters from which a cell is given room for several words a line."""
+"""Length of a text from which its cell gets a minimum width."""
 
 
 def table(part: Table, mark: str) -> Html:

@@ -1,11 +1,11 @@
-"""Tones: what a statement or a row says of an arm. Each has a colour, a shape and a word, so that none stands alone."""
+"""Tones of results, each with a colour and a shape, so that colour alone carries no meaning."""
 
 from typing import Literal
 
 from agentlearn.html.markup import Html, element
 
 Tone = Literal["plain", "good", "bad", "held", "open"]
-"""`good` and `bad` are findings, `held` is one that a margin was kept, `open` is none, `plain` makes no claim."""
+"""`good`: better, `bad`: worse, `held`: not worse than a margin, `open`: not decided, `plain`: no claim."""
 
 _SHAPES: dict[Tone, str] = {
     "plain": "M-4.5-4.5h9v9h-9z",
@@ -17,12 +17,12 @@ _SHAPES: dict[Tone, str] = {
 
 
 def shape(tone: Tone) -> Html:
-    """The tone's marker around (0, 0), about 12 pixels wide."""
+    """The marker of a tone around (0, 0), about 12 pixels wide."""
     return element("path", class_="shape", d=_SHAPES[tone])
 
 
 def glyph(tone: Tone) -> Html | None:
-    """The tone's marker as a sign in running text; nothing for `plain`."""
+    """The marker of a tone for running text; None for `plain`."""
     if tone == "plain":
         return None
     return element("svg", shape(tone), class_="glyph", viewBox="-8 -8 16 16", aria_hidden="true")

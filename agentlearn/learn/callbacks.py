@@ -35,7 +35,7 @@ class Callbacks:
     def group_done(self, kind: GroupKind) -> None:
         """All rollouts of one task in one batch are judged; only a mixed group teaches."""
 
-    def warned(self, caution: RunWarning) -> None:
+    def warned(self, warning: RunWarning) -> None:
         """Something wants mending; each caution is told once, with the figures of that moment."""
 
     def updated(self, step: str, update: Update) -> None:

@@ -199,7 +199,7 @@ def test_the_command_prints_a_line_per_update_and_leaves_a_page(
     (page,) = (tmp_path / "store" / "reports").iterdir()
     html = page.read_text()
     assert page.stem == report.run
-    assert "Mean reward by updates" in html
+    assert "Mean reward by update" in html
     assert run(["runs", "show", report.run, "--store", str(tmp_path / "store")]) == 0
     assert run(["train", "--resume", report.run, "--store", str(tmp_path / "store")]) == 2
     assert "is done" in capsys.readouterr().err

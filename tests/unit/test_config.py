@@ -1,4 +1,4 @@
-"""Settings and recipes: what is wrong is said in one sentence, secrets come from the environment and nowhere else."""
+"""Settings and recipes: errors are one sentence, and secrets come only from environment variables."""
 
 from pathlib import Path
 
@@ -59,9 +59,9 @@ def test_a_recipe_with_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("domain: ${HOME}\n", "the environment is read in secret fields only"),
+        ("domain: ${HOME}\n", "environment variables are read in secret fields only"),
         ("domain: math\napi_key: ${NOT_SET_ANYWHERE}\n", "needs the environment variable 'NOT_SET_ANYWHERE'"),
-        ("- math\n", "must hold fields such as 'domain: math', not list"),
+        ("- math\n", "must hold fields such as 'domain: math', not a list"),
         ("domain: [math\n", "is not YAML"),
     ],
 )

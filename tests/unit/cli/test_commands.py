@@ -23,54 +23,54 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-def said(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> str:
+def output(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> str:
     capsys.readouterr()
     assert run([*arguments, "--store", str(store)]) == 0
     return capsys.readouterr().out
 
 
-def given(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> Any:
-    return json.loads(said(capsys, store, *arguments, "--json"))
+def result(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> Any:
+    return json.loads(output(capsys, store, *arguments, "--json"))
 
 
 def test_runs_are_listed_newest_first(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, second = said(capsys, finished, "runs", "list").splitlines()
+    first, second = output(capsys, finished, "runs", "list").splitlines()
     assert "solve" in first
     assert "learn" in second
     assert "sim:novice (simulated)" in second
-    listed = given(capsys, finished, "runs", "list")["runs"]
+    listed = result(capsys, finished, "runs", "list")["runs"]
     assert [one["kind"] for one in listed] == ["solve", "learn"]
     assert listed[1]["report"]["library"]["lessons"] > 0
     assert listed[1]["settings"]["epochs"] == 1
 
 
 def test_a_run_is_shown_whole(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    learned = given(capsys, finished, "runs", "list")["runs"][1]["run"]
-    words = said(capsys, finished, "runs", "show", learned)
+    learned = result(capsys, finished, "runs", "list")["runs"][1]["run"]
+    words = output(capsys, finished, "runs", "show", learned)
     for part in (
         "state      done",
         "library    math@",
-        "rejected",
+        "refused",
         "stage        calls",
         "rollout  ",
         "epoch-1",
         "applied    epoch-1/1",
     ):
         assert part in words
-    assert len(given(capsys, finished, "runs", "show", learned)["rollouts"]) == 30
+    assert len(result(capsys, finished, "runs", "show", learned)["rollouts"]) == 30
 
 
 def test_a_rollout_is_shown_step_by_step(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = given(capsys, finished, "runs", "list")["runs"]
-    rollouts = given(capsys, finished, "runs", "show", runs[1]["run"])["rollouts"]
-    words = said(capsys, finished, "trace", rollouts[0]["id"])
+    runs = result(capsys, finished, "runs", "list")["runs"]
+    rollouts = result(capsys, finished, "runs", "show", runs[1]["run"])["rollouts"]
+    words = output(capsys, finished, "trace", rollouts[0]["id"])
     for part in ("rollout    ", "treatment  sim:novice", "task       ", "expected   ", "step 1 · model", "verdict    "):
         assert part in words
     assert "prompts    agentlearn_math.prompts:solve/v1" in words
-    whole = given(capsys, finished, "trace", rollouts[0]["id"])
+    whole = result(capsys, finished, "trace", rollouts[0]["id"])
     assert whole["trajectory"]["id"] == rollouts[0]["id"]
-    solved = given(capsys, finished, "runs", "show", runs[0]["run"])["rollouts"][0]
-    assert given(capsys, finished, "trace", solved["id"])["lessons"], "solve was given the library"
+    solved = result(capsys, finished, "runs", "show", runs[0]["run"])["rollouts"][0]
+    assert result(capsys, finished, "trace", solved["id"])["lessons"], "solve was given the library"
 
 
 def test_prompts_of_summaries_and_proposals_are_shown(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,31 +88,31 @@ def test_prompts_of_summaries_and_proposals_are_shown(finished: Path, capsys: py
 def test_libraries_are_listed_shown_logged_and_exported(
     finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    (listed,) = given(capsys, finished, "library", "list")["libraries"]
-    assert said(capsys, finished, "library", "list").startswith(
+    (listed,) = result(capsys, finished, "library", "list")["libraries"]
+    assert output(capsys, finished, "library", "list").startswith(
         f"math@{listed['version'][:8]}  {listed['lessons']} lessons"
     )
-    words = said(capsys, finished, "library", "show", "math")
+    words = output(capsys, finished, "library", "show", "math")
     assert "[G1] " in words
-    shown = given(capsys, finished, "library", "show", f"math@{listed['version'][:6]}")
+    shown = result(capsys, finished, "library", "show", f"math@{listed['version'][:6]}")
     assert len(shown["experiences"]) == listed["lessons"]
-    assert said(capsys, finished, "library", "log", "math").count("math@") == 1
-    assert given(capsys, finished, "library", "log", "math")["versions"][0]["version"] == listed["version"]
+    assert output(capsys, finished, "library", "log", "math").count("math@") == 1
+    assert result(capsys, finished, "library", "log", "math")["versions"][0]["version"] == listed["version"]
     for form in ("agentlearn", "training-free-grpo"):
         out = tmp_path / f"{form}.json"
-        assert str(out) in said(capsys, finished, "library", "export", "math", "--out", str(out), "--format", form)
-        assert len(given(capsys, finished, "library", "show", str(out))["experiences"]) == listed["lessons"]
+        assert str(out) in output(capsys, finished, "library", "export", "math", "--out", str(out), "--format", form)
+        assert len(result(capsys, finished, "library", "show", str(out))["experiences"]) == listed["lessons"]
 
 
-def test_an_empty_place_says_how_to_begin(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "start with: agentlearn learn math" in said(capsys, tmp_path / "none", "library", "list")
-    assert "does not exist yet" in said(capsys, tmp_path / "none", "doctor")
+def test_an_empty_store_says_how_to_start(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "start with: agentlearn learn math" in output(capsys, tmp_path / "none", "library", "list")
+    assert "does not exist yet" in output(capsys, tmp_path / "none", "doctor")
 
 
 def test_doctor_looks_at_a_store(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = said(capsys, finished, "doctor")
+    words = output(capsys, finished, "doctor")
     assert "2 runs" in words
-    assert given(capsys, finished, "doctor")["broken"] == 0
+    assert result(capsys, finished, "doctor")["broken"] == 0
 
 
 def test_doctor_fails_when_something_is_broken(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_doctor_fails_when_something_is_broken(capsys: pytest.CaptureFixture[str
 
 def test_doctor_finds_keys(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEEPSEEK_API_KEY", "x")
-    assert "deepseek:deepseek-chat" in said(capsys, tmp_path / "none", "doctor")
+    assert "deepseek:deepseek-chat" in output(capsys, tmp_path / "none", "doctor")
 
 
 def test_a_run_that_died_reads_as_interrupted(
@@ -149,7 +149,7 @@ def test_a_run_that_died_reads_as_interrupted(
             await store.save_run(RunEvent(**{**fields, "state": "running", "report": ""}))
 
     asyncio.run(die())
-    assert "interrupted" in said(capsys, copy, "runs", "list")
+    assert "interrupted" in output(capsys, copy, "runs", "list")
 
 
 @pytest.mark.parametrize("answer", [["--yes"], ["--max-cost-usd", "5"]])
@@ -180,22 +180,22 @@ def test_a_paid_run_asks_on_a_terminal(
 def test_a_real_store_is_sound_snapshot_and_exported(
     finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    report = given(capsys, finished, "store", "check")
+    report = result(capsys, finished, "store", "check")
     assert (report["sound"], report["findings"]) == (True, [])
     assert report["tables"]["trajectory"] == 31
-    assert "sound: every table can be read" in said(capsys, finished, "store", "check")
-    assert said(capsys, finished, "store", "repair") == f"{finished}: nothing to repair\n"
-    written = given(capsys, finished, "store", "snapshot", "--out", str(tmp_path / "slim"))["files"]
+    assert "sound: every table can be read" in output(capsys, finished, "store", "check")
+    assert output(capsys, finished, "store", "repair") == f"{finished}: nothing to repair\n"
+    written = result(capsys, finished, "store", "snapshot", "--out", str(tmp_path / "slim"))["files"]
     assert {"table": "trajectory", "path": str(tmp_path / "slim" / "trajectory.parquet"), "rows": 31} in written
-    learned = given(capsys, finished, "runs", "list")["runs"][1]["run"]
+    learned = result(capsys, finished, "runs", "list")["runs"][1]["run"]
     options = ("--run", learned[:20], "--outcome", "ok", "--min-reward", "1", "--domain", "math")
     for form in ("openai-jsonl", "trl-jsonl"):
         out = tmp_path / f"{form}.jsonl"
-        done = given(capsys, finished, "store", "export", "--format", form, *options, "--out", str(out))
+        done = result(capsys, finished, "store", "export", "--format", form, *options, "--out", str(out))
         lines = [json.loads(line) for line in out.read_text().splitlines()]
         assert 0 < len(lines) == done["rollouts"] < 30
         assert {one["reward"] for one in lines} == {1.0}
-    whole = given(capsys, finished, "store", "export", "--format", "parquet", *options, "--out", str(tmp_path / "all"))
+    whole = result(capsys, finished, "store", "export", "--format", "parquet", *options, "--out", str(tmp_path / "all"))
     assert whole["rollouts"] == len(lines)
 
 
@@ -203,15 +203,15 @@ def test_a_log_is_imported_and_shown_like_any_run(capsys: pytest.CaptureFixture[
     log, store = tmp_path / "log.jsonl", tmp_path / "store"
     asked, answered = {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
     log.write_text(json.dumps({"messages": [asked, answered], "reward": 1}))
-    done = given(capsys, store, "store", "import", str(log), "--domain", "sums")
+    done = result(capsys, store, "store", "import", str(log), "--domain", "sums")
     assert (done["rollouts"], done["tasks"], done["rewarded"]) == (1, 1, 1)
-    assert "  import  done " in said(capsys, store, "runs", "list")
-    (rollout,) = given(capsys, store, "runs", "show", done["run"])["rollouts"]
-    assert "verdict    correct, reward 1: as imported" in said(capsys, store, "trace", rollout["id"])
-    assert given(capsys, store, "store", "check")["sound"]
+    assert "  import  done " in output(capsys, store, "runs", "list")
+    (rollout,) = result(capsys, store, "runs", "show", done["run"])["rollouts"]
+    assert "verdict    correct, reward 1: as imported" in output(capsys, store, "trace", rollout["id"])
+    assert result(capsys, store, "store", "check")["sound"]
 
 
-def test_a_damaged_store_fails_its_check_and_is_mended(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_damaged_store_fails_its_check_and_is_repaired(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log, store = tmp_path / "log.jsonl", tmp_path / "store"
     asked, answered = {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
     log.write_text(json.dumps({"messages": [asked, answered]}))
@@ -222,5 +222,5 @@ def test_a_damaged_store_fails_its_check_and_is_mended(capsys: pytest.CaptureFix
     assert "broken: the database holds commits up to 1, but 7 were acknowledged" in printed.out
     assert f"fix it with: agentlearn store repair --store {store}" in printed.out
     assert printed.err == f"agentlearn: the store {str(store)!r} has 1 problem, listed above\n"
-    assert "lost: 6 acknowledged commits" in said(capsys, store, "store", "repair")
+    assert "lost: 6 acknowledged commits" in output(capsys, store, "store", "repair")
     assert run(["store", "check", "--store", str(store)]) == 0

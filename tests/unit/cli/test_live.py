@@ -84,7 +84,7 @@ def scripted(progress: LearnProgress, rewards: Sequence[tuple[int, float | None]
     reflector.endpoint_state.failures.update(Counter({"timeout": 1}))
 
 
-def test_the_view_tells_where_the_run_is() -> None:
+def test_the_view_shows_phase_rewards_tasks_lessons_calls_and_costs() -> None:
     progress = LearnProgress(PAID, terminal())
     scripted(progress, [(0, 1.0), (0, 0.0), (1, 1.0), (1, 1.0), (2, 0.0), (2, None)])
     phase, reward, groups, lessons, calls, spent = lines(progress.view)
@@ -92,11 +92,11 @@ def test_the_view_tells_where_the_run_is() -> None:
     assert phase.endswith("6/50 rollouts  01:15")
     # The means of the three tasks are 0.5, 1 and 0: what is undecided counts in no mean.
     assert reward == "  reward     0.50 [-0.74, 1.74]   mean over 3 tasks, 95 % interval"
-    assert groups == "  groups     mixed 2 · all right 1 · all wrong 0 · failed 1   of 4"
-    assert lessons == "  lessons    1   proposals: applied 0 · folded 0 · dropped 1 · rejected 0"
-    assert calls == "  calls      7 of at most 40 in flight   1,234 answered   not answered: status_429 3, timeout 1"
-    assert spent.startswith("  spent      $0.5000 for 1.2M tokens   of about $")
-    assert spent.endswith(" tokens in all (a rough estimate)")
+    assert groups == "  tasks      right and wrong 2 · all right 1 · all wrong 0 · failed 1   of 4"
+    assert lessons == "  lessons    1   proposals: 0 applied, 0 merged into them, 1 not used, 0 refused"
+    assert calls == "  calls      7 in flight (limit 40)   1,234 answered   failed: status_429 3, timeout 1"
+    assert spent.startswith("  spent      $0.5000 for 1.2M tokens   whole run: about $")
+    assert spent.endswith(" tokens (a rough estimate)")
 
 
 @pytest.mark.parametrize("width", [40, 60, 100, 200])
@@ -108,7 +108,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(len(line) for line in shown) <= width
 
 
-def test_an_unknown_price_is_said_and_a_simulated_run_costs_nothing() -> None:
+def test_an_unknown_price_is_shown_and_a_simulated_run_costs_nothing() -> None:
     for name, words in (("http://127.0.0.1:1/v1#m", "an unknown price for 3 tokens"), ("sim:novice", "nothing for 3")):
         progress = LearnProgress(LearnSettings(domain="math", model=name), terminal())
         told, model = call_context(), endpoint(name)
@@ -120,20 +120,20 @@ def test_an_unknown_price_is_said_and_a_simulated_run_costs_nothing() -> None:
         assert "$" not in last
 
 
-def test_rollouts_of_a_phase_that_is_over_move_no_bar() -> None:
+def test_rollouts_of_an_earlier_phase_are_not_counted() -> None:
     view = LiveView(clock=lambda: 0.0)
-    view.begin("epoch-2", "epoch 2/2", 5)
+    view.start_phase("epoch-2", "epoch 2/2", 5)
     view.add_rollout("epoch-1", trajectory(TASKS[0], 0, 1.0))
     assert "0/5 rollouts" in lines(view)[0]
     assert lines(view)[1].split() == ["reward", "-"]
 
 
-def test_before_anything_is_known_nothing_is_shown() -> None:
+def test_an_empty_view_shows_nothing() -> None:
     assert [line for line in lines(LiveView()) if line] == []
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), BudgetExceeded("enough"), ValueError("a bug")])
-def test_the_terminal_is_given_back_whatever_ends_the_run(error: BaseException) -> None:
+def test_the_terminal_is_restored_however_the_run_ends(error: BaseException) -> None:
     out = terminal()
     progress = LearnProgress(PAID, out)
 
@@ -154,8 +154,8 @@ def test_the_terminal_is_given_back_whatever_ends_the_run(error: BaseException) 
 @pytest.mark.parametrize(
     ("limits", "more"),
     [
-        ({"max_tokens": 2000}, " --max-tokens MORE   (more than 2,000, of all starts together)"),
-        ({"max_cost_usd": 0.5}, " --max-cost-usd MORE   (more than 0.5, of all starts together)"),
+        ({"max_tokens": 2000}, " --max-tokens MORE   (MORE: above 2,000, for all starts together)"),
+        ({"max_cost_usd": 0.5}, " --max-cost-usd MORE   (MORE: above 0.5, for all starts together)"),
         ({"max_minutes": 1e-9}, ""),
     ],
 )

@@ -27,7 +27,7 @@ def cells(line: str) -> list[str]:
     return line.split()
 
 
-def test_every_figure_stands_under_its_header() -> None:
+def test_every_figure_is_under_its_header() -> None:
     one = StageLine(
         calls=1234,
         tokens_in=2_345_678,
@@ -87,13 +87,13 @@ def test_nothing_is_printed_of_a_run_without_calls() -> None:
 
 
 @given(st.integers(min_value=0, max_value=10**12))
-def test_a_count_is_short_and_near(number: int) -> None:
+def test_a_short_count_is_close_to_the_number(number: int) -> None:
     words = short(number)
     assert len(words) <= 7
     scale = {"G": 1e9, "M": 1e6, "k": 1e3}.get(words[-1], 1)
     assert abs(float(words.rstrip("GMk")) * scale - number) <= 0.051 * scale * (scale > 1)
 
 
-def test_misshapen_replies_are_named_by_stage() -> None:
+def test_malformed_replies_are_named_by_stage() -> None:
     stages = {"summarise": StageLine(calls=3, malformed={"prose": 2, "cut_json": 1}), "compare": StageLine(calls=1)}
     assert malformed_words(stages) == ("summarise: prose 2, cut_json 1",)

@@ -120,7 +120,7 @@ def test_a_page_names_no_place_to_load_from() -> None:
     assert " style=" not in html  # the policy would not let it act
 
 
-def test_the_mark_stands_at_every_figure() -> None:
+def test_every_figure_has_the_mark() -> None:
     parts = every_part("x")
     read = Read(
         render_page(HtmlPage(title="t", mark="simulated", front=parts, sections=(Section(title="s", parts=parts),)))
@@ -147,7 +147,7 @@ def test_the_contents_lead_to_every_section() -> None:
 
 
 @given(st.lists(st.sampled_from(["A", "a", "A 2", "a-2", "Details", "…", ""]), max_size=12))
-def test_no_two_anchors_are_alike(titles: list[str]) -> None:
+def test_anchors_are_unique(titles: list[str]) -> None:
     anchors = anchors_of(titles)
     assert len(set(anchors) | {"details"}) == len(titles) + 1
 

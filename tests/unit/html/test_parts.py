@@ -64,7 +64,7 @@ def test_a_forest_says_each_row_in_words_and_numbers() -> None:
     assert classes(page, "zero") == classes(page, "margin") == classes(page, "whisker") == 1
 
 
-def test_an_estimate_stands_where_its_scale_puts_it() -> None:
+def test_an_estimate_is_at_the_position_of_its_scale() -> None:
     low, high = (ForestRow(label=name, mean=mean) for name, mean in (("low", 0.0), ("high", 1.0)))
     page = read(forest(Forest(caption="c", rows=(low, high)), ""))
     places = [values["x"] for name, values in page.tags if name == "svg" and values.get("class") == "marker"]
@@ -98,7 +98,7 @@ def test_a_dumbbell_is_sorted_by_what_changed() -> None:
 def test_a_long_dumbbell_folds_its_middle() -> None:
     changes = [0.5 - n / 200 for n in range(200)]
     page = read(dumbbell(Dumbbell(caption="c", before="a", after="b", rows=rows(changes), shown=5), ""))
-    assert page.inside["summary"] == ["189 more that changed less", "1 with no difference"]
+    assert page.inside["summary"] == ["189 more with smaller differences", "1 with no difference"]
     assert sum(text.startswith("t") and text != "task" for text in page.inside["th"]) == 199
 
 
@@ -122,7 +122,7 @@ def test_lines_differ_by_more_than_colour_and_come_with_their_table() -> None:
     assert len(shapes) == 2
     assert classes(page, "stroke") == 2 * 2 + 2  # two strokes a series, and two samples in the key
     assert classes(page, "whisker") == 6
-    assert page.inside["summary"] == ["The figures as a table"]
+    assert page.inside["summary"] == ["The values as a table"]
     assert "one: v0 0.30 [0.20, 0.40]" in page.inside["title"]
     assert page.text.count("[0.50, 0.70]") == 3 + 3
 
@@ -140,7 +140,7 @@ places = st.tuples(st.floats(11, 92), st.floats(6, 86))
 
 
 @given(st.lists(places, max_size=10), st.lists(st.text("mW @", min_size=1, max_size=30), min_size=10, max_size=10))
-def test_labels_meet_neither_each_other_nor_a_point(spots: list[tuple[float, float]], names: list[str]) -> None:
+def test_labels_overlap_neither_each_other_nor_a_point(spots: list[tuple[float, float]], names: list[str]) -> None:
     labels = labelled(names[: len(spots)], spots)
     dots = [(x / 100 * NARROWEST, y / 100 * HEIGHT) for x, y in spots]
     boxes = [label.box(*dot) for label, dot in zip(labels, dots, strict=True) if label is not None]

@@ -37,7 +37,7 @@ def test_ticks_are_round() -> None:
     assert scale_of([0, 1], least_step=1).ticks == (0, 1)
 
 
-def test_what_lies_beyond_the_limits_stops_there() -> None:
+def test_values_beyond_the_limits_are_moved_to_the_ends() -> None:
     scale = scale_of([-7.0, 0.2, math.inf, math.nan], limits=(-1.0, 1.0))
     assert scale.low == -1.0
     assert not scale.holds(-7.0)

@@ -12,6 +12,8 @@ from agentlearn.cli.options import GivenSettings
 from agentlearn.cli.output import console
 from agentlearn.cli.progress import LearnProgress, command
 from agentlearn.config import BudgetOptions, LearnSettings
+from agentlearn.cli.progress import LearnProgress, learn_command
+from agentlearn.config import LearnSettings
 from agentlearn.domain.custom import default_reward
 from agentlearn.errors import UnknownDomain
 from agentlearn.models.budget import Budget
@@ -26,7 +28,7 @@ from agentlearn.types.ids import RunId
 from tests.support.stages import ListJournal
 
 OWN = LearnSettings(domain="prices", data="my prices.csv", reward="my_reward:score")
-NOTE = "sim:novice can solve the bundled problems only, not your own tasks"
+NOTE = "sim:novice can only solve the bundled problems, not your own tasks"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ NOTE = "sim:novice can solve the bundled problems only, not your own tasks"
     ],
 )
 def test_the_command_names_what_was_given(settings: LearnSettings, words: str) -> None:
-    assert command(settings) == words
+    assert learn_command(settings) == words
 
 
 def opened(settings: LearnSettings, capsys: pytest.CaptureFixture[str], *, simulated: bool = True) -> str:
@@ -65,7 +67,7 @@ def test_a_hint_is_a_command_that_can_be_typed(
     assert f"found KEY: {own} --model openai:gpt-5-mini   (about " in said
 
 
-def test_the_simulated_model_is_said_to_know_the_bundled_problems_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_note_says_that_the_simulated_model_solves_only_bundled_problems(capsys: pytest.CaptureFixture[str]) -> None:
     assert opened(OWN, capsys).count(NOTE) == 1
     assert NOTE not in opened(LearnSettings(domain="math"), capsys)
     assert NOTE not in opened(OWN, capsys, simulated=False)
@@ -84,7 +86,7 @@ def test_a_gym_task_brings_its_reward_unless_another_is_given() -> None:
 
 
 @pytest.mark.parametrize("source", ["prices.csv", "PRICES.JSONL", "hf:aime24", "gym:chain_sum"])
-def test_a_source_of_tasks_is_no_domain(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_task_source_is_not_a_domain(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = (
         f"{source!r} is a source of tasks, not a domain (found: 'math', 'miniwob', 'web'); learn from it with"
         f" `agentlearn learn {source} --reward number`, and give the lessons to your own agent with Experiences"
@@ -94,7 +96,7 @@ def test_a_source_of_tasks_is_no_domain(source: str, tmp_path: Path, capsys: pyt
     assert (caught.value.message, caught.value.code) == (words, "source_for_domain")
 
 
-def test_solve_says_so_and_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_solve_refuses_a_task_source_and_stores_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["solve", "prices.csv", "How many?", "--store", str(tmp_path / "store")]) == 2
     assert "'prices.csv' is a source of tasks, not a domain" in capsys.readouterr().err
     assert not (tmp_path / "store").exists()

@@ -42,7 +42,7 @@ def test_a_new_domain_keeps_its_promises_at_once(
         del sys.modules[name]
 
 
-def test_a_broken_domain_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_domain_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     Path("crooked_domain.py").write_text(
         "from agentlearn_math import MathDomain\n"
         "from agentlearn.types.trajectory import Verdict\n"

@@ -85,7 +85,7 @@ def test_durations(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_what_is_not_finite_is_none() -> None:
+def test_infinite_values_become_none() -> None:
     assert finite(math.nan) is finite(math.inf) is finite(None) is None
     assert finite(0.0) == 0.0
     assert count(12_345) == "12,345"

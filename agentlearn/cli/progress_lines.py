@@ -1,0 +1,66 @@
+"""What the progress displays of `learn` and `train` share: labelled lines, the interrupt, and the resume command."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.console import Console
+
+from agentlearn.cli.words import change_words, count_words, score_words
+from agentlearn.config import DEFAULT_STORE, RunSettings
+from agentlearn.errors import Interrupted
+from agentlearn.learn.report import HeldOutScore
+from agentlearn.models.call_context import CallContext
+
+if TYPE_CHECKING:
+    from agentlearn.learn.report import LearnReport
+    from agentlearn.train.report import TrainReport
+
+
+class ProgressLines:
+    """Prints labelled lines about one run."""
+
+    command: ClassVar[str]
+    """The command that resumes the run: learn or train."""
+    label_width: ClassVar[int] = 11
+
+    def __init__(self, settings: RunSettings, out: Console) -> None:
+        self.out = out
+        self.store = settings.store
+        self.call_context: CallContext | None = None
+
+    def line(self, label: str, text: str) -> None:
+        """Print one line; an empty label continues the line above."""
+        self.out.print(f"  {label.ljust(self.label_width)}{text}")
+
+    def interrupt(self) -> bool:
+        """Stop the run in good order. Return False when it is already stopping or has not started."""
+        if self.call_context is None or self.call_context.stopped is not None:
+            return False
+        self.call_context.stop(Interrupted("interrupted; what was finished is stored"))
+        if calls := self.call_context.in_flight:
+            self.line("stopping", f"waiting for {count_words(calls, 'model call')}; press Ctrl-C again to stop now")
+        return True
+
+    def print_resume(self, more: str = "") -> None:
+        """Print the command that resumes the run. more: further options."""
+        if self.call_context is not None:
+            store = "" if self.store == DEFAULT_STORE else f" --store {self.store}"
+            self.line("resume", f"agentlearn {self.command} --resume {self.call_context.run}{store}{more}")
+
+    def print_score(self, updates: int, score: HeldOutScore) -> None:
+        """Print a score on held-out tasks during learning."""
+        self.line("held out", f"{score_words(score.mean)} after {count_words(updates, 'update')}")
+
+    def print_held_out(self, report: "LearnReport | TrainReport") -> None:
+        """Print the change on held-out tasks, also by families when some families are unseen."""
+        if report.before is None or report.after is None or report.delta is None:
+            return
+        scores = f"{score_words(report.before.mean)} → {score_words(report.after.mean)}"
+        change = change_words(report.delta.mean, report.delta.ci, report.delta.p)
+        self.line("held out", f"{scores}   {change}   {report.delta.n} tasks x {report.after.k}")
+        if report.unseen_families is None:
+            return
+        for name, part in (("known", report.known_families), ("unseen", report.unseen_families)):
+            if part is not None:
+                scores = f"{score_words(part.before.mean)} → {score_words(part.after.mean)}"
+                size = f"{count_words(part.delta.n, 'task')} of {count_words(part.families, 'family')}"
+                self.line("", f"{name} families {scores}   {change_words(part.delta.mean, part.delta.ci)}   {size}")

@@ -1,0 +1,31 @@
+"""Numbers as people read them: scores, differences, counts and durations."""
+
+
+def score_words(value: float | None) -> str:
+    """A score with two decimals; `-` when there is none."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+def change_words(mean: float | None, ci: tuple[float, float] | None, p: float | None = None) -> str:
+    """A difference with its interval and its p-value, as far as they are known."""
+    interval = "" if ci is None else f" [{ci[0]:+.2f}, {ci[1]:+.2f}]"
+    chance = "" if p is None else f"   p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
+    return ("-" if mean is None else f"{mean:+.2f}") + interval + chance
+
+
+def count_words(number: int, noun: str) -> str:
+    """A number with its noun in the singular or plural: `1 task`, `2 families`."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def proposal_words(applied: int, merged: int, unused: int, refused: int) -> str:
+    """How the proposals of a batch, an epoch or a run ended."""
+    return f"proposals: {applied} applied, {merged} merged into them, {unused} not used, {refused} refused"
+
+
+def clock_time(seconds: float) -> str:
+    """A duration as minutes and seconds, with hours if there are any: `00:09`, `1:02:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"
