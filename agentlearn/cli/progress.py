@@ -122,8 +122,8 @@ class LearnProgress(Callbacks):
     def group_done(self, kind: GroupKind) -> None:
         self.view.add_group(kind)
 
-    def warned(self, caution: RunWarning) -> None:
-        self._line("caution", caution.words)
+    def warned(self, warning: RunWarning) -> None:
+        self._line("warning", warning.words)
 
     def updated(self, step: str, update: Update) -> None:
         self.view.add_update(update)

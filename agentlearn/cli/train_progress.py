@@ -81,8 +81,8 @@ class TrainProgress(TrainCallbacks):
         if phase in {"before", "after"}:
             self._line("measuring", f"{phase} training: {rollouts} rollouts")
 
-    def warned(self, caution: RunWarning) -> None:
-        self._line("caution", caution.words)
+    def warned(self, warning: RunWarning) -> None:
+        self._line("warning", warning.words)
 
     def updated(self, step: str, update: Update) -> None:
         for note in update.evidence.notes:

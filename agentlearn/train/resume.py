@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentlearn.learn.resume import NOT_KEPT, begun_with
+from agentlearn.learn.resume import NOT_KEPT, started_with
 from agentlearn.train.settings import TrainSettings, train_settings
 from agentlearn.types.ids import RunId
 
@@ -14,6 +14,6 @@ def settings_of(prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[Run
 
     Raises ConfigError for a run that is unknown, done or no training run, and for a setting that may not change.
     """
-    run, begun = begun_with("train", prefix, store, given)
+    run, begun = started_with("train", prefix, store, given)
     fields = TrainSettings.model_validate_json(begun).model_dump(exclude=NOT_KEPT)
     return run, train_settings({**fields, "store": store, **given})

@@ -4,7 +4,7 @@ The schema is ours and versioned (`TRAJECTORY_SCHEMA`); pydantic-ai's own messag
 """
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -13,6 +13,9 @@ from agentlearn.types.treatment import Treatment
 from agentlearn.types.value import Value
 
 TRAJECTORY_SCHEMA = 1
+RolloutOutcome = Literal["ok", "failed", "undecided"]
+"""ok: judged with a reward; undecided: the verifier could not decide; failed: there was nothing to judge."""
+ROLLOUT_OUTCOMES: tuple[RolloutOutcome, ...] = get_args(RolloutOutcome)
 STATUS = "status"
 """Key of a tool's status in `ToolReturn.metadata`; any value other than `ok` marks the result as failed."""
 _MEASURING = ("before", "during", "after", "compare", "sentinel")
@@ -148,8 +151,8 @@ class Trajectory(Value):
     """Under which code isolation the tools ran."""
 
     @property
-    def outcome(self) -> Literal["ok", "failed", "undecided"]:
-        """ok: judged with a reward; undecided: the verifier could not tell; failed: nothing to judge."""
+    def outcome(self) -> RolloutOutcome:
+        """Outcome of the rollout."""
         if self.failure is not None or self.verdict is None:
             return "failed"
         return "undecided" if self.verdict.reward is None else "ok"
