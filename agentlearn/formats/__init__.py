@@ -1,4 +1,4 @@
-"""Trajectories in the formats of others: out, as lines of chat for trainers, and in, from other programs' logs."""
+"""Export of rollouts for other trainers, and import of rollouts from other programs' logs."""
 
 from agentlearn.formats.export import LineFormat, export_lines
 from agentlearn.formats.import_logs import Imported, import_file

@@ -1,4 +1,4 @@
-"""Stored rollouts as lines for other trainers: OpenAI chat, and what TRL's trainers for GRPO, SFT and DPO load."""
+"""Export of stored rollouts as JSON lines: OpenAI chat, and the formats of TRL's trainers for GRPO, SFT and DPO."""
 
 import json
 import os
@@ -20,22 +20,22 @@ from agentlearn.types.trajectory import Trajectory
 LineFormat = Literal["openai-jsonl", "trl-jsonl", "trl-grpo", "trl-sft", "trl-dpo"]
 
 _PAGE = 64
-"""Rollouts read at once."""
+"""Number of rollouts read from the store at a time."""
 
 
 def export_lines(reader: StoreReader, selection: Selection, out: Path, form: LineFormat) -> int:
-    """Write the selected rollouts to a file, in place of an older one; how many lines.
+    """Write the selected rollouts to a file, replacing an older one; return the number of lines.
 
-    openai-jsonl: `messages`, `reward` (null where there is none), and where the rollout comes from.
-    trl-jsonl: `prompt` (up to the first answer), `completion` (all after it), `reward`.
-    trl-sft: `prompt` and `completion` alone, as SFTTrainer loads them.
+    openai-jsonl: `messages`, `reward` (null when there is none), and the ids of the rollout, its run and its task.
+    trl-jsonl: `prompt` (up to the first answer), `completion` (the rest), `reward`.
+    trl-sft: `prompt` and `completion`, as SFTTrainer loads them.
     trl-grpo: each `prompt` once, with the task's expected `answer`, as GRPOTrainer and its reward functions take them.
-    trl-dpo: `prompt`, `chosen`, `rejected`: two rollouts of a group with one prompt, the first with more reward; each
-    rollout is in one pair at the most.
+    trl-dpo: `prompt`, `chosen`, `rejected`: two rollouts of a group with the same prompt, where `chosen` has more
+    reward. Each rollout is in at most one pair.
 
-    In TRL's forms arguments of tool calls are objects, and rollouts without a message of the model are left out.
+    In TRL's formats, arguments of tool calls are objects, and rollouts without a message of the model are left out.
 
-    Raises DataError where nothing is selected, a rollout holds what chat has no form for, or the file cannot be
+    Raises DataError when nothing is selected, when a rollout cannot be written as chat, or when the file cannot be
     written; StoreError.
     """
     rollouts = [one.id for one in reader.selected(selection)]
@@ -47,7 +47,7 @@ def export_lines(reader: StoreReader, selection: Selection, out: Path, form: Lin
                 stream.write(json.dumps(line, allow_nan=False) + "\n")
                 count += 1
         if not count:
-            raise nothing_selected() if not rollouts else _nothing_to_say(form, len(rollouts))
+            raise nothing_selected() if not rollouts else _no_line(form, len(rollouts))
         put(draft, out)
     except OSError as error:
         raise DataError(f"{str(out)!r} cannot be written: {error}; give another --out", code="bad_out") from error
@@ -56,32 +56,36 @@ def export_lines(reader: StoreReader, selection: Selection, out: Path, form: Lin
     return count
 
 
-def _nothing_to_say(form: LineFormat, rollouts: int) -> DataError:
-    why = "no group among them has two rewards" if form == "trl-dpo" else "in none of them did the model say anything"
-    return DataError(f"{rollouts} rollouts were selected, but {why}, so {form} has no line", code="nothing_to_export")
+def _no_line(form: LineFormat, rollouts: int) -> DataError:
+    why = "no group among them has two rewards" if form == "trl-dpo" else "the model said nothing in any of them"
+    return DataError(
+        f"{rollouts} rollouts were selected, but {why}, so there is nothing to write as {form}; select others",
+        code="nothing_to_export",
+    )
 
 
-Told = tuple[WholeRollout, Chat]
+RolloutChat = tuple[WholeRollout, Chat]
+
 Lines = Iterator[Mapping[str, Any]]
 
 
 def _lines(reader: StoreReader, rollouts: Sequence[RolloutId], form: LineFormat) -> Lines:
-    told = _told(reader, rollouts)
+    chats = _chats(reader, rollouts)
     match form:
         case "openai-jsonl":
-            return _all_openai(told)
+            return _all_openai(chats)
         case "trl-jsonl":
-            return _trl(told)
+            return _trl(chats)
         case "trl-sft":
-            return _sft(told)
+            return _sft(chats)
         case "trl-grpo":
-            return _grpo(told, reader)
+            return _grpo(chats, reader)
         case "trl-dpo":
-            return _dpo(told)
+            return _dpo(chats)
 
 
-def _told(reader: StoreReader, rollouts: Sequence[RolloutId]) -> Iterator[Told]:
-    """The rollouts with their chat, a page at a time."""
+def _chats(reader: StoreReader, rollouts: Sequence[RolloutId]) -> Iterator[RolloutChat]:
+    """Yield the rollouts with their chat."""
     for at in range(0, len(rollouts), _PAGE):
         for one in reader.whole(rollouts[at : at + _PAGE]):
             try:
@@ -107,53 +111,54 @@ def _openai(rollout: WholeRollout, chat: Chat) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spoken:
-    """A rollout in TRL's conversational form."""
+class _Conversation:
+    """A rollout in TRL's conversational format."""
 
     rollout: WholeRollout
     prompt: Chat
-    """Up to the first answer."""
+    """Messages before the first answer."""
     completion: Chat
+    """The first answer and all messages after it."""
 
     @property
     def reward(self) -> float | None:
         return self.rollout.trajectory.reward
 
 
-def _spoken(told: Iterable[Told]) -> Iterator[_Spoken]:
-    """Those in which the model said something."""
-    for rollout, chat in told:
+def _conversations(chats: Iterable[RolloutChat]) -> Iterator[_Conversation]:
+    """Yield the rollouts in which the model said something."""
+    for rollout, chat in chats:
         prompt = list(takewhile(lambda message: message["role"] != "assistant", chat))
         if completion := [_with_objects(message) for message in chat[len(prompt) :]]:
-            yield _Spoken(rollout, prompt, completion)
+            yield _Conversation(rollout, prompt, completion)
 
 
-def _all_openai(told: Iterator[Told]) -> Lines:
-    return (_openai(rollout, chat) for rollout, chat in told)
+def _all_openai(chats: Iterator[RolloutChat]) -> Lines:
+    return (_openai(rollout, chat) for rollout, chat in chats)
 
 
-def _trl(told: Iterator[Told]) -> Lines:
-    return ({"prompt": one.prompt, "completion": one.completion, "reward": one.reward} for one in _spoken(told))
+def _trl(chats: Iterator[RolloutChat]) -> Lines:
+    return ({"prompt": one.prompt, "completion": one.completion, "reward": one.reward} for one in _conversations(chats))
 
 
-def _sft(told: Iterator[Told]) -> Lines:
-    return ({"prompt": one.prompt, "completion": one.completion} for one in _spoken(told))
+def _sft(chats: Iterator[RolloutChat]) -> Lines:
+    return ({"prompt": one.prompt, "completion": one.completion} for one in _conversations(chats))
 
 
-def _grpo(told: Iterator[Told], reader: StoreReader) -> Lines:
-    """Lessons are part of a prompt: a task that was asked with several libraries gives several prompts."""
+def _grpo(chats: Iterator[RolloutChat], reader: StoreReader) -> Lines:
+    """Yield each prompt once. A task that was asked with several libraries has several prompts."""
     seen: set[str] = set()
-    for one in _spoken(told):
+    for one in _conversations(chats):
         trajectory, key = one.rollout.trajectory, content_hash(one.prompt)
         if key not in seen:
             seen.add(key)
             yield {"prompt": one.prompt, "answer": reader.task(trajectory.task).answer, "task": trajectory.task}
 
 
-def _dpo(told: Iterator[Told]) -> Lines:
-    """Rollouts of a group come one after another."""
-    for _, members in groupby(_spoken(told), key=lambda one: _group(one.rollout.trajectory)):
-        by_prompt: dict[str, list[_Spoken]] = {}
+def _dpo(chats: Iterator[RolloutChat]) -> Lines:
+    """Yield pairs of rollouts. The rollouts of a group must be adjacent."""
+    for _, members in groupby(_conversations(chats), key=lambda one: _group(one.rollout.trajectory)):
+        by_prompt: dict[str, list[_Conversation]] = {}
         for one in members:
             if one.reward is not None:
                 by_prompt.setdefault(content_hash(one.prompt), []).append(one)
@@ -170,7 +175,7 @@ def _group(trajectory: Trajectory) -> tuple[object, ...]:
 
 
 def _with_objects(message: dict[str, Any]) -> dict[str, Any]:
-    """The message with arguments as chat templates of open models take them."""
+    """Return the message with the arguments of tool calls as objects, as chat templates of open models expect."""
     if "tool_calls" not in message:
         return message
     calls = [

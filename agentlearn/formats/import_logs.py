@@ -1,4 +1,4 @@
-"""Rollouts of other programs, from their logs: stored as a run of their own, and marked as foreign."""
+"""Import of rollouts from other programs' logs, as a run of kind `import`."""
 
 import asyncio
 import hashlib
@@ -33,23 +33,23 @@ FOREIGN = "foreign"
 
 PHASE = "import"
 
-_FORM = 'write {"messages": [...], "reward": 1.0, "answer": "...", "task": "..."}, all but messages as you have it'
+_FORM = 'write {"messages": [...], "reward": 1.0, "answer": "...", "task": "..."}, where only messages is required'
 _DOMAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 class Imported(Value):
-    """What was imported."""
+    """Result of an import."""
 
     run: RunId
     domain: str
     rollouts: int
     tasks: int
     rewarded: int
-    """Rollouts with a reward; the others are undecided."""
+    """Number of rollouts with a reward; the others are undecided."""
 
 
 class _Line(Value):
-    """One rollout as its log tells it."""
+    """One line of a log."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -64,22 +64,23 @@ class _Line(Value):
 
     @property
     def asked(self) -> str:
-        """The problem: as named, or what the user said first."""
+        """The task's problem: the field of that name, or the first user message."""
         named = self.task or self.question or self.problem
         return storable(named) if named else next((one.text for one in self.messages if one.role == "user"), "")
 
 
 def import_file(file: Path, domain: str, store: Path) -> Imported:
-    """Store the rollouts of a JSONL file as a run of kind `import`; all of them, or none.
+    """Store the rollouts of a JSONL file as a run of kind `import`: all of them, or none.
 
-    Lines of one task become rollouts g = 0, 1, … of one group. Raises DataError, naming the line; StoreError.
+    The lines of one task become the rollouts g = 0, 1, … of one group. Raises DataError with the line; StoreError.
     """
     if not _DOMAIN.fullmatch(domain):
         raise DataError(
-            f"{domain!r} is no name of a domain; use lower-case letters, digits, '.', '_' and '-'", code="bad_domain"
+            f"{domain!r} is not a valid domain name; use lower-case letters, digits, '.', '_' and '-'",
+            code="bad_domain",
         )
     if file.suffix.lower() != ".jsonl":
-        raise DataError(f"{file.name} is no .jsonl file; {_FORM}, one such object per line")
+        raise DataError(f"{file.name} is not a .jsonl file; {_FORM}, one object per line")
     run, at = new_run_id(), datetime.now(UTC)
     tasks: dict[TaskId, Task] = {}
     members: Counter[TaskId] = Counter()
@@ -92,7 +93,7 @@ def import_file(file: Path, domain: str, store: Path) -> Imported:
         rollouts.append(_rollout(run, task, members[task.id], line, messages, at))
         members[task.id] += 1
     if not rollouts:
-        raise DataError(f"{file.name} holds no rollout; {_FORM}, one such object per line")
+        raise DataError(f"{file.name} contains no rollout; {_FORM}, one object per line")
     asyncio.run(_save(store, _event(run, domain, file), list(tasks.values()), rollouts))
     rewarded = sum(trajectory.reward is not None for trajectory, _ in rollouts)
     return Imported(run=run, domain=domain, rollouts=len(rollouts), tasks=len(tasks), rewarded=rewarded)
@@ -115,21 +116,21 @@ def _lines(file: Path) -> Iterator[tuple[SourceRow, _Line, list[ModelMessage]]]:
         except ValueError as error:
             raise _unusable(row, str(error)) from error
         if not line.asked.strip():
-            raise _unusable(row, "it names no task, and no user message says it")
+            raise _unusable(row, "it has no task and no user message")
         if all(one.role != "assistant" for one in line.messages):
-            raise _unusable(row, "the assistant says nothing in it")
+            raise _unusable(row, "it has no assistant message")
         yield row, line, messages
 
 
 def _unusable(row: SourceRow, why: str) -> DataError:
-    return DataError(f"{row.place} is no rollout ({why}); {_FORM}. Nothing was imported", code="bad_rollout")
+    return DataError(f"{row.place} is not a rollout ({why}); {_FORM}. Nothing was imported", code="bad_rollout")
 
 
 def _rollout(
     run: RunId, task: Task, g: int, line: _Line, messages: list[ModelMessage], at: datetime
 ) -> tuple[Trajectory, bytes]:
     last = line.messages[-1]
-    said = last.text.strip() if last.role == "assistant" and not last.tool_calls else ""
+    answer = last.text.strip() if last.role == "assistant" and not last.tool_calls else ""
     model = storable(line.model) if line.model else FOREIGN
     trajectory = Trajectory(
         id=rollout_id(run, PHASE, task.id, g, 0),
@@ -140,7 +141,7 @@ def _rollout(
         seed=0,
         treatment=Treatment(model=model, library=EMPTY_LIBRARY.version),
         steps=steps_of(messages),
-        answer=said or None,
+        answer=answer or None,
         verdict=_verdict(line.reward),
         started_at=at,
     )

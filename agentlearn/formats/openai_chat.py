@@ -1,4 +1,4 @@
-"""Pydantic-ai's messages as those of the OpenAI chat format, and back. Pure; both directions stand together."""
+"""Conversion between pydantic-ai's messages and the OpenAI chat format, in both directions."""
 
 import base64
 import json
@@ -34,19 +34,19 @@ Chat = list[dict[str, Any]]
 
 
 class _Foreign(Value):
-    """What others write may hold more than we read."""
+    """Base of what other programs write; unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class ChatImage(_Foreign):
-    """Where an image stands."""
+    """An image of a message."""
 
     url: str
 
 
 class ChatPart(_Foreign):
-    """A piece of a message."""
+    """A part of a message."""
 
     type: Literal["text", "image_url"]
     text: str = ""
@@ -54,7 +54,7 @@ class ChatPart(_Foreign):
 
 
 class ChatFunction(_Foreign):
-    """What is called, and with what."""
+    """The function and the arguments of a tool call."""
 
     name: str
     arguments: str | dict[str, Any] = ""
@@ -68,7 +68,7 @@ class ChatCall(_Foreign):
 
 
 class ChatMessage(_Foreign):
-    """One message of the chat format, as others write it."""
+    """One message of the chat format."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | tuple[ChatPart, ...] | None = None
@@ -77,14 +77,14 @@ class ChatMessage(_Foreign):
 
     @property
     def text(self) -> str:
-        """The message's words."""
+        """Text of the message."""
         if isinstance(self.content, tuple):
             return storable("\n".join(part.text for part in self.content if part.type == "text"))
         return storable(self.content or "")
 
 
 def to_chat(messages: bytes) -> Chat:
-    """Stored messages as chat: instructions first, thinking left out. Raises DataError where chat has no form."""
+    """Return stored messages as chat: instructions first, without thinking. Raises DataError for other parts."""
     found = ModelMessagesTypeAdapter.validate_json(messages)
     chat: Chat = []
     instructions = next((one.instructions for one in found if isinstance(one, ModelRequest) and one.instructions), None)
@@ -94,26 +94,26 @@ def to_chat(messages: bytes) -> Chat:
         if isinstance(message, ModelResponse):
             chat.append(_assistant(message))
         else:
-            chat.extend(_asked(part) for part in message.parts)
+            chat.extend(_request_message(part) for part in message.parts)
     return chat
 
 
-def _asked(part: ModelRequestPart) -> dict[str, Any]:
+def _request_message(part: ModelRequestPart) -> dict[str, Any]:
     match part:
         case SystemPromptPart():
             return {"role": "system", "content": part.content}
         case UserPromptPart():
-            content = part.content if isinstance(part.content, str) else [_piece(one) for one in part.content]
+            content = part.content if isinstance(part.content, str) else [_content_part(one) for one in part.content]
             return {"role": "user", "content": content}
         case ToolReturnPart():
             return {"role": "tool", "tool_call_id": part.tool_call_id, "content": part.model_response_str()}
         case RetryFeedbackPart():
             return {"role": "user", "content": part.model_response()}
         case _:
-            raise _no_form(part.part_kind)
+            raise _not_chat(part.part_kind)
 
 
-def _piece(content: UserContent) -> dict[str, Any]:
+def _content_part(content: UserContent) -> dict[str, Any]:
     match content:
         case str():
             return {"type": "text", "text": content}
@@ -125,7 +125,7 @@ def _piece(content: UserContent) -> dict[str, Any]:
             data = base64.b64encode(content.data).decode()
             return {"type": "image_url", "image_url": {"url": f"data:{content.media_type};base64,{data}"}}
         case _:
-            raise _no_form(type(content).__name__)
+            raise _not_chat(type(content).__name__)
 
 
 def _assistant(response: ModelResponse) -> dict[str, Any]:
@@ -142,29 +142,29 @@ def _assistant(response: ModelResponse) -> dict[str, Any]:
                 function = {"name": part.tool_name, "arguments": arguments}
                 calls.append({"id": part.tool_call_id, "type": "function", "function": function})
             case _:
-                raise _no_form(part.part_kind)
+                raise _not_chat(part.part_kind)
     message: dict[str, Any] = {"role": "assistant", "content": "\n".join(texts) if texts else None}
     return message | {"tool_calls": calls} if calls else message
 
 
-def _no_form(kind: str) -> DataError:
+def _not_chat(kind: str) -> DataError:
     return DataError(
-        f"a message holds a part {kind!r}, for which the chat format has no form; export with --format parquet",
+        f"a message has a part of kind {kind!r}, which the chat format cannot express; export with --format parquet",
         code="not_chat",
     )
 
 
 def from_chat(chat: Sequence[ChatMessage]) -> list[ModelMessage]:
-    """Chat as pydantic-ai's messages. Raises ValueError where a tool's result answers no call."""
+    """Return chat as pydantic-ai's messages. Raises ValueError for a tool message without a matching tool call."""
     messages: list[ModelMessage] = []
     tools: dict[str, str] = {}
     for message in chat:
         if message.role == "assistant":
-            response = ModelResponse(parts=list(_said(message)))
+            response = ModelResponse(parts=list(_response_parts(message)))
             tools |= {one.tool_call_id: one.tool_name for one in response.parts if isinstance(one, ToolCallPart)}
             messages.append(response)
             continue
-        part = _heard(message, tools)
+        part = _request_part(message, tools)
         last = messages[-1] if messages else None
         if isinstance(last, ModelRequest):
             messages[-1] = ModelRequest(parts=[*last.parts, part])
@@ -173,7 +173,7 @@ def from_chat(chat: Sequence[ChatMessage]) -> list[ModelMessage]:
     return messages
 
 
-def _said(message: ChatMessage) -> Iterator[TextPart | ToolCallPart]:
+def _response_parts(message: ChatMessage) -> Iterator[TextPart | ToolCallPart]:
     if message.text:
         yield TextPart(content=message.text)
     for call in message.tool_calls or ():
@@ -182,13 +182,13 @@ def _said(message: ChatMessage) -> Iterator[TextPart | ToolCallPart]:
         yield ToolCallPart(tool_name=call.function.name, args=storable(text), tool_call_id=call.id)
 
 
-def _heard(message: ChatMessage, tools: dict[str, str]) -> ModelRequestPart:
+def _request_part(message: ChatMessage, tools: dict[str, str]) -> ModelRequestPart:
     match message.role:
         case "system" | "developer":
             return SystemPromptPart(content=message.text)
         case "tool":
             if message.tool_call_id not in tools:
-                raise ValueError(f"a tool message answers the call {message.tool_call_id!r}, which nobody made")
+                raise ValueError(f"a tool message answers the tool call {message.tool_call_id!r}, which does not exist")
             return ToolReturnPart(
                 tool_name=tools[message.tool_call_id], content=message.text, tool_call_id=message.tool_call_id
             )

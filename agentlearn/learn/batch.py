@@ -1,4 +1,4 @@
-"""Batches: the tasks between two updates, and their groups as these complete."""
+"""Batches of tasks, and their groups as they complete."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,50 +14,53 @@ from agentlearn.types.treatment import Treatment
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Tasks between two updates."""
+    """The tasks of one update."""
 
     epoch: int
     number: int
-    """Place in the epoch, from 1."""
+    """Number of the batch in its epoch, from 1."""
     tasks: tuple[Task, ...]
     of_epoch: int
-    """Tasks of the whole epoch."""
+    """Number of tasks in the whole epoch."""
     first: bool
+    """Whether it is the first batch of its epoch."""
     last: bool
-    """Whether it is the epoch's first, last batch."""
+    """Whether it is the last batch of its epoch."""
 
     @property
     def phase(self) -> str:
-        """The epoch, as rollouts name it."""
+        """Phase of its rollouts, such as `epoch-1`."""
         return f"epoch-{self.epoch}"
 
     @property
     def step(self) -> str:
-        """Where in the run."""
+        """Name of its update, such as `epoch-1/2`."""
         return f"{self.phase}/{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """A batch whose rollouts may begin: the library they read, and what each is run under."""
+class PlannedBatch:
+    """A batch whose rollouts can start."""
 
     batch: Batch
     library: Library
+    """Library that the rollouts are shown."""
     treatments: Mapping[TaskId, tuple[Treatment, ...]]
+    """Treatment of each rollout, by task, in order of g."""
 
 
 class GroupStream:
-    """The groups of one batch, in the order in which they complete; ends after the last."""
+    """Async iterable over the groups of one batch, in the order in which they complete."""
 
     def __init__(self, expected: int) -> None:
         self._expected = expected
         self._missing = expected
         self._ready: asyncio.Queue[Group] = asyncio.Queue()
         self.complete = asyncio.Event()
-        """Set when the last group is there."""
+        """Set when all groups are complete."""
 
     def put(self, group: Group) -> None:
-        """One more group is complete."""
+        """Add a complete group."""
         self._ready.put_nowait(group)
         self._missing -= 1
         if not self._missing:
@@ -69,7 +72,7 @@ class GroupStream:
 
 
 def batches_of(tasks: Sequence[Task], *, epochs: int, size: int, seed: int) -> list[Batch]:
-    """All batches of a run, each epoch in an order of its own. size: tasks per batch."""
+    """Return all batches of a run; the tasks are shuffled for each epoch. size: tasks per batch."""
     batches: list[Batch] = []
     for epoch in range(1, epochs + 1):
         order = list(tasks)

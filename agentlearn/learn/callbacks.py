@@ -1,4 +1,4 @@
-"""What an onlooker of a run is told. The loop calls it in its own thread of control: methods must be quick."""
+"""Callbacks of a run, for progress displays and for programs. The loop calls them directly, so they must be quick."""
 
 from agentlearn.learn.learner import Update
 from agentlearn.learn.report import EpochLine, HeldOutScore, LearnReport
@@ -11,7 +11,7 @@ from agentlearn.types.trajectory import Trajectory
 
 
 class Callbacks:
-    """Does nothing with anything; override what you want to see."""
+    """Base class whose methods do nothing; override those that you need."""
 
     def opened(
         self,
@@ -21,31 +21,31 @@ class Callbacks:
         train: tuple[Task, ...],
         test: tuple[Task, ...],
     ) -> None:
-        """Called once the models are open and the tasks are known. `call_context.stop` ends the run.
+        """Called once when the models are open and the tasks are known. `call_context.stop` ends the run.
 
-        reflector: the stages' endpoint; the same object where they ask the rollouts' own.
+        reflector: the endpoint that writes the lessons; the same object as `endpoint` when one model does both.
         """
 
     def phase_started(self, phase: str, rollouts: int) -> None:
-        """`before`, `epoch-N` or `after` begins, with so many rollouts."""
+        """Called when `before`, `epoch-N`, `during:N` or `after` starts. rollouts: how many it has."""
 
     def rollout_done(self, phase: str, trajectory: Trajectory) -> None:
-        """One rollout is stored."""
+        """Called when a rollout is stored."""
 
     def group_done(self, kind: GroupKind) -> None:
-        """All rollouts of one task in one batch are judged; only a mixed group teaches."""
+        """Called when all rollouts of one task in one batch are judged. Only a `mixed` group teaches."""
 
     def warned(self, warning: RunWarning) -> None:
-        """Something wants mending; each caution is told once, with the figures of that moment."""
+        """Called once for each warning, with the numbers of that moment."""
 
     def updated(self, step: str, update: Update) -> None:
-        """A batch was learned from."""
+        """Called when a batch has been learned from. step: such as `epoch-1/2`."""
 
     def epoch_done(self, line: EpochLine) -> None:
-        """A pass over the tasks is over."""
+        """Called at the end of each pass over the tasks."""
 
     def measured(self, updates: int, score: HeldOutScore) -> None:
-        """The held-out tasks were measured in the midst of learning, after so many updates."""
+        """Called when held-out tasks were measured during learning. updates: updates made so far."""
 
     def done(self, report: LearnReport) -> None:
-        """The run that learned lessons is over."""
+        """Called when a run that learns lessons has finished."""

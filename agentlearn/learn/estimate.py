@@ -1,4 +1,4 @@
-"""What a run would do and may cost, before anything is opened or spent."""
+"""What a run will do and roughly cost, before anything is opened or spent."""
 
 import math
 from collections.abc import Sequence
@@ -15,29 +15,29 @@ from agentlearn.models.endpoint import is_paid
 from agentlearn.models.price import price_per_million
 from agentlearn.types.value import Value
 
-# One run of training-free GRPO is published with its total tokens: 38M in and 6.6M out for 1,500 rollouts of learning,
-# all stages included (arXiv:2510.08191). The turns and lengths of `RolloutShape` and below are assumptions, chosen so
-# that they add up to that total. How the published total divides is not known.
+# arXiv:2510.08191 reports the total tokens of one run of training-free GRPO: 38M in and 6.6M out for 1,500 rollouts of
+# learning, including all stages. It does not say how they are divided. The turns and lengths in `RolloutShape` and
+# below are assumptions that add up to that total.
 _USUAL = RolloutShape()
 _LIBRARY = 1_000
-"""Tokens of lessons in a prompt, on average over a run that fills its library; never more than its limit."""
+"""Average tokens of lessons in a prompt, over a run that fills its library. The library's limit caps it."""
 MIXED = 0.5
-"""Share of the groups whose rewards differ, and that are therefore summarised and compared."""
+"""Assumed share of groups whose rewards differ. Only those are summarised and compared."""
 _STAGE_PROMPT, _SUMMARY, _COMPARISON, _PROPOSAL = 450, 700, 700, 45
+"""Assumed tokens of a stage's instructions, of a summary, of a comparison and of a proposal."""
 _SHOWN_RESULT = 1_000
-"""Tokens of a tool's result that a summary is shown: longer texts are cut there."""
+"""Largest number of tokens of a tool's result in a transcript to summarise; longer results are cut."""
 _JUDGE_QUESTION, _JUDGEMENT = 900, 90
-"""Of the reward `judge`: rubric, task, expected answer and answer; and the verdict. Assumed likewise."""
+"""Assumed tokens of one question to a judge (rubric, task, expected answer, answer) and of its verdict."""
 
 _DEFAULT_TRAIN, _DEFAULT_TEST = 60, 60
-
-
+"""Usual number of tasks to learn from and of held-out tasks of a domain."""
 HELD_OUT = "held out"
-"""How the name of a stage ends that only measures."""
+"""Suffix of the names of stages that measure and do not learn."""
 
 
 class StageEstimate(Value):
-    """What one stage asks for."""
+    """Calls, tokens and cost of one stage."""
 
     stage: str
     calls: int
@@ -47,45 +47,45 @@ class StageEstimate(Value):
     """None when the price is unknown."""
 
     def words(self) -> str:
-        """The stage in words."""
+        """Return the estimate as text."""
         price = "an unknown price" if self.cost_usd is None else f"${self.cost_usd:.2f}"
         tokens = f"{self.tokens_in / 1e6:.2f}M tokens in, {self.tokens_out / 1e6:.2f}M out"
         return f"{self.calls:,} calls, {tokens}, {price}"
 
 
 class CostEstimate(Value):
-    """Rollouts, calls, tokens and dollars of a run, roughly."""
+    """A rough estimate of the rollouts, calls, tokens and cost of a run."""
 
     rollouts: int
     stages: tuple[StageEstimate, ...]
-    """`rollout`, `summarise`, `compare`, `consolidate` while learning; `held out`, before and after.
+    """`rollout`, `summarise`, `compare` and `consolidate` are learning; `held out` is measuring before and after.
 
-    With the reward `judge` also `judge` and `judge held out`: one question per rollout.
+    With the reward `judge` there are also `judge` and `judge held out`, with one question per rollout.
     """
 
     @property
     def learning(self) -> tuple[StageEstimate, ...]:
-        """Without what measuring costs, as published figures count."""
+        """The stages without measuring, as papers report costs."""
         return tuple(one for one in self.stages if not one.stage.endswith(HELD_OUT))
 
     @property
     def tokens_in(self) -> int:
-        """Of all stages."""
+        """Input tokens of all stages."""
         return sum(one.tokens_in for one in self.stages)
 
     @property
     def tokens_out(self) -> int:
-        """Of all stages."""
+        """Output tokens of all stages."""
         return sum(one.tokens_out for one in self.stages)
 
     @property
     def cost_usd(self) -> float | None:
-        """Without discounts for cached input; None when a price is unknown."""
+        """Cost of all stages, without discounts for cached input; None when a price is unknown."""
         costs = [one.cost_usd for one in self.stages]
         return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
 
     def sentence(self) -> str:
-        """The estimate in words."""
+        """Return the estimate as one sentence."""
         price = "an unknown price" if self.cost_usd is None else f"about ${self.cost_usd:.2f}"
         return (
             f"about {self.rollouts:,} rollouts, {self.tokens_in / 1e6:.1f}M tokens in and"
@@ -94,7 +94,7 @@ class CostEstimate(Value):
 
 
 def estimate(settings: LearnSettings, *, train: int | None = None, test: int | None = None) -> CostEstimate:
-    """train, test: numbers of tasks; None takes the settings' limit or the usual size of a domain's own set."""
+    """Return the estimate for a run. train, test: numbers of tasks; None: the settings' limit, else a usual number."""
     learned_from = train if train is not None else settings.limit or _DEFAULT_TRAIN
     held_out = 0 if not settings.evaluate else test if test is not None else _DEFAULT_TEST
     if settings.pilot is not None:
@@ -137,22 +137,25 @@ def estimate(settings: LearnSettings, *, train: int | None = None, test: int | N
 
 
 def library_tokens(settings: LearnSettings) -> int:
-    """Tokens of lessons in a prompt, on average over a run, as assumed."""
+    """Return the assumed average tokens of lessons in a prompt."""
     return min(_LIBRARY, settings.max_library_tokens)
 
 
 def rollouts_estimate(
     model: str, stage: str, rollouts: int, library: int, shape: RolloutShape = _USUAL
 ) -> StageEstimate:
-    """What so many rollouts ask for. Each turn reads the prompt, `library` tokens of lessons, and what was said."""
+    """Return the estimate for that many rollouts. Each turn reads the prompt, the lessons and all earlier turns.
+
+    library: tokens of lessons in the prompt.
+    """
     turns = shape.turns
-    said_before = (shape.turn_out + shape.tool_result) * turns * (turns - 1) // 2
-    tokens_in = turns * (shape.prompt + library) + said_before
+    earlier_turns = (shape.turn_out + shape.tool_result) * turns * (turns - 1) // 2
+    tokens_in = turns * (shape.prompt + library) + earlier_turns
     return _priced(model, stage, rollouts * turns, rollouts * tokens_in, rollouts * turns * shape.turn_out)
 
 
 def _shape(settings: LearnSettings) -> RolloutShape:
-    """How rollouts of these settings are shaped: as the installed domain says, else as usual."""
+    """Return turns and lengths of rollouts: those of the installed domain, else the usual ones."""
     if settings.reward == JUDGE.name:
         return RolloutShape(judged=True)
     if settings.domain not in installed_domains():
@@ -161,7 +164,7 @@ def _shape(settings: LearnSettings) -> RolloutShape:
 
 
 def _judging(settings: LearnSettings, learning: int, measuring: int) -> tuple[StageEstimate, ...]:
-    """What judging by a model asks; the run lets the reflector judge."""
+    """Return the estimate for judging answers with a model, which is the reflector."""
     questions = (("judge", learning), (f"judge {HELD_OUT}", measuring))
     return tuple(_stage(settings, name, calls, _JUDGE_QUESTION, _JUDGEMENT) for name, calls in questions)
 
@@ -171,12 +174,12 @@ def _stage(settings: LearnSettings, stage: str, calls: int, tokens_in: int, toke
 
 
 def refuse_unpriced_budget(settings: LearnSettings) -> None:
-    """Raises ConfigError for a limit in dollars on a model whose price is not known: it could not be kept."""
+    """Raise ConfigError when there is a limit in dollars and the price of a model of the run is unknown."""
     refuse_unpriced((settings.model, settings.reflector_name), settings.max_cost_usd)
 
 
 def refuse_unpriced(models: Sequence[str], max_cost_usd: float | None) -> None:
-    """Raises ConfigError where a limit in dollars could not be kept, because one of the models has no known price."""
+    """Raise ConfigError when there is a limit in dollars and the price of one of the models is unknown."""
     for model in dict.fromkeys(models) if max_cost_usd is not None else ():
         if known_price(model) is None:
             raise ConfigError(
@@ -193,7 +196,7 @@ def _priced(model: str, stage: str, calls: int, tokens_in: int, tokens_out: int)
 
 
 def known_price(model: str) -> tuple[float, float] | None:
-    """Dollars per million tokens in and out of an endpoint; 0 for what runs here, None when it is not known."""
+    """Return dollars per million input and output tokens; 0 for models on this machine, None when unknown."""
     if model.startswith("http"):
         return None
     if not is_paid(model):
@@ -203,18 +206,18 @@ def known_price(model: str) -> tuple[float, float] | None:
 
 
 class RunPlan(Value):
-    """What a run would do, for `--dry-run`. Nothing was opened: no endpoint, no store, no network."""
+    """What a run will do, for `--dry-run`. It is made without opening an endpoint, a store or the network."""
 
     domain: str
     model: str
     reflector: str
     data: str
-    """Where tasks come from; the domain's own where no source is given."""
+    """Source of the tasks to learn from."""
     test_data: tuple[str, ...]
     train: int
     test: int
     counted: bool
-    """Whether the tasks were read and counted; else sizes are those that datasets are published with, or usual."""
+    """Whether the tasks were read and counted. Otherwise the sizes are published or usual ones."""
     epochs: int
     group_size: int
     batches: int
@@ -222,11 +225,11 @@ class RunPlan(Value):
     estimate: CostEstimate
 
     def lines(self) -> tuple[tuple[str, str], ...]:
-        """The plan in words, line by line with its label."""
+        """Return the plan as pairs of label and text."""
         by = "" if self.reflector == self.model else f", reflector {self.reflector}"
         held = f"{self.test:,} held out x {self.eval_rollouts} before and after" if self.test else "none held out"
         tests = f", held out from {' and '.join(self.test_data)}" if self.test_data else ""
-        size = "" if self.counted else " (not fetched: sizes as published, or usual)"
+        size = "" if self.counted else " (not downloaded; published or usual sizes)"
         learning = self.estimate.learning
         tokens_in, tokens_out = sum(one.tokens_in for one in learning), sum(one.tokens_out for one in learning)
         return (
@@ -236,14 +239,14 @@ class RunPlan(Value):
             ("rounds", f"{self.group_size} rollouts each, {self.epochs} epochs, {self.batches} batches"),
             *((one.stage, one.words()) for one in self.estimate.stages),
             ("learning", f"{tokens_in / 1e6:.1f}M tokens in and {tokens_out / 1e6:.1f}M out, without measuring"),
-            ("in all", self.estimate.sentence()),
+            ("total", self.estimate.sentence()),
         )
 
 
 def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
-    """What `settings` would do. Local tasks are read, and refused, as the run would; online ones are not fetched.
+    """Return what a run with these settings will do. Local tasks are read; online tasks are not downloaded.
 
-    Raises DataError or ConfigError.
+    Raises DataError or ConfigError, as the run would.
     """
     refuse_unpriced_budget(settings)
     sources = [one for one in (settings.data, *settings.test_data) if one is not None]
@@ -285,7 +288,7 @@ def _sizes(settings: LearnSettings, domain: Domain) -> tuple[int, int]:
 
 
 def _size(source: str | None, domain: Domain, usual: int) -> int:
-    """How many tasks a source has, without asking the network."""
+    """Return the number of tasks of a source, without using the network."""
     if source is None:
         return usual
     if source.startswith(HUB):

@@ -1,4 +1,4 @@
-"""Scores on held-out tasks: the same tasks, seeds and rollout indexes before and after."""
+"""Scores on held-out tasks. Tasks, seeds and rollout indexes are the same before and after learning."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,16 @@ from agentlearn.types.trajectory import Trajectory
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Rewards of one evaluation: per task, per rollout index; None where the verifier could not tell."""
+    """Rewards of one evaluation."""
 
     k: int
+    """Rollouts per task."""
     rewards: dict[str, tuple[float | None, ...]]
+    """Rewards by task, in order of the rollout index; None where the verifier could not decide."""
 
     @classmethod
     def of(cls, trajectories: Sequence[Trajectory], k: int) -> "Scores":
-        """A rollout that failed counts as zero; one that is undecided counts as unknown."""
+        """Return the rewards of these rollouts: 0 for a failed one, None for an undecided one."""
         rewards: dict[str, list[float | None]] = {}
         for one in sorted(trajectories, key=lambda t: (t.task, t.g)):
             rewards.setdefault(one.task, []).append(0.0 if one.outcome == "failed" else one.reward)
@@ -26,7 +28,7 @@ class Scores:
 
 
 def held_out(tasks: Sequence[Task], before: Scores, after: Scores, *, seed: int) -> HeldOut:
-    """Before against after on these tasks; a rollout undecided in one is left out of both."""
+    """Compare before with after on these tasks. A rollout that is undecided in one is left out of both."""
     means: list[tuple[float, float]] = []
     for task in tasks:
         pairs = [
@@ -45,21 +47,14 @@ def held_out(tasks: Sequence[Task], before: Scores, after: Scores, *, seed: int)
     )
 
 
-def measured(tasks: Sequence[Task], before: Scores | None, after: Scores | None, seed: int) -> HeldOut | None:
-    """Likewise; None where there are no such tasks, or they were not measured twice."""
-    if not tasks or before is None or after is None:
-        return None
-    return held_out(tasks, before, after, seed=seed)
-
-
 def score_of(tasks: Sequence[Task], scores: Scores) -> HeldOutScore:
-    """One evaluation by itself, over these tasks; what is undecided is left out."""
+    """Return the score of one evaluation on these tasks. Undecided rollouts are left out."""
     decided = [[one for one in scores.rewards.get(task.id, ()) if one is not None] for task in tasks]
     return score([sum(rewards) / len(rewards) for rewards in decided if rewards], scores.k)
 
 
 def score(means: Sequence[float], k: int) -> HeldOutScore:
-    """Mean over tasks of each task's mean reward."""
+    """Return the mean of the tasks' mean rewards, with its interval. k: rollouts per task."""
     if not means:
         return HeldOutScore(mean=None, ci=None, n=0, k=k)
     interval = mean_interval(means)

@@ -1,4 +1,4 @@
-"""What the loop needs of a way of learning. Training-free and gradient GRPO are two learners over one loop."""
+"""The interface between the loop and a way of learning. Training-free and gradient GRPO both implement it."""
 
 from collections.abc import AsyncIterable, Mapping
 from dataclasses import dataclass, field
@@ -14,30 +14,31 @@ from agentlearn.types.value import Value
 
 
 class Advanced(Value):
-    """The state moved on."""
+    """The update changed the state."""
 
     outcome: Literal["advanced"] = "advanced"
     version: str
-    """What is in use now: a library's version, or the hash of weights."""
+    """The new state: a library version, or the step of the weights."""
     parent: str
+    """The state before the update."""
 
 
 class Held(Value):
-    """The state stayed as it was."""
+    """The update changed nothing."""
 
     outcome: Literal["held"] = "held"
     reason: str
 
 
 class Pending(Value):
-    """A new state waits for a gate; the old one stays in use."""
+    """A new library version waits for approval; the old one stays in use."""
 
     outcome: Literal["pending"] = "pending"
     version: LibraryVersion
 
 
 class RolledBack(Value):
-    """An earlier state came back."""
+    """An earlier library version is in use again."""
 
     outcome: Literal["rolled_back"] = "rolled_back"
     version: LibraryVersion
@@ -49,31 +50,32 @@ Outcome = Advanced | Held | Pending | RolledBack
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What an update rests on, for the store and the report."""
+    """Details of an update, for the store and the report."""
 
     ended: tuple[Ended, ...] = ()
-    """Every proposal of the batch with its end."""
+    """Every proposal of the batch, with what became of it."""
     groups: dict[str, int] = field(default_factory=dict[str, int])
-    """Groups by kind: mixed, all_right, all_wrong, undecided, failed."""
+    """Number of groups by kind."""
     faults: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    """Per stage, misshapen replies and lost units by code."""
+    """Per stage, malformed replies and failed units of work by error code."""
     notes: tuple[str, ...] = ()
+    """Notes for the report."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Numbers of the update, by name; kept in the store."""
+    """Numbers of the update by name, kept in the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one batch did to the state."""
+    """The result of learning from one batch."""
 
     outcome: Outcome
     library: Library
-    """In use from now on."""
+    """Library in use from now on."""
     evidence: Evidence
 
 
 class Learner(Protocol):
-    """A way of learning over groups."""
+    """Learns from groups of rollouts."""
 
     @property
     def library(self) -> Library:
@@ -82,24 +84,16 @@ class Learner(Protocol):
 
     @property
     def done(self) -> int:
-        """Batches that the state has learned from already: a run that is taken up again goes on after them."""
+        """Number of batches that the state includes; a resumed run continues after them."""
         ...
 
     def assign(self, task: Task, g: int) -> Treatment:
-        """What the g-th rollout of a task is run under; depends on (seed, task, g), never on time or order."""
+        """Return the treatment of the g-th rollout of a task. It depends on (seed, task, g), not on time or order."""
         ...
 
     async def update(self, groups: AsyncIterable[Group], *, step: str) -> Update:
-        """Learn from a batch. Groups come as they complete; the result depends on the set, not on the order.
+        """Learn from a batch. Groups arrive as they complete; the result does not depend on their order.
 
-        step: where in the run, such as `epoch-1/2`.
+        step: name of the update, such as `epoch-1/2`.
         """
-        ...
-
-    def snapshot(self) -> str:
-        """The state as JSON."""
-        ...
-
-    def restore(self, snapshot: str) -> None:
-        """Take up a state that `snapshot` gave."""
         ...

@@ -1,4 +1,4 @@
-"""Labels without gold: the majority answer of a group stands in, and the record says so."""
+"""Learning without expected answers: the majority answer of a group counts as right."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ from agentlearn.types.trajectory import Trajectory, Verdict
 
 
 def by_majority(group: Group, domain: Domain) -> Group:
-    """The group with verdicts by its most frequent answer; without a single most frequent one all are undecided."""
+    """Return the group judged by its most frequent answer. Where two are equally frequent, all are undecided."""
     keys = {t.id: domain.answer_key(t.answer) for t in group.trajectories if t.failure is None and t.answer is not None}
     votes = Counter(key for key in keys.values() if key is not None).most_common(2)
     clear = bool(votes) and (len(votes) == 1 or votes[0][1] > votes[1][1])

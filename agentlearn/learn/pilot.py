@@ -1,6 +1,6 @@
-"""A pilot: a few tasks once, to measure what share of the groups teaches and what the whole run would cost.
+"""A pilot run: learns from a few tasks once, to measure how many groups teach and to estimate the whole run's cost.
 
-A pilot measures nothing on held-out tasks and publishes no library.
+A pilot does not measure on held-out tasks and does not publish a library.
 """
 
 import math
@@ -23,30 +23,33 @@ from agentlearn.types.ids import derive_seed
 from agentlearn.types.value import Value
 
 _PER_ROLLOUT = ("rollout", "judge")
+"""Stages with calls for every rollout; the others have calls only for mixed groups."""
 
 
 class PilotReport(Value):
-    """What a pilot measured, and what follows for the whole run."""
+    """What a pilot measured, and the estimate for the whole run."""
 
     tasks: int
+    """Tasks that the pilot learned from."""
     of_tasks: int
     """Tasks that the whole run would learn from."""
     rollouts: int
     groups: int
     mixed: int
+    """Groups whose rewards differ."""
     mixed_share: float | None
-    """Of the groups; None without a group."""
+    """Share of mixed groups; None when there is no group."""
     assumed_mixed_share: float
-    """What the estimate takes for it."""
+    """Share of mixed groups that the first estimate assumes."""
     turns: float | None
     """Model calls per rollout."""
     whole: CostEstimate
-    """The whole run, extrapolated from what was measured. Stages that were never asked are left out."""
+    """The whole run, extrapolated from the pilot. Stages that the pilot never called are left out."""
     assumed: CostEstimate
-    """The whole run as the estimate has it that is printed before anything is known."""
+    """The whole run, as estimated before the pilot."""
 
     def lines(self) -> tuple[str, ...]:
-        """The pilot in words."""
+        """Return the report as text, line by line."""
         share = "-" if self.mixed_share is None else f"{self.mixed_share:.0%}"
         turns = "-" if self.turns is None else f"{self.turns:.1f}"
         return (
@@ -60,7 +63,7 @@ class PilotReport(Value):
 
 
 def pilot_sets(sets: TaskSets, settings: LearnSettings) -> TaskSets:
-    """The pilot's tasks, drawn by the seed; all of them where there are no more. Nothing is held out."""
+    """Return the pilot's tasks, sampled with the run's seed. There are no held-out tasks."""
     assert settings.pilot is not None
     count = min(settings.pilot, len(sets.train))
     return TaskSets(tuple(Random(derive_seed("pilot", settings.seed)).sample(sets.train, count)), ())
@@ -75,7 +78,10 @@ def pilot_report(
     stages: Sequence[StageTotals],
     library: int,
 ) -> PilotReport:
-    """tasks: how many the pilot learned from. library: tokens of the lessons that its rollouts read."""
+    """Return the report of a pilot.
+
+    tasks: number of tasks it learned from. library: tokens of the lessons in its prompts.
+    """
     measured = {one.stage: one for one in stages}
     total, mixed = sum(groups.values()), groups.get("mixed", 0)
     share = mixed / total if total else None
@@ -103,9 +109,10 @@ def _extrapolated(
     measured: Mapping[str, StageTotals],
     library: int,
 ) -> CostEstimate:
-    """Rollouts by their number; summaries and comparisons by mixed groups; consolidations by batches and groups.
+    """Scale the measured costs to the whole run.
 
-    The pilot read `library` tokens of lessons in each call; the whole run reads as many as an estimate assumes.
+    Rollouts are scaled by their number, summaries and comparisons by tasks and epochs, consolidations by batches. The
+    pilot's prompts had `library` tokens of lessons; the whole run is assumed to have as many as an estimate does.
     """
     learning = len(whole.train) * settings.epochs / tasks
     measuring = len(whole.test) * settings.eval_rollouts / (tasks * settings.group_size)
@@ -115,13 +122,13 @@ def _extrapolated(
     for name, one in measured.items():
         model = settings.model if name == "rollout" else settings.reflector_name
         calls = batches if name == "consolidate" else learning
-        # A judge does not read the library; every other stage does.
+        # every stage except the judge reads the library
         more = 0 if name == "judge" else lessons
         if name in _PER_ROLLOUT or mixed:
             stages.append(_scaled(name, one, model, times=learning, calls=calls, lessons=more))
         if name in _PER_ROLLOUT and measuring:
             held_out = HELD_OUT if name == "rollout" else f"{name} {HELD_OUT}"
-            # Before learning the library is as the pilot's, after it as the whole run's: half of each.
+            # half is measured with the pilot's library, half with the whole run's
             stages.append(_scaled(held_out, one, model, times=2 * measuring, calls=2 * measuring, lessons=more / 2))
     rollouts = len(whole.train) * settings.epochs * settings.group_size
     return CostEstimate(
@@ -135,7 +142,7 @@ def _batches(settings: LearnSettings, tasks: int) -> int:
 
 
 def _scaled(name: str, one: StageTotals, model: str, *, times: float, calls: float, lessons: float) -> StageEstimate:
-    """times: how often the stage's tokens come; calls: how often its calls; lessons: tokens more in each call."""
+    """Scale one stage. times: factor for tokens; calls: factor for calls; lessons: extra tokens in each call."""
     asked = round(one.calls * calls)
     more = round(asked * lessons)
     price = known_price(model)

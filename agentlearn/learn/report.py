@@ -1,4 +1,4 @@
-"""What a learn run came to: the JSON contract of `learn --json`, and the source of what is printed."""
+"""The report of a run that learned lessons; its fields are the JSON output of `learn --json`."""
 
 from pydantic import Field
 
@@ -12,18 +12,18 @@ class HeldOutScore(Value):
 
     mean: float | None
     ci: tuple[float, float] | None
-    """95 % interval over tasks; None with fewer than two."""
+    """95 % interval over tasks; None with fewer than two tasks."""
     n: int
-    """Held-out tasks."""
+    """Number of held-out tasks."""
     k: int
-    """Rollouts each."""
+    """Rollouts per task."""
 
 
 class CurvePoint(Value):
-    """One measurement along the way."""
+    """One measurement during a run."""
 
     updates: int
-    """Updates before it; 0: before all."""
+    """Number of updates before the measurement."""
     held_out: HeldOutScore
 
 
@@ -32,9 +32,11 @@ class Delta(Value):
 
     mean: float | None
     ci: tuple[float, float] | None
+    """95 % interval over tasks; None with fewer than two tasks."""
     p: float | None
-    """Two-sided sign-flip permutation p-value."""
+    """Two-sided p-value of a sign-flip permutation test."""
     n: int
+    """Number of tasks."""
 
 
 class HeldOut(Value):
@@ -44,11 +46,11 @@ class HeldOut(Value):
     after: HeldOutScore
     delta: Delta
     families: int
-    """Distinct families among the tasks."""
+    """Number of task families."""
 
 
 class LibraryLine(Value):
-    """The library that came out."""
+    """The resulting library."""
 
     name: str
     version: LibraryVersion
@@ -58,39 +60,48 @@ class LibraryLine(Value):
 
 
 class Proposals(Value):
-    """How proposals ended."""
+    """What became of the proposals."""
 
     applied: int = 0
     folded: int = 0
+    """Proposals that were merged into applied ones."""
     dropped: dict[str, int] = Field(default_factory=dict[str, int])
+    """Proposals that were not used, by reason."""
     rejected: dict[str, int] = Field(default_factory=dict[str, int])
+    """Proposals that were refused, by error code."""
 
 
 class StageLine(Value):
-    """What one stage cost."""
+    """Calls, tokens and cost of one stage."""
 
     calls: int = 0
     tokens_in: int = 0
     tokens_cached: int = 0
-    """Of the tokens in, those that the service had cached."""
+    """Input tokens that the service had cached; they are part of `tokens_in`."""
     tokens_out: int = 0
     cost_usd: float | None = 0.0
     """None when the model's price is unknown."""
     seconds: float = 0.0
+    """Sum of the durations of its calls."""
     retried: int = 0
+    """Requests that were sent again."""
     replayed: int = 0
     """Calls that a resumed run took from the journal."""
     malformed: dict[str, int] = Field(default_factory=dict[str, int])
-    """Misshapen replies and lost units, by code."""
+    """Malformed replies and failed units of work, by error code."""
 
 
 class EpochLine(Value):
     """One pass over the tasks."""
 
     epoch: int
+    """Number of the epoch, from 1."""
     reward: float | None
+    """Mean reward; None when no rollout was judged."""
     groups: dict[str, int]
+    """Groups by kind."""
     lessons: int
+    """Lessons in the library at the end of the epoch."""
     applied: int
     folded: int
     dropped: int
@@ -99,17 +110,17 @@ class EpochLine(Value):
 
 
 class WeightsRecord(Value):
-    """The record that weights did not change."""
+    """Which model answered, and whether its weights changed."""
 
     identity: str
-    """Who answered: the endpoint, and the model names that its answers carried."""
+    """The endpoint, and the model names that its answers reported."""
     sha256_before: str | None = None
     sha256_after: str | None = None
     note: str = ""
 
 
 class LearnReport(Value):
-    """A finished learn run."""
+    """Report of a finished run."""
 
     run: RunId
     domain: str
@@ -124,20 +135,20 @@ class LearnReport(Value):
     known_families: HeldOut | None
     """New tasks of families that were learned from."""
     unseen_families: HeldOut | None
-    """Tasks of families that were not."""
+    """Tasks of families that were not learned from."""
     library: LibraryLine
     proposals: Proposals
     groups: dict[str, int]
     rollouts: dict[str, int]
     stages: dict[str, StageLine]
     failed_requests: dict[str, int]
-    """Requests that got no answer, by kind; most were mended by a retry."""
+    """Requests that got no answer, by kind of failure; most succeeded when sent again."""
     epochs: tuple[EpochLine, ...]
     curve: tuple[CurvePoint, ...] = ()
-    """Held-out scores in the midst of learning, where they were asked for."""
+    """Held-out scores during learning; empty unless `eval_every` is set."""
     weights: WeightsRecord
     pilot: PilotReport | None = None
-    """Of a pilot: what it measured, and what follows for the whole run."""
+    """What a pilot measured, and the estimate for the whole run; None for a whole run."""
     cost_usd: float | None
     wall_s: float
     notes: tuple[str, ...]

@@ -1,45 +1,68 @@
-"""Taking up an interrupted run: which one is meant, and the settings that it was begun with."""
+"""Resuming an interrupted run: which run it is, the settings it was started with, and the rollouts it finished."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.errors import ConfigError
-from agentlearn.store import read_store
-from agentlearn.types.ids import RunId
+from agentlearn.store import StoreReader, read_store
+from agentlearn.types.ids import RunId, TaskId
 from agentlearn.types.run import RunKind
+from agentlearn.types.trajectory import Trajectory
 
 MAY_CHANGE = frozenset({"concurrency", "max_cost_usd", "max_tokens", "max_minutes", "api_key", "otel", "store"})
-"""Settings that do not change what is learned; the others stay as the run was begun with."""
+"""Settings that may differ when a run is resumed, because they do not change what is learned."""
 NOT_KEPT = {"api_key", "otel", "store"}
-"""Settings that belong to a start and not to the run."""
+"""Settings that are given at each start and are not taken from the interrupted run."""
+
+TaskRollout = tuple[TaskId, int]
+"""A task, and the index of one of its rollouts."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRollouts:
+    """The rollouts that an interrupted run had finished."""
+
+    store: StoreReader
+    run: RunId
+    resumed: bool
+    """Whether the run was interrupted; a new run has finished none."""
+
+    def of(self, phase: str, batch: int) -> Mapping[TaskRollout, Trajectory]:
+        """Return the finished rollouts of a batch, whichever attempt succeeded."""
+        found = self.store.finished(self.run, phase, batch) if self.resumed else {}
+        return {(one.task, one.g): one for one in found.values()}
 
 
 def settings_of(prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[RunId, LearnSettings]:
-    """The learn run whose id starts so, and its settings under those that are given anew.
+    """Return the learn run whose id starts with `prefix`, and its settings, overridden by `given`.
 
-    Raises ConfigError for a run that is unknown, done or no learn run, and for a setting that may not change.
+    Raises ConfigError for a run that is unknown, done or not a learn run, and for a setting that may not change.
     """
-    run, begun = begun_with("learn", prefix, store, given)
-    fields = LearnSettings.model_validate_json(begun).model_dump(exclude=NOT_KEPT)
+    run, stored = started_with("learn", prefix, store, given)
+    fields = LearnSettings.model_validate_json(stored).model_dump(exclude=NOT_KEPT)
     return run, learn_settings({**fields, "store": store, **given})
 
 
-def begun_with(kind: RunKind, prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[RunId, str]:
-    """The run of that kind whose id starts so, and the settings it was begun with, as JSON. Raises likewise."""
+def started_with(kind: RunKind, prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[RunId, str]:
+    """Return the run of that kind whose id starts with `prefix`, and the settings it was started with, as JSON.
+
+    Raises ConfigError for a run that is unknown, done or of another kind, and for a setting that may not change.
+    """
     with read_store(store) as reader:
         row = reader.run(prefix)
     if row.kind != kind:
         can = f"; resume it with: agentlearn {row.kind} --resume {row.run}" if row.kind in {"learn", "train"} else ""
-        raise ConfigError(f"run {row.run!r} is a {row.kind} run, no {kind} run{can}", code="not_resumable")
+        raise ConfigError(f"run {row.run!r} is a {row.kind} run, not a {kind} run{can}", code="not_resumable")
     if row.state == "done":
         raise ConfigError(
-            f"run {row.run!r} is done; see it with: agentlearn runs show {row.run}", code="nothing_to_resume"
+            f"run {row.run!r} is done; show it with: agentlearn runs show {row.run}", code="nothing_to_resume"
         )
     if fixed := sorted(set(given) - MAY_CHANGE):
         options = ", ".join(f"--{name.replace('_', '-')}" for name in fixed)
         raise ConfigError(
-            f"a resumed run keeps its settings; leave out {options}, or begin a new run", code="fixed_setting"
+            f"a resumed run keeps its settings; leave out {options}, or start a new run", code="fixed_setting"
         )
     return row.run, row.settings

@@ -1,4 +1,4 @@
-"""Which tasks a run learns from and which it holds out. A held-out task never meets the learner, nor does its copy."""
+"""The tasks that a run learns from and the tasks that it holds out. The two never overlap, not even as near-copies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +14,12 @@ from agentlearn.types.task import Task
 
 @dataclass(frozen=True, slots=True)
 class TaskSets:
-    """Disjoint tasks."""
+    """The tasks of a run; no task is in both sets."""
 
     train: tuple[Task, ...]
+    """Tasks to learn from."""
     test: tuple[Task, ...]
+    """Held-out tasks."""
 
     @property
     def test_known(self) -> tuple[Task, ...]:
@@ -33,7 +35,7 @@ class TaskSets:
 
 
 def task_sets(settings: RunSettings, domain: Domain) -> TaskSets:
-    """The tasks of a run. Raises DataError (bad file, overlap) or ConfigError (nothing to learn from)."""
+    """Return the tasks of a run. Raises DataError (bad file, overlap) or ConfigError (no task to learn from)."""
     test: Sequence[Task] = ()
     if settings.data is None:
         train = domain.tasks("train", seed=settings.seed, limit=settings.limit)
@@ -52,14 +54,14 @@ def task_sets(settings: RunSettings, domain: Domain) -> TaskSets:
 
 
 def _joined(sources: Sequence[Sequence[Task]]) -> Sequence[Task]:
-    """Held-out tasks of several sources, each once."""
+    """Return the tasks of several sources, each once."""
     return tuple({task.id: task for source in reversed(sources) for task in reversed(source)}.values())[::-1]
 
 
 def _refuse_overlap(train: Sequence[Task], test: Sequence[Task], domain: Domain) -> None:
     for learned, held in overlaps(train, test, domain.answer_key):
         raise DataError(
-            f"the held-out task {held.source or held.id!r} is also learned from ({learned.source or learned.id!r}),"
-            " word for word or nearly; take it out of one of the two",
+            f"the held-out task {held.source or held.id!r} is equal or almost equal to a task to learn from"
+            f" ({learned.source or learned.id!r}); remove one of the two",
             code="overlap",
         )

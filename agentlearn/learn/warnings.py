@@ -1,4 +1,4 @@
-"""What goes wrong in a run while it can still be mended: each caution names its cause, and a way out."""
+"""Warnings during a run: each names a problem, its cause, and what the user can change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,149 +7,152 @@ from typing import Literal
 from agentlearn.models.limiter import Limiter
 from agentlearn.types.value import Value
 
-GROUPS = 10
-"""Groups of which something can be said while others are still to come."""
-ROLLOUTS = 20
-"""Rollouts, likewise."""
-REPLIES = 10
-"""Replies of one stage, likewise."""
+MIN_GROUPS = 10
+"""Smallest number of complete groups for a warning about groups while the run goes on."""
+MIN_ROLLOUTS = 20
+"""Smallest number of rollouts for a warning about rollouts."""
+MIN_REPLIES = 10
+"""Smallest number of replies of a stage for a warning about that stage."""
 
 ONE_KIND = 0.8
-"""Share of the groups that are of one kind, and not mixed, from which on it is a caution; of 1 at the most."""
+"""Smallest share of groups of one kind other than mixed that is a warning."""
 UNDECIDED = 0.3
-"""Share of the rollouts, likewise."""
+"""Smallest share of undecided rollouts that is a warning."""
 FAILED = 0.2
-"""Share of the rollouts that failed by one code, likewise."""
+"""Smallest share of rollouts that failed with one error code that is a warning."""
 MALFORMED = 0.3
-"""Share of a stage's replies above which too many are misshapen."""
+"""Largest share of malformed replies of a stage that is not a warning."""
 
 WarningCode = Literal["groups", "undecided", "failed", "limiter", "unpriced", "malformed"]
 
-_TRACE = "agentlearn trace ROLLOUT tells why"
+_TRACE = "agentlearn trace ROLLOUT shows why"
 _KINDS = {
-    "all_right": ("were all right", "harder tasks or a weaker model would teach"),
-    "all_wrong": ("were all wrong", "easier tasks or a stronger model would teach"),
+    "all_right": ("were all right", "use harder tasks or a weaker model"),
+    "all_wrong": ("were all wrong", "use easier tasks or a stronger model"),
     "undecided": ("were undecided", _TRACE),
     "failed": ("failed", _TRACE),
 }
-_MENDS = {
-    "rollout_timeout": "a larger rollout_deadline_s in a recipe gives them time",
-    "too_many_turns": "a larger max_turns in a recipe lets them end",
-    "endpoint_timeout": "a lower --concurrency, or a larger call_deadline_s in a recipe, gives calls time",
-    "endpoint_429": "a lower --concurrency asks less at once",
+_REMEDIES = {
+    "rollout_timeout": "set a larger rollout_deadline_s in a recipe",
+    "too_many_turns": "set a larger max_turns in a recipe",
+    "endpoint_timeout": "use a lower --concurrency, or set a larger call_deadline_s in a recipe",
+    "endpoint_429": "use a lower --concurrency",
 }
 
 
 class RunWarning(Value):
-    """One thing that wants mending."""
+    """A problem that the user can do something about."""
 
     code: WarningCode
     subject: str = ""
-    """What it is about, where there may be several: the kind of group, the failure's code, the stage."""
+    """What it is about, where there can be several: the kind of group, the error code, or the stage."""
     words: str
+    """The warning in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSnapshot:
-    """What a run has seen so far."""
+    """Counts of a run at one moment, from which warnings are derived."""
 
     groups: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Groups by kind."""
+    """Complete groups by kind."""
     rollouts: int = 0
     undecided: int = 0
+    """Rollouts that the verifier could not judge."""
     failures: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Failed rollouts by code."""
+    """Failed rollouts by error code."""
     replies: Mapping[str, int] = field(default_factory=dict[str, int])
     """Replies of the model by stage."""
-    misshapen: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Of these, the ones whose form was wrong as a whole."""
+    malformed: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Replies by stage that could not be read as a whole."""
     limiters: tuple[Limiter, ...] = ()
+    """Limiters of the endpoints that are not on this machine."""
     max_cost_usd: float | None = None
+    """The limit in dollars; None: no limit."""
     unpriced_calls: int = 0
+    """Calls whose price is unknown."""
 
 
-def run_warnings(seen: RunSnapshot, *, ended: bool = False) -> tuple[RunWarning, ...]:
-    """Everything that wants mending. ended: no group is to come, so that a few that all failed to teach count too."""
+def run_warnings(counts: RunSnapshot, *, ended: bool = False) -> tuple[RunWarning, ...]:
+    """Return all warnings that hold. ended: no more groups will follow, so even a few without a mixed one count."""
     return (
-        *_groups(seen, ended=ended),
-        *_undecided(seen),
-        *_failures(seen),
-        *_limiters(seen),
-        *_unpriced(seen),
-        *_malformed(seen),
+        *_groups(counts, ended=ended),
+        *_undecided(counts),
+        *_failures(counts),
+        *_limiters(counts),
+        *_unpriced(counts),
+        *_malformed(counts),
     )
 
 
-def _groups(seen: RunSnapshot, *, ended: bool) -> tuple[RunWarning, ...]:
-    total = sum(seen.groups.values())
+def _groups(counts: RunSnapshot, *, ended: bool) -> tuple[RunWarning, ...]:
+    total = sum(counts.groups.values())
     if not total:
         return ()
-    kind = max(_KINDS, key=lambda one: seen.groups.get(one, 0))
-    count = seen.groups.get(kind, 0)
-    one_sided = total >= GROUPS and count >= ONE_KIND * total
-    if not one_sided and not (ended and not seen.groups.get("mixed", 0)):
+    kind = max(_KINDS, key=lambda one: counts.groups.get(one, 0))
+    count = counts.groups.get(kind, 0)
+    one_sided = total >= MIN_GROUPS and count >= ONE_KIND * total
+    if not one_sided and not (ended and not counts.groups.get("mixed", 0)):
         return ()
-    were, mend = _KINDS[kind]
-    return (RunWarning(code="groups", subject=kind, words=f"{count:,} of {total:,} groups {were}: {mend}"),)
+    were, remedy = _KINDS[kind]
+    words = f"{count:,} of {total:,} groups {were} and teach nothing: {remedy}"
+    return (RunWarning(code="groups", subject=kind, words=words),)
 
 
-def _undecided(seen: RunSnapshot) -> tuple[RunWarning, ...]:
-    if seen.rollouts < ROLLOUTS or seen.undecided < UNDECIDED * seen.rollouts:
+def _undecided(counts: RunSnapshot) -> tuple[RunWarning, ...]:
+    if counts.rollouts < MIN_ROLLOUTS or counts.undecided < UNDECIDED * counts.rollouts:
         return ()
-    words = f"{seen.undecided:,} of {seen.rollouts:,} rollouts are undecided and teach nothing: {_TRACE}"
+    words = f"{counts.undecided:,} of {counts.rollouts:,} rollouts are undecided and teach nothing: {_TRACE}"
     return (RunWarning(code="undecided", words=words),)
 
 
-def _failures(seen: RunSnapshot) -> tuple[RunWarning, ...]:
-    if seen.rollouts < ROLLOUTS:
+def _failures(counts: RunSnapshot) -> tuple[RunWarning, ...]:
+    if counts.rollouts < MIN_ROLLOUTS:
         return ()
     return tuple(
         RunWarning(
             code="failed",
             subject=code,
-            words=f"{count:,} of {seen.rollouts:,} rollouts failed with {code}: {_MENDS.get(code, _TRACE)}",
+            words=f"{count:,} of {counts.rollouts:,} rollouts failed with {code}: {_REMEDIES.get(code, _TRACE)}",
         )
-        for code, count in sorted(seen.failures.items())
-        if count >= FAILED * seen.rollouts
+        for code, count in sorted(counts.failures.items())
+        if count >= FAILED * counts.rollouts
     )
 
 
-def _limiters(seen: RunSnapshot) -> tuple[RunWarning, ...]:
-    """Of several endpoints the one that took least."""
-    pressed = [one for one in seen.limiters if one.lowest <= one.most / 2]
-    if not pressed:
+def _limiters(counts: RunSnapshot) -> tuple[RunWarning, ...]:
+    """A warning about the endpoint that accepted the fewest calls at once."""
+    reduced = [one for one in counts.limiters if one.lowest <= one.most / 2]
+    if not reduced:
         return ()
-    limiter = min(pressed, key=lambda one: one.lowest)
+    limiter = min(reduced, key=lambda one: one.lowest)
     lowest = int(limiter.lowest)
     why = "answers became slow" if limiter.slow_rounds > limiter.refused_rounds else "it refused more (429)"
-    words = f"the service took no more than {lowest} of {limiter.most} calls at once: {why}; --concurrency {lowest}"
-    return (RunWarning(code="limiter", words=f"{words} would press it less"),)
+    words = f"the service accepted only {lowest} of {limiter.most} calls at once, because {why}"
+    return (RunWarning(code="limiter", words=f"{words}: use --concurrency {lowest}"),)
 
 
-def _unpriced(seen: RunSnapshot) -> tuple[RunWarning, ...]:
-    if seen.max_cost_usd is None or not seen.unpriced_calls:
+def _unpriced(counts: RunSnapshot) -> tuple[RunWarning, ...]:
+    if counts.max_cost_usd is None or not counts.unpriced_calls:
         return ()
     words = (
-        f"{seen.unpriced_calls:,} calls have no known price and do not count against --max-cost-usd"
-        f" {seen.max_cost_usd:g}: --max-tokens would count them"
+        f"{counts.unpriced_calls:,} calls have no known price and do not count towards --max-cost-usd"
+        f" {counts.max_cost_usd:g}: use --max-tokens, which counts them"
     )
     return (RunWarning(code="unpriced", words=words),)
 
 
-def _malformed(seen: RunSnapshot) -> tuple[RunWarning, ...]:
+def _malformed(counts: RunSnapshot) -> tuple[RunWarning, ...]:
     shares = {
-        stage: (count, seen.replies.get(stage, 0))
-        for stage, count in sorted(seen.misshapen.items())
-        if seen.replies.get(stage, 0) >= REPLIES
+        stage: (count, counts.replies.get(stage, 0))
+        for stage, count in sorted(counts.malformed.items())
+        if counts.replies.get(stage, 0) >= MIN_REPLIES
     }
     return tuple(
         RunWarning(
             code="malformed",
             subject=stage,
-            words=(
-                f"{count:,} of {replies:,} replies of the stage {stage} were misshapen: a stronger --reflector would"
-                " keep to the form"
-            ),
+            words=f"{count:,} of {replies:,} replies of the stage {stage} were malformed: use a stronger --reflector",
         )
         for stage, (count, replies) in shares.items()
         if count > MALFORMED * replies

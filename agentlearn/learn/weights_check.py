@@ -1,4 +1,4 @@
-"""The proof that a model stayed as it was while lessons were learned for it."""
+"""Checks that the weights of a model did not change while lessons were learned for it."""
 
 import asyncio
 
@@ -8,22 +8,22 @@ from agentlearn.models.endpoint import Endpoint, HoldsWeights
 
 
 async def weights_sha256(endpoint: Endpoint) -> str | None:
-    """Hash of an endpoint's weights; None where they are not to be had here."""
+    """Return the hash of an endpoint's weights; None when they are not on this machine."""
     service = endpoint.service
     return await asyncio.to_thread(service.weights_sha256) if isinstance(service, HoldsWeights) else None
 
 
-async def frozen(endpoint: Endpoint, before: str | None) -> WeightsRecord:
-    """Who answered, and with which weights, now that the run is over. before: their hash as it began.
+async def weights_record(endpoint: Endpoint, before: str | None) -> WeightsRecord:
+    """Return which model answered, and the hash of its weights. before: their hash at the start of the run.
 
-    Raises AgentlearnError (`weights_changed`) for weights that did not stay the same.
+    Raises AgentlearnError (`weights_changed`) when the two hashes differ.
     """
     identity = f"{endpoint.name} ({', '.join(sorted(endpoint.endpoint_state.models)) or 'no answer'})"
     after = await weights_sha256(endpoint)
     if before != after:
         raise AgentlearnError(
-            f"the weights of {endpoint.name} changed while lessons were learned ({before} before, {after} after); what"
-            " was measured is of two models: begin a new run",
+            f"the weights of {endpoint.name} changed while lessons were learned ({before} before, {after} after); the"
+            " scores before and after are not of the same model, so start a new run",
             code="weights_changed",
         )
     if after is not None:
@@ -31,5 +31,5 @@ async def frozen(endpoint: Endpoint, before: str | None) -> WeightsRecord:
     elif endpoint.simulated:
         note = "the simulated model has no weights"
     else:
-        note = "the model is served elsewhere: nothing here writes weights, its name is on record"
+        note = "weights not checked (remote model); agentlearn never changes them"
     return WeightsRecord(identity=identity, sha256_before=before, sha256_after=after, note=note)

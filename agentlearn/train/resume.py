@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentlearn.learn.resume import NOT_KEPT, begun_with
+from agentlearn.learn.resume import NOT_KEPT, started_with
 from agentlearn.train.settings import TrainSettings, train_settings
 from agentlearn.types.ids import RunId
 
@@ -15,6 +15,6 @@ def resumed_train_settings(prefix: str, store: Path, given: Mapping[str, Any]) -
     given: settings that replace the stored ones. Raises ConfigError for a run that is unknown, finished or not a
     training run, and for a setting that may not change.
     """
-    run, begun = begun_with("train", prefix, store, given)
+    run, begun = started_with("train", prefix, store, given)
     fields = TrainSettings.model_validate_json(begun).model_dump(exclude=NOT_KEPT)
     return run, train_settings({**fields, "store": store, **given})

@@ -10,7 +10,7 @@ from torch import nn
 
 from agentlearn.config import LAB, CallOptions
 from agentlearn.lab.contract import announced_lab
-from agentlearn.learn.loop import at_once
+from agentlearn.learn.batch_runner import rollouts_at_once
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_service
 from agentlearn.train.distributed.torchrun import accelerator_for
 from agentlearn.train.engine.torch_engine import TorchEngine
@@ -110,7 +110,7 @@ async def _local_sampler(
     settings: TrainSettings, _source: str, loaded: LoadedModel
 ) -> AsyncGenerator[tuple[Endpoint, Sampler]]:
     options = CallOptions(
-        concurrency=at_once(settings.concurrency),
+        concurrency=rollouts_at_once(settings.concurrency),
         call_deadline_s=settings.rollout_deadline_s,  # a call may wait for the slowest conversation of its round
     )
     async with (

@@ -1,7 +1,7 @@
 """A group: one task and its G trajectories."""
 
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from pydantic import model_validator
 
@@ -11,6 +11,7 @@ from agentlearn.types.value import Value
 
 GroupKind = Literal["mixed", "all_right", "all_wrong", "undecided", "failed"]
 """mixed: rewards differ; all_right, all_wrong: all rewards are equal; undecided, failed: there are no rewards."""
+GROUP_KINDS: tuple[GroupKind, ...] = get_args(GroupKind)
 
 
 class Group(Value):

@@ -4,7 +4,7 @@ The schema is versioned (`TRAJECTORY_SCHEMA`). The store also keeps pydantic-ai'
 """
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -13,6 +13,9 @@ from agentlearn.types.treatment import Treatment
 from agentlearn.types.value import Value
 
 TRAJECTORY_SCHEMA = 1
+RolloutOutcome = Literal["ok", "failed", "undecided"]
+"""ok: judged with a reward; undecided: the verifier could not decide; failed: there was nothing to judge."""
+ROLLOUT_OUTCOMES: tuple[RolloutOutcome, ...] = get_args(RolloutOutcome)
 STATUS = "status"
 """Key of a tool's status in `ToolReturn.metadata`. Any value except `ok` marks the result as failed."""
 _MEASURING = ("before", "during", "after", "compare", "sentinel")
@@ -169,7 +172,7 @@ class Trajectory(Value):
     """Name of the code isolation that the tools ran under."""
 
     @property
-    def outcome(self) -> Literal["ok", "failed", "undecided"]:
+    def outcome(self) -> RolloutOutcome:
         """ok: it has a reward; undecided: the verifier could not decide; failed: there was no answer to judge."""
         if self.failure is not None or self.verdict is None:
             return "failed"

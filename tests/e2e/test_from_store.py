@@ -54,7 +54,7 @@ def test_logs_teach_without_a_rollout_and_every_lesson_names_those_it_came_from(
     assert report.library.lessons > 0
     assert report.groups == first.groups
     assert report.rollouts == {"ok": 0, "failed": 0, "undecided": 0}
-    assert any(note == "learned from logs: 18 rollouts of 6 tasks, made by 1 run" for note in report.notes)
+    assert any(note == "learned from stored rollouts: 18 rollouts of 6 tasks, made by 1 run" for note in report.notes)
     with read_store(store) as reader:
         made = {row.id for row in reader.trajectories(first.run)}
         applied = [one.ended.proposal for one in reader.proposals(report.run) if isinstance(one.ended.end, Applied)]
@@ -82,10 +82,10 @@ def test_tasks_that_are_held_out_are_left_out(logged: tuple[Path, LearnReport], 
     with OpenAIStub(Solver(answers=PROBLEMS, success_rate=0.5)) as stub:
         report = run(stub, store, from_store=True, evaluate=True, test_data=held, eval_rollouts=1, name="held")
         assert report.tasks == {"train": 4, "test": 2}
-        assert any("2 more tasks are held out now and were left out" in note for note in report.notes)
+        assert any("2 more tasks were left out because they are held out now" in note for note in report.notes)
         everything = tmp_path / "all.jsonl"
         everything.write_text("\n".join(json.dumps({"problem": p, "answer": a}) for p, a in PROBLEMS.items()))
-        with pytest.raises(ConfigError, match="every task of the logs is held out now"):
+        with pytest.raises(ConfigError, match="every task of the stored rollouts is held out now"):
             run(stub, store, from_store=True, evaluate=True, test_data=everything)
 
 

@@ -246,7 +246,7 @@ def test_a_resumed_run_keeps_its_settings_and_its_tasks(data: Path) -> None:
         with pytest.raises(ConfigError, match="leave out --epochs"):
             run(begun, resume=identity, epochs=3)
         data.write_text("\n".join(data.read_text().splitlines()[:-1]))
-        with pytest.raises(ConfigError, match=r"no longer the same \(8 to learn from and 0 held out then, 7"):
+        with pytest.raises(ConfigError, match=r"have changed \(8 to learn from and 0 held out then, 7"):
             run(begun, resume=identity, max_tokens=10**9)
 
 

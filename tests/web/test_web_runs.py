@@ -86,7 +86,7 @@ def test_a_killed_run_leaves_no_browser_and_its_walks_begin_anew(tmp_path: Path)
     with read_store(tmp_path / "cut") as store:
         attempts = [one.attempt for one in store.trajectories(run["run"])]
     assert 1 in attempts
-    assert any(f"{sum(attempts)} attempts came to nothing and were begun anew" in note for note in report["notes"])
+    assert any(f"{sum(attempts)} rollout attempts were given up and started again" in note for note in report["notes"])
     with read_store(tmp_path / "whole") as store:
         assert {one.attempt for one in store.trajectories(whole["run"])} == {0}
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from agentlearn.config import LearnSettings
 from agentlearn.learn.batch import Batch
+from agentlearn.learn.learn_report import LessonResult, learn_report
 from agentlearn.learn.learner import Update
 from agentlearn.learn.lessons.lesson_learner import LessonLearner
 from agentlearn.learn.loop import RunLoop
-from agentlearn.learn.report import CurvePoint, LearnReport
+from agentlearn.learn.report import LearnReport
 from agentlearn.learn.task_sets import TaskSets
-from agentlearn.learn.weights_check import frozen, weights_sha256
+from agentlearn.learn.weights_check import weights_record, weights_sha256
 from agentlearn.library import LibraryStore
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.types.experience import Library
@@ -52,34 +53,27 @@ class LessonRun(RunLoop[LearnSettings]):
         endpoint, learner = self.rollouts.endpoint, self._learner(start)
         await learner.save_prompts()
         hash_before = await weights_sha256(endpoint)
-        if self.logs is not None:
-            self.run_stats.notes.append(self.logs.note())
-        before = await self.evaluate("before", sets.test, start) if sets.test else None
+        if self.stored_groups is not None:
+            self.stats.notes.append(self.stored_groups.note())
+        before = await self.evaluate("before", sets.test, start)
         await self.learn_from(sets.train, sets.test, learner)
         unchanged = learner.library.version == start.version
-        after = before if unchanged else await self.evaluate("after", sets.test, learner.library) if sets.test else None
+        after = before if unchanged else await self.evaluate("after", sets.test, learner.library)
         published = self.settings.pilot is None
         if published and (
             not unchanged or self.settings.library_name not in {one.name for one in library_store.list()}
         ):
             library_store.publish(self.settings.library_name, learner.library)
-        return self.run_stats.report(
+        lessons = LessonResult(
             settings=self.settings,
-            call_context=self.call_context,
-            endpoint=endpoint,
-            reflector=self.reflector,
-            endpoint_states=self.endpoint_states(),
-            sets=sets,
             whole=whole,
             start=start,
             library=learner.library,
-            before=before,
-            after=after,
-            stages=self.store.stage_totals(self.call_context.run),
-            curve=[CurvePoint(updates=at, held_out=score) for at, score in sorted(self.measured.items())],
-            weights=await frozen(endpoint, hash_before),
-            wall_s=time.perf_counter() - started,
+            simulated_model=endpoint.simulated,
+            simulated_reflector=self.reflector.simulated,
+            weights=await weights_record(endpoint, hash_before),
         )
+        return learn_report(self.result(sets, before, after, time.perf_counter() - started), lessons)
 
     async def keep_update(self, batch: Batch, update: Update) -> None:
         run = self.call_context.run
@@ -87,7 +81,7 @@ class LessonRun(RunLoop[LearnSettings]):
         await self.store.save_version(update.library, run=run)
 
     def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
-        self.callbacks.epoch_done(self.run_stats.epoch_line(batch.epoch, len(update.library), seconds))
+        self.callbacks.epoch_done(self.stats.epoch_line(batch.epoch, len(update.library), seconds))
 
     def _learner(self, start: Library) -> LessonLearner:
         return LessonLearner(

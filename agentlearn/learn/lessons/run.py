@@ -15,7 +15,7 @@ from agentlearn.learn.lessons.lesson_run import LessonRun
 from agentlearn.learn.open_run import budget_of, domain_of
 from agentlearn.learn.pilot import pilot_sets
 from agentlearn.learn.report import LearnReport
-from agentlearn.learn.stored_groups import StoredGroups, log_sets, refuse_contradictions
+from agentlearn.learn.stored_groups import StoredGroups, refuse_contradictions, stored_task_sets
 from agentlearn.learn.task_sets import task_sets
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_context import CallContext
@@ -44,7 +44,7 @@ async def run_learning(
     logs = None
     if settings.from_store:
         with read_store(settings.store) as reader:
-            logs, whole = log_sets(StoredGroups.of(reader, settings), settings, domain, reader)
+            logs, whole = stored_task_sets(StoredGroups.of(reader, settings), settings, domain, reader)
     else:
         whole = task_sets(settings, domain)
     sets = pilot_sets(whole, settings) if settings.pilot is not None else whole

@@ -10,10 +10,8 @@ from agentlearn.cli.app import run
 from agentlearn.cli.learn import learn_fields
 from agentlearn.cli.options import GivenSettings
 from agentlearn.cli.output import console
-from agentlearn.cli.progress import LearnProgress, command
-from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.cli.progress import LearnProgress, learn_command
-from agentlearn.config import LearnSettings
+from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.domain.custom import default_reward
 from agentlearn.errors import UnknownDomain
 from agentlearn.models.budget import Budget

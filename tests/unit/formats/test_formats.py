@@ -188,13 +188,16 @@ GOOD = '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "c
     [
         ("{", "line 2 column"),
         ("[]", "line 2 is no JSON object"),
-        ("{}", "line 2 is no rollout (messages: Field required)"),
-        ('{"messages": []}', "line 2 is no rollout (messages: "),
-        ('{"messages": [{"role": "king", "content": "q"}]}', "line 2 is no rollout (messages.0.role: "),
-        ('{"messages": [{"role": "user", "content": "q"}]}', "the assistant says nothing in it"),
-        ('{"messages": [{"role": "assistant", "content": "q"}]}', "it names no task"),
-        ('{"messages": [{"role": "tool", "tool_call_id": "x", "content": "q"}]}', "answers the call 'x', which nobody"),
-        (GOOD[:-1] + ', "reward": "high"}', "line 2 is no rollout (reward: "),
+        ("{}", "line 2 is not a rollout (messages: Field required)"),
+        ('{"messages": []}', "line 2 is not a rollout (messages: "),
+        ('{"messages": [{"role": "king", "content": "q"}]}', "line 2 is not a rollout (messages.0.role: "),
+        ('{"messages": [{"role": "user", "content": "q"}]}', "it has no assistant message"),
+        ('{"messages": [{"role": "assistant", "content": "q"}]}', "it has no task"),
+        (
+            '{"messages": [{"role": "tool", "tool_call_id": "x", "content": "q"}]}',
+            "answers the tool call 'x'",
+        ),
+        (GOOD[:-1] + ', "reward": "high"}', "line 2 is not a rollout (reward: "),
         (GOOD[:-1] + ', "reward": NaN}', "line 2"),
     ],
 )
@@ -228,5 +231,5 @@ def test_pictures_go_out_as_links_or_data() -> None:
 
 def test_what_chat_has_no_form_for_is_refused_and_never_dropped() -> None:
     odd = dumped([ModelRequest(parts=[UserPromptPart(content=["see", CachePoint()])])])
-    with pytest.raises(DataError, match="'CachePoint', for which the chat format has no form"):
+    with pytest.raises(DataError, match="'CachePoint', which the chat format cannot express"):
         to_chat(odd)

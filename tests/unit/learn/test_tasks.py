@@ -49,8 +49,8 @@ def test_a_copy_in_the_held_out_tasks_is_refused(tmp_path: Path, copy: str) -> N
         task_sets(LearnSettings(domain="math", data=data, test_data=(test,)), domain)
     assert caught.value.code == "overlap"
     assert str(caught.value) == (
-        "the held-out task 'test.jsonl:1' is also learned from ('data.jsonl:2'), word for word or nearly;"
-        " take it out of one of the two"
+        "the held-out task 'test.jsonl:1' is equal or almost equal to a task to learn from ('data.jsonl:2');"
+        " remove one of the two"
     )
 
 
@@ -89,7 +89,7 @@ def test_the_published_recipe_is_the_published_setting_at_the_published_size() -
     assert planned.estimate.cost_usd is not None
     told = dict(planned.lines())
     assert told["tasks"] == (
-        "100 to learn from, 60 held out x 32 before and after (not fetched: sizes as published, or usual)"
+        "100 to learn from, 60 held out x 32 before and after (not downloaded; published or usual sizes)"
     )
     assert told["data"] == "hf:dapo-math-17k, held out from hf:aime24 and hf:aime25"
     assert told["learning"] == "36.7M tokens in and 6.4M out, without measuring"

@@ -1,4 +1,4 @@
-"""Cautions: each names its cause with its figures and a way out, is told once in a run, and ends up in the notes."""
+"""Warnings: each names its cause with numbers and a remedy, is reported once, and is in the notes of the report."""
 
 import asyncio
 import json
@@ -42,46 +42,46 @@ def lowered(*, refusals: int) -> Limiter:
     [
         (
             RunSnapshot(groups={"all_right": 41, "mixed": 9}),
-            "41 of 50 groups were all right: harder tasks or a weaker model would teach",
+            "41 of 50 groups were all right and teach nothing: use harder tasks or a weaker model",
         ),
         (
             RunSnapshot(groups={"all_wrong": 10}),
-            "10 of 10 groups were all wrong: easier tasks or a stronger model would teach",
+            "10 of 10 groups were all wrong and teach nothing: use easier tasks or a stronger model",
         ),
         (
             RunSnapshot(groups={"undecided": 9, "mixed": 1}),
-            "9 of 10 groups were undecided: agentlearn trace ROLLOUT tells why",
+            "9 of 10 groups were undecided and teach nothing: agentlearn trace ROLLOUT shows why",
         ),
         (
             RunSnapshot(rollouts=30, undecided=12),
-            "12 of 30 rollouts are undecided and teach nothing: agentlearn trace ROLLOUT tells why",
+            "12 of 30 rollouts are undecided and teach nothing: agentlearn trace ROLLOUT shows why",
         ),
         (
             RunSnapshot(rollouts=40, failures={"too_many_turns": 8, "tool": 1}),
-            "8 of 40 rollouts failed with too_many_turns: a larger max_turns in a recipe lets them end",
+            "8 of 40 rollouts failed with too_many_turns: set a larger max_turns in a recipe",
         ),
         (
             RunSnapshot(rollouts=20, failures={"own_code": 20}),
-            "20 of 20 rollouts failed with own_code: agentlearn trace ROLLOUT tells why",
+            "20 of 20 rollouts failed with own_code: agentlearn trace ROLLOUT shows why",
         ),
         (
             RunSnapshot(limiters=(Limiter(64), lowered(refusals=32))),
-            (
-                "the service took no more than 16 of 32 calls at once: it refused more (429);"
-                " --concurrency 16 would press it less"
-            ),
+            ("the service accepted only 16 of 32 calls at once, because it refused more (429): use --concurrency 16"),
         ),
         (
             RunSnapshot(max_cost_usd=5, unpriced_calls=12),
-            "12 calls have no known price and do not count against --max-cost-usd 5: --max-tokens would count them",
+            (
+                "12 calls have no known price and do not count towards --max-cost-usd 5:"
+                " use --max-tokens, which counts them"
+            ),
         ),
         (
-            RunSnapshot(replies={"compare": 20, "summarise": 50}, misshapen={"compare": 7, "summarise": 15}),
-            "7 of 20 replies of the stage compare were misshapen: a stronger --reflector would keep to the form",
+            RunSnapshot(replies={"compare": 20, "summarise": 50}, malformed={"compare": 7, "summarise": 15}),
+            "7 of 20 replies of the stage compare were malformed: use a stronger --reflector",
         ),
     ],
 )
-def test_a_caution_names_cause_and_way_out(seen: RunSnapshot, words: str) -> None:
+def test_a_warning_names_its_cause_and_a_remedy(seen: RunSnapshot, words: str) -> None:
     assert [one.words for one in run_warnings(seen)] == [words]
 
 
@@ -96,11 +96,11 @@ def test_a_caution_names_cause_and_way_out(seen: RunSnapshot, words: str) -> Non
         RunSnapshot(limiters=(Limiter(32), lowered(refusals=8))),
         RunSnapshot(unpriced_calls=12),
         RunSnapshot(max_cost_usd=5),
-        RunSnapshot(replies={"compare": 9}, misshapen={"compare": 9}),
-        RunSnapshot(replies={"compare": 10}, misshapen={"compare": 3}),
+        RunSnapshot(replies={"compare": 9}, malformed={"compare": 9}),
+        RunSnapshot(replies={"compare": 10}, malformed={"compare": 3}),
     ],
 )
-def test_nothing_is_said_of_what_is_usual_or_not_yet_known(seen: RunSnapshot) -> None:
+def test_there_is_no_warning_about_normal_counts_or_too_few(seen: RunSnapshot) -> None:
     assert run_warnings(seen) == ()
 
 
@@ -115,8 +115,8 @@ counts = st.integers(min_value=0, max_value=60)
 
 
 @given(groups=st.dictionaries(st.sampled_from(["mixed", "all_right", "all_wrong", "undecided", "failed"]), counts))
-def test_groups_are_cautioned_by_share_alone(groups: dict[str, int]) -> None:
-    """What is said of n groups is said of twice as many in the same shares."""
+def test_warnings_about_groups_depend_only_on_shares(groups: dict[str, int]) -> None:
+    """n groups and twice as many groups in the same shares give the same warnings."""
     twice = {kind: 2 * count for kind, count in groups.items()}
     subjects = [one.subject for one in run_warnings(RunSnapshot(groups=groups))]
     assert len(subjects) <= 1
@@ -125,24 +125,24 @@ def test_groups_are_cautioned_by_share_alone(groups: dict[str, int]) -> None:
         assert groups[subjects[0]] >= 0.8 * sum(groups.values())
 
 
-class Onlooker(Callbacks):
-    """Keeps what it is told."""
+class Recorder(Callbacks):
+    """Records warnings and kinds of groups."""
 
     def __init__(self) -> None:
-        self.cautions: list[RunWarning] = []
+        self.warnings: list[RunWarning] = []
         self.kinds: list[str] = []
 
-    def warned(self, caution: RunWarning) -> None:
-        self.cautions.append(caution)
+    def warned(self, warning: RunWarning) -> None:
+        self.warnings.append(warning)
 
     def group_done(self, kind: str) -> None:
         self.kinds.append(kind)
 
 
-def learned(script: Script, folder: Path, **changes: Any) -> tuple[LearnReport, Onlooker]:
+def learned(script: Script, folder: Path, **changes: Any) -> tuple[LearnReport, Recorder]:
     path = folder / "tasks.jsonl"
     path.write_text("\n".join(json.dumps({"problem": p, "answer": a}) for p, a in PROBLEMS.items()))
-    onlooker = Onlooker()
+    recorder = Recorder()
     with OpenAIStub(script) as stub:
         fields: dict[str, Any] = {
             "domain": "math",
@@ -154,19 +154,19 @@ def learned(script: Script, folder: Path, **changes: Any) -> tuple[LearnReport, 
             "sandbox": "unsafe-local",
             "store": folder / "store",
         }
-        return asyncio.run(run_learning(LearnSettings(**fields | changes), onlooker)), onlooker
+        return asyncio.run(run_learning(LearnSettings(**fields | changes), recorder)), recorder
 
 
-def test_tasks_that_are_too_easy_are_told_once_while_there_is_time(tmp_path: Path) -> None:
-    report, onlooker = learned(Solver(answers=PROBLEMS, success_rate=1.0), tmp_path)
-    assert onlooker.kinds == ["all_right"] * 12
-    (caution,) = onlooker.cautions
-    assert caution.words.startswith("10 of 10 groups were all right"), "as soon as it can be said"
-    assert "12 of 12 groups were all right: harder tasks or a weaker model would teach" in report.notes
+def test_tasks_that_are_too_easy_are_reported_once_during_the_run(tmp_path: Path) -> None:
+    report, recorder = learned(Solver(answers=PROBLEMS, success_rate=1.0), tmp_path)
+    assert recorder.kinds == ["all_right"] * 12
+    (warning,) = recorder.warnings
+    assert warning.words.startswith("10 of 10 groups were all right"), "as soon as it can be said"
+    assert "12 of 12 groups were all right and teach nothing: use harder tasks or a weaker model" in report.notes
 
 
-def test_misshapen_replies_are_told_by_stage(tmp_path: Path) -> None:
+def test_malformed_replies_are_reported_by_stage(tmp_path: Path) -> None:
     script = Solver(answers=PROBLEMS, success_rate=0.5, malformed={"summarise": Malformed(kinds=("prose",))})
-    report, onlooker = learned(script, tmp_path, group_size=4)
-    assert [(one.code, one.subject) for one in onlooker.cautions] == [("malformed", "summarise")]
-    assert any("replies of the stage summarise were misshapen" in note for note in report.notes)
+    report, recorder = learned(script, tmp_path, group_size=4)
+    assert [(one.code, one.subject) for one in recorder.warnings] == [("malformed", "summarise")]
+    assert any("replies of the stage summarise were malformed" in note for note in report.notes)
