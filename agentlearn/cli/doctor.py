@@ -25,11 +25,11 @@ def doctor(
     json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
 ) -> None:
     """Say what works here, and the line that mends what does not."""
-    from agentlearn.doctor import examine
+    from agentlearn.doctor import check_machine
 
     # Whoever says no to the costs is told nothing, so the question comes first.
     asked = _probed(model, yes=yes) if model is not None else ()
-    findings = (*examine(store), *asked)
+    findings = (*check_machine(store), *asked)
     broken = sum(finding.state == "broken" for finding in findings)
     if json:
         print_json({"broken": broken, "findings": [finding.model_dump(mode="json") for finding in findings]})

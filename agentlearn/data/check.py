@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentlearn.data.overlap import near_copies
-from agentlearn.data.reading import ParsedRow, RowReader, Way, dispute, nowhere, same_answer
+from agentlearn.data.reading import ParsedRow, RowReader, StartAndPath, dispute, no_start, same_answer
 from agentlearn.data.row import Columns, SourceRow, cell
 from agentlearn.data.sources import name_of, rows
 from agentlearn.data.split import hold_out
@@ -34,7 +34,7 @@ ASSUMPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class AnswerRules:
     """What a domain knows about answers."""
 
     domain: str
@@ -44,7 +44,7 @@ class Judged:
     key: Callable[[str], Hashable] = str
     columns: Columns = field(default_factory=Columns)
     answer_required: bool = True
-    way: Callable[[SourceRow], Way] = nowhere
+    start_and_path: Callable[[SourceRow], StartAndPath] = no_start
 
 
 class DataReport(Value):
@@ -82,14 +82,16 @@ class DataReport(Value):
         return not self.refused and not self.unverifiable and self.usable > 0
 
 
-def check(source: str | Path, judged: Judged, *, test_share: float = 0.3, limit: int | None = None) -> DataReport:
+def check_source(
+    source: str | Path, judged: AnswerRules, *, test_share: float = 0.3, limit: int | None = None
+) -> DataReport:
     """A report on the first `limit` rows. Raises DataError only for what stops reading altogether."""
     reader = RowReader(
         judged.columns,
         judged.gold,
         answer_required=judged.answer_required,
         default_family=name_of(source),
-        way=judged.way,
+        start_and_path=judged.start_and_path,
     )
     sieve = _Sieve(judged.key)
     columns: dict[str, str] = {}

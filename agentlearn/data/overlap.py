@@ -33,15 +33,15 @@ def overlaps(
     for task in held:
         layout.add(task)
     for task in learned:
-        if (twin := layout.twin(task)) is not None:
-            yield task, twin
+        if (copy_of := layout.copy_of(task)) is not None:
+            yield task, copy_of
 
 
 def near_copies(tasks: Iterable[Task], key: Callable[[str], Hashable] = str) -> int:
     """How many tasks are the same as an earlier one, or nearly."""
     layout, count = _Layout(key), 0
     for task in tasks:
-        count += layout.twin(task) is not None
+        count += layout.copy_of(task) is not None
         layout.add(task)
     return count
 
@@ -59,14 +59,14 @@ class _Layout:
     def add(self, task: Task) -> None:
         """Lay out one more."""
         marks = _Marks(task, self._key)
-        self._texts.setdefault(plain(task.problem), task)
+        self._texts.setdefault(plain_text(task.problem), task)
         for shingle in marks.shingles:
             self._with[marks.given, shingle].append(len(self._tasks))
         self._tasks.append((task, marks))
 
-    def twin(self, task: Task) -> Task | None:
+    def copy_of(self, task: Task) -> Task | None:
         """The same problem, or the first near-copy; None where there is none."""
-        if (same := self._texts.get(plain(task.problem))) is not None:
+        if (same := self._texts.get(plain_text(task.problem))) is not None:
             return same
         marks = _Marks(task, self._key)
         shared = Counter(number for shingle in marks.shingles for number in self._with.get((marks.given, shingle), ()))
@@ -77,7 +77,7 @@ class _Layout:
         return None
 
 
-def plain(problem: str) -> str:
+def plain_text(problem: str) -> str:
     """The text without what a re-typesetting changes: case, white space, `$`, LaTeX spacing, compatibility forms."""
     return _SPACE.sub("", unicodedata.normalize("NFKC", problem)).casefold()
 

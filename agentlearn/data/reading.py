@@ -14,11 +14,11 @@ PUBLISHED = ("hf:", "gym:")
 """Sources whose rows a user cannot mend."""
 
 
-Way = tuple[str, tuple[str, ...]]
+StartAndPath = tuple[str, tuple[str, ...]]
 """Where the work on a problem begins, and the places on a known way from there to the answer."""
 
 
-def nowhere(_: SourceRow) -> Way:
+def no_start(_: SourceRow) -> StartAndPath:
     """The way of a problem that begins nowhere in particular."""
     return "", ()
 
@@ -63,7 +63,7 @@ def read_tasks(
     gold: Callable[[str], str] = str.strip,
     answer_required: bool = True,
     key: Callable[[str], Hashable] = str,
-    way: Callable[[SourceRow], Way] = nowhere,
+    start_and_path: Callable[[SourceRow], StartAndPath] = no_start,
 ) -> list[Task]:
     """The source's tasks in its order, each problem once.
 
@@ -72,7 +72,9 @@ def read_tasks(
     row's problem begins and the known way from there, likewise. A problem with two answers is refused in a file and
     left out, with a warning, where the user cannot mend it. Raises DataError with file, line and next step.
     """
-    reader = RowReader(columns, gold, answer_required=answer_required, default_family=name_of(source), way=way)
+    reader = RowReader(
+        columns, gold, answer_required=answer_required, default_family=name_of(source), start_and_path=start_and_path
+    )
     kept: dict[tuple[str, str], ParsedRow] = {}
     disputed: set[tuple[str, str]] = set()
     for found in map(reader.read, rows(source)):
@@ -99,7 +101,7 @@ class RowReader:
     gold: Callable[[str], str]
     answer_required: bool
     default_family: str
-    way: Callable[[SourceRow], Way] = nowhere
+    start_and_path: Callable[[SourceRow], StartAndPath] = no_start
 
     def read(self, row: SourceRow) -> ParsedRow:
         """What the row says. Raises DataError naming place, cause and next step."""
@@ -111,9 +113,9 @@ class RowReader:
             _demand_encodable(row, text)
         return ParsedRow(row, problem, answer, family, start, path)
 
-    def _way(self, row: SourceRow) -> Way:
+    def _way(self, row: SourceRow) -> StartAndPath:
         try:
-            return self.way(row)
+            return self.start_and_path(row)
         except ValueError as error:
             raise DataError(f"{row.place} {error}", code="bad_start") from error
 

@@ -20,7 +20,7 @@ from agentlearn.train.serving.vllm import without_gpu
 from agentlearn.version import version
 
 
-def examine(store: Path) -> tuple[CheckResult, ...]:
+def check_machine(store: Path) -> tuple[CheckResult, ...]:
     """Everything looked at, in order. Nothing is spent, sent, or changed."""
     looks: tuple[Callable[[], Iterator[CheckResult]], ...] = (
         _python,

@@ -10,8 +10,8 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentlearn.domain.base import Answer, Domain, RolloutContext
-from agentlearn.errors import ConfigError, ToolError
+from agentlearn.domain.base import Answer, Domain, RolloutContext, checked_limit
+from agentlearn.errors import ToolError
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 
@@ -59,19 +59,19 @@ class MathDomain(Domain):
         """Generated tasks; no two splits share a problem, whatever their seeds. Default sizes: 60, 40 and 60."""
         from agentlearn_math.tasks import generated
 
-        return generated(split, seed, _checked(limit))
+        return generated(split, seed, checked_limit(limit))
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Tasks from a JSONL or CSV file. Raises DataError with file, line and next step."""
         from agentlearn_math.task_reader import read_tasks
 
-        return read_tasks(path, split=split, limit=_checked(limit))
+        return read_tasks(path, split=split, limit=checked_limit(limit))
 
     def answer_reader(self, source: str | Path) -> Callable[[str], str]:
         """How expected answers are read in that source: after `####`, zero-padded, 0..999 for AIME sets."""
-        from agentlearn_math.task_reader import gold_of
+        from agentlearn_math.task_reader import answer_reader_for
 
-        return gold_of(source)
+        return answer_reader_for(source)
 
     def agent(self) -> "Agent[MathDeps, Answer]":
         """The agent with the tool `run_python`; its deps are what `open` yields."""
@@ -112,12 +112,6 @@ class MathDomain(Domain):
         from agentlearn_math.answers import answer_key
 
         return answer_key(answer)
-
-
-def _checked(limit: int | None) -> int | None:
-    if limit is not None and limit < 1:
-        raise ConfigError(f"a limit of {limit!r} tasks leaves nothing to do; give at least 1")
-    return limit
 
 
 domain = MathDomain()

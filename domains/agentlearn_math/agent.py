@@ -18,7 +18,7 @@ def solve_prompt() -> Prompt:
     return load_prompt("solve", 1, package="agentlearn_math.prompts")
 
 
-async def answer_of(text: str) -> Answer:
+async def boxed_answer(text: str) -> Answer:
     """The final text with the content of its last box; no answer where there is no box."""
     return Answer(text=text, answer=boxed(text) or None)
 
@@ -28,7 +28,7 @@ def math_agent() -> Agent[MathDeps, Answer]:
     """The agent, without a model and without lessons."""
     return Agent(
         deps_type=MathDeps,
-        output_type=TextOutput(answer_of),
+        output_type=TextOutput(boxed_answer),
         instructions=solve_prompt().text,
         name="math",
         tools=[code_tool()],

@@ -4,8 +4,8 @@ import re
 from fractions import Fraction
 
 from agentlearn_math.judging.forms import ChoiceLetter, Equation, Form, Number, Quantity, Readings, Words
-from agentlearn_math.judging.normalise import MAX_CHARACTERS, undress
-from agentlearn_math.judging.numerals import number_in
+from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise
+from agentlearn_math.judging.numerals import number_value
 from agentlearn_math.judging.parse_answer import form_of
 from agentlearn_math.judging.quantities import PERCENT
 
@@ -31,7 +31,7 @@ def boxed(text: str) -> str | None:
 
 def rational(text: str) -> Fraction | None:
     """The exact value of one number as people write it, without unit; None for anything else."""
-    value = number_in(undress(text)) if len(text) <= MAX_CHARACTERS else None
+    value = number_value(normalise(text)) if len(text) <= MAX_CHARACTERS else None
     return None if value is None else Fraction(value)
 
 
@@ -41,7 +41,7 @@ def answer_key(text: str) -> str | None:
     Units and the name of the unknown are left out, as the verifier leaves them out; a percentage keeps its sign. Other
     answers keep their words, without dressing and white space.
     """
-    return _key(form_of(text)) or "".join((undress(text) if len(text) <= MAX_CHARACTERS else text).split()) or None
+    return _key(form_of(text)) or "".join((normalise(text) if len(text) <= MAX_CHARACTERS else text).split()) or None
 
 
 def _key(form: Form) -> str | None:

@@ -10,7 +10,7 @@ from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn_math.judging.algebra_base import EXACTLY, Algebra
 from agentlearn_math.judging.comparator import FormComparator
 from agentlearn_math.judging.match import Match
-from agentlearn_math.judging.normalise import MAX_CHARACTERS, undress
+from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise
 from agentlearn_math.judging.numerals import MAX_DIGITS
 from agentlearn_math.judging.parse_answer import form_of, parse_answer
 from agentlearn_math.judging.workers import AlgebraWorkers, open_workers
@@ -79,7 +79,7 @@ def _integer(text: str) -> int | None:
 
 
 def _skeleton(text: str) -> str:
-    return re.sub(r"\s", "", undress(text)) if len(text) <= MAX_CHARACTERS else text
+    return re.sub(r"\s", "", normalise(text)) if len(text) <= MAX_CHARACTERS else text
 
 
 def _verdict(finding: Match) -> Verdict:

@@ -10,7 +10,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, RolloutShape
+from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, RolloutShape, checked_limit
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split, Task
@@ -19,7 +19,7 @@ from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdi
 if TYPE_CHECKING:
     from pydantic_ai import Agent
 
-    from agentlearn.data import Columns, SourceRow, Way
+    from agentlearn.data import Columns, SourceRow, StartAndPath
     from agentlearn.domain.check_result import CheckResult
     from agentlearn_web.agent import WalkDeps
     from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort
@@ -86,13 +86,13 @@ class WebDomain(Domain):
         """Questions about generated sites; no two splits share a site. Default sizes: 24, 16 and 30."""
         from agentlearn_web.tasks import generated
 
-        return generated(split, seed, _checked(limit))
+        return generated(split, seed, checked_limit(limit))
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Tasks from a file, each with the address where it begins. Raises DataError with file, line and next step."""
         from agentlearn_web.task_reader import read_tasks
 
-        return read_tasks(path, split=split, limit=_checked(limit))
+        return read_tasks(path, split=split, limit=checked_limit(limit))
 
     def data_columns(self) -> "Columns":
         """Under which names a source's columns are looked for."""
@@ -100,7 +100,7 @@ class WebDomain(Domain):
 
         return COLUMNS
 
-    def start_and_path(self, row: "SourceRow") -> "Way":
+    def start_and_path(self, row: "SourceRow") -> "StartAndPath":
         """Where a row's walk begins, and the addresses on the known way. Raises ValueError without a beginning."""
         from agentlearn_web.task_reader import way_of
 
@@ -171,12 +171,6 @@ class WebDomain(Domain):
         from agentlearn_web.matching import answer_key
 
         return answer_key(answer)
-
-
-def _checked(limit: int | None) -> int | None:
-    if limit is not None and limit < 1:
-        raise ConfigError(f"a limit of {limit!r} tasks leaves nothing to do; give at least 1")
-    return limit
 
 
 domain = WebDomain()

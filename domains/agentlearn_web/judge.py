@@ -4,7 +4,7 @@ The answer stands between marks that carry a code which its writer cannot know; 
 verdict twice, leaves the walk undecided.
 """
 
-from agentlearn.domain.custom.judge import JudgeReward
+from agentlearn.domain.custom.judge_reward import JudgeReward
 from agentlearn.prompts import Prompt, load_prompt
 
 

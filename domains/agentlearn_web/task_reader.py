@@ -34,7 +34,7 @@ def read_tasks(source: str | Path, *, split: Split, limit: int | None = None, do
         limit=limit,
         columns=COLUMNS,
         key=lambda text: answer_key(text) or text,
-        way=way_of,
+        start_and_path=way_of,
     )
     return tuple(task.model_copy(update={"family": task.family.casefold()}) for task in found)
 

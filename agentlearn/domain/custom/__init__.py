@@ -6,7 +6,7 @@ own_tasks("prices", "exact", tools="python", instructions="A zork is 7 plims.")
 """
 
 from agentlearn.domain.custom.object_path import load_object
-from agentlearn.domain.custom.reward import Reward, default_reward, reward_of
+from agentlearn.domain.custom.reward import Reward, default_reward, find_reward
 from agentlearn.domain.custom.task_domain import CustomTasks, GymTasks, JudgedTasks, Tools, custom_tasks, name_for
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "Tools",
     "custom_tasks",
     "default_reward",
+    "find_reward",
     "load_object",
     "name_for",
-    "reward_of",
 ]

@@ -7,15 +7,15 @@ from typing import Any
 from pydantic_ai import Agent, TextOutput, Tool
 
 from agentlearn.domain.base import Answer
-from agentlearn.domain.custom.final_answer import answer_in
+from agentlearn.domain.custom.final_answer import final_answer_in
 from agentlearn.prompts import load_prompt
 from agentlearn.sandbox.python_tool import CodeDeps, code_tool
 from agentlearn.types.trajectory import PromptRef
 
 
-async def answer_of(text: str) -> Answer:
+async def tagged_answer(text: str) -> Answer:
     """The final text with the answer found in it."""
-    return Answer(text=text, answer=answer_in(text))
+    return Answer(text=text, answer=final_answer_in(text))
 
 
 def custom_agent(name: str, words: Sequence[str], *, runs_code: bool) -> Agent[Any, Answer]:
@@ -23,14 +23,14 @@ def custom_agent(name: str, words: Sequence[str], *, runs_code: bool) -> Agent[A
     tools: list[Tool[CodeDeps]] = [code_tool()] if runs_code else []
     return Agent(
         deps_type=CodeDeps if runs_code else type(None),
-        output_type=TextOutput(answer_of),
+        output_type=TextOutput(tagged_answer),
         instructions=list(words),
         name=name,
         tools=tools,
     )
 
 
-def custom_instructions(instructions: str | None, form: str, *, runs_code: bool) -> list[tuple[PromptRef, str]]:
+def instructions_with_refs(instructions: str | None, form: str, *, runs_code: bool) -> list[tuple[PromptRef, str]]:
     """What the agent is told, in order, each with its identity."""
     solve = load_prompt("own_solve", 1)
     words = [(solve.ref, solve.fill({"form": form}))]

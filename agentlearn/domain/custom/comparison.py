@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agentlearn.domain.custom.choices import choice_in
-from agentlearn.domain.custom.final_answer import folded
-from agentlearn.domain.custom.number_answer import number_in, number_key, same_number
+from agentlearn.domain.custom.choice_answer import single_choice
+from agentlearn.domain.custom.final_answer import normalised
+from agentlearn.domain.custom.number_answer import number_key, same_number, single_number
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 
@@ -55,21 +55,21 @@ class ComparisonReward:
 
 
 def _text_key(text: str) -> str | None:
-    return folded(text) or None
+    return normalised(text) or None
 
 
 def _number_key(text: str) -> str | None:
-    value = number_in(text)
+    value = single_number(text)
     return None if value is None else number_key(value)
 
 
 def _same_number(answer: str, gold: str) -> bool:
-    value, expected = number_in(answer), number_in(gold)
+    value, expected = single_number(answer), single_number(gold)
     return value is not None and expected is not None and same_number(value, expected)
 
 
 def _contains(answer: str, gold: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(folded(gold))}(?!\w)", folded(answer)) is not None
+    return re.search(rf"(?<!\w){re.escape(normalised(gold))}(?!\w)", normalised(answer)) is not None
 
 
 EXACT = ComparisonReward(
@@ -77,7 +77,7 @@ EXACT = ComparisonReward(
     form="The answer is given in as few words as possible.",
     wants="text",
     key=_text_key,
-    equal=lambda answer, gold: folded(answer) == folded(gold),
+    equal=lambda answer, gold: normalised(answer) == normalised(gold),
 )
 NUMBER = ComparisonReward(
     name="number",
@@ -90,8 +90,8 @@ CHOICE = ComparisonReward(
     name="choice",
     form="The answer is the letter of one of the given choices.",
     wants="single choice letter from A to J",
-    key=choice_in,
-    equal=lambda answer, gold: choice_in(answer) == choice_in(gold),
+    key=single_choice,
+    equal=lambda answer, gold: single_choice(answer) == single_choice(gold),
 )
 CONTAINS = ComparisonReward(
     name="contains",

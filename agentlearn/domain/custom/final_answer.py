@@ -14,7 +14,7 @@ _LABELLED = re.compile(
 _DRESSING = ("**", "__", "```", "`", "*", "$")
 
 
-def answer_in(text: str) -> str | None:
+def final_answer_in(text: str) -> str | None:
     """The content of the last `<answer>…</answer>`, else of the last line `Answer: …`, else a short text whole.
 
     None where there is none of these, or nothing in it.
@@ -23,24 +23,24 @@ def answer_in(text: str) -> str | None:
     if found is None:
         labelled = _LABELLED.findall(text)
         found = labelled[-1] if labelled else text if len(text.strip()) <= MAX_BARE_CHARACTERS else ""
-    return undressed(found) or None
+    return without_marks(found) or None
 
 
-def undressed(text: str) -> str:
+def without_marks(text: str) -> str:
     """The text without white space and Markdown marks around it."""
     text = text.strip()
     for mark in _DRESSING:
         if len(text) > 2 * len(mark) and text.startswith(mark) and text.endswith(mark):
             inside = text[len(mark) : -len(mark)]
             if mark not in inside:
-                return undressed(inside)
+                return without_marks(inside)
     return text
 
 
-def folded(text: str) -> str:
+def normalised(text: str) -> str:
     """The form in which capital letters, compatible characters (NFKC), white space and a final period do not matter."""
     # Twice: folding the case can bring forth what only then is normalised away.
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", undressed(text)).casefold())
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", without_marks(text)).casefold())
     text = " ".join(text.split())
     return text[:-1].rstrip() if text.endswith(".") and not text.endswith("..") else text
 

@@ -58,7 +58,7 @@ _POWER_OF_UNIT = re.compile(r"(?<!\d[eE])(?<=[^\W\d_]|\})\^?\{?[23]\}?(?![\d.,])
 _BULLET = re.compile(r"\A\s*[-•]\s+")
 
 
-def number_in(text: str) -> Fraction | None:
+def single_number(text: str) -> Fraction | None:
     """The exact value of the only number in the text; None when there is none, or when it does not stand alone."""
     text = _plain(text)
     found = _NUMBER.search(text)

@@ -4,9 +4,9 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from agentlearn.domain.custom.comparison import CHOICE, CONTAINS, EXACT, NUMBER
-from agentlearn.domain.custom.function import load_function
+from agentlearn.domain.custom.function_reward import load_function
 from agentlearn.domain.custom.gym_reward import GYM_REWARD
-from agentlearn.domain.custom.judge import JUDGE
+from agentlearn.domain.custom.judge_reward import JUDGE
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
@@ -43,7 +43,7 @@ class Reward(Protocol):
         ...
 
 
-def reward_of(name: str) -> Reward:
+def find_reward(name: str) -> Reward:
     """The reward of that name, or the function at `module:function`. Raises ConfigError."""
     if name in _BY_NAME:
         return _BY_NAME[name]

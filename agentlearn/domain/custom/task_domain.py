@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, installed_domains
 from agentlearn.domain.custom.gym_reward import GymReward
-from agentlearn.domain.custom.judge import JudgeReward, judge_prompt
-from agentlearn.domain.custom.reward import Reward, reward_of
+from agentlearn.domain.custom.judge_reward import JudgeReward, judge_rubric
+from agentlearn.domain.custom.reward import Reward, find_reward
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.sandbox.protocol import CodeSandbox
@@ -40,7 +40,7 @@ def custom_tasks(name: str, reward: str, *, tools: Tools = "none", instructions:
             " '.', '_' and '-', such as 'prices'",
             code="bad_name",
         )
-    chosen = reward_of(reward)
+    chosen = find_reward(reward)
     return _kind(chosen)(name=name, reward=chosen, runs_code=tools == "python", instructions=instructions)
 
 
@@ -142,9 +142,9 @@ class CustomTasks(Domain):
 
     @cached_property
     def _words(self) -> list[tuple[PromptRef, str]]:
-        from agentlearn.domain.custom.answer_agent import custom_instructions
+        from agentlearn.domain.custom.answer_agent import instructions_with_refs
 
-        return custom_instructions(self.instructions, self.reward.form, runs_code=self.runs_code)
+        return instructions_with_refs(self.instructions, self.reward.form, runs_code=self.runs_code)
 
     @cached_property
     def _agent(self) -> "Agent[Any, Answer]":
@@ -166,7 +166,7 @@ class JudgedTasks(CustomTasks):
 
     def prompts(self) -> tuple[PromptRef, ...]:
         """The agent's words and the judge's rubric."""
-        return (*super().prompts(), judge_prompt().ref)
+        return (*super().prompts(), judge_rubric().ref)
 
 
 @dataclass(frozen=True)

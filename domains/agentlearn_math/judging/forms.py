@@ -162,8 +162,6 @@ Form: TypeAlias = (
     | Readings
     | Unreadable
 )
-Gold: TypeAlias = Form
-"""An expected answer, read when its task is."""
 
 
 def parts_of(form: Form) -> tuple[Form, ...]:

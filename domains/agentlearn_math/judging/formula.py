@@ -8,7 +8,7 @@ digits is a mixed number. `e` and `i` are the constants; a logarithm without bas
 from fractions import Fraction
 
 from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol
-from agentlearn_math.judging.tokens import END, FUNCTIONS, GREEK, Token, UnreadableFormula, tokens_of
+from agentlearn_math.judging.tokens import END, FUNCTIONS, GREEK, Token, UnreadableFormula, formula_tokens
 
 MAX_CHARACTERS = 1_000
 MAX_DEPTH = 25
@@ -31,7 +31,7 @@ def parse(text: str) -> Node:
     """The syntax tree of the whole undressed text. Raises UnreadableFormula with what stands in the way."""
     if len(text) > MAX_CHARACTERS:
         raise UnreadableFormula(f"is longer than {MAX_CHARACTERS} characters")
-    reader = _Reader(tokens_of(text))
+    reader = _Reader(formula_tokens(text))
     node = reader.sum()
     if reader.here is not END:
         raise UnreadableFormula(f"holds {reader.here.text!r} where the formula should end")

@@ -87,7 +87,7 @@ _PLAIN = frozenset({"|", "[", "]", "<", ">", "*", "^\\circ"})
 _WRAPPER = re.compile(r"\\(?:text|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mbox|hbox|emph)\s*\{")
 
 
-def undress(text: str) -> str:
+def normalise(text: str) -> str:
     """The text in one spelling. At most as long as a few times MAX_CHARACTERS, whatever the text."""
     text = _RADICAL.sub(lambda found: f"\\sqrt{{{found[1]}}}" if found[1] else r"\sqrt", text[: MAX_CHARACTERS + 1])
     text = text.translate(_TABLE)

@@ -29,7 +29,7 @@ _EXPONENT = r"(?:\{ ?(-?\d{1,4}) ?\}|(\d)|\( ?(-?\d{1,4}) ?\))"
 _SCIENTIFIC = re.compile(rf"([+-]?) ?({_DECIMAL}) ?(?:\\times|\\cdot|\*) ?10 ?\^ ?{_EXPONENT}", re.ASCII)
 
 
-def number_in(text: str) -> int | Fraction | None:
+def number_value(text: str) -> int | Fraction | None:
     """The exact value of the undressed text; None for anything but one number."""
     if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS:
         return int(text)

@@ -20,7 +20,6 @@ from agentlearn_math.judging.forms import (
     Equation,
     Form,
     Formula,
-    Gold,
     Infinity,
     Listing,
     Number,
@@ -32,14 +31,14 @@ from agentlearn_math.judging.forms import (
     parts_of,
 )
 from agentlearn_math.judging.formula import parse
-from agentlearn_math.judging.normalise import MAX_CHARACTERS, undress, unwrapped, without_brackets
-from agentlearn_math.judging.numerals import number_in
+from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise, unwrapped, without_brackets
+from agentlearn_math.judging.numerals import number_value
 from agentlearn_math.judging.quantities import DEGREES, amount_and_unit, magnitude
-from agentlearn_math.judging.splitting import cut
+from agentlearn_math.judging.splitting import split_outside
 from agentlearn_math.judging.structure import collection_in, matrix_in, relation_in, union_in
 from agentlearn_math.judging.syntax import Literal, Node, Symbol, nodes
 from agentlearn_math.judging.tokens import UnreadableFormula
-from agentlearn_math.judging.words import choice_in, words_in
+from agentlearn_math.judging.words import labelled_choice, words_in
 
 MAX_DEPTH = 6
 """Of collections in collections."""
@@ -54,13 +53,13 @@ _POINTS_AND_COMMA = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+,\d+", re.ASCII)
 _CLOCK = re.compile(r"\d{1,2} ?: ?\d\d", re.ASCII)
 
 
-def parse_answer(text: str) -> Gold:
+def parse_answer(text: str) -> Form:
     """What an expected answer states. Never raises; a text that cannot be read is `Unreadable` with its reason."""
-    return _gold(text)
+    return _cached_form(text)
 
 
 @lru_cache(maxsize=4_096)
-def _gold(text: str) -> Gold:
+def _cached_form(text: str) -> Form:
     return form_of(text)
 
 
@@ -68,7 +67,7 @@ def form_of(text: str) -> Form:
     """What the content of a box states."""
     if len(text) > MAX_CHARACTERS:
         return Unreadable(f"is longer than {MAX_CHARACTERS:,} characters")
-    return read(undress(text), MAX_DEPTH)
+    return read(normalise(text), MAX_DEPTH)
 
 
 def read(text: str, depth: int) -> Form:
@@ -80,15 +79,15 @@ def read(text: str, depth: int) -> Form:
         return Unreadable("nests too many brackets")
     if _POINTS_AND_COMMA.fullmatch(text):
         return Unreadable("uses points and a comma as other countries do")
-    if (value := number_in(text)) is not None:
+    if (value := number_value(text)) is not None:
         return Number(value) if "," not in text else _grouped(text, depth, Number(value))
-    if (inner := unwrapped(text)) and (words_in(text) is None or choice_in(inner)):
+    if (inner := unwrapped(text)) and (words_in(text) is None or labelled_choice(inner)):
         return read(inner, depth)
     return _not_a_number(text, depth)
 
 
 def _not_a_number(text: str, depth: int) -> Form:
-    if depth == MAX_DEPTH and (choice := choice_in(text)) is not None:
+    if depth == MAX_DEPTH and (choice := labelled_choice(text)) is not None:
         form = _choice(*choice, depth)
         return Readings((form, Formula(Symbol(text)))) if text.islower() and len(text) == 1 else form
     if found := _INFINITE.fullmatch(text):
@@ -190,7 +189,7 @@ def _signs(text: str, depth: int) -> Form | None:
 
 
 def _ratio(text: str, depth: int) -> Form | None:
-    parts = cut(text, ":")
+    parts = split_outside(text, ":")
     if len(parts) < 2 or not all(parts):
         return None
     return Ratio(tuple(read(part, depth - 1) for part in parts), _CLOCK.fullmatch(text) is not None)

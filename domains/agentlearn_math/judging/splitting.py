@@ -9,7 +9,7 @@ _OPENING = frozenset({"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil", r
 _CLOSING = frozenset({")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil", r"\end"})
 
 
-def pieces(text: str) -> Iterator[tuple[str, int, int]]:
+def outer_pieces(text: str) -> Iterator[tuple[str, int, int]]:
     """Commands and characters in order: each with its place and with how many brackets are open before it.
 
     A closing bracket counts as outside of the pair that it closes.
@@ -24,23 +24,23 @@ def pieces(text: str) -> Iterator[tuple[str, int, int]]:
             depth += 1
 
 
-def cut(text: str, *separators: str) -> list[str]:
+def split_outside(text: str, *separators: str) -> list[str]:
     """The parts between these separators, where they stand outside of all brackets; the whole text without any."""
-    return [part for part, _ in cut_with_signs(text, *separators)]
+    return [part for part, _ in split_with_separators(text, *separators)]
 
 
-def cut_with_signs(text: str, *separators: str) -> list[tuple[str, str]]:
+def split_with_separators(text: str, *separators: str) -> list[tuple[str, str]]:
     """The parts, each with the separator before it (empty for the first)."""
     parts: list[tuple[str, str]] = []
     start, sign = 0, ""
-    for piece, at, depth in pieces(text):
+    for piece, at, depth in outer_pieces(text):
         if depth == 0 and piece in separators:
             parts.append((text[start:at].strip(), sign))
             start, sign = at + len(piece), piece
     return [*parts, (text[start:].strip(), sign)]
 
 
-def with_commas(text: str) -> tuple[str, str]:
+def words_as_commas(text: str) -> tuple[str, str]:
     """The text with its outer "or" and "and" as commas, and which of the two words it held: `or`, `and` or neither."""
     held: set[str] = set()
 
@@ -54,7 +54,7 @@ def with_commas(text: str) -> tuple[str, str]:
 
 def bracketed(text: str) -> tuple[str, str, str] | None:
     """Opening bracket, content, closing bracket where one pair of any kind stands around all of the text."""
-    found = list(pieces(text))
+    found = list(outer_pieces(text))
     if len(found) < 2 or found[0][0] not in _OPENING - {r"\begin"} or found[-1][0] not in _CLOSING:
         return None
     if any(depth < 1 for _, _, depth in found[1:-1]):

@@ -22,7 +22,7 @@ from agentlearn_math.judging.forms import (
     Unreadable,
     Words,
 )
-from agentlearn_math.judging.splitting import bracketed, cut, cut_with_signs, with_commas
+from agentlearn_math.judging.splitting import bracketed, split_outside, split_with_separators, words_as_commas
 
 ReadForm = Callable[[str], Form]
 
@@ -62,10 +62,10 @@ def union_in(text: str, read: ReadForm) -> Form | None:
         return Set(())
     if _REALS.fullmatch(text):
         return _EVERYTHING
-    parts = cut(text, r"\setminus")
+    parts = split_outside(text, r"\setminus")
     if len(parts) == 2 and _REALS.fullmatch(parts[0]):
         return _without(read(parts[1]))
-    parts = cut(text, r"\cup")
+    parts = split_outside(text, r"\cup")
     if len(parts) < 2 or not all(parts):
         return None
     forms = tuple(as_interval(read(part)) for part in parts)
@@ -84,18 +84,18 @@ def as_interval(form: Form) -> Form:
 
 def relation_in(text: str, read: ReadForm) -> Form | None:
     """An inequality as an interval, an equation, or what a letter is in."""
-    joined, word = with_commas(text)
+    joined, word = words_as_commas(text)
     if (
         word
-        and len(parts := cut(joined, ",")) > 1
+        and len(parts := split_outside(joined, ",")) > 1
         and all(any(sign in part for sign in _RELATIONS[:5]) for part in parts)
     ):
         forms = tuple(read(part) for part in parts)
         if all(isinstance(form, RealInterval | Union) for form in forms):
             return Union(forms) if word == "or" else Unreadable("holds inequalities that are to hold together")
-    if len(cut(joined, ",")) > 1:
+    if len(split_outside(joined, ",")) > 1:
         return None
-    parts = cut_with_signs(text, *_RELATIONS)
+    parts = split_with_separators(text, *_RELATIONS)
     sides, signs = [part for part, _ in parts], [sign for _, sign in parts[1:]]
     if not signs:
         return None
@@ -128,7 +128,7 @@ def collection_in(text: str, read: ReadForm) -> Form | None:
             return RealInterval(read(low), read(high), (opening == "[", closing == "]"))
     if (found := bracketed(text)) is not None:
         return _in_brackets(*found, read)
-    parts = cut(with_commas(text)[0], ",", ";")
+    parts = split_outside(words_as_commas(text)[0], ",", ";")
     if len(parts) < 2:
         return None
     if not all(parts):
@@ -157,7 +157,7 @@ def listing(items: tuple[Form, ...]) -> Form:
 def _in_brackets(opening: str, content: str, closing: str, read: ReadForm) -> Form | None:
     if opening == r"\{":
         return _set(content, read) if closing == r"\}" else None
-    parts = cut(content, ",", ";")
+    parts = split_outside(content, ",", ";")
     if not all(parts):
         return Unreadable("holds a list without one of its parts")
     if opening == r"\langle" and closing == r"\rangle":
@@ -184,11 +184,11 @@ def _group(content: str, read: ReadForm) -> Form | None:
 
 def _set(content: str, read: ReadForm) -> Form:
     for separator in ("|", ":", r"\colon"):
-        parts = cut(content, separator)
+        parts = split_outside(content, separator)
         if len(parts) == 2 and _VARIABLE.fullmatch(re.split(r" ?\\in", parts[0])[0].strip()):
             form = read(parts[1])
             return form if isinstance(form, RealInterval | Union) else Unreadable("holds a set by a condition")
-    parts = cut(content, ",", ";")
+    parts = split_outside(content, ",", ";")
     if not content:
         return Set(())
     if not all(parts):

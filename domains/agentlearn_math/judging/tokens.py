@@ -53,7 +53,7 @@ class Token:
 END = Token("end", "")
 
 
-def tokens_of(text: str) -> list[Token]:
+def formula_tokens(text: str) -> list[Token]:
     """All tokens of the text. Raises UnreadableFormula."""
     found: list[Token] = []
     at, text = 0, text.rstrip()

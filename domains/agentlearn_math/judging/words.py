@@ -23,7 +23,7 @@ _NUMERIC = re.compile(
 )
 
 
-def choice_in(text: str) -> tuple[str, str] | None:
+def labelled_choice(text: str) -> tuple[str, str] | None:
     """The letter of a choice in upper case, and what is written beside it; None where the text is no choice."""
     if found := _WRAPPED_LABEL.fullmatch(text):
         return found[1], found[2].strip()

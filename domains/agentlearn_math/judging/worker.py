@@ -49,20 +49,20 @@ def main(control_fd: int, parent: int) -> None:
         _end(lane)
 
 
-def serve(stream: BinaryIO) -> None:
+def answer_requests(stream: BinaryIO) -> None:
     """Answer requests until the stream ends."""
     from agentlearn_math.judging.algebra import NumericAlgebra
 
     algebra = NumericAlgebra()
     while (request := _read(stream)) is not None:
         _limit_cpu()
-        finding = compared(request["answer"], request["gold"], algebra)
+        finding = compare_texts(request["answer"], request["gold"], algebra)
         reply = json.dumps({"status": finding.status, "reason": finding.reason}).encode()
         stream.write(struct.pack("!I", len(reply)) + reply)
         stream.flush()
 
 
-def compared(answer: str, gold: str, algebra: Any) -> Match:
+def compare_texts(answer: str, gold: str, algebra: Any) -> Match:
     """The finding about two texts; whatever breaks leaves it undecided."""
     from agentlearn_math.judging.comparator import FormComparator
     from agentlearn_math.judging.parse_answer import form_of, parse_answer
@@ -100,7 +100,7 @@ def _forked(control: socket.socket, fd: int) -> int:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         gc.enable()
         with socket.socket(fileno=fd) as stream, stream.makefile("rwb") as frames:
-            serve(frames)  # type: ignore[arg-type]
+            answer_requests(frames)  # type: ignore[arg-type]
         status = 0
     finally:
         os._exit(status)

@@ -178,7 +178,7 @@ def test_memory_is_limited_in_the_lane() -> None:
         def same_value(self, *_: object) -> Match:
             raise MemoryError
 
-    finding = worker.compared(r"\sqrt{8}", r"\sqrt{2}", Greedy())
+    finding = worker.compare_texts(r"\sqrt{8}", r"\sqrt{2}", Greedy())
     assert finding == Match("unsure", "the comparison took too much memory")
 
     async def limit() -> str:
@@ -196,5 +196,5 @@ def test_whatever_breaks_in_the_lane_is_undecided() -> None:
         def same_value(self, *_: object) -> Match:
             raise ArithmeticError
 
-    finding = worker.compared(r"\sqrt{8}", r"\sqrt{2}", Broken())
+    finding = worker.compare_texts(r"\sqrt{8}", r"\sqrt{2}", Broken())
     assert finding == Match("unsure", "the comparison broke with ArithmeticError")

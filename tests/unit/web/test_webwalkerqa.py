@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.data import judged_by
-from agentlearn.data import check as check_source
+from agentlearn.data import check_source
 from agentlearn.data.hub import published
 from agentlearn.errors import DataError
 from agentlearn.types.task import Task

@@ -14,7 +14,7 @@ _BARE = re.compile(r"(?<![\w'(\[])(?:([B-HJ])(?![\w'+#-])|([AI])(?![\w'+#-]| (?!
 _DRESSING = re.compile(r"[*_`$]|\\(?:boxed|text|textbf|mathrm|mathbf)\b")
 
 
-def choice_in(text: str) -> str | None:
+def single_choice(text: str) -> str | None:
     """The letter in upper case (`(b)`, `B.`, `Option B`, `B) Paris`); None when there is none, or more than one."""
     text = " ".join(_DRESSING.sub("", unicodedata.normalize("NFKC", text)).split())
     if alone := _ALONE.fullmatch(text):

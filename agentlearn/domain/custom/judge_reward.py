@@ -36,7 +36,7 @@ class Judgement(BaseModel):
     verdict: Literal["right", "wrong", "unclear"]
 
 
-def judge_prompt() -> Prompt:
+def judge_rubric() -> Prompt:
     """The rubric."""
     return load_prompt("judge", 1)
 
@@ -46,7 +46,7 @@ class JudgeReward:
     """Judges by asking a model; `model` is given by the run."""
 
     model: JudgeModel | None = None
-    rubric: Callable[[], Prompt] = judge_prompt
+    rubric: Callable[[], Prompt] = judge_rubric
     """The words that the judge is told; they ask for a reason and for right, wrong or unclear."""
     name = "judge"
     form = "The answer is as short as the task allows."
