@@ -1,6 +1,6 @@
-"""Where tasks come from: files, the Hugging Face hub, reasoning-gym; and whether they are fit to learn from.
+"""Sources of tasks (files, the Hugging Face hub, reasoning-gym), and checks of whether they are fit to learn from.
 
-It knows no domain: how an answer is read and judged is handed in.
+This package knows no domain: how an answer is read and judged is passed in.
 """
 
 from agentlearn.data.check import AnswerRules, DataReport, check_source, detectable

@@ -1,6 +1,6 @@
-"""Tasks from a source, with answers as mathematics writes them.
+"""Reading tasks from a source, with answers in the notation of math data sets.
 
-GSM8K puts its final answer behind `####`, AIME pads it with zeros, and an AIME answer is an integer from 0 to 999.
+GSM8K writes its final answer after `####`. AIME pads it with zeros, and an AIME answer is an integer from 0 to 999.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ AIME_RANGE = range(1000)
 
 
 def read_tasks(source: str | Path, *, split: Split, limit: int | None = None) -> tuple[Task, ...]:
-    """The source's tasks in its order, each problem once. Raises DataError naming file, line and next step."""
+    """Return the source's tasks in order, each problem once. Raises DataError naming file, line and next step."""
     found = data.read_tasks(
         source,
         domain=DOMAIN,
@@ -28,14 +28,14 @@ def read_tasks(source: str | Path, *, split: Split, limit: int | None = None) ->
 
 
 def answer_reader_for(source: str | Path) -> Callable[[str], str]:
-    """How the expected answer is read from an answer's text: that of AIME where the source's name says so."""
+    """Return the function that reads expected answers: that of AIME when the source's name contains `aime`."""
     return aime_answer if "aime" in data.name_of(source).casefold() else gold
 
 
 def gold(text: str) -> str:
-    """What follows the last `####`, and integers in their plain form (`033` is `33`); empty for no answer.
+    """Return the text after the last `####`, integers in plain form (`033` is `33`); empty for no answer.
 
-    Units and percent signs stay, since `50\\%` is no 50.
+    Units and percent signs stay, since `50\\%` is not 50.
     """
     answer = text.rpartition("####")[2].strip()
     value = rational(answer)
@@ -43,7 +43,7 @@ def gold(text: str) -> str:
 
 
 def aime_answer(text: str) -> str:
-    """`gold` of an AIME problem. Raises ValueError for what is no integer from 0 to 999."""
+    """Return `gold` of an AIME problem. Raises ValueError when it is not an integer from 0 to 999."""
     answer = gold(text)
     if answer and not (answer.isdecimal() and int(answer) in AIME_RANGE):
         raise ValueError(f"has the answer {answer!r}, but AIME answers are integers from 0 to 999; correct it")

@@ -1,8 +1,8 @@
 """Your own tasks without a package: a file, a reward, and nothing to install.
 
-own_tasks("prices", "number")                       # compare numbers
-own_tasks("prices", "my_reward:score")              # a function of yours
-own_tasks("prices", "exact", tools="python", instructions="A zork is 7 plims.")
+custom_tasks("prices", "number")                       # compare numbers
+custom_tasks("prices", "my_reward:score")              # a function of yours
+custom_tasks("prices", "exact", tools="python", instructions="A zork is 7 plims.")
 """
 
 from agentlearn.domain.custom.object_path import load_object

@@ -1,4 +1,4 @@
-"""The agent for one's own tasks: words, an optional Python tool, and an answer between tags."""
+"""The agent for custom tasks: instructions, an optional Python tool, and an answer between tags."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from agentlearn.types.trajectory import PromptRef
 
 
 async def tagged_answer(text: str) -> Answer:
-    """The final text with the answer found in it."""
+    """Return the final text and the answer found in it."""
     return Answer(text=text, answer=final_answer_in(text))
 
 
 def custom_agent(name: str, words: Sequence[str], *, runs_code: bool) -> Agent[Any, Answer]:
-    """The agent, without a model and without lessons."""
+    """Return the agent, without a model and without lessons."""
     tools: list[Tool[CodeDeps]] = [code_tool()] if runs_code else []
     return Agent(
         deps_type=CodeDeps if runs_code else type(None),
@@ -31,7 +31,7 @@ def custom_agent(name: str, words: Sequence[str], *, runs_code: bool) -> Agent[A
 
 
 def instructions_with_refs(instructions: str | None, form: str, *, runs_code: bool) -> list[tuple[PromptRef, str]]:
-    """What the agent is told, in order, each with its identity."""
+    """Return the agent's instructions in order, each with its PromptRef."""
     solve = load_prompt("own_solve", 1)
     words = [(solve.ref, solve.fill({"form": form}))]
     if runs_code:

@@ -13,23 +13,23 @@ from agentlearn.types.trajectory import Trajectory, Verdict
 
 @dataclass(frozen=True, slots=True)
 class ComparisonReward:
-    """A reward of 1 for an answer that equals the expected one, 0 for any other."""
+    """A reward of 1 for an answer that equals the expected one, and of 0 for any other."""
 
     name: str
     form: str
-    """What is asked of an answer, told to the agent in a sentence."""
+    """What an answer must look like; the agent is given this sentence."""
     wants: str
-    """What an answer must hold to be compared, as in `the answer holds no …`."""
+    """What an answer must contain to be compared, as in `the answer holds no …`."""
     key: Callable[[str], str | None]
-    """A form in which equal answers are equal; None for what cannot be compared."""
+    """Return a form that equal answers share; None for a text that cannot be compared."""
     equal: Callable[[str, str], bool]
-    """Whether an answer (first) that has a key equals the expected one."""
+    """Whether an answer (first) that has a key equals the expected answer."""
     votes: bool = True
-    """Whether answers that are equal for `equal` have one key."""
+    """Whether all answers that are equal by `equal` have the same key."""
     needs_gold = True
 
     def gold(self, text: str) -> str:
-        """The expected answer. Raises ValueError, in words that continue `FILE line N`."""
+        """Return the expected answer. Raises ValueError with words that continue `FILE line N`."""
         if text.strip() and self.key(text) is None:
             raise ValueError(
                 f"has the answer {text.strip()!r}, which holds no {self.wants}; write one, or choose another --reward"
@@ -37,7 +37,7 @@ class ComparisonReward:
         return text.strip()
 
     def judge(self, task: Task, trajectory: Trajectory) -> Verdict:
-        """Compare. Undecided only where the task has no expected answer that can be compared."""
+        """Compare answer and expected answer. Undecided only when there is no expected answer that can be compared."""
         answer, gold = trajectory.answer, task.answer
         if gold is None or self.key(gold) is None:
             return Verdict(status="undecided", reason=f"the task has no expected answer that holds one {self.wants}")
@@ -50,7 +50,7 @@ class ComparisonReward:
         return Verdict(status="incorrect", reward=0.0, reason=f"compared by {self.name}")
 
     def answer_key(self, answer: str) -> str | None:
-        """The key, for majority labels; None where equal answers need not have one."""
+        """Return the key, for majority votes; None when equal answers may have different keys."""
         return self.key(answer) if self.votes else None
 
 

@@ -1,6 +1,6 @@
-r"""Answers made of parts: sets, tuples, lists, intervals, unions of them, inequalities, equations, matrices.
+r"""Reading answers made of parts: sets, tuples, lists, intervals, unions, inequalities, equations, matrices.
 
-Each reader takes the undressed text and a reader of parts, and gives None for a text of another kind.
+Each reader takes the normalised text and a reader of parts, and returns None for a text of another kind.
 """
 
 import re
@@ -42,7 +42,7 @@ _EVERYTHING = RealInterval(Infinity(-1), Infinity(1), (False, False))
 
 
 def matrix_in(text: str, read: ReadForm) -> Form | None:
-    """A matrix in round or square brackets. A determinant is no matrix."""
+    """Read a matrix in round or square brackets. A determinant is unreadable."""
     if not (found := _MATRIX.fullmatch(text)):
         return None
     if found[1] in {"v", "V"}:
@@ -57,7 +57,7 @@ def matrix_in(text: str, read: ReadForm) -> Form | None:
 
 
 def union_in(text: str, read: ReadForm) -> Form | None:
-    r"""Intervals and sets with `\cup` between them, the real numbers with or without some, the empty set."""
+    r"""Read intervals and sets with `\cup` between them, the real numbers with or without some, the empty set."""
     if _EMPTY.fullmatch(text):
         return Set(())
     if _REALS.fullmatch(text):
@@ -74,7 +74,7 @@ def union_in(text: str, read: ReadForm) -> Form | None:
 
 
 def as_interval(form: Form) -> Form:
-    """Two values in round brackets as an open interval; any other form as it is."""
+    """Return two values in round brackets as an open interval; any other form as it is."""
     match form:
         case Tuple(items=(low, high)):
             return RealInterval(low, high, (False, False))
@@ -83,7 +83,7 @@ def as_interval(form: Form) -> Form:
 
 
 def relation_in(text: str, read: ReadForm) -> Form | None:
-    """An inequality as an interval, an equation, or what a letter is in."""
+    """Read an inequality as an interval, an equation, or the set that a letter is in."""
     joined, word = words_as_commas(text)
     if (
         word
@@ -121,7 +121,7 @@ def relation_in(text: str, read: ReadForm) -> Form | None:
 
 
 def collection_in(text: str, read: ReadForm) -> Form | None:
-    """A set, tuple, interval or list."""
+    """Read a set, tuple, interval or list."""
     if found := _REVERSED.fullmatch(text):
         opening, low, high, closing = found.groups()
         if (opening, closing) != ("[", "]"):
@@ -137,7 +137,9 @@ def collection_in(text: str, read: ReadForm) -> Form | None:
 
 
 def listing(items: tuple[Form, ...]) -> Form:
-    """Values in no order. `x = 1, 2` and `x = 1, x = 2` state the values of `x`; unlike letters stay equations."""
+    """Return values in no order. `x = 1, 2` and `x = 1, x = 2` give the values of `x`; different letters stay
+    equations.
+    """
     first = items[0]
     if not isinstance(first, Equation) or not first.label:
         return Listing(items)
@@ -177,7 +179,7 @@ def _in_brackets(opening: str, content: str, closing: str, read: ReadForm) -> Fo
 
 
 def _group(content: str, read: ReadForm) -> Form | None:
-    """What stands in brackets alone, where that is more than a formula."""
+    """Return the content of brackets when it is more than a formula."""
     inner = read(content)
     return None if isinstance(inner, Formula | Unreadable | Words) else inner
 
@@ -224,7 +226,7 @@ def _half_line(left: str, right: str, sign: str, read: ReadForm) -> Form:
 
 
 def _without(form: Form) -> Form:
-    """The real line without some numbers, which come in rising order or are one."""
+    """Return the real line without one number, or without several plain numbers."""
     points = form.items if isinstance(form, Set | Listing) else (form,)
     if len(points) == 1 or all(isinstance(point, Number) for point in points):
         ordered = sorted(points, key=lambda point: point.value if isinstance(point, Number) else 0)

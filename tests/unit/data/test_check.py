@@ -41,7 +41,7 @@ def test_every_row_is_accounted_for(tmp_path: Path) -> None:
     assert found.near_copies == 1
     assert found.columns == {"problem": "question", "answer": "answer", "family": "type"}
     assert found.sentences == (
-        "mine.jsonl lines 1 and 3 hold the same problem with the answers '1' and '2'; keep the right one",
+        "mine.jsonl lines 1 and 3 have the same problem with the answers '1' and '2'; keep the right one",
         "mine.jsonl line 6 has no answer; fill its column 'answer' or take the line out (it has 'Question')",
         "mine.jsonl:7: it is wrong",
     )

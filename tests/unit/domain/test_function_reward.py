@@ -106,7 +106,7 @@ def test_an_exception_is_told_with_its_answer_and_its_task(module: str) -> None:
         judged(load_function(f"{module}:raises"))
     assert str(caught.value) == (
         f"the reward '{module}:raises' raised KeyError: 'no such zork' for the answer '12' to task 'prices.csv:2';"
-        " mend the function"
+        " correct the function"
     )
 
 
@@ -123,9 +123,9 @@ def test_an_async_function_is_no_reward(module: str) -> None:
         ("MODULE:missing", "has no 'missing'; define it there, or rename your module if another one was found"),
         ("MODULE:nothing", "is int, not a function; write def reward(task, answer): return True, False, or a number"),
         ("MODULE:none", r"takes (task); write def reward(task, answer)"),
-        ("MODULE:", "names no object; write module:name, such as 'my_module:reward'"),
-        ("my-module:score", "names no object"),
-        (":score", "names no object"),
+        ("MODULE:", "does not name an object; write module:name, such as 'my_module:reward'"),
+        ("my-module:score", "does not name an object"),
+        (":score", "does not name an object"),
     ],
 )
 def test_what_cannot_be_found_or_called_is_refused_at_once(module: str, reference: str, words: str) -> None:
@@ -139,7 +139,10 @@ def test_what_cannot_be_found_or_called_is_refused_at_once(module: str, referenc
     [
         ("def f(:\n", "importing its module raised SyntaxError"),
         ("import no_such_library\n", "importing its module raised ModuleNotFoundError: No module named 'no_such"),
-        ("1 / 0\n", "importing its module raised ZeroDivisionError: division by zero; mend the module and run again"),
+        (
+            "1 / 0\n",
+            "importing its module raised ZeroDivisionError: division by zero; correct the module",
+        ),
     ],
 )
 def test_a_module_that_breaks_is_told(source: str, words: str, module: str, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_only_a_function_can_do_without_expected_answers(tmp_path: Path) -> None
 
 
 def test_it_has_no_tasks_of_its_own() -> None:
-    with pytest.raises(ConfigError, match=r"^'prices' has no tasks of its own; give them with --data FILE$"):
+    with pytest.raises(ConfigError, match=r"^'prices' has no tasks; give some with --data FILE$"):
         custom_tasks("prices", "exact").tasks("train", seed=0)
 
 
@@ -159,7 +159,7 @@ def test_without_tools_nothing_is_opened() -> None:
 
 @pytest.mark.parametrize("name", ["", "Prices", "my prices", "none", "../x", "x" * 65])
 def test_a_name_must_name_a_library_too(name: str) -> None:
-    with pytest.raises(ConfigError, match="cannot name tasks and the library learned from them"):
+    with pytest.raises(ConfigError, match="cannot be a name of tasks and their library"):
         custom_tasks(name, "exact")
 
 

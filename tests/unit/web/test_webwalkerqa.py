@@ -91,7 +91,7 @@ NO_ADDRESS = "which is no web address; write one that begins with http:// or htt
             "holds in 'info' a text that is no JSON object; write one, or take the column out",
         ),
         ({"url": 5, "info": None}, f"begins at '5', {NO_ADDRESS}"),
-        ({"url": ["http://example.org/"]}, "holds in 'url' neither text nor a number; write it as text"),
+        ({"url": ["http://example.org/"]}, "has neither text nor a number in 'url'; write it as text"),
     ],
 )
 def test_a_row_without_a_sound_beginning_is_refused(tmp_path: Path, fields: dict[str, object], words: str) -> None:
@@ -116,7 +116,7 @@ def test_one_question_at_one_place_with_two_answers_is_refused(tmp_path: Path) -
     path.write_text("".join(json.dumps(row) + "\n" for row in rows[:2]))
     assert len(read_tasks(path, split="train")) == 1
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(DataError, match=r"mine.jsonl lines 1 and 3 hold the same problem"):
+    with pytest.raises(DataError, match=r"mine.jsonl lines 1 and 3 have the same problem"):
         read_tasks(path, split="train")
 
 
