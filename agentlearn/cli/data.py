@@ -9,8 +9,7 @@ from cyclopts import Parameter
 
 from agentlearn.cli.options import Json
 from agentlearn.cli.output import console, print_json
-from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, DataReport, Judged
-from agentlearn.data.check import check as check_source
+from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, AnswerRules, DataReport, check_source
 from agentlearn.domain.base import Domain, load_domain
 from agentlearn.domain.custom import CustomTasks, custom_tasks, default_reward, name_for
 from agentlearn.errors import AgentlearnError, ConfigError, DataError, RolloutError
@@ -74,16 +73,16 @@ async def _check(domain: Domain, source: str, test_share: float, limit: int | No
         return await asyncio.to_thread(check_source, source, judged, test_share=test_share, limit=limit)
 
 
-def judged_by(domain: Domain, source: str, accepts: Callable[[Task], str]) -> Judged:
-    """The parts of a domain that the check needs."""
-    return Judged(
+def judged_by(domain: Domain, source: str, accepts: Callable[[Task], str]) -> AnswerRules:
+    """What the check needs to know of a domain."""
+    return AnswerRules(
         domain=domain.name,
         accepts=accepts,
         gold=domain.answer_reader(source),
         key=lambda answer: domain.answer_key(answer) or answer,
         answer_required=domain.reward.needs_gold if isinstance(domain, CustomTasks) else True,
         columns=domain.data_columns(),
-        way=domain.start_and_path,
+        start_and_path=domain.start_and_path,
     )
 
 

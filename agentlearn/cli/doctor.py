@@ -24,11 +24,11 @@ def doctor(
     json: Json = False,
 ) -> None:
     """Check what works here, and print how to fix what does not."""
-    from agentlearn.doctor import examine
+    from agentlearn.doctor import check_machine
 
     # ask about the costs before any check runs: a user who refuses them gets no report
     probed = _probe(model, yes=yes) if model is not None else ()
-    findings = (*examine(store), *probed)
+    findings = (*check_machine(store), *probed)
     broken = sum(finding.state == "broken" for finding in findings)
     if json:
         print_json({"broken": broken, "findings": [finding.model_dump(mode="json") for finding in findings]})

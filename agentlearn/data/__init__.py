@@ -1,22 +1,22 @@
-"""Where tasks come from: files, the Hugging Face hub, reasoning-gym; and whether they are fit to learn from.
+"""Sources of tasks (files, the Hugging Face hub, reasoning-gym), and checks of whether they are fit to learn from.
 
-It knows no domain: how an answer is read and judged is handed in.
+This package knows no domain: how an answer is read and judged is passed in.
 """
 
-from agentlearn.data.check import DataReport, Judged, check, detectable
+from agentlearn.data.check import AnswerRules, DataReport, check_source, detectable
 from agentlearn.data.gym import scorer
-from agentlearn.data.reading import Way, read_tasks
+from agentlearn.data.reading import StartAndPath, read_tasks
 from agentlearn.data.row import Columns, SourceRow, cell
 from agentlearn.data.sources import name_of, rows
 
 __all__ = [
+    "AnswerRules",
     "Columns",
     "DataReport",
-    "Judged",
     "SourceRow",
-    "Way",
+    "StartAndPath",
     "cell",
-    "check",
+    "check_source",
     "detectable",
     "name_of",
     "read_tasks",

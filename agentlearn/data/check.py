@@ -1,6 +1,6 @@
-"""Whether a source is fit to learn from: what is read, what is refused, and what a run on it could tell.
+"""Checking a source of tasks: how many can be read, which are refused, and how small a difference a run could detect.
 
-Everything a domain knows is handed in, so that any reward can be checked in the same way.
+The rules of the domain are passed in, so that any reward can be checked in the same way.
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentlearn.data.overlap import near_copies
-from agentlearn.data.reading import ParsedRow, RowReader, Way, dispute, nowhere, same_answer
+from agentlearn.data.reading import ParsedRow, RowReader, StartAndPath, dispute, no_start, same_answer
 from agentlearn.data.row import Columns, SourceRow, cell
 from agentlearn.data.sources import name_of, rows
 from agentlearn.data.split import hold_out
@@ -21,7 +21,7 @@ from agentlearn.types.task import Task
 from agentlearn.types.value import Value
 
 SHOWN = 5
-"""So many refusals are told in words; the others are counted."""
+"""Most refusals that are shown; the rest is only counted."""
 
 ROLLOUTS = 4
 _POWER, _LEVEL = 0.8, 0.95
@@ -34,46 +34,48 @@ ASSUMPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What a domain knows about answers."""
+class AnswerRules:
+    """How a domain reads and accepts answers."""
 
     domain: str
     accepts: Callable[[Task], str]
-    """Empty when the task's expected answer is accepted as an answer to it; else why not."""
+    """Return "" when the task's expected answer is accepted as an answer to it, else the reason."""
     gold: Callable[[str], str] = str.strip
     key: Callable[[str], Hashable] = str
     columns: Columns = field(default_factory=Columns)
     answer_required: bool = True
-    way: Callable[[SourceRow], Way] = nowhere
+    start_and_path: Callable[[SourceRow], StartAndPath] = no_start
 
 
 class DataReport(Value):
-    """What was found in a source."""
+    """What a source contains."""
 
     source: str
     rows: int
     columns: dict[str, str]
-    """Which column was taken for `problem`, `answer` and `family`; one that no row has is absent."""
+    """Source columns used for `problem`, `answer` and `family`; a name is missing when no row has it."""
     usable: int
     """Different tasks that can be learned from."""
     repeated: int
-    """Rows that say again what an earlier one says."""
+    """Rows that repeat an earlier row."""
     near_copies: int
-    """Tasks so close to an earlier one that they are never split from it."""
+    """Tasks that are near-copies of an earlier task; a split keeps them together."""
     refused: int
     unverifiable: int
-    """Tasks whose own expected answer the verifier does not accept."""
+    """Tasks whose expected answer the verifier does not accept."""
     sentences: tuple[str, ...]
-    """The first of the refusals, repetitions apart."""
+    """The first refusals, without repetitions."""
     kinds: dict[str, int]
-    """Tasks by kind of expected answer."""
+    """Number of tasks for each kind of expected answer."""
     families: dict[str, int]
     train: int
     test: int
     detectable: float | None
-    """The smallest true difference that a run holding out `test` tasks would probably show; None below two tasks."""
+    """Smallest true difference that a run with `test` held-out tasks would detect with 80 % power; None below two
+    tasks.
+    """
     detectable_all: float | None
-    """The same, were every usable task a held-out one."""
+    """Smallest true difference that would be detected if every usable task were held out; None below two tasks."""
     assumptions: str = ASSUMPTIONS
 
     @property
@@ -82,14 +84,16 @@ class DataReport(Value):
         return not self.refused and not self.unverifiable and self.usable > 0
 
 
-def check(source: str | Path, judged: Judged, *, test_share: float = 0.3, limit: int | None = None) -> DataReport:
-    """A report on the first `limit` rows. Raises DataError only for what stops reading altogether."""
+def check_source(
+    source: str | Path, judged: AnswerRules, *, test_share: float = 0.3, limit: int | None = None
+) -> DataReport:
+    """Return a report on the first `limit` rows. Raises DataError only when nothing can be read."""
     reader = RowReader(
         judged.columns,
         judged.gold,
         answer_required=judged.answer_required,
         default_family=name_of(source),
-        way=judged.way,
+        start_and_path=judged.start_and_path,
     )
     sieve = _Sieve(judged.key)
     columns: dict[str, str] = {}
@@ -122,7 +126,7 @@ def check(source: str | Path, judged: Judged, *, test_share: float = 0.3, limit:
 
 
 def detectable(tasks: int, rollouts: int = ROLLOUTS) -> float | None:
-    """The true difference that a paired test over so many tasks shows with 80 % power; None below two tasks.
+    """Return the true difference that a paired test on this many tasks detects with 80 % power; None below two tasks.
 
     (t(0.975) + t(0.8)) * sd / sqrt(tasks), with sd² = spread² + 2 p (1 - p) / rollouts, under `ASSUMPTIONS`.
     """
@@ -134,7 +138,7 @@ def detectable(tasks: int, rollouts: int = ROLLOUTS) -> float | None:
 
 
 def answer_kind(answer: str | None) -> str:
-    """What an expected answer looks like: none, integer, decimal, fraction, choice, words or expression."""
+    """Return the kind of an expected answer: none, integer, decimal, fraction, choice, words or expression."""
     if answer is None:
         return "none"
     return next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(answer.strip())), "expression")
@@ -151,7 +155,7 @@ _KINDS = {
 
 @dataclass(slots=True)
 class _Sieve:
-    """Rows so far."""
+    """The rows read so far."""
 
     key: Callable[[str], Hashable]
     rows: int = 0
@@ -160,7 +164,7 @@ class _Sieve:
     refusals: list[str] = field(default_factory=list[str])
 
     def readable(self, rows: Iterator[SourceRow]) -> Iterator[SourceRow]:
-        """The rows, up to where reading breaks off. Raises DataError where it never began."""
+        """Yield rows until reading fails. Raises DataError when it fails at the first row."""
         try:
             for row in rows:
                 self.rows += 1
@@ -171,7 +175,7 @@ class _Sieve:
             self.refusals.append(f"{error} (nothing after it was read)")
 
     def take(self, found: ParsedRow) -> None:
-        """Keep it, or count it as a repetition. Raises DataError when it says another answer than before."""
+        """Keep the row, or count it as repeated. Raises DataError when it contradicts an earlier answer."""
         first = self.found.setdefault(found.identity, found)
         if first is found:
             return

@@ -1,4 +1,4 @@
-"""Rows of files: JSONL, JSON, CSV and Parquet. Every refusal names the file, the line and what to do."""
+"""Reading rows from JSONL, JSON, CSV and Parquet files. Every error names the file, the line and the next step."""
 
 import csv
 import json
@@ -15,7 +15,9 @@ _BATCH_ROWS = 1_024
 
 
 def file_rows(path: Path) -> Iterator[SourceRow]:
-    """The rows of a file by its ending. Raises DataError; MissingExtra where a reader is not installed."""
+    """Yield the rows of a file; its suffix gives the format. Raises DataError, or MissingExtra when a reader is
+    missing.
+    """
     read = _READERS.get(path.suffix.lower())
     if read is None:
         *some, last = map(repr, _READERS)
@@ -26,7 +28,7 @@ def file_rows(path: Path) -> Iterator[SourceRow]:
 
 
 def _jsonl(path: Path) -> Iterator[SourceRow]:
-    # Not splitlines(): JSON text may hold the Unicode line separators as they are.
+    # Not splitlines(): JSON text may contain Unicode line separators.
     for number, line in enumerate(_text(path).split("\n"), start=1):
         if line.strip():
             with _json_words(path.name, number, "write one JSON object per line"):
@@ -35,13 +37,13 @@ def _jsonl(path: Path) -> Iterator[SourceRow]:
 
 
 def _json(path: Path) -> Iterator[SourceRow]:
-    """One array of objects, read one by one so that each has its line."""
+    """Yield the objects of one array one by one, so that each keeps its line number."""
     text, name, advice = _text(path), path.name, "write one array of JSON objects"
     at = _skip(text, 0)
     if at == len(text):
         return
     if text[at] != "[":
-        raise DataError(f"{name} holds no JSON array; {advice}, or name it '.jsonl'")
+        raise DataError(f"{name} has no JSON array; {advice}, or name it '.jsonl'")
     at = _skip(text, at + 1)
     while text[at : at + 1] != "]":
         number = text.count("\n", 0, at) + 1
@@ -66,7 +68,7 @@ def _csv(path: Path) -> Iterator[SourceRow]:
 
 
 def _csv_lines(file: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Every row with the line that it starts on; a quoted field may run over several lines."""
+    """Yield each row with the line where it starts; a quoted field may span several lines."""
     reader = csv.reader(StringIO(text, newline=""), strict=True)
     start = 1
     try:
@@ -78,7 +80,7 @@ def _csv_lines(file: str, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _parquet(path: Path) -> Iterator[SourceRow]:
-    _bytes(path, most=1)  # a missing file is said in the same words as for the others, with or without pyarrow
+    _bytes(path, most=1)  # a missing file gets the same message as for other formats, with or without pyarrow
     try:
         from pyarrow import ArrowException  # pyright: ignore[reportMissingImports]
         from pyarrow.parquet import ParquetFile  # pyright: ignore[reportMissingImports]
@@ -98,7 +100,7 @@ def _parquet(path: Path) -> Iterator[SourceRow]:
 
 @contextmanager
 def _json_words(file: str, first_line: int, advice: str) -> Generator[None]:
-    """Says in our words what is wrong with JSON text that begins on that line."""
+    """Turn errors about JSON text that starts on that line into DataErrors."""
     try:
         yield
     except json.JSONDecodeError as error:
@@ -110,12 +112,14 @@ def _json_words(file: str, first_line: int, advice: str) -> Generator[None]:
 
 def _object(value: object, file: str, number: int, each: str) -> SourceRow:
     if not isinstance(value, dict):
-        raise DataError(f"{file} line {number} is no JSON object; write one object with 'problem' and 'answer' {each}")
+        raise DataError(
+            f"{file} line {number} is not a JSON object; write one object with 'problem' and 'answer' {each}"
+        )
     return SourceRow(f"{file}:{number}", value)
 
 
 def _skip(text: str, at: int) -> int:
-    """The next place that is no white space."""
+    """Return the position of the next character that is not white space."""
     while at < len(text) and text[at] in " \t\r\n":
         at += 1
     return at
@@ -141,7 +145,7 @@ def _bytes(path: Path, most: int = -1) -> bytes:
 
 
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
-"""Numbers stay the text that they are, so that no digit is lost."""
+"""Numbers stay text, so that no digit is lost."""
 
 _READERS: dict[str, Callable[[Path], Iterator[SourceRow]]] = {
     ".jsonl": _jsonl,

@@ -1,7 +1,6 @@
 """Tasks of reasoning-gym: `gym:TASK[?size=100&seed=0]`, generated here and scored by their own scorers.
 
-An entry is made again from its name, its options and its number, which is all that `Task.source` has to hold for a task
-to be scored.
+An entry can be built again from its name, options and number, so `Task.source` is all that scoring needs.
 """
 
 import re
@@ -19,12 +18,12 @@ DEFAULT_SIZE = 100
 
 
 class Entries(Protocol):
-    """What `reasoning_gym.create_dataset` gives."""
+    """The dataset that `reasoning_gym.create_dataset` returns."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> dict[str, Any]: ...
     def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
-        """0..1 for one answer to one entry."""
+        """Return the score (0..1) of one answer to one entry."""
         ...
 
 
@@ -34,17 +33,17 @@ class Gym:
 
     name: str
     options: tuple[tuple[str, int | float | bool | str], ...]
-    """Sorted by name; `size` and `seed` are always among them."""
+    """Sorted by name; always contains `size` and `seed`."""
 
     def __str__(self) -> str:
         return f"{GYM}{self.name}?{urlencode(self.options)}"
 
 
 def parse_gym(source: str) -> Gym:
-    """Task and options of `gym:TASK?NAME=VALUE&…`. Raises DataError."""
+    """Return task and options of `gym:TASK?NAME=VALUE&…`. Raises DataError."""
     name, _, query = source.removeprefix(GYM).partition("?")
     if not re.fullmatch(r"\w+", name):
-        raise DataError(f"{source!r} names no task; write 'gym:TASK', such as 'gym:chain_sum?size=100&seed=0'")
+        raise DataError(f"{source!r} does not name a task; write 'gym:TASK', such as 'gym:chain_sum?size=100&seed=0'")
     try:
         given = dict(parse_qsl(query, strict_parsing=True)) if query else {}
     except ValueError as error:
@@ -57,23 +56,23 @@ def parse_gym(source: str) -> Gym:
 
 
 def gym_rows(source: str) -> Iterator[SourceRow]:
-    """The task's entries, the same for the same options. Raises DataError or MissingExtra."""
+    """Yield the task's entries, the same for the same options. Raises DataError or MissingExtra."""
     gym = parse_gym(source)
     entries = _entries(gym)
     for number in range(len(entries)):
         entry = entries[number]
-        # Not by iterating: that would stamp each entry with a random id.
+        # Not by iterating: that adds a random id to each entry.
         yield SourceRow(
             f"{gym}#{number}", {"question": entry["question"], "answer": entry["answer"], "family": gym.name}
         )
 
 
 def scorer(source: str) -> Callable[[str | None], float]:
-    """The task's own scorer for one entry, by its place (`gym:chain_sum?seed=0&size=100#12`); 0..1 for an answer.
+    """Return the scorer (0..1) of the entry at a place such as `gym:chain_sum?seed=0&size=100#12`.
 
-    It runs in the calling process without a time limit; `agentlearn.domain.custom` calls it in a child process.
-    Several scorers hand the answer to sympy's parser, which evaluates it as Python. So an answer that is not the
-    expected one and could call something is not shown to them: VerifierError.
+    It runs in the calling process without a time limit; `agentlearn.domain.custom` calls it in a child process. Several
+    scorers pass the answer to sympy's parser, which evaluates it as Python. So an answer that is not the expected one
+    and could call something is not passed on: VerifierError.
     """
     place, _, number = source.rpartition("#")
     entries = _entries(parse_gym(place))
@@ -92,7 +91,7 @@ def scorer(source: str) -> Callable[[str | None], float]:
 
 
 def could_call(answer: str) -> bool:
-    """Whether Python could call something or reach an attribute when it evaluates the text."""
+    """Whether Python could call something or read an attribute when it evaluates the text."""
     calls = (found[1] or found[2] for found in _CALL.finditer(answer))
     return "__" in answer or bool(_ATTRIBUTE.search(answer)) or any(name not in _FUNCTIONS for name in calls)
 
@@ -115,7 +114,9 @@ def _entries(gym: Gym) -> Entries:
     try:
         return reasoning_gym.create_dataset(gym.name, **dict(gym.options))
     except (ValueError, TypeError, AssertionError) as error:
-        raise DataError(f"'{gym}' cannot be made ({error}); check the task's name and options", code="gym") from error
+        raise DataError(
+            f"'{gym}' cannot be created ({error}); check the task's name and options", code="gym"
+        ) from error
 
 
 def _option(text: str) -> int | float | bool | str:

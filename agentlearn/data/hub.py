@@ -1,8 +1,8 @@
 """Datasets of the Hugging Face hub: `hf:aime24` and other short names, or `hf:OWNER/NAME[:SPLIT]`.
 
-A short name stands for one revision of one dataset, so that a run can be repeated, and for the map of its columns: its
-rows have `problem` and `answer`, whatever the dataset calls them. `webwalkerqa` alone takes the newest revision, and
-its rows as they are: the web domain knows both of their spellings.
+A short name fixes one revision of one dataset, so that a run can be repeated, and maps its columns to `problem` and
+`answer`. Only `webwalkerqa` uses the newest revision and keeps its rows as they are: the web domain reads both of its
+column layouts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,19 +17,19 @@ HUB = "hf:"
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One dataset of the hub."""
+    """A dataset of the hub."""
 
     dataset: str
     config: str | None = None
     split: str = "train"
     revision: str | None = None
-    """Commit of the dataset's repository; None takes the newest."""
+    """Commit of the dataset's repository; None: the newest."""
     columns: tuple[str, str] | None = None
-    """Where problem and answer stand; None leaves the rows as they are."""
+    """Names of the problem and answer columns; None leaves the rows as they are."""
     rows: int | None = None
-    """How many different problems there are, roughly, for estimates."""
+    """Approximate number of different problems, for estimates."""
     around: tuple[str, str] = ("", "")
-    """What stands before and after each problem there and belongs to the prompt of others."""
+    """Text before and after each problem that belongs to another agent's prompt; it is removed."""
 
 
 _DAPO_BEFORE = (
@@ -68,35 +68,35 @@ PUBLISHED: Mapping[str, Published] = {
     ),
     "webwalkerqa": Published("callanwu/WebWalkerQA", split="main", rows=680),
 }
-"""By short name. DAPO-Math-17k holds each problem about a hundred times; reading keeps it once."""
+"""Datasets by short name. DAPO-Math-17k contains each problem about a hundred times; it is read once."""
 
 
 def published(source: str) -> tuple[str, Published]:
-    """The name and the dataset of `hf:NAME`, `hf:OWNER/NAME`, each with an optional `:SPLIT`. Raises DataError."""
+    """Return name and dataset of `hf:NAME` or `hf:OWNER/NAME`, each with an optional `:SPLIT`. Raises DataError."""
     name, _, split = source.removeprefix(HUB).partition(":")
     known = PUBLISHED.get(name.casefold())
     if known is None:
         if name.count("/") != 1 or not all(name.split("/")):
             names = ", ".join(repr(HUB + one) for one in PUBLISHED)
-            raise DataError(f"{source!r} is no dataset known by a short name ({names}); write 'hf:OWNER/NAME:SPLIT'")
+            raise DataError(f"{source!r} is not a known short name of a dataset ({names}); write 'hf:OWNER/NAME:SPLIT'")
         known = Published(name)
     return name, known if not split else replace(known, split=split, rows=None)
 
 
 def hub_name(source: str) -> str:
-    """The dataset's name without its owner."""
+    """Return the dataset's name without its owner."""
     return published(source)[0].rpartition("/")[2]
 
 
 def hub_rows(source: str) -> Iterator[SourceRow]:
-    """The dataset's rows. Raises MissingExtra, or DataError when the hub or the dataset cannot be reached."""
+    """Yield the dataset's rows. Raises MissingExtra, or DataError when hub or dataset cannot be reached."""
     _, one = published(source)
     for number, fields in enumerate(_load(source, one)):
         yield SourceRow(f"{source}#{number}", _mapped(one, fields))
 
 
 def _mapped(one: Published, fields: Mapping[str, object]) -> dict[str, object]:
-    """The row with `problem` and `answer` under these names, for a dataset whose map is known."""
+    """Return the row with the columns `problem` and `answer`, for a dataset whose columns are known."""
     if one.columns is None:
         return dict(fields)
     problem, answer = one.columns
@@ -118,7 +118,7 @@ def _load(source: str, one: Published) -> Iterator[Mapping[str, object]]:
     try:
         rows = datasets.load_dataset(one.dataset, one.config, split=one.split, revision=one.revision)
         return cast("Iterator[Mapping[str, object]]", iter(rows))
-    except Exception as error:  # what it raises comes from several libraries and has no common base
+    except Exception as error:  # several libraries raise here, with no common base class
         cause = " ".join(str(error).split()) or type(error).__name__
         raise DataError(
             f"{source!r} cannot be read ({one.dataset}, split {one.split!r}: {cause}); check name, split and network,"

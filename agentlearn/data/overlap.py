@@ -1,8 +1,8 @@
-"""Near-copies between two sets of problems.
+"""Finding near-copies between two sets of problems.
 
-The same text twice is easy; a copy with a few words changed is what spoils a held-out set unseen. Generated problems of
-one family share their wording and differ in what is given, so two texts are near-copies only when numbers and names in
-capitals agree too.
+A copy with a few words changed leaks a held-out problem without being noticed. Generated problems of one family share
+their wording and differ in what is given, so two texts are near-copies only when their numbers and names in capitals
+are equal too.
 """
 
 import re
@@ -14,7 +14,7 @@ from agentlearn.types.task import Task
 
 SHINGLE_WORDS = 8
 SIMILAR = 0.6
-"""Jaccard index of two texts' shingles from which they are near-copies; one word changed in the middle of forty."""
+"""Jaccard index of two texts' shingles from which they are near-copies: about one word in forty changed."""
 
 _WORD = re.compile(r"\w+")
 _GIVEN = re.compile(r"\d+|\b[A-Z]{2,}\b")
@@ -24,49 +24,49 @@ _SPACE = re.compile(r"\s+|\$|\\[,;:! ]")
 def overlaps(
     learned: Iterable[Task], held: Iterable[Task], key: Callable[[str], Hashable] = str
 ) -> Iterator[tuple[Task, Task]]:
-    """Pairs (learned, held) of the same problem or of near-copies, in the order of `learned`.
+    """Yield pairs (learned, held) of equal problems or near-copies, in the order of `learned`.
 
-    key: expected answers with different keys tell near-copies apart; the same text is the same problem whatever its
-    answer.
+    key: near-copies whose expected answers have different keys are different problems; equal texts are always the same
+    problem.
     """
     layout = _Layout(key)
     for task in held:
         layout.add(task)
     for task in learned:
-        if (twin := layout.twin(task)) is not None:
-            yield task, twin
+        if (copy_of := layout.copy_of(task)) is not None:
+            yield task, copy_of
 
 
 def near_copies(tasks: Iterable[Task], key: Callable[[str], Hashable] = str) -> int:
-    """How many tasks are the same as an earlier one, or nearly."""
+    """Return how many tasks equal an earlier task or nearly do."""
     layout, count = _Layout(key), 0
     for task in tasks:
-        count += layout.twin(task) is not None
+        count += layout.copy_of(task) is not None
         layout.add(task)
     return count
 
 
 class _Layout:
-    """Tasks laid out by their shingles, so that a near-copy is found without looking at each."""
+    """An index of tasks by shingles, which finds a near-copy without comparing all pairs."""
 
     def __init__(self, key: Callable[[str], Hashable]) -> None:
         self._key = key
         self._texts: dict[str, Task] = {}
         self._tasks: list[tuple[Task, _Marks]] = []
-        # By what is given first: generated problems share nearly all of their wording, and seldom their numbers.
+        # Indexed by the givens first: generated problems share nearly all their wording, but seldom their numbers.
         self._with: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
 
     def add(self, task: Task) -> None:
-        """Lay out one more."""
+        """Add a task."""
         marks = _Marks(task, self._key)
-        self._texts.setdefault(plain(task.problem), task)
+        self._texts.setdefault(plain_text(task.problem), task)
         for shingle in marks.shingles:
             self._with[marks.given, shingle].append(len(self._tasks))
         self._tasks.append((task, marks))
 
-    def twin(self, task: Task) -> Task | None:
-        """The same problem, or the first near-copy; None where there is none."""
-        if (same := self._texts.get(plain(task.problem))) is not None:
+    def copy_of(self, task: Task) -> Task | None:
+        """Return the same problem, or the first near-copy; None when there is none."""
+        if (same := self._texts.get(plain_text(task.problem))) is not None:
             return same
         marks = _Marks(task, self._key)
         shared = Counter(number for shingle in marks.shingles for number in self._with.get((marks.given, shingle), ()))
@@ -77,13 +77,13 @@ class _Layout:
         return None
 
 
-def plain(problem: str) -> str:
-    """The text without what a re-typesetting changes: case, white space, `$`, LaTeX spacing, compatibility forms."""
+def plain_text(problem: str) -> str:
+    """Return the text without case, white space, `$`, LaTeX spacing and compatibility forms."""
     return _SPACE.sub("", unicodedata.normalize("NFKC", problem)).casefold()
 
 
 class _Marks:
-    """What near-copies are told by."""
+    """What near-copies are recognised by."""
 
     __slots__ = ("answer", "given", "shingles")
 
@@ -95,7 +95,7 @@ class _Marks:
         self.answer = None if task.answer is None else key(task.answer)
 
     def copies(self, other: "_Marks", common: int) -> bool:
-        """Whether two problems with the same givens are near-copies; common: how many shingles they share."""
+        """Whether two problems with equal givens are near-copies. common: number of shingles they share."""
         similar = common >= SIMILAR * (len(self.shingles) + len(other.shingles) - common)
         told_apart = self.answer is not None and other.answer is not None and self.answer != other.answer
         return similar and not told_apart

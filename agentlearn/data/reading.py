@@ -1,4 +1,4 @@
-"""Tasks from rows: each problem once, with its answer as the domain reads it."""
+"""Reading tasks from rows: each problem once, with the answer as the domain reads it."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from agentlearn.log import get_log
 from agentlearn.types.task import Split, Task
 
 PUBLISHED = ("hf:", "gym:")
-"""Sources whose rows a user cannot mend."""
+"""Sources whose rows a user cannot correct."""
 
 
-Way = tuple[str, tuple[str, ...]]
-"""Where the work on a problem begins, and the places on a known way from there to the answer."""
+StartAndPath = tuple[str, tuple[str, ...]]
+"""Where a task starts, and the places on a known path from there to the answer."""
 
 
-def nowhere(_: SourceRow) -> Way:
-    """The way of a problem that begins nowhere in particular."""
+def no_start(_: SourceRow) -> StartAndPath:
+    """Return an empty start and path."""
     return "", ()
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedRow:
-    """What a row says."""
+    """The content of one row."""
 
     row: SourceRow
     problem: str
@@ -36,11 +36,11 @@ class ParsedRow:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What two rows that hold the same problem have in common."""
+        """What two rows of the same problem have in common."""
         return same_words(self.problem), self.start
 
     def task(self, domain: str, split: Split) -> Task:
-        """The row as a task."""
+        """Return the row as a task."""
         return Task.of(
             domain,
             self.problem,
@@ -63,16 +63,19 @@ def read_tasks(
     gold: Callable[[str], str] = str.strip,
     answer_required: bool = True,
     key: Callable[[str], Hashable] = str,
-    way: Callable[[SourceRow], Way] = nowhere,
+    start_and_path: Callable[[SourceRow], StartAndPath] = no_start,
 ) -> list[Task]:
-    """The source's tasks in its order, each problem once.
+    """Return the source's tasks in order, each problem once.
 
-    limit: how many at most; later rows are not looked at. gold: the final answer in an answer's text; empty for none;
-    a ValueError's words complete the sentence "FILE line N …". key: answers with equal keys are the same. way: where a
-    row's problem begins and the known way from there, likewise. A problem with two answers is refused in a file and
-    left out, with a warning, where the user cannot mend it. Raises DataError with file, line and next step.
+    limit: most tasks; later rows are not read. gold: returns the final answer of an answer cell, empty for none; the
+    words of its ValueError continue "FILE line N …". key: answers with equal keys are the same. start_and_path: returns
+    where a row's task starts and the known path; its ValueErrors are reported like those of `gold`. A problem with two
+    different answers raises DataError in a file; in a published source it is left out with a warning. Raises DataError
+    with file, line and next step.
     """
-    reader = RowReader(columns, gold, answer_required=answer_required, default_family=name_of(source), way=way)
+    reader = RowReader(
+        columns, gold, answer_required=answer_required, default_family=name_of(source), start_and_path=start_and_path
+    )
     kept: dict[tuple[str, str], ParsedRow] = {}
     disputed: set[tuple[str, str]] = set()
     for found in map(reader.read, rows(source)):
@@ -85,7 +88,7 @@ def read_tasks(
             break
     tasks = [found.task(domain, split) for identity, found in kept.items() if identity not in disputed]
     if not tasks:
-        raise DataError(f"{_short(source)} holds no tasks; give it one problem and its answer per line")
+        raise DataError(f"{_short(source)} has no tasks; write one problem and its answer per line")
     if disputed:
         get_log().warning("data.disputed", source=str(source), left_out=len(disputed))
     return tasks
@@ -93,16 +96,16 @@ def read_tasks(
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """Reads rows one by one."""
+    """Reads single rows."""
 
     columns: Columns
     gold: Callable[[str], str]
     answer_required: bool
     default_family: str
-    way: Callable[[SourceRow], Way] = nowhere
+    start_and_path: Callable[[SourceRow], StartAndPath] = no_start
 
     def read(self, row: SourceRow) -> ParsedRow:
-        """What the row says. Raises DataError naming place, cause and next step."""
+        """Return the content of the row. Raises DataError with place, cause and next step."""
         problem = self._problem(row)
         family = next((text for name in self.columns.family if (text := row.text(name))), self.default_family)
         answer = self._answer(row)
@@ -111,9 +114,9 @@ class RowReader:
             _demand_encodable(row, text)
         return ParsedRow(row, problem, answer, family, start, path)
 
-    def _way(self, row: SourceRow) -> Way:
+    def _way(self, row: SourceRow) -> StartAndPath:
         try:
-            return self.way(row)
+            return self.start_and_path(row)
         except ValueError as error:
             raise DataError(f"{row.place} {error}", code="bad_start") from error
 
@@ -144,25 +147,25 @@ class RowReader:
 
 
 def same_words(problem: str) -> str:
-    """A problem's text by which repetitions are found: white space does not matter."""
+    """Return the problem with single spaces, to find repetitions."""
     return " ".join(problem.split())
 
 
 def same_answer(one: ParsedRow, other: ParsedRow, key: Callable[[str], Hashable]) -> bool:
-    """Whether two rows agree on the answer."""
+    """Whether two rows give the same answer."""
     if one.answer is None or other.answer is None:
         return one.answer == other.answer
     return key(one.answer) == key(other.answer)
 
 
 def dispute(first: ParsedRow, second: ParsedRow) -> str:
-    """The sentence about one problem with two answers."""
+    """Return the message about one problem with two answers."""
     places = both_places(first.row.where, second.row.where)
-    return f"{places} hold the same problem with the answers {first.answer!r} and {second.answer!r}; keep the right one"
+    return f"{places} have the same problem with the answers {first.answer!r} and {second.answer!r}; keep the right one"
 
 
 def _seen(row: SourceRow, wanted: tuple[str, ...]) -> str:
-    """Which columns there are, said only when a wanted one is not among them."""
+    """Return the existing columns, for a message; empty when a wanted column exists."""
     present = {name.strip().casefold() for name in row.fields}
     if not present or present & {name.partition(".")[0].casefold() for name in wanted}:
         return ""
@@ -173,7 +176,7 @@ def _demand_encodable(row: SourceRow, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise DataError(f"{row.place} holds a broken character (half a surrogate pair); write it in full") from error
+        raise DataError(f"{row.place} has a broken character (half a surrogate pair); write it in full") from error
 
 
 def _short(source: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""A row of a source of tasks, and the names under which its columns are looked for."""
+"""A row of a source of tasks, and the names of its columns."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from agentlearn.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Accepted names, the first that a row has winning; capital letters do not matter, a dot reaches into a cell."""
+    """Accepted column names; the first that a row has is used. Case does not matter, and a dot reads inside a cell."""
 
     problem: tuple[str, ...] = ("problem", "question")
     answer: tuple[str, ...] = ("answer",)
@@ -18,21 +18,21 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """One row and where it stands."""
+    """One row and its place in the source."""
 
     where: str
-    """`FILE:LINE` (from 1, the line it starts on), or `NAME#ROW` (from 0) for what has rows and no lines."""
+    """`FILE:LINE` (from 1, the line where the row starts), or `NAME#ROW` (from 0) for sources without lines."""
     fields: Mapping[str, object]
 
     @property
     def place(self) -> str:
-        """Where it stands, for messages: `mine.jsonl line 3`, `hf:aime24 row 12`."""
+        """The place for messages: `mine.jsonl line 3`, `hf:aime24 row 12`."""
         return " ".join(_parts(self.where))
 
     def text(self, column: str) -> str:
-        """The cell as text without surrounding white space; empty where it is missing or null.
+        """Return the cell as text without surrounding white space; empty when it is missing or null.
 
-        A number is written out; of a conversation (`[{"role", "content"}, …]`) the last message counts. Raises
+        A number is written as text; of a conversation (`[{"role", "content"}, …]`) the last message is used. Raises
         DataError for anything else.
         """
         value = cell(self.fields, column)
@@ -41,14 +41,14 @@ class SourceRow:
         if value is None or value != value:
             return ""
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise DataError(f"{self.place} holds in {column!r} neither text nor a number; write it as text")
+            raise DataError(f"{self.place} has neither text nor a number in {column!r}; write it as text")
         return str(value).strip()
 
 
 def cell(fields: Mapping[str, object], column: str) -> object:
-    """The cell of that name, whatever its capital letters.
+    """Return the cell of that name; case does not matter.
 
-    `reward_model.ground_truth` reaches into a cell that holds a mapping, or the text of a JSON object.
+    `reward_model.ground_truth` reads inside a cell that holds a mapping or the text of a JSON object.
     """
     if column in fields:
         return fields[column]
@@ -61,7 +61,7 @@ def cell(fields: Mapping[str, object], column: str) -> object:
 
 
 def _opened(value: object) -> object:
-    """A cell with the JSON object that its text holds, as tables without nested columns keep one."""
+    """Return the JSON object in a text cell, which is how tables without nested columns store one."""
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return value
     try:
@@ -71,7 +71,7 @@ def _opened(value: object) -> object:
 
 
 def both_places(first: str, second: str) -> str:
-    """Two places of one source, for messages: `mine.jsonl lines 1 and 3`."""
+    """Return two places of one source, for messages: `mine.jsonl lines 1 and 3`."""
     name, unit, at = _parts(first)
     return f"{name} {unit}s {at} and {_parts(second)[2]}"
 

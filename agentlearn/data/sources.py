@@ -1,4 +1,4 @@
-"""Rows by kind of source: a file, `hf:` for the Hugging Face hub, `gym:` for reasoning-gym."""
+"""Reading rows by kind of source: a file, `hf:` for the Hugging Face hub, `gym:` for reasoning-gym."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -11,7 +11,7 @@ from agentlearn.data.row import SourceRow
 
 
 def rows(source: str | Path, *, limit: int | None = None) -> Iterator[SourceRow]:
-    """The rows of a source in its order. Raises DataError, or MissingExtra where its reader is not installed."""
+    """Yield the rows of a source in order. Raises DataError, or MissingExtra when its reader is not installed."""
     text = str(source)
     if text.startswith(HUB):
         found = hub_rows(text)
@@ -23,7 +23,7 @@ def rows(source: str | Path, *, limit: int | None = None) -> Iterator[SourceRow]
 
 
 def name_of(source: str | Path) -> str:
-    """A short name: the file's stem, the dataset's name, the gym's task."""
+    """Return a short name: the file's stem, the dataset's name or the gym's task."""
     text = str(source)
     if text.startswith(HUB):
         return hub_name(text)

@@ -1,4 +1,4 @@
-"""Splitting tasks by content, so that the order of a file does not matter."""
+"""Splitting tasks by content hash, so that the order of a file does not matter."""
 
 from collections.abc import Callable, Hashable, Sequence
 
@@ -10,10 +10,10 @@ from agentlearn.types.task import Task
 def hold_out(
     tasks: Sequence[Task], share: float, key: Callable[[str], Hashable] = str
 ) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
-    """Tasks to learn from, and the share to hold out: the first by the order of their content hashes.
+    """Return the tasks to learn from and the share to hold out: the first by content hash.
 
-    Of near-copies (by `key`, as in `overlaps`) none is held out while another is learned from, so that the share may
-    come out smaller; when nothing else could be held out they are left where they are.
+    Near-copies (by `key`, as in `overlaps`) are kept on the same side, so the held-out share may become smaller. When
+    nothing else could be held out they stay where they are.
     """
     ranked = sorted(tasks, key=lambda task: content_hash("split", task.id))
     held = {task.id for task in ranked[: _count(len(tasks), share)]}
@@ -27,6 +27,6 @@ def hold_out(
 
 
 def _count(tasks: int, share: float) -> int:
-    """At least one is held out, and at least one is left to learn from."""
+    """Return how many to hold out: at least 1, and at least 1 left to learn from."""
     count = round(tasks * share)
     return min(max(count, 1), tasks - 1) if share > 0 and tasks > 1 else count

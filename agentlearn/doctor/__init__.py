@@ -1,6 +1,6 @@
-"""Doctor: what works here (`here`) and what a model can do (`probe`), each with the line that mends what does not."""
+"""What works on this machine (`machine`) and what a model can do (`model_probe`), each with the step that fixes it."""
 
-from agentlearn.doctor.machine import examine
+from agentlearn.doctor.machine import check_machine
 from agentlearn.domain.check_result import CheckResult
 
-__all__ = ["CheckResult", "examine"]
+__all__ = ["CheckResult", "check_machine"]

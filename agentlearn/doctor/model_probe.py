@@ -1,6 +1,6 @@
-"""What a model can do of what learning asks of it: three small calls through the real door, nothing kept.
+"""Testing a model for what learning needs, with three small real calls; nothing is stored.
 
-Plain words, a call of a tool, and a stage's structured reply through the tool `submit`; and, from the same calls,
+The calls ask for plain words, a tool call, and a stage's structured reply through the tool `submit`. They also show
 whether tokens are reported, whether the price is known, and how long an answer takes.
 """
 
@@ -29,7 +29,7 @@ from agentlearn.sandbox.tool_text import TOOL
 from agentlearn.types.ids import CallId, derive_seed, new_run_id
 
 CALLS, TOKENS_IN, TOKENS_OUT = 3, 1_500, 1_500
-"""What a probe asks for, roughly."""
+"""Calls and approximate tokens of one probe."""
 
 _CALLS, _RETRY = CallOptions(concurrency=1, call_deadline_s=60), RetryPolicy(attempts=2)
 _WORDS = "Is 7 a prime number? Answer with one word."
@@ -50,8 +50,8 @@ _STAGE_QUESTION = (
     f"step 2 · tool {TOOL} · ok\n31\nstep 3 · model\nThe answer is \\boxed{{31}}.\n</trajectory>"
 )
 _SERVE_TOOLS = "serve it so that it calls tools (vLLM: --enable-auto-tool-choice --tool-call-parser NAME)"
-_MENDS = {
-    "endpoint_401": "set the key that the service wants (AGENTLEARN_API_KEY for an http endpoint)",
+_FIXES = {
+    "endpoint_401": "set the key of the service (AGENTLEARN_API_KEY for an http endpoint)",
     "endpoint_403": "set a key that may use this model",
     "endpoint_404": "correct the address or the model's name after '#'",
     "endpoint_429": "wait, or ask the service for a larger quota",
@@ -60,29 +60,29 @@ _MENDS = {
 
 
 class MemoryJournal:
-    """A journal for calls that nobody resumes."""
+    """A journal that keeps nothing, for calls that are never resumed."""
 
     async def record(self, record: CallRecord) -> None:
-        """Nothing is kept: the unit has its own calls."""
+        """Keep nothing: the work unit has its own list of calls."""
 
     def began(self, unit: str) -> bool:
-        """Nothing was begun before."""
+        """Return False: nothing was started before."""
         return False
 
     def recorded(self, identity: CallId) -> CallRecord | None:
-        """Nothing was recorded before."""
+        """Return None: nothing was recorded before."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """One endpoint, and the unit that asks it."""
+    """An endpoint and the work unit that calls it."""
 
     endpoint: Endpoint
     unit: WorkUnit
 
     async def asked(self, question: str, *tools: ToolDefinition) -> ModelResponse:
-        """One request without an agent around it."""
+        """Make one request without an agent and return the response."""
         return await model_request(
             self.endpoint.client(self.unit),
             [ModelRequest.user_text_prompt(question)],
@@ -91,7 +91,7 @@ class _Probe:
 
 
 def probe_words(model: str) -> str:
-    """What a probe of that model may cost."""
+    """Return a line on the calls, tokens and cost of a probe of that model."""
     price = known_price(model)
     cost = "an unknown price"
     if price is not None:
@@ -100,21 +100,21 @@ def probe_words(model: str) -> str:
 
 
 async def probe(model: str, options: CallOptions = _CALLS, retry: RetryPolicy = _RETRY) -> tuple[CheckResult, ...]:
-    """What was found, in order. A model that cannot be asked is one broken finding."""
+    """Return the results in order. A model that cannot be reached gives one broken result."""
     try:
         async with open_endpoint(model, options, retry=retry) as endpoint:
             call_context = CallContext(new_run_id(), MemoryJournal(), Budget(BudgetOptions()))
             unit = WorkUnit(call_context, "probe", "doctor", derive_seed("probe", model))
-            return await _findings(_Probe(endpoint, unit))
+            return await _results(_Probe(endpoint, unit))
     except ConfigError as error:
         return (CheckResult(what=f"model {model}", state="broken", words=error.message),)
 
 
-async def _findings(one: _Probe) -> tuple[CheckResult, ...]:
+async def _results(one: _Probe) -> tuple[CheckResult, ...]:
     try:
         plain = _plain(await one.asked(_WORDS))
     except RolloutError as error:
-        mend = _MENDS.get(error.code, "see that the service runs and takes chat completions")
+        mend = _FIXES.get(error.code, "check that the service runs and accepts chat completions")
         name = f"model {one.endpoint.name}"
         return (CheckResult(what=name, state="broken", words=error.message, mend=mend),)
     return (plain, await _tool(one), await _structured(one), *_measured(one))
@@ -132,7 +132,7 @@ def _plain(response: ModelResponse) -> CheckResult:
 
 
 async def _tool(one: _Probe) -> CheckResult:
-    what, needed = "tool call", "domains with tools, such as math, need it; tasks of your own with --tools none do not"
+    what, needed = "tool call", "domains with tools, such as math, need it; custom tasks with --tools none do not"
     try:
         response = await one.asked(_TOOL_QUESTION, _CODE_TOOL)
     except RolloutError as error:
@@ -145,7 +145,7 @@ async def _tool(one: _Probe) -> CheckResult:
     except ValueError:
         fits = False
     if not fits:
-        words = f"called {calls[0].tool_name!r} with arguments that do not fit; {needed}"
+        words = f"called {calls[0].tool_name!r} with unusable arguments; {needed}"
         return CheckResult(what=what, state="missing", words=words, mend="use a model that was trained to call tools")
     return CheckResult(what=what, state="ok", words=f"calls {TOOL} with a program")
 
@@ -160,40 +160,40 @@ async def _structured(one: _Probe) -> CheckResult:
         return CheckResult(what=what, state="missing", words=words, mend=f"{_SERVE_TOOLS}, or name another --reflector")
     if not reply.salvaged.items:
         faults = ", ".join(reply.salvaged.faults) or "no steps"
-        words = f"the reply has no usable form ({faults}); the stages of learning would lose such replies"
+        words = f"the reply has no usable form ({faults}); learning loses such replies"
         return CheckResult(what=what, state="missing", words=words, mend="name a stronger model as --reflector")
     if not _submitted(reply):
-        words = "hands in JSON as text, which is understood; through the tool submit it would be surer"
+        words = "writes JSON as text, which works; the tool submit would be more reliable"
         return CheckResult(what=what, state="note", words=words, mend=_SERVE_TOOLS)
     if reply.salvaged.faults:
-        words = f"through the tool submit, misshapen but understood ({', '.join(reply.salvaged.faults)})"
+        words = f"uses the tool submit; not quite in the expected form, but usable ({', '.join(reply.salvaged.faults)})"
         return CheckResult(what=what, state="note", words=words)
-    return CheckResult(what=what, state="ok", words="through the tool submit")
+    return CheckResult(what=what, state="ok", words="uses the tool submit")
 
 
 def _submitted(reply: StageReply) -> bool:
-    """Whether the reply came as a call of the tool."""
+    """Whether the reply came as a tool call."""
     responses = [message for message in reply.messages if isinstance(message, ModelResponse)]
     return any(isinstance(part, ToolCallPart) for response in responses for part in response.parts)
 
 
 def _measured(one: _Probe) -> Iterator[CheckResult]:
-    """What the answered calls themselves tell."""
+    """Yield results on usage, price and latency of the answered calls."""
     calls, simulated = one.unit.calls, one.endpoint.simulated
     tokens_in, tokens_out = sum(call.tokens_in for call in calls), sum(call.tokens_out for call in calls)
     if all(call.tokens_in and call.tokens_out for call in calls):
         words = f"{tokens_in:,} tokens in and {tokens_out:,} out were reported for {len(calls)} calls"
         yield CheckResult(what="usage", state="ok", words=words)
     else:
-        words = "tokens are not reported for every call: counts are too small, and --max-tokens stops too late"
+        words = "tokens are not reported for every call, so counts are too small and --max-tokens stops too late"
         yield CheckResult(what="usage", state="missing", words=words, mend="limit runs with --max-minutes instead")
     costs = [call.cost_usd for call in calls if call.cost_usd is not None]
     if simulated:
-        yield CheckResult(what="price", state="ok", words="nothing: the model is simulated")
+        yield CheckResult(what="price", state="ok", words="free: the model is simulated")
     elif len(costs) == len(calls):
         yield CheckResult(what="price", state="ok", words=f"known: these {len(calls)} calls cost ${sum(costs):.4f}")
     else:
-        words = "not known: costs are shown as unknown, and --max-cost-usd is refused"
+        words = "unknown: costs are shown as unknown, and --max-cost-usd is refused"
         yield CheckResult(what="price", state="note", words=words, mend="limit runs with --max-tokens or --max-minutes")
     seconds = [call.seconds for call in calls]
     yield CheckResult(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic_ai import Agent
     from pydantic_ai.models import Model
 
-    from agentlearn.data import Columns, SourceRow, Way
+    from agentlearn.data import Columns, SourceRow, StartAndPath
 
 
 class Answer(Value):
@@ -164,13 +164,20 @@ class Domain(ABC):
 
         return Columns()
 
-    def start_and_path(self, row: "SourceRow") -> "Way":
+    def start_and_path(self, row: "SourceRow") -> "StartAndPath":
         """Return where a row's task starts and the known path to its answer, for `agentlearn data check`."""
         return "", ()
 
     def machine_checks(self) -> Iterable[CheckResult]:
         """Return what the domain needs of this machine, for `agentlearn doctor`. Leaves nothing running."""
         return ()
+
+
+def checked_limit(limit: int | None) -> int | None:
+    """Return a limit on the number of tasks as it is. Raises ConfigError when it is below 1."""
+    if limit is not None and limit < 1:
+        raise ConfigError(f"a limit of {limit!r} tasks leaves nothing to do; give at least 1")
+    return limit
 
 
 GROUP = "agentlearn.domains"

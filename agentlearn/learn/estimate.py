@@ -8,7 +8,7 @@ from agentlearn.config import ONLINE, LearnSettings
 from agentlearn.data.gym import GYM, parse_gym
 from agentlearn.data.hub import HUB, published
 from agentlearn.domain.base import Domain, RolloutShape, installed_domains, load_domain
-from agentlearn.domain.custom.judge import JUDGE
+from agentlearn.domain.custom.judge_reward import JUDGE
 from agentlearn.errors import ConfigError
 from agentlearn.learn.task_sets import task_sets
 from agentlearn.models.endpoint import is_paid

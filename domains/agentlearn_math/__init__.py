@@ -1,7 +1,7 @@
 """The math domain: competition problems, solved with a Python tool and judged exactly.
 
-Tasks are generated, or read from a file. What the simulated solver needs (`agentlearn_math.novice`) is announced
-apart, so that nothing that learns imports it.
+Tasks are generated or read from a file. The skills of the simulated solver (`agentlearn_math.novice`) have their own
+entry point, so that code that learns never imports them.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -10,8 +10,8 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentlearn.domain.base import Answer, Domain, RolloutContext
-from agentlearn.errors import ConfigError, ToolError
+from agentlearn.domain.base import Answer, Domain, RolloutContext, checked_limit
+from agentlearn.errors import ToolError
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 
@@ -26,7 +26,7 @@ __all__ = ["MathDomain", "domain"]
 
 
 class MathDomain(Domain):
-    """Implements `agentlearn.domain.base.Domain`. Heavy modules are imported when they are first needed."""
+    """Competition problems. Heavy modules are imported when first needed."""
 
     name: str = "math"
     description: str = "competition problems with a Python tool; generated, from files, from hf: and gym:"
@@ -35,19 +35,21 @@ class MathDomain(Domain):
 
     def __init__(self, sandbox: "CodeSandbox | None" = None, workers: "AlgebraWorkers | None" = None) -> None:
         self.sandbox = sandbox
-        """A running sandbox, which `open` takes its sessions from."""
+        """Running sandbox in which `open` starts its sessions."""
         self.workers = workers
-        """Who does the algebra of `verify`; without them it starts a process for each comparison that needs one."""
+        """Processes that do the algebra of `verify`; None: each comparison that needs algebra starts one."""
 
     def with_sandbox(self, sandbox: "CodeSandbox") -> Self:
-        """The same domain, bound to a running sandbox."""
+        """Return the same domain with a running sandbox."""
         bound = copy(self)
         bound.sandbox = sandbox
         return bound
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Self]:
-        """The same domain with workers for algebra, which start at the first comparison that needs them."""
+        """Open workers for algebra, which start at the first comparison that needs them; yields the domain that uses
+        them.
+        """
         from agentlearn_math.judging.workers import open_workers
 
         async with open_workers() as workers:
@@ -56,42 +58,42 @@ class MathDomain(Domain):
             yield bound
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
-        """Generated tasks; no two splits share a problem, whatever their seeds. Default sizes: 60, 40 and 60."""
+        """Return generated tasks; no two splits share a problem for any seeds. Default sizes: 60, 40 and 60."""
         from agentlearn_math.tasks import generated
 
-        return generated(split, seed, _checked(limit))
+        return generated(split, seed, checked_limit(limit))
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
-        """Tasks from a JSONL or CSV file. Raises DataError with file, line and next step."""
+        """Return the tasks in a JSONL or CSV file. Raises DataError with file, line and next step."""
         from agentlearn_math.task_reader import read_tasks
 
-        return read_tasks(path, split=split, limit=_checked(limit))
+        return read_tasks(path, split=split, limit=checked_limit(limit))
 
     def answer_reader(self, source: str | Path) -> Callable[[str], str]:
-        """How expected answers are read in that source: after `####`, zero-padded, 0..999 for AIME sets."""
-        from agentlearn_math.task_reader import gold_of
+        """Return how the source writes expected answers: after `####`, zero-padded, 0..999 for AIME sets."""
+        from agentlearn_math.task_reader import answer_reader_for
 
-        return gold_of(source)
+        return answer_reader_for(source)
 
     def agent(self) -> "Agent[MathDeps, Answer]":
-        """The agent with the tool `run_python`; its deps are what `open` yields."""
+        """Return the agent with the tool `run_python`; its deps are the value that `open` yields."""
         from agentlearn_math.agent import math_agent
 
         return math_agent()
 
     def prompts(self) -> tuple[PromptRef, ...]:
-        """The instructions of the agent."""
+        """Return the prompt of the agent."""
         from agentlearn_math.agent import solve_prompt
 
         return (solve_prompt().ref,)
 
     def question(self, task: Task) -> str:
-        """The problem as it stands."""
+        """Return the problem as it is."""
         return task.problem
 
     @asynccontextmanager
     async def open(self, context: RolloutContext) -> AsyncGenerator["MathDeps"]:
-        """A fresh interpreter, seeded by the rollout. Raises ToolError when no sandbox is bound."""
+        """Open a fresh interpreter, seeded by the rollout. Raises ToolError when there is no sandbox."""
         from agentlearn_math.agent import MathDeps
 
         if self.sandbox is None:
@@ -102,22 +104,16 @@ class MathDomain(Domain):
             yield MathDeps(session)
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
-        """Compare the boxed answer with the expected one: exactly where both are plain, else by algebra, to await."""
+        """Compare the boxed answer with the expected one: exactly when both are plain, else by algebra (awaitable)."""
         from agentlearn_math.verify import verify, verify_exactly
 
         return verify_exactly(task, trajectory) or verify(task, trajectory, self.workers)
 
     def answer_key(self, answer: str) -> str | None:
-        """One form for equal numbers (`033` and `33`, `1/2` and `0.5`); None for an empty answer."""
+        """Return one key for equal numbers (`033` and `33`, `1/2` and `0.5`); None for an empty answer."""
         from agentlearn_math.answers import answer_key
 
         return answer_key(answer)
-
-
-def _checked(limit: int | None) -> int | None:
-    if limit is not None and limit < 1:
-        raise ConfigError(f"a limit of {limit!r} tasks leaves nothing to do; give at least 1")
-    return limit
 
 
 domain = MathDomain()

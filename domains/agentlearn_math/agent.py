@@ -1,4 +1,4 @@
-"""The domain's pydantic-ai agent: one Python tool, and a final text with its answer in a box."""
+"""The pydantic-ai agent of the math domain: one Python tool, and a final text with its answer in a box."""
 
 from functools import cache
 
@@ -10,25 +10,25 @@ from agentlearn.sandbox.python_tool import CodeDeps, code_tool
 from agentlearn_math.answers import boxed
 
 MathDeps = CodeDeps
-"""What the agent's tool works with."""
+"""Deps of the agent's tool."""
 
 
 def solve_prompt() -> Prompt:
-    """The words the agent is instructed with."""
+    """Return the agent's instructions."""
     return load_prompt("solve", 1, package="agentlearn_math.prompts")
 
 
-async def answer_of(text: str) -> Answer:
-    """The final text with the content of its last box; no answer where there is no box."""
+async def boxed_answer(text: str) -> Answer:
+    """Return the final text with the content of its last box; without a box there is no answer."""
     return Answer(text=text, answer=boxed(text) or None)
 
 
 @cache
 def math_agent() -> Agent[MathDeps, Answer]:
-    """The agent, without a model and without lessons."""
+    """Return the agent, without a model and without lessons."""
     return Agent(
         deps_type=MathDeps,
-        output_type=TextOutput(answer_of),
+        output_type=TextOutput(boxed_answer),
         instructions=solve_prompt().text,
         name="math",
         tools=[code_tool()],

@@ -1,11 +1,11 @@
-"""Final answers as text: finding the box, and the key under which equal answers meet. No symbolic algebra here."""
+"""Reading final answers: the box, and the key that equal answers share. Without symbolic algebra."""
 
 import re
 from fractions import Fraction
 
 from agentlearn_math.judging.forms import ChoiceLetter, Equation, Form, Number, Quantity, Readings, Words
-from agentlearn_math.judging.normalise import MAX_CHARACTERS, undress
-from agentlearn_math.judging.numerals import number_in
+from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise
+from agentlearn_math.judging.numerals import number_value
 from agentlearn_math.judging.parse_answer import form_of
 from agentlearn_math.judging.quantities import PERCENT
 
@@ -13,7 +13,7 @@ _TOKEN = re.compile(r"\\(?:boxed|framebox)\s*\{|\\.|[{}]", re.DOTALL)
 
 
 def boxed(text: str) -> str | None:
-    r"""The content of the last `\boxed{…}` or `\framebox{…}` whose braces balance; None when there is none."""
+    r"""Return the content of the last `\boxed{…}` or `\framebox{…}` with balanced braces; None when there is none."""
     last: tuple[int, int] | None = None
     opened: list[int | None] = []
     for token in _TOKEN.finditer(text):
@@ -30,18 +30,18 @@ def boxed(text: str) -> str | None:
 
 
 def rational(text: str) -> Fraction | None:
-    """The exact value of one number as people write it, without unit; None for anything else."""
-    value = number_in(undress(text)) if len(text) <= MAX_CHARACTERS else None
+    """Return the exact value of one number in a usual notation, without unit; None for anything else."""
+    value = number_value(normalise(text)) if len(text) <= MAX_CHARACTERS else None
     return None if value is None else Fraction(value)
 
 
 def answer_key(text: str) -> str | None:
-    """A canonical form in which equal numbers are equal (`033` and `33`, `1/2` and `0.5`); None when empty.
+    """Return a form that equal numbers share (`033` and `33`, `1/2` and `0.5`); None when empty.
 
-    Units and the name of the unknown are left out, as the verifier leaves them out; a percentage keeps its sign. Other
-    answers keep their words, without dressing and white space.
+    Units and the name of the unknown are left out, as in the verifier; a percentage keeps its sign. Other answers keep
+    their words, without markup and white space.
     """
-    return _key(form_of(text)) or "".join((undress(text) if len(text) <= MAX_CHARACTERS else text).split()) or None
+    return _key(form_of(text)) or "".join((normalise(text) if len(text) <= MAX_CHARACTERS else text).split()) or None
 
 
 def _key(form: Form) -> str | None:

@@ -1,8 +1,8 @@
-"""A family of generated problems: its wordings, its exact answers, and programs that solve it well or badly.
+"""A family of generated problems: its wordings, its exact answers, and right and wrong programs for it.
 
-A family's problems have each hole of a wording filled from `Params`; reading a wording backwards recognises the
-problem. `Choices` says which traps a program has fallen into, and every choice is code, never a remark alone. A drawn
-problem is kept only if each trap shows: all its flawed programs print something else than the answer.
+The fields of a family's parameters fill the fields of its wordings; a wording used as a pattern recognises the problem.
+`Choices` says which traps a program falls into; each choice changes the code, not just a comment. A drawn problem is
+kept only if every trap shows: all its wrong programs print something other than the answer.
 """
 
 import re
@@ -31,49 +31,49 @@ FORM = "wrong_answer_form"
 UNCHECKED = "small_case_unchecked"
 
 MAX_DRAWS = 2_000
-"""After so many refused draws in a row a family counts as used up."""
+"""Refused draws in a row after which a family counts as used up."""
 
 P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Which decisions a program takes carelessly, and how its comments speak of each."""
+    """Which decisions a program gets wrong, and the comment on each."""
 
     flaws: frozenset[str] = frozenset()
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Trap name to the comment's words; a trap without an entry is noted by its name."""
+    """Comment by trap name; a trap without an entry is commented with its name."""
 
     def pick(self, trap: str, careful: str, careless: str) -> str:
-        """The code for one decision."""
+        """Return the code for one decision."""
         return careless if trap in self.flaws else careful
 
     def note(self, trap: str) -> str:
-        """The comment line that makes the decision visible."""
+        """Return the comment line that shows the decision."""
         return f"# {self.notes.get(trap, trap)}"
 
 
 @dataclass(frozen=True)
 class Family(Generic[P]):
-    """One kind of problem. P is a frozen dataclass of int and str fields, one per hole of the wordings."""
+    """One kind of problem. P is a frozen dataclass of int and str fields, one per field of the wordings."""
 
     name: str
     topics: tuple[str, ...]
-    """Stems by which a lesson names this kind of problem."""
+    """Word stems with which a lesson names this kind of problem."""
     traps: tuple[str, ...]
-    """Two to four traps that lie in it."""
+    """Names of the two to four traps in it."""
     params: Callable[..., P]
     wordings: str
-    """Format strings with blank lines between; `{n}` holds an integer, `{word:s}` capital letters."""
+    """Format strings separated by blank lines; `{n}` is an integer, `{word:s}` capital letters."""
     draw: Callable[[Random], P]
-    """A problem that may still hide a trap."""
+    """Draw a problem; some of its traps may not show yet."""
     gold: Callable[[P], str]
-    """The exact answer, found by another way than the programs go."""
+    """Return the exact answer, computed differently from the programs."""
     write: Callable[[P, Choices], str]
-    """The program; its indentation is taken out."""
+    """Return the program; its indentation is removed later."""
 
     def generate(self, rng: Random, wanted: Callable[[P], bool] = lambda _: True) -> P | None:
-        """A wanted problem in which every trap shows; None when MAX_DRAWS draws in a row were refused."""
+        """Return a wanted problem in which every trap shows; None after MAX_DRAWS refused draws in a row."""
         for _ in range(MAX_DRAWS):
             params = self.draw(rng)
             if wanted(params) and self.shows_every_trap(params):
@@ -81,11 +81,11 @@ class Family(Generic[P]):
         return None
 
     def ask(self, params: P, rng: Random) -> str:
-        """The problem in one of the wordings."""
+        """Return the problem in one of the wordings."""
         return rng.choice(self.templates).format_map(vars(params))
 
     def recognise(self, text: str) -> P | None:
-        """The problem that the text states, read from its words alone; None when it states none of this family."""
+        """Return the problem that the text states; None when it is not of this family."""
         for pattern in self._patterns:
             if found := pattern.search(text):
                 values = {name: _value(word) for name, word in found.groupdict().items()}
@@ -93,18 +93,18 @@ class Family(Generic[P]):
         return None
 
     def program(self, params: P, flaws: frozenset[str] = frozenset(), notes: Mapping[str, str] | None = None) -> str:
-        """A Python program that prints its answer, with exactly these flaws built in. notes: as in `Choices`."""
+        """Return a Python program that prints its answer, with exactly these flaws. notes: as in `Choices`."""
         return dedent(self.write(params, Choices(flaws, notes or {}))).strip() + "\n"
 
     def shows_every_trap(self, params: P) -> bool:
-        """Whether the flawless program prints the answer and no flawed one does."""
+        """Whether the right program prints the answer and no wrong one does."""
         gold = self.gold(params)
         wrong = (printed(self.program(params, flaws)) for flaws in combinations_of(self.traps))
         return printed(self.program(params)) == gold and all(answer_key(text) != gold for text in wrong)
 
     @cached_property
     def templates(self) -> tuple[str, ...]:
-        """The wordings one by one, each a single line."""
+        """The wordings, each as a single line."""
         return tuple(" ".join(wording.split()) for wording in self.wordings.split("\n\n"))
 
     @cached_property
@@ -113,12 +113,12 @@ class Family(Generic[P]):
 
 
 def combinations_of(traps: tuple[str, ...]) -> Iterator[frozenset[str]]:
-    """Every non-empty set of the traps."""
+    """Yield every non-empty set of the traps."""
     return (frozenset(some) for size in range(1, len(traps) + 1) for some in combinations(traps, size))
 
 
 def printed(program: str) -> str:
-    """What one of our own programs prints, run in this process. Never for a program that a model wrote."""
+    """Return what one of our own programs prints, run in this process. Never for a program that a model wrote."""
     output = StringIO()
     exec(compile(program, "<program>", "exec"), {"print": partial(print, file=output)})  # noqa: S102  our own text
     return output.getvalue().strip()

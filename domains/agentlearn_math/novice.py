@@ -1,7 +1,7 @@
-"""The simulated solver's skills for this domain: it reads a problem's words, writes a program, and reads its output.
+"""The simulated solver's skills for math: it reads a problem's words, writes a program, and reads its output.
 
-There is no answer key here. A recognised problem gives the numbers in its text; the program is what the families write
-with the flaws that were drawn; and the answer is whatever the tool printed.
+It has no answer key. A recognised problem gives the numbers in its text, the program is the family's with the drawn
+flaws, and the answer is what the tool printed.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ TOOLLESS = (
 
 @dataclass(frozen=True)
 class Writing:
-    """The first turn: a program is written, and every trap of the family lies in it."""
+    """The first turn: the solver writes a program that contains every decision of the family's traps."""
 
     problem: Family[Any]
     params: Any
@@ -63,7 +63,7 @@ class Writing:
 
 @dataclass(frozen=True)
 class Retrying:
-    """The tool failed once: the same program again."""
+    """The turn after the tool failed once: the same program again."""
 
     family: str
     arguments: Mapping[str, object]
@@ -75,7 +75,7 @@ class Retrying:
 
 @dataclass(frozen=True)
 class Speaking:
-    """The last turn: what there is to say is said in one of several ways."""
+    """The last turn: one of several wordings of the result."""
 
     family: str
     wordings: tuple[str, ...]
@@ -88,7 +88,7 @@ class Speaking:
 
 @dataclass(frozen=True)
 class MathSkills:
-    """Implements `agentlearn.sim.skills.Skills`."""
+    """The math domain's `agentlearn.sim.skills.Skills`."""
 
     domain: str = "math"
     traps: tuple[Trap, ...] = TRAPS
@@ -98,7 +98,7 @@ class MathSkills:
         return {family.name: family.topics for family in FAMILIES}
 
     def recognise(self, conversation: Conversation) -> Situation | None:
-        """The turn at hand, if the question is worded as one of our families words it."""
+        """Return the current turn; None when the question does not match a wording of the families."""
         for family in FAMILIES:
             params = family.recognise(conversation.question)
             if params is not None:
@@ -119,7 +119,7 @@ def _situation(family: Family[Any], params: Any, conversation: Conversation) -> 
 
 
 def _note(trap: Trap, fallen: bool, heeded: Heeded, rng: Random) -> str:
-    """The comment on a decision; a careful one names the lesson it follows."""
+    """Return the comment on a decision; a careful one names the lesson that it follows."""
     phrase = rng.choice(trap.careless if fallen else trap.careful)
     label = heeded.labels.get(trap.name)
     return f"{phrase} ({label})" if label and not fallen else phrase

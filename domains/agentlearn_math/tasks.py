@@ -1,7 +1,7 @@
 """Generated tasks, in three splits that share no problem.
 
-A problem's home is decided by a hash of the problem itself, so that it can turn up in one split only, in whatever
-wording and for whatever seed.
+A hash of the problem's parameters decides its split, so a problem can appear in one split only, in any wording and for
+any seed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,14 +20,14 @@ SIZES: dict[Split, int] = {"train": 60, "validation": 40, "test": 60}
 SOURCE = "generated"
 
 _SHARES: tuple[Split, ...] = ("train", "validation", "test", "train", "test")
-"""Two fifths of all problems live in train, two in test."""
+"""Two fifths of all problems belong to train and two fifths to test."""
 
 
 def generated(split: Split, seed: int, limit: int | None = None) -> tuple[Task, ...]:
-    """The split's tasks, balanced over its families; a smaller limit gives the beginning of the same list.
+    """Return the split's tasks, balanced over its families; a smaller limit gives the start of the same list.
 
-    Of every three tasks of the test split one is of an unseen family; the other splits hold learning families only.
-    limit: None gives the split's default size. Raises ConfigError for more than the families can give.
+    One of every three tasks of the test split is of an unseen family; the other splits contain only learning families.
+    limit: None gives the default size. Raises ConfigError when the families cannot give that many.
     """
     size = SIZES[split] if limit is None else limit
     stream = _interleaved(split, seed) if split == "test" else _balanced(LEARNING, split, seed)
@@ -38,12 +38,12 @@ def generated(split: Split, seed: int, limit: int | None = None) -> tuple[Task, 
 
 
 def home(family: str, params: object) -> Split:
-    """The only split that may hold this problem."""
+    """Return the only split that may contain this problem."""
     return _SHARES[int(content_hash("home", family, vars(params))[:8], 16) % len(_SHARES)]
 
 
 def _interleaved(split: Split, seed: int) -> Iterator[Task]:
-    """Two tasks of learning families, one of an unseen family, and so on."""
+    """Yield two tasks of learning families, then one of an unseen family, and so on."""
     known, unseen = _balanced(LEARNING, split, seed), _balanced(UNSEEN, split, seed)
     while True:
         three = [*islice(known, 2), *islice(unseen, 1)]
@@ -53,7 +53,7 @@ def _interleaved(split: Split, seed: int) -> Iterator[Task]:
 
 
 def _balanced(families: Sequence[Family[Any]], split: Split, seed: int) -> Iterator[Task]:
-    """Round by round one task of each family, in a shuffled order; ends when one of them is used up."""
+    """Yield one task of each family per round, in a shuffled order; ends when one family is used up."""
     order = list(families)
     Random(derive_seed("math", "order", split, seed)).shuffle(order)
     streams = [_of_family(family, split, seed) for family in order]

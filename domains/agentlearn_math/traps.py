@@ -1,4 +1,4 @@
-"""The habits that cut across the families, and the words in which lessons and programs speak of them."""
+"""The mistakes that occur across the families, and the words that lessons and programs use for them."""
 
 from agentlearn.sim.skills import Trap
 from agentlearn_math.family import (
@@ -309,4 +309,4 @@ TRAPS = (
         base=0.38,
     ),
 )
-"""Every trap of the domain, in a fixed order."""
+"""All traps of the domain, in a fixed order."""

@@ -1,6 +1,6 @@
-"""Whether an answer equals the expected one: exactly where both are plain, else by algebra in a process of its own.
+"""Judging an answer: exactly when both texts are plain, else by algebra in a separate process.
 
-What cannot be decided is *undecided* with its reason, never a silent zero.
+A comparison that cannot be decided is *undecided* with its reason, never a reward of 0.
 """
 
 import re
@@ -10,7 +10,7 @@ from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn_math.judging.algebra_base import EXACTLY, Algebra
 from agentlearn_math.judging.comparator import FormComparator
 from agentlearn_math.judging.match import Match
-from agentlearn_math.judging.normalise import MAX_CHARACTERS, undress
+from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise
 from agentlearn_math.judging.numerals import MAX_DIGITS
 from agentlearn_math.judging.parse_answer import form_of, parse_answer
 from agentlearn_math.judging.workers import AlgebraWorkers, open_workers
@@ -25,7 +25,7 @@ _EXACT = FormComparator(Algebra())
 
 
 async def verify(task: Task, trajectory: Trajectory, workers: AlgebraWorkers | None = None) -> Verdict:
-    """Judge the rollout's boxed answer against the task's expected one."""
+    """Judge the rollout's boxed answer against the task's expected answer."""
     verdict = verify_exactly(task, trajectory)
     if verdict is not None:
         return verdict
@@ -35,16 +35,16 @@ async def verify(task: Task, trajectory: Trajectory, workers: AlgebraWorkers | N
 
 
 def verify_exactly(task: Task, trajectory: Trajectory) -> Verdict | None:
-    """The verdict where it needs no algebra; else None."""
+    """Return the verdict when it needs no algebra; else None."""
     if task.answer is None:
         return Verdict(status="undecided", reason="the task has no expected answer")
     return judge_exactly(trajectory.answer, task.answer)
 
 
 async def judge(answer: str | None, gold: str, workers: AlgebraWorkers | None = None) -> Verdict:
-    """Whether `answer`, the content of the last box, equals `gold`.
+    """Judge `answer`, the content of the last box, against `gold`.
 
-    workers: who does the algebra; without them a process is started for this one comparison, where it needs any.
+    workers: processes that do the algebra; None: start one for this comparison if it needs algebra.
     """
     verdict = judge_exactly(answer, gold)
     if verdict is not None or answer is None:
@@ -56,7 +56,7 @@ async def judge(answer: str | None, gold: str, workers: AlgebraWorkers | None = 
 
 
 def judge_exactly(answer: str | None, gold: str) -> Verdict | None:
-    """The verdict where it needs no algebra; else None. Pure, and without sympy."""
+    """Return the verdict when it needs no algebra; else None. Pure, and without sympy."""
     if answer is None:
         return _NO_ANSWER
     if (given := _integer(answer)) is not None and (expected := _integer(gold)) is not None:
@@ -64,14 +64,14 @@ def judge_exactly(answer: str | None, gold: str) -> Verdict | None:
     plain = _skeleton(answer)
     if not plain:
         return _NO_ANSWER
-    finding = _EXACT.compare(form_of(answer), parse_answer(gold))
-    if finding.status != "equal" and plain == _skeleton(gold):
-        finding = Match("equal", "the same text")
-    return None if finding.status == "open" else _verdict(finding)
+    match = _EXACT.compare(form_of(answer), parse_answer(gold))
+    if match.status != "equal" and plain == _skeleton(gold):
+        match = Match("equal", "the same text")
+    return None if match.status == "open" else _verdict(match)
 
 
 def _integer(text: str) -> int | None:
-    """The short way for most answers; what it leaves out, `form_of` reads."""
+    """Read a plain integer fast; None leaves the text to `form_of`."""
     if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS:
         return int(text)
     found = _INTEGER.fullmatch(text)
@@ -79,14 +79,14 @@ def _integer(text: str) -> int | None:
 
 
 def _skeleton(text: str) -> str:
-    return re.sub(r"\s", "", undress(text)) if len(text) <= MAX_CHARACTERS else text
+    return re.sub(r"\s", "", normalise(text)) if len(text) <= MAX_CHARACTERS else text
 
 
-def _verdict(finding: Match) -> Verdict:
-    match finding:
+def _verdict(match: Match) -> Verdict:
+    match match:
         case Match(status="equal", reason=reason):
             return _CORRECT if reason == EXACTLY else Verdict(status="correct", reward=1.0, reason=reason)
         case Match(status="different", reason=reason):
             return _INCORRECT if reason == EXACTLY else Verdict(status="incorrect", reward=0.0, reason=reason)
         case _:
-            return Verdict(status="undecided", reward=None, reason=finding.reason)
+            return Verdict(status="undecided", reward=None, reason=match.reason)

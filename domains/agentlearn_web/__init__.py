@@ -10,7 +10,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, RolloutShape
+from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, RolloutShape, checked_limit
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split, Task
@@ -19,7 +19,7 @@ from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdi
 if TYPE_CHECKING:
     from pydantic_ai import Agent
 
-    from agentlearn.data import Columns, SourceRow, Way
+    from agentlearn.data import Columns, SourceRow, StartAndPath
     from agentlearn.domain.check_result import CheckResult
     from agentlearn_web.agent import WalkDeps
     from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort
@@ -86,13 +86,13 @@ class WebDomain(Domain):
         """Return questions about generated sites. No two splits share a site. Default sizes: 24, 16 and 30."""
         from agentlearn_web.tasks import generate_walk_tasks
 
-        return generate_walk_tasks(split, seed, _checked(limit))
+        return generate_walk_tasks(split, seed, checked_limit(limit))
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Return tasks from a file, each with a start address. Raises DataError with file, line and next step."""
         from agentlearn_web.task_reader import read_walk_tasks
 
-        return read_walk_tasks(path, split=split, limit=_checked(limit))
+        return read_walk_tasks(path, split=split, limit=checked_limit(limit))
 
     def data_columns(self) -> "Columns":
         """The accepted names of a source's columns."""
@@ -100,7 +100,7 @@ class WebDomain(Domain):
 
         return COLUMNS
 
-    def start_and_path(self, row: "SourceRow") -> "Way":
+    def start_and_path(self, row: "SourceRow") -> "StartAndPath":
         """Return a row's start address and the addresses of its known path. Raises ValueError without a start."""
         from agentlearn_web.task_reader import way_of
 
@@ -171,12 +171,6 @@ class WebDomain(Domain):
         from agentlearn_web.matching import answer_match_key
 
         return answer_match_key(answer)
-
-
-def _checked(limit: int | None) -> int | None:
-    if limit is not None and limit < 1:
-        raise ConfigError(f"a limit of {limit!r} tasks leaves nothing to do; give at least 1")
-    return limit
 
 
 domain = WebDomain()

@@ -4,7 +4,7 @@ The answer is put between marks with a code that its writer cannot know. If the 
 without a valid verdict, the walk stays undecided.
 """
 
-from agentlearn.domain.custom.judge import JudgeReward
+from agentlearn.domain.custom.judge_reward import JudgeReward
 from agentlearn.prompts import Prompt, load_prompt
 
 

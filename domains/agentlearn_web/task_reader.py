@@ -36,7 +36,7 @@ def read_walk_tasks(
         limit=limit,
         columns=COLUMNS,
         key=lambda text: answer_match_key(text) or text,
-        way=way_of,
+        start_and_path=way_of,
     )
     return tuple(task.model_copy(update={"family": task.family.casefold()}) for task in found)
 

@@ -1,12 +1,12 @@
 """Your own tasks without a package: a file, a reward, and nothing to install.
 
-own_tasks("prices", "number")                       # compare numbers
-own_tasks("prices", "my_reward:score")              # a function of yours
-own_tasks("prices", "exact", tools="python", instructions="A zork is 7 plims.")
+custom_tasks("prices", "number")                       # compare numbers
+custom_tasks("prices", "my_reward:score")              # a function of yours
+custom_tasks("prices", "exact", tools="python", instructions="A zork is 7 plims.")
 """
 
 from agentlearn.domain.custom.object_path import load_object
-from agentlearn.domain.custom.reward import Reward, default_reward, reward_of
+from agentlearn.domain.custom.reward import Reward, default_reward, find_reward
 from agentlearn.domain.custom.task_domain import CustomTasks, GymTasks, JudgedTasks, Tools, custom_tasks, name_for
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "Tools",
     "custom_tasks",
     "default_reward",
+    "find_reward",
     "load_object",
     "name_for",
-    "reward_of",
 ]

@@ -1,4 +1,4 @@
-"""The agent for one's own tasks: words, an optional Python tool, and an answer between tags."""
+"""The agent for custom tasks: instructions, an optional Python tool, and an answer between tags."""
 
 import hashlib
 from collections.abc import Sequence
@@ -7,31 +7,31 @@ from typing import Any
 from pydantic_ai import Agent, TextOutput, Tool
 
 from agentlearn.domain.base import Answer
-from agentlearn.domain.custom.final_answer import answer_in
+from agentlearn.domain.custom.final_answer import final_answer_in
 from agentlearn.prompts import load_prompt
 from agentlearn.sandbox.python_tool import CodeDeps, code_tool
 from agentlearn.types.trajectory import PromptRef
 
 
-async def answer_of(text: str) -> Answer:
-    """The final text with the answer found in it."""
-    return Answer(text=text, answer=answer_in(text))
+async def tagged_answer(text: str) -> Answer:
+    """Return the final text and the answer found in it."""
+    return Answer(text=text, answer=final_answer_in(text))
 
 
 def custom_agent(name: str, words: Sequence[str], *, runs_code: bool) -> Agent[Any, Answer]:
-    """The agent, without a model and without lessons."""
+    """Return the agent, without a model and without lessons."""
     tools: list[Tool[CodeDeps]] = [code_tool()] if runs_code else []
     return Agent(
         deps_type=CodeDeps if runs_code else type(None),
-        output_type=TextOutput(answer_of),
+        output_type=TextOutput(tagged_answer),
         instructions=list(words),
         name=name,
         tools=tools,
     )
 
 
-def custom_instructions(instructions: str | None, form: str, *, runs_code: bool) -> list[tuple[PromptRef, str]]:
-    """What the agent is told, in order, each with its identity."""
+def instructions_with_refs(instructions: str | None, form: str, *, runs_code: bool) -> list[tuple[PromptRef, str]]:
+    """Return the agent's instructions in order, each with its PromptRef."""
     solve = load_prompt("own_solve", 1)
     words = [(solve.ref, solve.fill({"form": form}))]
     if runs_code:

@@ -4,32 +4,32 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agentlearn.domain.custom.choices import choice_in
-from agentlearn.domain.custom.final_answer import folded
-from agentlearn.domain.custom.number_answer import number_in, number_key, same_number
+from agentlearn.domain.custom.choice_answer import single_choice
+from agentlearn.domain.custom.final_answer import normalised
+from agentlearn.domain.custom.number_answer import number_key, same_number, single_number
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonReward:
-    """A reward of 1 for an answer that equals the expected one, 0 for any other."""
+    """A reward of 1 for an answer that equals the expected one, and of 0 for any other."""
 
     name: str
     form: str
-    """What is asked of an answer, told to the agent in a sentence."""
+    """What an answer must look like; the agent is given this sentence."""
     wants: str
-    """What an answer must hold to be compared, as in `the answer holds no …`."""
+    """What an answer must contain to be compared, as in `the answer holds no …`."""
     key: Callable[[str], str | None]
-    """A form in which equal answers are equal; None for what cannot be compared."""
+    """Return a form that equal answers share; None for a text that cannot be compared."""
     equal: Callable[[str, str], bool]
-    """Whether an answer (first) that has a key equals the expected one."""
+    """Whether an answer (first) that has a key equals the expected answer."""
     votes: bool = True
-    """Whether answers that are equal for `equal` have one key."""
+    """Whether all answers that are equal by `equal` have the same key."""
     needs_gold = True
 
     def gold(self, text: str) -> str:
-        """The expected answer. Raises ValueError, in words that continue `FILE line N`."""
+        """Return the expected answer. Raises ValueError with words that continue `FILE line N`."""
         if text.strip() and self.key(text) is None:
             raise ValueError(
                 f"has the answer {text.strip()!r}, which holds no {self.wants}; write one, or choose another --reward"
@@ -37,7 +37,7 @@ class ComparisonReward:
         return text.strip()
 
     def judge(self, task: Task, trajectory: Trajectory) -> Verdict:
-        """Compare. Undecided only where the task has no expected answer that can be compared."""
+        """Compare answer and expected answer. Undecided only when there is no expected answer that can be compared."""
         answer, gold = trajectory.answer, task.answer
         if gold is None or self.key(gold) is None:
             return Verdict(status="undecided", reason=f"the task has no expected answer that holds one {self.wants}")
@@ -50,26 +50,26 @@ class ComparisonReward:
         return Verdict(status="incorrect", reward=0.0, reason=f"compared by {self.name}")
 
     def answer_key(self, answer: str) -> str | None:
-        """The key, for majority labels; None where equal answers need not have one."""
+        """Return the key, for majority votes; None when equal answers may have different keys."""
         return self.key(answer) if self.votes else None
 
 
 def _text_key(text: str) -> str | None:
-    return folded(text) or None
+    return normalised(text) or None
 
 
 def _number_key(text: str) -> str | None:
-    value = number_in(text)
+    value = single_number(text)
     return None if value is None else number_key(value)
 
 
 def _same_number(answer: str, gold: str) -> bool:
-    value, expected = number_in(answer), number_in(gold)
+    value, expected = single_number(answer), single_number(gold)
     return value is not None and expected is not None and same_number(value, expected)
 
 
 def _contains(answer: str, gold: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(folded(gold))}(?!\w)", folded(answer)) is not None
+    return re.search(rf"(?<!\w){re.escape(normalised(gold))}(?!\w)", normalised(answer)) is not None
 
 
 EXACT = ComparisonReward(
@@ -77,7 +77,7 @@ EXACT = ComparisonReward(
     form="The answer is given in as few words as possible.",
     wants="text",
     key=_text_key,
-    equal=lambda answer, gold: folded(answer) == folded(gold),
+    equal=lambda answer, gold: normalised(answer) == normalised(gold),
 )
 NUMBER = ComparisonReward(
     name="number",
@@ -90,8 +90,8 @@ CHOICE = ComparisonReward(
     name="choice",
     form="The answer is the letter of one of the given choices.",
     wants="single choice letter from A to J",
-    key=choice_in,
-    equal=lambda answer, gold: choice_in(answer) == choice_in(gold),
+    key=single_choice,
+    equal=lambda answer, gold: single_choice(answer) == single_choice(gold),
 )
 CONTAINS = ComparisonReward(
     name="contains",

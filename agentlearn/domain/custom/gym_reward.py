@@ -1,4 +1,4 @@
-"""The reward `gym`: tasks of reasoning-gym, scored by their own scorers, partial credit included."""
+"""The reward `gym`: reasoning-gym's own scorers judge its tasks, with partial credit."""
 
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ from agentlearn.types.trajectory import Trajectory, Verdict
 
 @dataclass(frozen=True, slots=True)
 class GymReward:
-    """Judges in another process; `scorer` is given by the run."""
+    """Judges in a separate process. The run sets `scorer`."""
 
     scorer: ScoringProcess | None = None
     name = "gym"
@@ -18,15 +18,17 @@ class GymReward:
     needs_gold = False
 
     def with_scorer(self, scorer: ScoringProcess) -> "GymReward":
-        """The same reward with a process to ask."""
+        """Return the same reward with a scoring process."""
         return replace(self, scorer=scorer)
 
     def gold(self, text: str) -> str:
-        """The expected answer as it stands; the scorer knows how to read it."""
+        """Return the text as it is; the scorer knows how to read it."""
         return text.strip()
 
     async def judge(self, task: Task, trajectory: Trajectory) -> Verdict:
-        """The scorer's verdict. Raises VerifierError when it gives none; such a rollout is undecided, never wrong."""
+        """Return the scorer's verdict. Raises VerifierError when there is no score: the rollout is then undecided, not
+        wrong.
+        """
         if self.scorer is None:
             raise VerifierError("the reward 'gym' has no scoring process; judge inside `domain.running()`")
         if trajectory.answer is None or not trajectory.answer.strip():
@@ -36,7 +38,7 @@ class GymReward:
         return Verdict(status=status, reward=score, reason=f"scored {score:g} by the task's own scorer")
 
     def answer_key(self, answer: str) -> str | None:
-        """None: a scorer says what an answer is worth, not whether two answers are the same."""
+        """Return None: a scorer rates one answer and does not compare two."""
         return None
 
 

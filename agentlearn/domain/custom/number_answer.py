@@ -1,7 +1,7 @@
-"""The one number in an answer, exactly: integers, decimals, fractions, separators of thousands, percent, magnitudes.
+"""Reading the one number in an answer exactly: integers, decimals, fractions, separators, percent, magnitudes.
 
-A text with two numbers has none: an answer that offers `12 or 13` shall not be right for either; nor has an expression
-such as `√5`. Units are ignored and not compared. A percent sign is a hundredth. The decimal sign is the point.
+A text with two numbers has no value: an answer that offers `12 or 13` must not be right for either. An expression such
+as `√5` has none either. Units are ignored. A percent sign divides by 100. The decimal sign is the point.
 """
 
 import re
@@ -38,7 +38,7 @@ _NOT_ALONE = re.compile(
     r"|\b(?:sqrt|root|log|ln|exp|sin|cos|tan|pi|pm|times|cdot|factorial|squared|cubed|or|[a-z]*illions?|hundreds?|thousands?)\b",
     re.IGNORECASE,
 )
-"""What, beside a number, makes it part of an expression or one of several."""
+"""Text next to a number that makes it part of an expression or one of several numbers."""
 
 _PLAIN = {
     "\N{MINUS SIGN}": "-",
@@ -58,8 +58,8 @@ _POWER_OF_UNIT = re.compile(r"(?<!\d[eE])(?<=[^\W\d_]|\})\^?\{?[23]\}?(?![\d.,])
 _BULLET = re.compile(r"\A\s*[-•]\s+")
 
 
-def number_in(text: str) -> Fraction | None:
-    """The exact value of the only number in the text; None when there is none, or when it does not stand alone."""
+def single_number(text: str) -> Fraction | None:
+    """Return the exact value of the only number in the text; None when there is none or it is not alone."""
     text = _plain(text)
     found = _NUMBER.search(text)
     if found is None or _NOT_ALONE.search(f"{text[: found.start()]} {text[found.end() :]}"):
@@ -68,14 +68,14 @@ def number_in(text: str) -> Fraction | None:
 
 
 def same_number(value: Fraction, gold: Fraction) -> bool:
-    """Whether a value stands for the expected one: exactly for integers, within a millionth of it for others."""
+    """Whether a value equals the expected one: exactly for integers, within a relative 1e-6 for others."""
     return value == gold if gold.denominator == 1 else abs(value - gold) <= RELATIVE_TOLERANCE * abs(gold)
 
 
 def number_key(value: Fraction) -> str:
-    """Integers as they are, others to six digits, so that `1/3` and `0.333333` are alike; never with an exponent.
+    """Return integers as they are and other numbers to six digits, so that `1/3` and `0.333333` have the same key.
 
-    What six digits cannot tell from an integer keeps its exact value: it is not that integer.
+    Never with an exponent. A number that six digits cannot tell from an integer keeps its exact value.
     """
     if value.denominator == 1:
         return str(value.numerator)
@@ -86,7 +86,7 @@ def number_key(value: Fraction) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text in plain characters, one notation, single spaces; without bullet and powers of units."""
+    """Return the text in plain characters, one notation and single spaces, without bullets and powers of units."""
     text = unicodedata.normalize("NFKC", _VULGAR.sub(" ", _BULLET.sub("", text)))
     for fancy, plain in _PLAIN.items():
         text = text.replace(fancy, plain)

@@ -1,4 +1,4 @@
-"""Objects named as `module:attribute`, from installed packages and from the working directory."""
+"""Loading objects named `module:attribute`, from installed packages and from the working directory."""
 
 import importlib
 import sys
@@ -8,16 +8,18 @@ from agentlearn.errors import ConfigError
 
 
 def load_object(reference: str, *, what: str) -> object:
-    """The object. what: what it is meant to be, for messages. Raises ConfigError saying what to mend."""
+    """Return the object. what: its role, for messages. Raises ConfigError with the next step."""
     module_name, _, attributes = reference.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), *attributes.split("."))):
-        raise ConfigError(f"the {what} {reference!r} names no object; write module:name, such as 'my_module:{what}'")
+        raise ConfigError(
+            f"the {what} {reference!r} does not name an object; write module:name, such as 'my_module:{what}'"
+        )
     found: object = _module(module_name, reference, what)
     place = getattr(found, "__file__", None) or "built in"
     for attribute in attributes.split("."):
         if not hasattr(found, attribute):
             raise ConfigError(
-                f"the {what} {reference!r} cannot be had: {module_name!r} ({place}) has no {attribute!r};"
+                f"the {what} {reference!r} cannot be loaded: {module_name!r} ({place}) has no {attribute!r};"
                 " define it there, or rename your module if another one was found",
                 code="no_attribute",
             )
@@ -27,7 +29,7 @@ def load_object(reference: str, *, what: str) -> object:
 
 def _module(name: str, reference: str, what: str) -> object:
     directory = str(Path.cwd())
-    # Last, so that a file of the user's cannot stand in for a library that is imported later on.
+    # Last, so that a user's file cannot replace a library that is imported later.
     if directory not in sys.path:
         sys.path.append(directory)
     importlib.invalidate_caches()
@@ -37,7 +39,7 @@ def _module(name: str, reference: str, what: str) -> object:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(reference, what, error) from error
         raise ConfigError(
-            f"the {what} {reference!r} cannot be had: there is no module {error.name!r};"
+            f"the {what} {reference!r} cannot be loaded: there is no module {error.name!r};"
             f" put {error.name}.py into {directory} or install it",
             code="no_module",
         ) from error
@@ -48,7 +50,7 @@ def _module(name: str, reference: str, what: str) -> object:
 def _broken(reference: str, what: str, error: Exception) -> ConfigError:
     cause = " ".join(str(error).split())
     return ConfigError(
-        f"the {what} {reference!r} cannot be had: importing its module raised {type(error).__name__}: {cause};"
-        " mend the module and run again",
+        f"the {what} {reference!r} cannot be loaded: importing its module raised {type(error).__name__}: {cause};"
+        " correct the module and run again",
         code="broken_module",
     )

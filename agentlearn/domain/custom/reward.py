@@ -1,12 +1,12 @@
-"""What a reward is, and finding the one that is meant by `--reward`."""
+"""What a reward is, and finding the reward that `--reward` names."""
 
 from collections.abc import Awaitable
 from typing import Protocol
 
 from agentlearn.domain.custom.comparison import CHOICE, CONTAINS, EXACT, NUMBER
-from agentlearn.domain.custom.function import load_function
+from agentlearn.domain.custom.function_reward import load_function
 from agentlearn.domain.custom.gym_reward import GYM_REWARD
-from agentlearn.domain.custom.judge import JUDGE
+from agentlearn.domain.custom.judge_reward import JUDGE
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
@@ -15,14 +15,14 @@ _BY_NAME = {reward.name: reward for reward in (EXACT, NUMBER, CHOICE, CONTAINS, 
 
 
 class Reward(Protocol):
-    """How the answers to one's own tasks are judged."""
+    """How answers to custom tasks are judged."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def form(self) -> str:
-        """What is asked of an answer, told to the agent in a sentence."""
+        """What an answer must look like; the agent is given this sentence."""
         ...
 
     @property
@@ -31,20 +31,20 @@ class Reward(Protocol):
         ...
 
     def gold(self, text: str) -> str:
-        """The expected answer as a file has it. Raises ValueError, in words that continue `FILE line N`."""
+        """Return the expected answer in a cell. Raises ValueError with words that continue `FILE line N`."""
         ...
 
     def judge(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
-        """Judge a finished rollout; raises VerifierError when it breaks."""
+        """Judge a finished rollout. Raises VerifierError when judging fails."""
         ...
 
     def answer_key(self, answer: str) -> str | None:
-        """A form under which equal answers are equal; None refuses to vote."""
+        """Return a form that equal answers share; None: this answer gets no vote."""
         ...
 
 
-def reward_of(name: str) -> Reward:
-    """The reward of that name, or the function at `module:function`. Raises ConfigError."""
+def find_reward(name: str) -> Reward:
+    """Return the reward of that name, or the function at `module:function`. Raises ConfigError."""
     if name in _BY_NAME:
         return _BY_NAME[name]
     if ":" in name:
@@ -56,7 +56,7 @@ def reward_of(name: str) -> Reward:
 
 
 def default_reward(source: str) -> str | None:
-    """The reward that a source brings with it: `gym` for `gym:TASK`; None where it has to be chosen."""
+    """Return the reward that a source comes with: `gym` for `gym:TASK`; None when the user must choose one."""
     from agentlearn.data.gym import GYM
 
     return GYM_REWARD.name if source.startswith(GYM) else None

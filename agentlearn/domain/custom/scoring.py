@@ -1,8 +1,8 @@
-"""Our side of the scoring process: ask it for one score at a time, end it when it takes too long.
+"""The parent's side of the scoring process: asks for one score at a time and ends the process when it takes too long.
 
-A scorer of reasoning-gym is a library's code at work on a model's text: some of it evaluates that text, and some of it
-can compute without end. So it never runs in the run's own process. The child holds none of our environment, dies with
-the thread that started it, and is replaced after it was ended.
+A scorer of reasoning-gym runs library code on a model's text: some of it evaluates that text, and some of it can run
+forever. So it never runs in the process of the run. The child gets no secrets from the environment, dies with the
+thread that started it, and is replaced after it was ended.
 """
 
 import asyncio
@@ -20,35 +20,35 @@ from agentlearn.errors import VerifierError
 from agentlearn.types.value import Value
 
 SCORE_LIMIT_S = 3.0
-"""Wall time for one answer. Starting the process and making a task's entry again do not count."""
+"""Seconds for scoring one answer, without the time to start the process and to build the task's entry."""
 START_LIMIT_S = 120.0
-"""Wall time for what is no model's doing: importing the library, making an entry."""
+"""Seconds for importing the library and for building an entry."""
 
 _KEPT = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class ScorerReady(Value):
-    """The library is imported."""
+    """Message of the child: the library is imported."""
 
     state: Literal["ready"] = "ready"
 
 
 class Scoring(Value):
-    """The entry is made; what follows is the scorer's time."""
+    """Message of the child: the entry is built, and scoring starts now."""
 
     state: Literal["scoring"] = "scoring"
 
 
 class ScoreReply(Value):
-    """The scorer gave this."""
+    """Message of the child: the score."""
 
     state: Literal["scored"] = "scored"
     score: float
 
 
 class ScoringFailed(Value):
-    """There is no score."""
+    """Message of the child: there is no score, and why."""
 
     state: Literal["failed"] = "failed"
     code: str
@@ -56,10 +56,10 @@ class ScoringFailed(Value):
 
 
 class ScoreRequest(Value):
-    """One answer to be scored."""
+    """A request to score one answer."""
 
     place: str
-    """Which entry, as `Task.source` has it: `gym:TASK?OPTIONS#NUMBER`."""
+    """The entry, as in `Task.source`: `gym:TASK?OPTIONS#NUMBER`."""
     answer: str
 
 
@@ -68,7 +68,7 @@ _REPLY: TypeAdapter[_Reply] = TypeAdapter(Annotated[_Reply, Field(discriminator=
 
 
 class ScoringProcess:
-    """Scores answers in a child process, which is started when first needed. Belongs to one event loop."""
+    """Scores answers in a child process that starts when first needed. Belongs to one event loop."""
 
     def __init__(self, *, limit_s: float = SCORE_LIMIT_S) -> None:
         self._limit_s = limit_s
@@ -79,7 +79,7 @@ class ScoringProcess:
     @classmethod
     @asynccontextmanager
     async def running(cls, *, limit_s: float = SCORE_LIMIT_S) -> AsyncGenerator[Self]:
-        """A scorer; on leaving, its process is gone."""
+        """Open a scorer; its process is gone on exit."""
         scorer = cls(limit_s=limit_s)
         try:
             yield scorer
@@ -88,30 +88,30 @@ class ScoringProcess:
             await scorer._end()
 
     async def score(self, place: str, answer: str) -> float:
-        """0..1 for an answer to the entry at that place.
+        """Return the score (0..1) of an answer to the entry at that place.
 
-        Raises VerifierError when there is no score: `scorer_timeout`, `scorer_crashed`, `scorer_raised`, `bad_score`,
-        `scorer_refused` for an answer that no scorer is shown, `scorer_start`, `missing_extra`, `scorer_over` outside
-        `running`, or `gym` for a place that is none.
+        Raises VerifierError when there is no score, with the code `scorer_timeout`, `scorer_crashed`, `scorer_raised`,
+        `bad_score`, `scorer_refused` (the answer could run code), `scorer_start`, `missing_extra`, `scorer_over`
+        (outside `running`) or `gym` (the place does not exist).
         """
         async with self._turn:
             try:
                 reply = await self._asked(ScoreRequest(place=place, answer=answer))
             except BaseException:
-                # Whatever it still had to say would be taken for the reply to the next question.
+                # A late reply must not be taken for the reply to the next question.
                 await self._end()
                 raise
         if isinstance(reply, ScoringFailed):
             raise VerifierError(reply.message, code=reply.code)
         if not 0 <= reply.score <= 1:
             raise VerifierError(
-                f"the scorer of {place!r} gave {reply.score!r}, no number from 0 to 1", code="bad_score"
+                f"the scorer of {place!r} gave {reply.score!r}, not a number from 0 to 1", code="bad_score"
             )
         return reply.score
 
     async def _asked(self, asked: ScoreRequest) -> ScoreReply | ScoringFailed:
         if self._over:
-            raise VerifierError("the run that this scorer belonged to is over; start another", code="scorer_over")
+            raise VerifierError("the run of this scorer has ended; start another run", code="scorer_over")
         if self._child is None:
             self._child = await _Child.start()
             begun = await self._child.reply(START_LIMIT_S, "starting the scoring process", "scorer_start")
@@ -119,13 +119,13 @@ class ScoringProcess:
                 raise VerifierError(begun.message, code=begun.code)
         child = self._child
         await child.say(asked)
-        reply = await child.reply(START_LIMIT_S, f"making {asked.place!r} again", "scorer_start")
+        reply = await child.reply(START_LIMIT_S, f"building {asked.place!r}", "scorer_start")
         if isinstance(reply, Scoring):
             what = f"the scorer of {asked.place!r}, given an answer of {len(asked.answer)} characters,"
             reply = await child.reply(self._limit_s, what, "scorer_timeout")
         if isinstance(reply, ScoreReply | ScoringFailed):
             return reply
-        raise VerifierError(f"the scoring process said {reply.state!r} out of turn", code="scorer_crashed")
+        raise VerifierError(f"the scoring process sent {reply.state!r} at the wrong time", code="scorer_crashed")
 
     async def _end(self) -> None:
         child, self._child = self._child, None
@@ -134,7 +134,7 @@ class ScoringProcess:
 
 
 class _Child:
-    """One scoring process and the socket to it."""
+    """A scoring process and the socket to it."""
 
     def __init__(self, process: Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._process = process
@@ -158,7 +158,7 @@ class _Child:
         except BaseException as error:
             ours.close()
             if isinstance(error, OSError):
-                raise VerifierError(f"no scoring process can be started ({error})", code="scorer_start") from error
+                raise VerifierError(f"the scoring process cannot be started ({error})", code="scorer_start") from error
             raise
         finally:
             theirs.close()
@@ -166,11 +166,11 @@ class _Child:
         return cls(process, reader, writer)
 
     async def say(self, asked: ScoreRequest) -> None:
-        """Ask. An ended process is noticed by whoever waits for the reply."""
+        """Send a request. If the process has ended, `reply` raises."""
         self._writer.write(asked.model_dump_json().encode() + b"\n")
 
     async def reply(self, limit_s: float, what: str, code: str) -> _Reply:
-        """Its next word. Raises VerifierError when it takes too long, ends, or says what is no reply."""
+        """Return its next message. Raises VerifierError when it takes too long, ends, or sends something else."""
         try:
             async with asyncio.timeout(limit_s):
                 line = await self._reader.readline()
@@ -184,7 +184,7 @@ class _Child:
             raise VerifierError(f"{what} ended the scoring process", code="scorer_crashed") from error
 
     async def end(self) -> None:
-        """Kill it, and wait until it is gone."""
+        """Kill the process and wait until it is gone."""
         if self._process.returncode is None:
             self._process.kill()
         self._writer.close()
@@ -192,6 +192,6 @@ class _Child:
 
 
 def _environment() -> dict[str, str]:
-    """No secret of ours; the same modules as here."""
+    """Return an environment without secrets, with the same modules as here."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return {**kept, **_ONE_THREAD, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

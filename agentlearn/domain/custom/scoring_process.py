@@ -1,7 +1,7 @@
-"""The scoring process: run as a program with a socket and its parent's id, it answers one question per line.
+"""The scoring process: a program that gets a socket and its parent's id and answers one request per line.
 
-Model text is what it computes with. That makes it a place where computing may go wrong, not one where hostile code is
-held: answers that could call something are not shown to a scorer at all (`agentlearn.data.scorer`).
+It computes with text that a model wrote, so it may fail or hang. It is not a sandbox for hostile code: answers that
+could call something are never given to a scorer (`agentlearn.data.scorer`).
 """
 
 import resource
@@ -23,7 +23,7 @@ SendReply = Callable[[Value], None]
 
 
 def main(descriptor: int, parent: int) -> None:
-    """Answer until the parent is gone or hangs up."""
+    """Answer requests until the parent ends or closes the socket."""
     die_with(parent, signal.SIGKILL)
     with socket.socket(fileno=descriptor) as connection, connection.makefile("rwb", buffering=0) as stream:
 
@@ -41,11 +41,11 @@ def main(descriptor: int, parent: int) -> None:
 
 
 def answered(asked: ScoreRequest, say: SendReply) -> ScoreReply | ScoringFailed:
-    """The score; `say` is told before the scorer begins."""
+    """Return the score; `say` is called before scoring starts."""
     try:
         score = scorer(asked.place)
     except (AgentlearnError, ValueError, LookupError) as error:
-        return ScoringFailed(code="gym", message=f"{asked.place!r} cannot be made again: {_words(error)}")
+        return ScoringFailed(code="gym", message=f"{asked.place!r} cannot be built: {_words(error)}")
     say(Scoring())
     try:
         return ScoreReply(score=score(asked.answer))
@@ -57,7 +57,7 @@ def answered(asked: ScoreRequest, say: SendReply) -> ScoreReply | ScoringFailed:
 
 
 def _imported() -> ScoringFailed | None:
-    """Import the library now, so that its time is not the first answer's."""
+    """Import the library now, so that the import does not count as time of the first answer."""
     try:
         import reasoning_gym  # noqa: F401  # pyright: ignore[reportMissingImports, reportUnusedImport]
     except ImportError as error:
@@ -67,7 +67,7 @@ def _imported() -> ScoringFailed | None:
 
 
 def _bound() -> None:
-    """What a computation may take of the machine: memory, and no file."""
+    """Limit the memory of this process and forbid it to write files."""
     for kind, most in ((resource.RLIMIT_AS, _MEMORY_BYTES), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         hard = resource.getrlimit(kind)[1]
         least = most if hard == resource.RLIM_INFINITY else min(most, hard)

@@ -1,4 +1,4 @@
-"""The domain of one's own tasks. Heavy modules are imported when they are first needed."""
+"""Domains of custom tasks: the user's files, a reward, no package. Heavy modules are imported when first needed."""
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, installed_domains
 from agentlearn.domain.custom.gym_reward import GymReward
-from agentlearn.domain.custom.judge import JudgeReward, judge_prompt
-from agentlearn.domain.custom.reward import Reward, reward_of
+from agentlearn.domain.custom.judge_reward import JudgeReward, judge_rubric
+from agentlearn.domain.custom.reward import Reward, find_reward
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.sandbox.protocol import CodeSandbox
@@ -28,19 +28,18 @@ _TAKEN = frozenset({"none"})
 
 
 def custom_tasks(name: str, reward: str, *, tools: Tools = "none", instructions: str | None = None) -> "CustomTasks":
-    """A domain whose tasks come from the user's files.
+    """Return a domain whose tasks come from the user's files.
 
     reward: `exact`, `number`, `choice`, `contains`, `judge`, `gym` for tasks of reasoning-gym, or `module:function`,
-    which is imported here, from the working directory too. instructions: told to the agent beside its own. Raises
-    ConfigError.
+    which is imported here, also from the working directory. instructions: added to the agent's own. Raises ConfigError.
     """
     if not _NAME.fullmatch(name) or name in _TAKEN:
         raise ConfigError(
-            f"{name!r} cannot name tasks and the library learned from them; write it in lower-case letters, digits,"
+            f"{name!r} cannot be a name of tasks and their library; write it in lower-case letters, digits,"
             " '.', '_' and '-', such as 'prices'",
             code="bad_name",
         )
-    chosen = reward_of(reward)
+    chosen = find_reward(reward)
     return _kind(chosen)(name=name, reward=chosen, runs_code=tools == "python", instructions=instructions)
 
 
@@ -55,7 +54,9 @@ def _kind(reward: Reward) -> "type[CustomTasks]":
 
 
 def name_for(source: Path | str) -> str:
-    """A name for the tasks of a file and the library learned from them: its stem, made valid and not yet taken."""
+    """Return a name for the tasks of a file and their library: the file's stem, made valid and different from any
+    domain.
+    """
     from agentlearn.data import name_of
 
     name = re.sub(r"[^a-z0-9_-]+", "-", name_of(source).lower()).strip("-_")[:50].strip("-_") or "tasks"
@@ -64,14 +65,14 @@ def name_for(source: Path | str) -> str:
 
 @dataclass(frozen=True)
 class CustomTasks(Domain):
-    """Implements `agentlearn.domain.base.Domain`."""
+    """Tasks from the user's files, judged by one reward."""
 
     name: str
     reward: Reward
     runs_code: bool = False
     instructions: str | None = None
     sandbox: CodeSandbox | None = None
-    """A running sandbox, which `open` takes its sessions from."""
+    """Running sandbox in which `open` starts its sessions."""
     threshold: float = 1.0
 
     description: str = field(init=False)
@@ -80,15 +81,15 @@ class CustomTasks(Domain):
         object.__setattr__(self, "description", f"own tasks, judged by {self.reward.name}")
 
     def with_sandbox(self, sandbox: CodeSandbox) -> "CustomTasks":
-        """The same domain, bound to a running sandbox."""
+        """Return the same domain with a running sandbox."""
         return replace(self, sandbox=sandbox)
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Sequence[Task]:
-        """Raises ConfigError: all tasks are the user's."""
-        raise ConfigError(f"{self.name!r} has no tasks of its own; give them with --data FILE", code="no_tasks")
+        """Raise ConfigError: all tasks come from the user."""
+        raise ConfigError(f"{self.name!r} has no tasks; give some with --data FILE", code="no_tasks")
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
-        """Tasks from a file, with expected answers that the reward can judge. Raises DataError."""
+        """Return the tasks of a file. Raises DataError, also for an expected answer that the reward cannot judge."""
         from agentlearn.data import read_tasks
 
         return read_tasks(
@@ -102,24 +103,24 @@ class CustomTasks(Domain):
         )
 
     def answer_reader(self, source: str | Path) -> Callable[[str], str]:
-        """The expected answer as the reward reads it, for `agentlearn data check`."""
+        """Return how the reward reads an expected answer."""
         return self.reward.gold
 
     def agent(self) -> "Agent[Any, Answer]":
-        """The agent; its deps are what `open` yields."""
+        """Return the agent; its deps are the value that `open` yields."""
         return self._agent
 
     def prompts(self) -> tuple[PromptRef, ...]:
-        """What the agent is told, the user's own instructions included."""
+        """Return the agent's prompts, including the user's instructions."""
         return tuple(ref for ref, _ in self._words)
 
     def question(self, task: Task) -> str:
-        """The problem as it stands."""
+        """Return the problem as it is."""
         return task.problem
 
     @asynccontextmanager
     async def open(self, context: RolloutContext) -> AsyncGenerator[object]:
-        """A fresh interpreter, seeded by the rollout, or nothing. Raises ToolError when no sandbox is bound."""
+        """Open a fresh interpreter, seeded by the rollout, or nothing. Raises ToolError when there is no sandbox."""
         if not self.runs_code:
             yield None
             return
@@ -133,18 +134,18 @@ class CustomTasks(Domain):
             yield CodeDeps(session)
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
-        """Judge by the reward."""
+        """Judge with the reward."""
         return self.reward.judge(task, trajectory)
 
     def answer_key(self, answer: str) -> str | None:
-        """The reward's own form for equal answers; None where it has none."""
+        """Return the reward's key for the answer; None when it has none."""
         return self.reward.answer_key(answer)
 
     @cached_property
     def _words(self) -> list[tuple[PromptRef, str]]:
-        from agentlearn.domain.custom.answer_agent import custom_instructions
+        from agentlearn.domain.custom.answer_agent import instructions_with_refs
 
-        return custom_instructions(self.instructions, self.reward.form, runs_code=self.runs_code)
+        return instructions_with_refs(self.instructions, self.reward.form, runs_code=self.runs_code)
 
     @cached_property
     def _agent(self) -> "Agent[Any, Answer]":
@@ -155,32 +156,32 @@ class CustomTasks(Domain):
 
 @dataclass(frozen=True)
 class JudgedTasks(CustomTasks):
-    """Own tasks whose reward asks a model."""
+    """Custom tasks judged by a model."""
 
     uses_judge = True
 
     def with_judge(self, judge: JudgeModel) -> "JudgedTasks":
-        """The same domain, with a model to ask."""
+        """Return the same domain with a model that judges."""
         assert isinstance(self.reward, JudgeReward)
         return replace(self, reward=self.reward.with_model(judge))
 
     def prompts(self) -> tuple[PromptRef, ...]:
-        """The agent's words and the judge's rubric."""
-        return (*super().prompts(), judge_prompt().ref)
+        """Return the agent's prompts and the judge's instructions."""
+        return (*super().prompts(), judge_rubric().ref)
 
 
 @dataclass(frozen=True)
 class GymTasks(CustomTasks):
-    """Tasks of reasoning-gym, whose reward asks a process of its own."""
+    """Tasks of reasoning-gym, scored in a separate process."""
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
-        """Tasks of `gym:TASK`. Raises DataError, also for tasks that have no scorer."""
+        """Return the tasks of `gym:TASK`. Raises DataError, also for tasks without a scorer."""
         from agentlearn.data.gym import GYM
 
         tasks = super().read(path, split=split, limit=limit)
         if any(not task.source.startswith(GYM) for task in tasks):
             raise DataError(
-                f"the reward 'gym' scores tasks of reasoning-gym, and {path.name!r} has none; give 'gym:TASK', or"
+                f"the reward 'gym' scores tasks of reasoning-gym, but {path.name!r} has none; give 'gym:TASK', or"
                 " choose another --reward",
                 code="no_scorer",
             )
@@ -188,7 +189,7 @@ class GymTasks(CustomTasks):
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["GymTasks"]:
-        """The same domain with a scoring process; it ends on exit."""
+        """Start a scoring process; yields the domain that uses it."""
         assert isinstance(self.reward, GymReward)
         async with ScoringProcess.running() as scorer:
             yield replace(self, reward=self.reward.with_scorer(scorer))

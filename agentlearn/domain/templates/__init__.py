@@ -1,4 +1,4 @@
-"""Files to begin with: a domain package with its contract tests (`new_domain`), a recipe (`write_recipe`)."""
+"""Files to start from: a domain package with its tests (`new_domain`) and a recipe (`write_recipe`)."""
 
 from agentlearn.domain.templates.package import new_domain
 from agentlearn.domain.templates.recipe import write_recipe

@@ -1,4 +1,4 @@
-"""A domain package to begin with: small, installable, and keeping every promise of a domain from the start."""
+"""Writing a small domain package to start from. It can be installed and keeps every promise of a domain."""
 
 import re
 from importlib.resources import files
@@ -19,13 +19,13 @@ _FILES = {
     "{package}/py.typed": "py.typed",
     "tests/test_contract.py": "test_contract.py",
 }
-"""Where each template goes."""
+"""Template file of each written file."""
 
 
 def new_domain(name: str, directory: Path | None = None) -> tuple[Path, ...]:
-    """Write the package and give its files. directory: a new or empty folder; None takes `NAME` in the working one.
+    """Write the package and return its files. directory: a new or empty folder; None: `NAME` in the working directory.
 
-    Raises ConfigError for a name that cannot be used, and rather than overwrite anything.
+    Raises ConfigError for an invalid or taken name, and when a file would be overwritten.
     """
     folder = directory if directory is not None else Path(name)
     _demand_name(name)
@@ -34,7 +34,7 @@ def new_domain(name: str, directory: Path | None = None) -> tuple[Path, ...]:
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ConfigError(
-                f"{str(folder)!r} is there already and nothing is overwritten; choose another --dir", code="exists"
+                f"{str(folder)!r} already exists and is not overwritten; choose another --dir", code="exists"
             )
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,12 +49,12 @@ def new_domain(name: str, directory: Path | None = None) -> tuple[Path, ...]:
 def _demand_name(name: str) -> None:
     if not _NAME.fullmatch(name) or iskeyword(name):
         raise ConfigError(
-            f"{name!r} cannot name a domain and its package; write it in lower-case letters, digits and '_',"
+            f"{name!r} cannot be a name of a domain and its package; write it in lower-case letters, digits and '_',"
             " a letter first, such as 'prices'",
             code="bad_name",
         )
     if name in installed_domains():
-        raise ConfigError(f"a domain {name!r} is installed already; choose another name", code="name_taken")
+        raise ConfigError(f"a domain {name!r} is already installed; choose another name", code="name_taken")
 
 
 def _filled(form: str, name: str, package: str) -> str:

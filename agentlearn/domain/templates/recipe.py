@@ -1,4 +1,4 @@
-"""A recipe to begin with: the settings of `learn` that matter, each with what it means, in their default values."""
+"""Writing a recipe to start from: the most important settings of `learn` with their meaning and default."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -10,7 +10,7 @@ from agentlearn.errors import ConfigError
 
 
 def write_recipe(domain: str, out: Path) -> Path:
-    """Write a recipe for an installed domain. Raises UnknownDomain, or ConfigError rather than overwrite a file."""
+    """Write a recipe for an installed domain. Raises UnknownDomain, or ConfigError when the file exists."""
     load_domain(domain)
     text = files("agentlearn.domain.templates").joinpath("files", "recipe.yaml.txt").read_text(encoding="utf-8")
     name = yaml.safe_dump(domain).partition("\n")[0]
@@ -19,7 +19,7 @@ def write_recipe(domain: str, out: Path) -> Path:
             file.write(text.replace("{{ domain }}", name).replace("{{ out }}", str(out)))
     except FileExistsError as error:
         raise ConfigError(
-            f"{str(out)!r} is there already and nothing is overwritten; choose another --out", code="exists"
+            f"{str(out)!r} already exists and is not overwritten; choose another --out", code="exists"
         ) from error
     except OSError as error:
         raise ConfigError(

@@ -16,18 +16,18 @@ POWERS = tuple(
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     base: int
     low: int
     high: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     base, power = rng.choice(POWERS)
-    return Params(base=base, low=power - rng.randint(20, 80), high=power + rng.randint(20, 400))
+    return _Params(base=base, low=power - rng.randint(20, 80), high=power + rng.randint(20, 400))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     def written_up_to(n: int) -> int:
         total, power = 0, 1
         while power <= n:
@@ -37,7 +37,7 @@ def gold(p: Params) -> str:
     return str(written_up_to(p.high) - written_up_to(p.low - 1))
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     last = choices.pick(ENDPOINTS, "high + 1", "high")
     length = choices.pick(FLOATS, "exact_length(n)", "int(log(n, base)) + 1")
     return f"""
@@ -62,7 +62,7 @@ FAMILY = Family(
     name="base_lengths",
     topics=("base", "numeral"),
     traps=(ENDPOINTS, FLOATS),
-    params=Params,
+    params=_Params,
     wordings="""
         The integers from {low} to {high}, inclusive, are written in base {base}. How many digits are written
         altogether?
@@ -73,7 +73,7 @@ FAMILY = Family(
         A counter shows numerals in base {base}. It runs through all values from {low} up to and including
         {high}. What is the total length of the numerals shown?
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -8,19 +8,19 @@ from agentlearn_math.family import FORM, UNREDUCED, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     p: int
     q: int
     flips: int
     heads: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     q, flips = rng.randint(3, 9), rng.randint(3, 6)
-    return Params(p=rng.randint(1, q - 1), q=q, flips=flips, heads=rng.randint(1, flips - 1))
+    return _Params(p=rng.randint(1, q - 1), q=q, flips=flips, heads=rng.randint(1, flips - 1))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     head = Fraction(p.p, p.q)
     chances = [Fraction(1)]
     for _ in range(p.flips):
@@ -30,7 +30,7 @@ def gold(p: Params) -> str:
     return str(chance.numerator + chance.denominator)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     divisor = choices.pick(UNREDUCED, "gcd(m, n)", "1")
     answer = choices.pick(FORM, "m + n", "m, '/', n")
     return f"""
@@ -51,7 +51,7 @@ FAMILY = Family(
     name="biased_coin",
     topics=("flip", "toss", "heads"),
     traps=(UNREDUCED, FORM),
-    params=Params,
+    params=_Params,
     wordings="""
         A biased coin lands heads with probability {p}/{q}. It is flipped {flips} times. The probability of
         exactly {heads} heads is $m/n$, where $m$ and $n$ are relatively prime positive integers. Find $m+n$.
@@ -62,7 +62,7 @@ FAMILY = Family(
         An archer hits the target with probability {p}/{q} on every shot. If she hits with exactly {heads} of
         {flips} independent shots with probability $m/n$, a fraction in lowest terms, determine $m+n$.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -8,20 +8,20 @@ from agentlearn_math.family import FORM, UNCHECKED, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     n: int
     modulus: int
 
 
-def draw(rng: Random) -> Params:
-    return Params(n=rng.randint(14, 60), modulus=rng.randint(90, 1000))
+def _draw(rng: Random) -> _Params:
+    return _Params(n=rng.randint(14, 60), modulus=rng.randint(90, 1000))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     return str(sum(comb(p.n - 1, i) for i in range(5)) % p.modulus)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     trusted = choices.pick(UNCHECKED, "all(shortcut(k) == regions(k) for k in range(1, 9))", "True")
     answer = choices.pick(FORM, "count % modulus", "count")
     return f"""
@@ -49,7 +49,7 @@ FAMILY = Family(
     name="circle_regions",
     topics=("circle", "chord", "region"),
     traps=(UNCHECKED, FORM),
-    params=Params,
+    params=_Params,
     wordings="""
         On a circle {n} points are marked and every two of them are joined by a chord. No three chords meet in
         one point inside the circle. Into how many regions is the disk divided? Give the remainder modulo
@@ -63,7 +63,7 @@ FAMILY = Family(
         through one inner point. If there are $P$ pieces, what remainder does $P$ leave on division by
         {modulus}?
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -7,7 +7,7 @@ from agentlearn_math.family import ORDERED, UNITS, ZERO, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     dollars: int
     cents: int
     small: int
@@ -15,12 +15,12 @@ class Params:
     large: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     small, middle, large = sorted(rng.sample((5, 10, 20, 25, 50), 3))
-    return Params(dollars=rng.randint(1, 3), cents=rng.randint(1, 19) * 5, small=small, middle=middle, large=large)
+    return _Params(dollars=rng.randint(1, 3), cents=rng.randint(1, 19) * 5, small=small, middle=middle, large=large)
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     amount = 100 * p.dollars + p.cents
     ways = [1] + [0] * amount
     for coin in (p.small, p.middle, p.large):
@@ -29,7 +29,7 @@ def gold(p: Params) -> str:
     return str(ways[amount])
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     amount = choices.pick(UNITS, "100 * dollars + cents", "dollars + cents")
     least = choices.pick(ZERO, "0", "1")
     weight = choices.pick(ORDERED, "1", "comb(i + j + k, k) * comb(i + j, j)")
@@ -56,7 +56,7 @@ FAMILY = Family(
     name="coin_payment",
     topics=("coin", "dollar", "payment"),
     traps=(UNITS, ZERO, ORDERED),
-    params=Params,
+    params=_Params,
     wordings="""
         In how many ways can {dollars} dollars and {cents} cents be paid with coins of {small}, {middle} and
         {large} cents? Not every kind of coin has to be used, and only the number of coins of each kind matters.
@@ -68,7 +68,7 @@ FAMILY = Family(
         Coins are worth {small} cents, {middle} cents and {large} cents. Find the number of multisets of these
         coins with the total value {dollars} dollars and {cents} cents.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -8,23 +8,23 @@ from agentlearn_math.family import ENDPOINTS, ORDERED, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     women: int
     men: int
     size: int
     least: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     size = rng.randint(3, 4)
-    return Params(women=rng.randint(3, 7), men=rng.randint(2, 5), size=size, least=rng.randint(1, size - 1))
+    return _Params(women=rng.randint(3, 7), men=rng.randint(2, 5), size=size, least=rng.randint(1, size - 1))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     return str(sum(comb(p.women, k) * comb(p.men, p.size - k) for k in range(p.least, p.size + 1)))
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     groups = choices.pick(ORDERED, "combinations", "permutations")
     enough = choices.pick(ENDPOINTS, ">=", ">")
     return f"""
@@ -42,7 +42,7 @@ FAMILY = Family(
     name="committees",
     topics=("committee", "delegat"),
     traps=(ORDERED, ENDPOINTS),
-    params=Params,
+    params=_Params,
     wordings="""
         From {women} women and {men} men a committee of {size} people is chosen. How many committees include at
         least {least} of the women?
@@ -53,7 +53,7 @@ FAMILY = Family(
         How many groups of {size} students can be formed from {women} seniors and {men} juniors so that the
         number of seniors in the group is not below {least}?
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -8,19 +8,19 @@ from agentlearn_math.family import ENDPOINTS, FORM, UNREDUCED, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     dice: int
     sides: int
     total: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     dice = rng.choice((2, 3))
     sides = rng.randint(4, 14 if dice == 2 else 8)
-    return Params(dice=dice, sides=sides, total=rng.randint(dice + 2, dice * sides - 1))
+    return _Params(dice=dice, sides=sides, total=rng.randint(dice + 2, dice * sides - 1))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     ways = {0: 1}
     for _ in range(p.dice):
         reached: dict[int, int] = {}
@@ -32,7 +32,7 @@ def gold(p: Params) -> str:
     return str(chance.numerator + chance.denominator)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     reaches = choices.pick(ENDPOINTS, ">=", ">")
     divisor = choices.pick(UNREDUCED, "gcd(m, n)", "1")
     answer = choices.pick(FORM, "m + n", "m, '/', n")
@@ -57,7 +57,7 @@ FAMILY = Family(
     name="dice_total",
     topics=("dice",),
     traps=(ENDPOINTS, UNREDUCED, FORM),
-    params=Params,
+    params=_Params,
     wordings="""
         We roll {dice} fair dice whose faces are numbered from 1 to {sides}. The probability that the sum of the
         faces is at least {total} is $m/n$ for relatively prime positive integers $m$ and $n$. Find $m+n$.
@@ -69,7 +69,7 @@ FAMILY = Family(
         a total not smaller than {total}. If $p = m/n$ where $m$ and $n$ are coprime positive integers, compute
         $m+n$.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

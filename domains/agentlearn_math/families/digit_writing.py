@@ -7,21 +7,21 @@ from agentlearn_math.family import ENDPOINTS, MULTIPLICITY, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     digit: int
     low: int
     high: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     digit, low = rng.randint(1, 9), rng.randint(1, 300)
     high = low + rng.randint(100, 1500)
     while str(digit) not in str(high):
         high += 1
-    return Params(digit=digit, low=low, high=high)
+    return _Params(digit=digit, low=low, high=high)
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     def written_up_to(n: int) -> int:
         total, unit = 0, 1
         while unit <= n:
@@ -33,7 +33,7 @@ def gold(p: Params) -> str:
     return str(written_up_to(p.high) - written_up_to(p.low - 1))
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     last = choices.pick(ENDPOINTS, "high + 1", "high")
     times = choices.pick(MULTIPLICITY, "str(n).count(digit)", "digit in str(n)")
     return f"""
@@ -49,7 +49,7 @@ FAMILY = Family(
     name="digit_writing",
     topics=("digit",),
     traps=(ENDPOINTS, MULTIPLICITY),
-    params=Params,
+    params=_Params,
     wordings="""
         How many times is the digit {digit} written when all integers from {low} to {high}, inclusive, are
         written down?
@@ -60,7 +60,7 @@ FAMILY = Family(
         All integers $n$ with {low} <= n <= {high} are written in decimal notation. Find the total number of
         digits equal to {digit}.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -7,20 +7,20 @@ from agentlearn_math.family import FORM, UNCHECKED, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     n: int
     modulus: int
 
 
-def draw(rng: Random) -> Params:
-    return Params(n=rng.randint(12, 60), modulus=rng.randint(90, 1000))
+def _draw(rng: Random) -> _Params:
+    return _Params(n=rng.randint(12, 60), modulus=rng.randint(90, 1000))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     return str((2 ** (p.n + 1) + (-1) ** p.n) // 3 % p.modulus)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     trusted = choices.pick(UNCHECKED, "all(shortcut(k) == tilings(k) for k in range(1, 7))", "True")
     answer = choices.pick(FORM, "count % modulus", "count")
     return f"""
@@ -47,7 +47,7 @@ FAMILY = Family(
     name="domino_tilings",
     topics=("domino", "tiling"),
     traps=(UNCHECKED, FORM),
-    params=Params,
+    params=_Params,
     wordings="""
         In how many ways can a strip of 2 by {n} unit cells be tiled with 1 by 2 dominoes, laid in either
         direction, and 2 by 2 squares? Give the remainder of that number on division by {modulus}.
@@ -58,7 +58,7 @@ FAMILY = Family(
         A path 2 units wide and {n} units long is paved with dominoes (1 by 2 units) and square stones (2 by 2
         units). If there are $N$ ways to pave it, what is $N$ modulo {modulus}?
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -7,16 +7,16 @@ from agentlearn_math.family import DISTINCT, ORDERED, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     n: int
     least: int
 
 
-def draw(rng: Random) -> Params:
-    return Params(n=rng.randint(6, 120) ** 2, least=rng.randint(1, 5))
+def _draw(rng: Random) -> _Params:
+    return _Params(n=rng.randint(6, 120) ** 2, least=rng.randint(1, 5))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     x, pairs = p.least, 0
     while x * x < p.n:
         pairs += p.n % x == 0
@@ -24,7 +24,7 @@ def gold(p: Params) -> str:
     return str(pairs)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     kept = choices.pick(DISTINCT, "[(x, y) for x, y in pairs if x != y]", "list(pairs)")
     cases = choices.pick(ORDERED, "{tuple(sorted(pair)) for pair in pairs}", "pairs")
     return f"""
@@ -41,7 +41,7 @@ FAMILY = Family(
     name="factor_pairs",
     topics=("product",),
     traps=(DISTINCT, ORDERED),
-    params=Params,
+    params=_Params,
     wordings="""
         How many unordered pairs of distinct integers, each at least {least}, have the product {n}?
 
@@ -51,7 +51,7 @@ FAMILY = Family(
         Let $x$ and $y$ be distinct integers greater than or equal to {least} with $xy = {n}$. Counting the pair
         $x, y$ and the pair $y, x$ as the same, find the number of possible pairs.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

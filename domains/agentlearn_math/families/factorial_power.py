@@ -7,16 +7,16 @@ from agentlearn_math.family import BOUND, MULTIPLICITY, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     n: int
     p: int
 
 
-def draw(rng: Random) -> Params:
-    return Params(n=rng.randint(60, 500), p=rng.choice((2, 3, 5, 7)))
+def _draw(rng: Random) -> _Params:
+    return _Params(n=rng.randint(60, 500), p=rng.choice((2, 3, 5, 7)))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     total, rest = 0, p.n
     while rest:
         rest //= p.p
@@ -24,7 +24,7 @@ def gold(p: Params) -> str:
     return str(total)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     limit = choices.pick(BOUND, "n", "40")
     weight = choices.pick(MULTIPLICITY, "times", "min(times, 1)")
     return f"""
@@ -46,7 +46,7 @@ FAMILY = Family(
     name="factorial_power",
     topics=("factorial",),
     traps=(BOUND, MULTIPLICITY),
-    params=Params,
+    params=_Params,
     wordings="""
         Find the largest integer $k$ for which ${p}^k$ divides ${n}!$, the factorial of {n}.
 
@@ -55,7 +55,7 @@ FAMILY = Family(
 
         What is the exponent of {p} in the factorization of ${n}!$ into primes?
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

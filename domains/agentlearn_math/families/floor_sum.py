@@ -8,27 +8,27 @@ from agentlearn_math.family import ENDPOINTS, FLOATS, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     a: int
     b: int
     low: int
     high: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     """A sum in which some product of floats falls below the integer that it should be."""
     while True:
-        p = Params(a=rng.randint(2, 60), b=rng.randint(7, 60), low=rng.randint(1, 9), high=rng.randint(60, 200))
+        p = _Params(a=rng.randint(2, 60), b=rng.randint(7, 60), low=rng.randint(1, 9), high=rng.randint(60, 200))
         if any(floor(k * (p.a / p.b)) != k * p.a // p.b for k in range(p.low, p.high)):
             return p
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     terms = range(p.low, p.high + 1)
     return str((sum(p.a * k for k in terms) - sum(p.a * k % p.b for k in terms)) // p.b)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     last = choices.pick(ENDPOINTS, "high + 1", "high")
     term = choices.pick(FLOATS, "a * k // b", "floor(k * (a / b))")
     return f"""
@@ -46,7 +46,7 @@ FAMILY = Family(
     name="floor_sum",
     topics=("floor",),
     traps=(ENDPOINTS, FLOATS),
-    params=Params,
+    params=_Params,
     wordings="""
         Evaluate the sum of $floor({a}k/{b})$ over all integers $k$ from {low} to {high}, inclusive, where
         $floor(x)$ is the greatest integer not exceeding $x$.
@@ -57,7 +57,7 @@ FAMILY = Family(
         Let $[x]$ denote the largest integer that is at most $x$. Find the sum of all $[{a}k/{b}]$ where $k$
         runs through the integers between {low} and {high}, both included.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -8,26 +8,26 @@ from agentlearn_math.family import FLOATS, UNITS, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     width: int
     length: int
     side: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     """A hall whose width is a whole number of slabs, but not when it is divided as floats."""
     while True:
         side, width = rng.randint(15, 400), rng.randint(2, 80)
         if 1000 * width % side == 0 and ceil(width / (side / 1000)) != 1000 * width // side:
-            return Params(width=width, length=rng.randint(3, 60), side=side)
+            return _Params(width=width, length=rng.randint(3, 60), side=side)
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     across, along = (1000 * size // p.side + (1000 * size % p.side > 0) for size in (p.width, p.length))
     return str(across * along)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     per_meter = choices.pick(UNITS, "1000", "100")
     needed = choices.pick(FLOATS, "-(-size * per_meter // side)", "ceil(size / (side / per_meter))")
     return f"""
@@ -49,7 +49,7 @@ FAMILY = Family(
     name="floor_tiles",
     topics=("slab", "hall"),
     traps=(UNITS, FLOATS),
-    params=Params,
+    params=_Params,
     wordings="""
         The floor of a hall is a rectangle of {width} meters by {length} meters. It is covered with square slabs
         of side {side} millimeters laid in straight rows; slabs may be cut at two of the walls, and what is cut
@@ -62,7 +62,7 @@ FAMILY = Family(
         starts in one corner and must cover the hall completely. What is the least number of slabs in such a
         grid?
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

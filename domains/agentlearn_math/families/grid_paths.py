@@ -8,23 +8,23 @@ from agentlearn_math.family import ENDPOINTS, UNCHECKED, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     a: int
     b: int
     k: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     a, k = rng.randint(4, 13), rng.randint(0, 4)
-    return Params(a=a, b=rng.randint(k + 2, a + k), k=k)
+    return _Params(a=a, b=rng.randint(k + 2, a + k), k=k)
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     # Reflection: a path that crosses the line meets y = x + k + 1.
     return str(comb(p.a + p.b, p.b) - comb(p.a + p.b, p.b - p.k - 1))
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     inside = choices.pick(ENDPOINTS, "y <= x + k", "y < x + k or (x, y) == (0, 0)")
     trusted = choices.pick(
         UNCHECKED, "all(shortcut(x, y) == walks(x, y) for x in range(1, 5) for y in range(1, x + 1))", "True"
@@ -56,7 +56,7 @@ FAMILY = Family(
     name="grid_paths",
     topics=("path", "grid", "walk"),
     traps=(ENDPOINTS, UNCHECKED),
-    params=Params,
+    params=_Params,
     wordings="""
         A path goes from (0, 0) to ({a}, {b}) in unit steps to the right or up. How many such paths never go
         above the line $y = x + {k}$? (Touching the line is allowed.)
@@ -68,7 +68,7 @@ FAMILY = Family(
         How many lattice paths from (0, 0) to ({a}, {b}) with steps (1, 0) and (0, 1) contain only points $(x,
         y)$ with $y - x$ at most {k}?
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

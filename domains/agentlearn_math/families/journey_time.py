@@ -8,7 +8,7 @@ from agentlearn_math.family import UNITS, UNREDUCED, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     first: int
     fast: int
     rest: int
@@ -16,8 +16,8 @@ class Params:
     slow: int
 
 
-def draw(rng: Random) -> Params:
-    return Params(
+def _draw(rng: Random) -> _Params:
+    return _Params(
         first=rng.randint(4, 40),
         fast=rng.randint(12, 30),
         rest=rng.randint(2, 11) * 5,
@@ -26,12 +26,12 @@ def draw(rng: Random) -> Params:
     )
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     hours = Fraction(p.first, p.fast) + Fraction(p.rest, 60) + Fraction(p.second, p.slow)
     return str(hours.numerator + hours.denominator)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     per_hour = choices.pick(UNITS, "60", "1")
     divisor = choices.pick(UNREDUCED, "gcd(m, n)", "1")
     return f"""
@@ -52,7 +52,7 @@ FAMILY = Family(
     name="journey_time",
     topics=("journey", "cycl", "kilomet"),
     traps=(UNITS, UNREDUCED),
-    params=Params,
+    params=_Params,
     wordings="""
         Ines cycles {first} kilometers at {fast} kilometers per hour, rests for {rest} minutes, and then walks
         {second} kilometers at {slow} kilometers per hour. Her journey takes $m/n$ hours, where $m$ and $n$ are
@@ -65,7 +65,7 @@ FAMILY = Family(
         remaining {second} km on foot at {slow} km/h. If the whole journey lasts $m/n$ hours with $m$ and $n$
         coprime, determine $m+n$.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -7,17 +7,17 @@ from agentlearn_math.family import BOUND, ORDERED, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     n: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     p, q, r = rng.sample((2, 3, 5, 7, 11, 13), 3)
     n = p ** rng.randint(1, 4) * q ** rng.randint(1, 2) * r ** rng.randint(0, 1)
-    return Params(n=n) if 50 <= n <= 5000 else draw(rng)
+    return _Params(n=n) if 50 <= n <= 5000 else _draw(rng)
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     rest, ordered, factor = p.n, 1, 2
     while rest > 1:
         exponent = 0
@@ -27,7 +27,7 @@ def gold(p: Params) -> str:
     return str((ordered + 1) // 2)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     limit = choices.pick(BOUND, "n", "25")
     cases = choices.pick(ORDERED, "{tuple(sorted(pair)) for pair in pairs}", "pairs")
     return f"""
@@ -47,7 +47,7 @@ FAMILY = Family(
     name="lcm_pairs",
     topics=("lcm", "least common"),
     traps=(BOUND, ORDERED),
-    params=Params,
+    params=_Params,
     wordings="""
         How many unordered pairs of positive integers, equal or not, have the least common multiple {n}?
 
@@ -56,7 +56,7 @@ FAMILY = Family(
 
         Find the number of multisets of two positive integers whose least common multiple equals {n}.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -9,18 +9,18 @@ from agentlearn_math.family import DISTINCT, ORDERED, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     word: str
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     kinds = rng.sample("ABCDEGKLMNOPRSTU", rng.randint(2, 4))
     word = kinds + [rng.choice(kinds) for _ in range(rng.randint(5, 6) - len(kinds))]
     rng.shuffle(word)
-    return Params(word="".join(word))
+    return _Params(word="".join(word))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     counts = Counter(p.word).values()
     rows = factorial(len(p.word)) // prod(map(factorial, counts))
     palindromes = 0
@@ -30,7 +30,7 @@ def gold(p: Params) -> str:
     return str((rows + palindromes) // 2)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     tiles = choices.pick(DISTINCT, "list(word)", "list(enumerate(word))")
     rows = choices.pick(ORDERED, "{min(row, row[::-1]) for row in rows}", "rows")
     return f"""
@@ -50,7 +50,7 @@ FAMILY = Family(
     name="letter_rows",
     topics=("letter", "tiles"),
     traps=(DISTINCT, ORDERED),
-    params=Params,
+    params=_Params,
     wordings="""
         The letters of {word:s} are written on tiles and laid in a row. Tiles with the same letter look alike,
         and a row read from left to right counts as the same as that row read from right to left. How many
@@ -62,7 +62,7 @@ FAMILY = Family(
         Consider all arrangements of the letters {word:s} in a line. Two arrangements are called equal if they
         spell the same, forwards or backwards. Find the number of arrangements no two of which are equal.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -7,22 +7,22 @@ from agentlearn_math.family import BOUND, ZERO, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     a: int
     b: int
     n: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     a, b = rng.sample(range(2, 12), 2)
-    return Params(a=a, b=b, n=rng.choice((a, b)) * rng.randint(60, 140))
+    return _Params(a=a, b=b, n=rng.choice((a, b)) * rng.randint(60, 140))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     return str(sum((p.n - p.b * y) % p.a == 0 for y in range(p.n // p.b + 1)))
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     first = choices.pick(ZERO, "0", "1")
     limit = choices.pick(BOUND, "n // min(a, b)", "50")
     return f"""
@@ -44,7 +44,7 @@ FAMILY = Family(
     name="linear_pairs",
     topics=("diophantine", "linear"),
     traps=(ZERO, BOUND),
-    params=Params,
+    params=_Params,
     wordings="""
         How many pairs $(x, y)$ of nonnegative integers satisfy ${a}x + {b}y = {n}$?
 
@@ -53,7 +53,7 @@ FAMILY = Family(
         A parcel weighing exactly {n} grams is to be balanced with weights of {a} grams and weights of {b}
         grams. Any number of either kind may be used, also none. In how many ways can this be done?
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

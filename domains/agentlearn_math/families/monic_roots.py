@@ -7,14 +7,14 @@ from agentlearn_math.family import BOUND, MULTIPLICITY, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     a: int
     b: int
     c: int
     d: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     def signed(low: int, high: int) -> int:
         return rng.choice((-1, 1)) * rng.randint(low, high)
 
@@ -23,14 +23,14 @@ def draw(rng: Random) -> Params:
     for root in (twice, twice, signed(11, 16), signed(1, 5)):
         shifted = [*coefficients, 0]
         coefficients = [high - root * low for high, low in zip(shifted, [0, *coefficients], strict=True)]
-    return Params(*coefficients[1:])
+    return _Params(*coefficients[1:])
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     return str(p.a * p.a - 2 * p.b)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     limit = choices.pick(BOUND, "abs(p[-1])", "10")
     weight = choices.pick(MULTIPLICITY, "order(r)", "1")
     return f"""
@@ -61,7 +61,7 @@ FAMILY = Family(
     name="monic_roots",
     topics=("polynomial", "root", "coefficient"),
     traps=(BOUND, MULTIPLICITY),
-    params=Params,
+    params=_Params,
     wordings="""
         All roots of the polynomial $P(x) = x^4 + ax^3 + bx^2 + cx + d$ with $a = {a}$, $b = {b}$, $c = {c}$ and
         $d = {d}$ are integers. Find the sum of the squares of its roots, where a root of multiplicity $k$ is
@@ -73,7 +73,7 @@ FAMILY = Family(
         The equation $x^4 + ({a})x^3 + ({b})x^2 + ({c})x + ({d}) = 0$ has four integer solutions, not
         necessarily different. Compute the sum of the squares of these four solutions.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

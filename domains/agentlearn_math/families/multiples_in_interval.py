@@ -8,26 +8,26 @@ from agentlearn_math.family import ENDPOINTS, ZERO, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     low: int
     high: int
     a: int
     b: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     a, b = rng.sample(range(3, 14), 2)
-    return Params(low=-rng.randint(15, 120), high=rng.choice((a, b)) * rng.randint(6, 25), a=a, b=b)
+    return _Params(low=-rng.randint(15, 120), high=rng.choice((a, b)) * rng.randint(6, 25), a=a, b=b)
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     def multiples(of: int) -> int:
         return p.high // of - (p.low - 1) // of
 
     return str(multiples(p.a) + multiples(p.b) - multiples(lcm(p.a, p.b)))
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     last = choices.pick(ENDPOINTS, "high + 1", "high")
     wanted = choices.pick(ZERO, "n % a == 0 or n % b == 0", "n != 0 and (n % a == 0 or n % b == 0)")
     return f"""
@@ -44,7 +44,7 @@ FAMILY = Family(
     name="multiples_in_interval",
     topics=("multiples", "divisib"),
     traps=(ENDPOINTS, ZERO),
-    params=Params,
+    params=_Params,
     wordings="""
         How many integers $n$ with {low} <= n <= {high} are multiples of {a} or of {b} (or of both)?
 
@@ -53,7 +53,7 @@ FAMILY = Family(
         Among the integers between {low} and {high}, both included, how many are divisible by at least one of
         the numbers {a} and {b}?
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -7,15 +7,15 @@ from agentlearn_math.family import ENDPOINTS, FLOATS, FORM, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     base: int
     low: int
     high: int
     modulus: int
 
 
-def draw(rng: Random) -> Params:
-    return Params(
+def _draw(rng: Random) -> _Params:
+    return _Params(
         base=rng.choice((3, 5, 6, 7, 11, 12, 13)),
         low=rng.randint(1, 6),
         high=rng.randint(36, 60),
@@ -23,11 +23,11 @@ def draw(rng: Random) -> Params:
     )
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     return str(sum(pow(p.base, k, p.modulus) for k in range(p.low, p.high + 1)) % p.modulus)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     last = choices.pick(ENDPOINTS, "high + 1", "high")
     base = choices.pick(FLOATS, str(p.base), f"{p.base}.0")
     answer = choices.pick(FORM, "total % modulus", "total")
@@ -47,7 +47,7 @@ FAMILY = Family(
     name="power_sums",
     topics=("power", "exponent"),
     traps=(FLOATS, ENDPOINTS, FORM),
-    params=Params,
+    params=_Params,
     wordings="""
         Let $S$ be the sum of the powers ${base}^k$ over all integers $k$ from {low} to {high}, inclusive. Find
         the remainder when $S$ is divided by {modulus}.
@@ -58,7 +58,7 @@ FAMILY = Family(
         For each integer $k$ with {low} <= k <= {high}, a clerk writes down ${base}^k$. Determine the remainder
         of the sum of all these numbers modulo {modulus}.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

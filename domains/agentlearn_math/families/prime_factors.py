@@ -9,16 +9,16 @@ LARGE = (31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 1
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     n: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     p, q = rng.sample((2, 3, 5, 7), 2)
-    return Params(n=p ** rng.randint(2, 3) * q * rng.choice(LARGE))
+    return _Params(n=p ** rng.randint(2, 3) * q * rng.choice(LARGE))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     rest, total, factor = p.n, 0, 2
     while factor * factor <= rest:
         if rest % factor == 0:
@@ -28,7 +28,7 @@ def gold(p: Params) -> str:
     return str(total + rest)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     limit = choices.pick(BOUND, "n", "30")
     weight = choices.pick(MULTIPLICITY, "times", "min(times, 1)")
     return f"""
@@ -51,7 +51,7 @@ FAMILY = Family(
     name="prime_factors",
     topics=("prime factor", "primes"),
     traps=(BOUND, MULTIPLICITY),
-    params=Params,
+    params=_Params,
     wordings="""
         Find the sum of the prime factors of {n}, where each prime is counted as often as it divides the number.
 
@@ -61,7 +61,7 @@ FAMILY = Family(
         For a positive integer $n$ let $s(n)$ be the sum of its prime factors with multiplicity; for example
         $s(12) = 2 + 2 + 3 = 7$. Compute $s({n})$.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

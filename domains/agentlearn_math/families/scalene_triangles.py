@@ -7,16 +7,16 @@ from agentlearn_math.family import DISTINCT, ENDPOINTS, ORDERED, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     longest: int
     divisor: int
 
 
-def draw(rng: Random) -> Params:
-    return Params(longest=rng.randint(6, 17), divisor=rng.randint(2, 9))
+def _draw(rng: Random) -> _Params:
+    return _Params(longest=rng.randint(6, 17), divisor=rng.randint(2, 9))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     return str(
         sum(
             (a + b + c) % p.divisor == 0
@@ -27,7 +27,7 @@ def gold(p: Params) -> str:
     )
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     last = choices.pick(ENDPOINTS, "longest + 1", "longest")
     kept = choices.pick(DISTINCT, "[t for t in triangles if len(set(t)) == 3]", "list(triangles)")
     cases = choices.pick(ORDERED, "{tuple(sorted(t)) for t in triangles}", "triangles")
@@ -48,7 +48,7 @@ FAMILY = Family(
     name="scalene_triangles",
     topics=("triangle", "scalene"),
     traps=(ENDPOINTS, DISTINCT, ORDERED),
-    params=Params,
+    params=_Params,
     wordings="""
         How many non-congruent scalene triangles have integer side lengths that do not exceed {longest} and a
         perimeter divisible by {divisor}?
@@ -60,7 +60,7 @@ FAMILY = Family(
         are taken to form a triangle whose perimeter leaves no remainder on division by {divisor}. How many such
         triangles are there?
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

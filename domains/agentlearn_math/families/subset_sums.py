@@ -7,25 +7,25 @@ from agentlearn_math.family import UNCHECKED, ZERO, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     low: int
     high: int
     divisor: int
 
 
-def draw(rng: Random) -> Params:
+def _draw(rng: Random) -> _Params:
     low = rng.randint(1, 7)
-    return Params(low=low, high=low + rng.randint(6, 9), divisor=rng.randint(3, 9))
+    return _Params(low=low, high=low + rng.randint(6, 9), divisor=rng.randint(3, 9))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     ways = [1] + [0] * (p.divisor - 1)
     for x in range(p.low, p.high + 1):
         ways = [ways[r] + ways[(r - x) % p.divisor] for r in range(p.divisor)]
     return str(ways[0])
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     least = choices.pick(ZERO, "0", "1")
     trusted = choices.pick(UNCHECKED, "all(shortcut(k) == count(k) for k in range(1, 5))", "True")
     return f"""
@@ -54,7 +54,7 @@ FAMILY = Family(
     name="subset_sums",
     topics=("subset",),
     traps=(ZERO, UNCHECKED),
-    params=Params,
+    params=_Params,
     wordings="""
         How many subsets of the set of integers from {low} to {high}, the empty set among them, have a sum of
         elements that is divisible by {divisor}?
@@ -66,7 +66,7 @@ FAMILY = Family(
         Let $A$ be the set of all integers $n$ with {low} <= n <= {high}. Determine the number of subsets of
         $A$, including the empty one, whose elements add up to a multiple of {divisor}.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -8,21 +8,21 @@ from agentlearn_math.family import UNITS, UNREDUCED, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     minutes: int
     hours: int
 
 
-def draw(rng: Random) -> Params:
-    return Params(minutes=rng.randint(10, 90), hours=rng.randint(2, 9))
+def _draw(rng: Random) -> _Params:
+    return _Params(minutes=rng.randint(10, 90), hours=rng.randint(2, 9))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     time = 1 / (Fraction(1, p.minutes) + Fraction(1, 60 * p.hours))
     return str(time.numerator + time.denominator)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     slow = choices.pick(UNITS, "60 * hours", "hours")
     divisor = choices.pick(UNREDUCED, "gcd(m, n)", "1")
     return f"""
@@ -42,7 +42,7 @@ FAMILY = Family(
     name="tank_filling",
     topics=("tank", "pipe", "pump"),
     traps=(UNITS, UNREDUCED),
-    params=Params,
+    params=_Params,
     wordings="""
         One pipe fills a tank in {minutes} minutes, another one fills it in {hours} hours. Together they fill it
         in $m/n$ minutes, where $m$ and $n$ are relatively prime positive integers. Find $m+n$.
@@ -53,7 +53,7 @@ FAMILY = Family(
         Ada paints a fence alone in {minutes} minutes and Bo in {hours} hours. Working side by side they are
         done after $m/n$ minutes with $m$ and $n$ coprime. Compute $m+n$.
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -9,23 +9,23 @@ from agentlearn_math.family import DISTINCT, UNREDUCED, Choices, Family
 
 
 @dataclass(frozen=True)
-class Params:
+class _Params:
     red: int
     blue: int
     green: int
 
 
-def draw(rng: Random) -> Params:
-    return Params(red=rng.randint(2, 9), blue=rng.randint(2, 9), green=rng.randint(2, 9))
+def _draw(rng: Random) -> _Params:
+    return _Params(red=rng.randint(2, 9), blue=rng.randint(2, 9), green=rng.randint(2, 9))
 
 
-def gold(p: Params) -> str:
+def _gold(p: _Params) -> str:
     alike = comb(p.red, 2) + comb(p.blue, 2) + comb(p.green, 2)
     chance = Fraction(alike, comb(p.red + p.blue + p.green, 2))
     return str(chance.numerator + chance.denominator)
 
 
-def write(p: Params, choices: Choices) -> str:
+def _write(p: _Params, choices: Choices) -> str:
     draws = choices.pick(DISTINCT, "permutations(range(len(bag)), 2)", "product(range(len(bag)), repeat=2)")
     divisor = choices.pick(UNREDUCED, "gcd(m, n)", "1")
     return f"""
@@ -46,7 +46,7 @@ FAMILY = Family(
     name="urn_draw",
     topics=("marble", "urn", "bag"),
     traps=(DISTINCT, UNREDUCED),
-    params=Params,
+    params=_Params,
     wordings="""
         A bag holds {red} red, {blue} blue and {green} green marbles. Two marbles are drawn at random without
         replacement. The probability that they have the same colour is $m/n$ in lowest terms. Find $m+n$.
@@ -59,7 +59,7 @@ FAMILY = Family(
         put aside, then a second one is taken. If the two match in colour with probability $m/n$, where the
         fraction is fully reduced, what is $m+n$?
     """,
-    draw=draw,
-    gold=gold,
-    write=write,
+    draw=_draw,
+    gold=_gold,
+    write=_write,
 )

@@ -1,1 +1,3 @@
-"""How answers are judged: read into typed forms, compared exactly, else by algebra in a process that can be killed."""
+"""Judging answers: texts are read into typed forms and compared exactly, else by algebra in a process that can be
+killed.
+"""

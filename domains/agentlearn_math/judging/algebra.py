@@ -1,7 +1,7 @@
-"""Decisions about formulas by their values. Runs in the worker process only.
+"""Comparing formulas by their values. Runs in the worker process only.
 
-Closed formulas are exact where they are rational, else compared at 60 and then 1,100 digits by their relative error.
-Open ones are compared at whole, positive and negative points. What the numbers cannot tell apart stays undecided.
+Closed formulas are compared exactly when they are rational, else by their relative error at 60 and then 1,100 digits.
+Formulas with letters are compared at whole, positive and negative points. Values too close to tell stay undecided.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,9 +23,9 @@ from agentlearn_math.judging.syntax import Apply, Node, Symbol, free_symbols, no
 
 DIGITS, MANY_DIGITS = 60, 1_100
 SAME, APART = 800, 500
-"""Decimal digits: closed values that agree to SAME of MANY_DIGITS are equal, those that differ within APART differ."""
+"""Decimal digits: closed values that agree to SAME of MANY_DIGITS are equal; those that differ within APART differ."""
 MIN_POINTS = 3
-"""Points at which open formulas must have a value to be equal."""
+"""Points at which formulas with letters must have a value to be called equal."""
 
 LogBase = OneOf["10", "e"]
 PointKind = OneOf["whole", "positive", "signed"]
@@ -34,19 +34,19 @@ POINTS: tuple[PointKind, ...] = (*repeat("whole", 3), *repeat("positive", 4), *r
 
 @dataclass(frozen=True, slots=True)
 class _AtPoint:
-    """How two formulas compare at one point; `one-sided` where only one of them has a value."""
+    """How two formulas compare at one point; `one-sided`: only one of them has a value."""
 
     kind: PointKind
     status: OneOf["equal", "different", "unsure", "undefined", "one-sided"]
 
 
 class NumericAlgebra(Algebra):
-    """By mpmath, and by sympy for calculus."""
+    """Algebra by mpmath, and by sympy for calculus."""
 
     def same_value(self, answer: Node, gold: Node) -> Match:
         """Whether two formulas are equal for all values of their letters."""
         found = [_same_value(answer, gold, base) for base in _log_bases(answer, gold)]
-        if len({finding.status for finding in found}) > 1:
+        if len({match.status for match in found}) > 1:
             return unsure("a logarithm without base leaves it open")
         renamed = _renamed(answer, gold) if found[0].status == "different" else None
         if renamed is not None and _same_value(renamed, gold, "10").status == "equal":
@@ -54,7 +54,7 @@ class NumericAlgebra(Algebra):
         return found[0]
 
     def same_equation(self, answer: tuple[Node, Node], gold: tuple[Node, Node]) -> Match:
-        """Equal up to a factor, or different by a solution of one that the other does not have."""
+        """Equal up to a factor; different when one has a solution that the other does not have."""
         left, right = _difference(*answer), _difference(*gold)
         if len(_log_bases(left, right)) > 1:
             return unsure("an equation holds a logarithm without base")
@@ -65,7 +65,7 @@ class NumericAlgebra(Algebra):
         return found
 
     def is_finite(self, node: Node) -> Match:
-        """Equal where the formula has a finite value."""
+        """Equal when the formula has a finite value."""
         if free_symbols(node):
             return equal("a formula with letters")
         try:
@@ -75,7 +75,7 @@ class NumericAlgebra(Algebra):
         return equal("finite")
 
     def ordered(self, values: Sequence[Node]) -> list[int] | Match:
-        """Ranks of real values; values are equal where `same_value` finds them so."""
+        """Return the ranks of real values; values are equal when `same_value` says so."""
         if any(free_symbols(node) for node in values):
             return unsure("an interval's end holds a letter")
         try:
@@ -96,7 +96,7 @@ class NumericAlgebra(Algebra):
 
 
 def _log_bases(*formulas: Node) -> tuple[LogBase, ...]:
-    """The bases that a logarithm without one may have; one where there is none."""
+    """Return the possible bases of a logarithm without a base; a single one when there is no such logarithm."""
     bare = any(
         isinstance(node, Apply) and node.op == "log" and len(node.args) == 1 for one in formulas for node in nodes(one)
     )
@@ -104,7 +104,7 @@ def _log_bases(*formulas: Node) -> tuple[LogBase, ...]:
 
 
 def _renamed(answer: Node, gold: Node) -> Node | None:
-    """The answer with its one letter that the gold lacks called as the gold's one that it lacks."""
+    """Return the answer with its one letter unknown to the gold renamed to the gold's one letter unknown to it."""
     mine, theirs = free_symbols(answer) - free_symbols(gold), free_symbols(gold) - free_symbols(answer)
     if len(mine) != 1 or len(theirs) != 1:
         return None
@@ -145,7 +145,9 @@ def _same_number(answer: Node, gold: Node, base: LogBase) -> Match:
 
 
 def _differ_at(answer: Node, gold: Node, point: dict[str, Fraction], digits: int, base: LogBase, apart: int) -> bool:
-    """Whether the values differ by more than 10^-apart of their size, and clearly by more than two precisions do."""
+    """Whether the values differ by more than 10^-apart of their size, and clearly more than two precisions of one value
+    do.
+    """
     is_real = _is_real(point, answer, gold)
     coarse = [_value(node, point, digits, base, is_real=is_real)[0] for node in (answer, gold)]
     with mpmath.workdps(digits):
@@ -174,7 +176,7 @@ def _same_function(answer: Node, gold: Node, letters: Sequence[str], base: LogBa
 
 
 def _partly(kind: PointKind, statuses: dict[str, set[str]]) -> Match:
-    """Different at these points, and not at the ones before."""
+    """Different at these points, and not at the points before."""
     if kind == "positive":
         before, where = statuses["whole"], "whole numbers"
     else:
@@ -215,7 +217,7 @@ def _failure(node: Node, point: dict[str, Fraction], both: tuple[Node, Node], ba
 
 
 def _is_real(point: dict[str, Fraction], *formulas: Node) -> bool:
-    """Formulas with letters are about real numbers unless one of them holds `i`."""
+    """Whether the formulas are about real numbers: those with letters are, unless one contains `i`."""
     return bool(point) and not any(node == Symbol("i") for one in formulas for node in nodes(one))
 
 
@@ -232,7 +234,7 @@ def _point(kind: PointKind, letters: Iterable[str], rng: Random) -> dict[str, Fr
 def _value(
     node: Node, point: dict[str, Fraction], digits: int, base: LogBase, *, is_real: bool = False
 ) -> tuple[Any, bool]:
-    """The value, and whether extreme numbers came up on the way. Raises NoValue."""
+    """Return the value, and whether extreme numbers occurred on the way. Raises NoValue."""
     with mpmath.workdps(digits):
         evaluation = Evaluation(digits, point, base, is_real)
         return evaluation.value(node), evaluation.extreme
@@ -266,7 +268,7 @@ def _same_equation(left: Node, right: Node) -> Match:
 
 
 def _has_own_solution(mine: Node, other: Node, letters: Sequence[str], rng: Random) -> bool:
-    """Whether some solution of one equation, found on a line through a random point, clearly is none of the other."""
+    """Whether some solution of one equation, found on a line through a random point, clearly fails the other."""
     return any(
         _solution_tells(mine, other, letter, _point("signed", letters, rng)) for letter in letters for _ in range(3)
     )

@@ -33,11 +33,11 @@ _OPEN = (sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.AccumBound
 
 
 class Unevaluated(Exception):
-    """Raised where sympy finds no finite value; its words follow "the answer"."""
+    """Raised when sympy finds no finite value. Its message continues "the answer"."""
 
 
 def calculus_value(node: Apply, values: Mapping[str, Fraction], digits: int, log_base: OneOf["10", "e"]) -> Any:
-    """The value to so many digits, as an mpmath number. Raises Unevaluated."""
+    """Return the value to that many digits, as an mpmath number. Raises Unevaluated."""
     try:
         found = _translated(node, {name: _rational(value) for name, value in values.items()}, log_base).doit()
     except (NotImplementedError, ValueError, TypeError, AttributeError, ZeroDivisionError) as failed:

@@ -4,6 +4,8 @@ A function for two collections takes `(to, answer, gold)`. A function for one ki
 `(to, form, other, is_answer)`, where `is_answer` says whether `form` is the answer.
 """
 
+# ruff: noqa: ARG001  every function of the table takes the same arguments
+
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -167,10 +169,10 @@ def _ranks(to: Comparator, ends: Sequence[Form]) -> list[int] | Match:
     return [(0 if end.sign < 0 else most) if isinstance(end, Infinity) else next(remaining) for end in ends]
 
 
-def _covered(pieces: Sequence[RealInterval], ranks: Sequence[int]) -> frozenset[int]:
+def _covered(outer_pieces: Sequence[RealInterval], ranks: Sequence[int]) -> frozenset[int]:
     """Return the points that the pieces cover: 2 r is the end of rank r, 2 r + 1 the gap behind it."""
     covered: set[int] = set()
-    for piece, low, high in zip(pieces, ranks[::2], ranks[1::2], strict=True):
+    for piece, low, high in zip(outer_pieces, ranks[::2], ranks[1::2], strict=True):
         first = 2 * low + (0 if piece.closed[0] and not isinstance(piece.low, Infinity) else 1)
         last = 2 * high - (0 if piece.closed[1] and not isinstance(piece.high, Infinity) else 1)
         covered.update(range(first, last + 1))

@@ -4,6 +4,8 @@ A function for two forms of one kind takes `(to, answer, gold)`. A function for 
 `(to, form, other, is_answer)`, where `is_answer` says whether `form` is the answer.
 """
 
+# ruff: noqa: ARG001  every function of the table takes the same arguments
+
 from collections.abc import Sequence
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""The exact rational value of a formula, where it has one and is small enough to be worked out at once."""
+"""The exact rational value of a formula that has one and is small enough to compute directly."""
 
 import math
 from collections.abc import Mapping
@@ -7,18 +7,18 @@ from fractions import Fraction
 from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol
 
 MAX_BITS = 60_000
-"""Of a number that is worked out exactly."""
+"""Most bits of a number that is computed exactly."""
 MAX_FACTORIAL = 5_000
 MAX_TERMS = 2_000
-"""Of a sum or product that is written out."""
+"""Most terms of a sum or product that is computed term by term."""
 
 
 class NotExact(Exception):
-    """Raised for a formula without an exact value that can be worked out here."""
+    """Raised for a formula without an exact value that can be computed here."""
 
 
 def exact_value(node: Node, values: Mapping[str, Fraction] | None = None) -> Fraction | None:
-    """The formula's value at those values of its letters; None where it is not rational, undefined or too large."""
+    """Return the formula's value at these values of its letters; None when it is irrational, undefined or too large."""
     try:
         return _value(node, dict(values or {}))
     except NotExact:
@@ -105,7 +105,7 @@ _OPERATIONS = frozenset(
 def _power(base: Fraction, exponent: Fraction) -> Fraction:
     if exponent.denominator != 1:
         if base < 0 or exponent.denominator > MAX_TERMS:
-            raise NotExact  # which root is meant is open
+            raise NotExact  # it is not clear which root is meant
         return _power(_root(base, exponent.denominator), Fraction(exponent.numerator))
     if not base and exponent <= 0:
         raise NotExact
@@ -126,7 +126,7 @@ def _root(radicand: Fraction, degree: int) -> Fraction:
 
 
 def _integer_root(value: int, degree: int) -> int:
-    """The exact root of a natural number. Raises NotExact."""
+    """Return the exact root of a natural number. Raises NotExact."""
     if degree == 2 or not value:
         root = math.isqrt(value)
     else:

@@ -1,4 +1,4 @@
-"""What an answer can state, as a typed union: numbers, formulas, sets, tuples, intervals, choices, words."""
+"""The typed forms of an answer: numbers, formulas, sets, tuples, intervals, choices, words."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,7 +24,7 @@ class Infinity:
 
 @dataclass(frozen=True, slots=True)
 class Based:
-    """An integer written in a base that the answer names."""
+    """An integer in a base that the answer names."""
 
     digits: str
     base: int
@@ -32,14 +32,14 @@ class Based:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """An expression that is no plain number; its value is left to algebra."""
+    """An expression that is not a plain number; algebra computes its value."""
 
     node: Node
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An amount of something."""
+    """An amount with a unit."""
 
     amount: "Form"
     unit: str
@@ -55,7 +55,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceLetter:
-    """The letter of a choice, and what stands beside it."""
+    """The letter of a choice, and the text next to it."""
 
     letter: str
     content: "Form | None" = None
@@ -89,9 +89,9 @@ class RealInterval:
     low: "Form"
     high: "Form"
     closed: tuple[bool, bool]
-    """Whether each end belongs to it."""
+    """Whether each end belongs to the interval."""
     variable: str = ""
-    """Whose interval it is, where the answer says so."""
+    """Letter whose values form the interval; empty when the answer names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,12 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """Two sides. With a lone letter or `f(x)` on the left it also states the right side's value."""
+    """Two sides. With a lone letter or `f(x)` on the left it also gives the right side's value."""
 
     label: str
     """The lone letter or `f(x)`; empty for any other left side."""
     left: "Form | None"
-    """None where the left side is a label such as `f(x)` that is no expression."""
+    """None when the left side is a label such as `f(x)` that is not an expression."""
     right: "Form"
 
 
@@ -125,7 +125,7 @@ class Ratio:
 
     parts: tuple["Form", ...]
     is_clock_like: bool
-    """Whether it could also be a time of day."""
+    """Whether the ratio could also be a time of day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +137,10 @@ class Readings:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A text that none of the readers understands whole."""
+    """A text that no reader understands as a whole."""
 
     reason: str
-    """What it holds, to follow "the answer"."""
+    """What the text contains; continues "the answer"."""
 
 
 Form: TypeAlias = (
@@ -162,12 +162,10 @@ Form: TypeAlias = (
     | Readings
     | Unreadable
 )
-Gold: TypeAlias = Form
-"""An expected answer, read when its task is."""
 
 
 def parts_of(form: Form) -> tuple[Form, ...]:
-    """The forms that it is made of; none for a number, formula or words."""
+    """Return the forms inside a form; none for a number, formula or words."""
     match form:
         case Set(items=parts) | Listing(items=parts) | Tuple(items=parts) | Union(parts=parts) | Ratio(parts=parts):
             return parts

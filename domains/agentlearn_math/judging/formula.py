@@ -1,20 +1,20 @@
 r"""A strict reader of formulas in LaTeX or plain text: the whole text becomes a syntax tree, or is refused.
 
-Where mathematicians differ, it refuses: a slash before a product without brackets (`1/2x`), a tower without braces
-(`2^3^4`), a letter that may be a function (`f(x)`), an ellipsis. A whole number directly before a proper fraction of
-digits is a mixed number. `e` and `i` are the constants; a logarithm without base stays open between 10 and e.
+It refuses notation that mathematicians read differently: a slash before a product without brackets (`1/2x`), a tower
+without braces (`2^3^4`), a letter that may be a function (`f(x)`), an ellipsis. A whole number directly before a proper
+fraction of digits is a mixed number. `e` and `i` are the constants; a logarithm without base may have base 10 or e.
 """
 
 from fractions import Fraction
 
 from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol
-from agentlearn_math.judging.tokens import END, FUNCTIONS, GREEK, Token, UnreadableFormula, tokens_of
+from agentlearn_math.judging.tokens import END, FUNCTIONS, GREEK, Token, UnreadableFormula, formula_tokens
 
 MAX_CHARACTERS = 1_000
 MAX_DEPTH = 25
 MAX_DIVISIONS = 40
 MAX_DIGITS = 1_000
-"""Of one number."""
+"""Most digits of one number."""
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _POSSIBLE_FUNCTIONS = frozenset("fghFGHPQ")
@@ -28,10 +28,10 @@ _PI = Symbol("pi")
 
 
 def parse(text: str) -> Node:
-    """The syntax tree of the whole undressed text. Raises UnreadableFormula with what stands in the way."""
+    """Return the syntax tree of the whole normalised text. Raises UnreadableFormula with the reason."""
     if len(text) > MAX_CHARACTERS:
         raise UnreadableFormula(f"is longer than {MAX_CHARACTERS} characters")
-    reader = _Reader(tokens_of(text))
+    reader = _Reader(formula_tokens(text))
     node = reader.sum()
     if reader.here is not END:
         raise UnreadableFormula(f"holds {reader.here.text!r} where the formula should end")
@@ -39,7 +39,7 @@ def parse(text: str) -> Node:
 
 
 class _Reader:
-    """Recursive descent over the tokens; each method reads one kind of part and leaves the cursor behind it."""
+    """Recursive descent over the tokens; each method reads one kind of part and moves the position behind it."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -51,7 +51,7 @@ class _Reader:
 
     @property
     def here(self) -> Token:
-        """The token under the cursor."""
+        """The token at the current position."""
         return self._peek(0)
 
     def _peek(self, ahead: int) -> Token:
@@ -75,7 +75,7 @@ class _Reader:
         self._at += 1
 
     def sum(self) -> Node:
-        """Terms with plus and minus between them."""
+        """Read terms with plus and minus between them."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise UnreadableFormula(f"nests more than {MAX_DEPTH} deep")
@@ -90,7 +90,7 @@ class _Reader:
         return terms[0] if len(terms) == 1 else Apply("add", tuple(terms))
 
     def _term(self) -> Node:
-        """Factors with `*`, `/` or nothing between them, and a sign before."""
+        """Read factors with `*`, `/` or nothing between them, and a sign before them."""
         if self._is("+", "-"):
             sign = self._next().text
             if self._is("+", "-"):
@@ -115,7 +115,7 @@ class _Reader:
         return Apply("div", (top, bottom))
 
     def _side_by_side(self) -> list[Node]:
-        """Factors with nothing between them; a mixed number is one of them."""
+        """Read factors with nothing between them, including a mixed number."""
         factors = [self._factor()]
         while self._starts_factor():
             if self.here.kind == "number":
@@ -130,7 +130,7 @@ class _Reader:
                 return factors
 
     def _beside(self, before: Node) -> Node:
-        """The next factor, which is the fraction of a mixed number when it follows a whole one."""
+        """Read the next factor; after a whole number it may be the fraction of a mixed number."""
         is_fraction = self._is("frac") and self._peek(-1).kind == "number"
         factor = self._factor()
         if not (is_fraction and isinstance(before, Literal) and isinstance(factor, Apply) and factor.op == "div"):
@@ -154,7 +154,7 @@ class _Reader:
         return self.here.text == "d" and (self._peek(1).kind == "letter" or self._peek(1).text in GREEK)
 
     def _factor(self) -> Node:
-        """A primary with its factorials and its power."""
+        """Read a primary with its factorials and its power."""
         before = self._at
         base = self._primary()
         if self._is("!", "!!"):
@@ -194,7 +194,7 @@ class _Reader:
         return Apply("neg", (exponent,)) if negative else exponent
 
     def _argument(self) -> Node:
-        """What a command takes: a group in braces, or one digit or letter."""
+        """Read the argument of a command: a group in braces, or one digit or letter."""
         if self._is("{"):
             return self._group()
         token = self.here
@@ -251,7 +251,7 @@ class _Reader:
         return Symbol(name)
 
     def _index(self) -> str:
-        """The index of a letter as part of its name."""
+        """Read the index of a letter as part of its name."""
         if not self._is("_"):
             return ""
         self._next()
@@ -349,7 +349,7 @@ class _Reader:
         return _INVERSES[name], None
 
     def _bare_argument(self) -> Node:
-        """What a function applies to without brackets: the factors up to a sign, a bracket or another function."""
+        """Read a function's argument without brackets: the factors up to a sign, a bracket or another function."""
         if self._is("-"):
             raise UnreadableFormula("holds a function before a sign")
         factors: list[Node] = []
@@ -377,7 +377,7 @@ class _Reader:
         return Apply(name, tuple(args))
 
     def _big(self, op: str) -> Node:
-        """A sum, product or integral with both of its bounds."""
+        """Read a sum, product or integral with both bounds."""
         self._take("_")
         if op == "integral":
             low = self._argument_or_sign()
@@ -413,7 +413,7 @@ class _Reader:
         return Apply(f"lim{side}", (variable, towards, self._term()))
 
     def _towards(self) -> tuple[Node, str]:
-        """What a limit goes towards, and from which side: `+`, `-` or both (empty)."""
+        """Read where a limit goes, and from which side: `+`, `-` or both (empty)."""
         if self._is("+") and self._is("infty", ahead=1):
             self._next()
         node, side = self._signed_primary(), ""
@@ -447,7 +447,7 @@ def _product(factors: list[Node]) -> Node:
 
 
 class _Mixed(Literal):
-    """The fraction of a mixed number, between its reading and its addition."""
+    """The fraction of a mixed number, before it is added to the whole number."""
 
     __slots__ = ()
 

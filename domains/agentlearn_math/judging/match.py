@@ -1,4 +1,4 @@
-"""What a comparison finds: equal, different, or not decided for a reason; and how findings about parts combine."""
+"""The result of a comparison (equal, different, or undecided with a reason), and how results about parts combine."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Literal, TypeVar
 _A = TypeVar("_A")
 
 MatchStatus = Literal["equal", "different", "unsure", "open"]
-"""unsure: nobody can tell; open: algebra may tell, and has not been asked."""
+"""unsure: cannot be decided; open: algebra may decide and has not been asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The outcome of one comparison and why."""
+    """The result of one comparison and its reason."""
 
     status: MatchStatus
     reason: str
@@ -22,56 +22,56 @@ OPEN = Match("open", "needs algebra")
 
 
 def equal(reason: str) -> Match:
-    """Both sides state the same."""
+    """Return a match of two sides that state the same."""
     return Match("equal", reason)
 
 
 def different(reason: str) -> Match:
-    """They do not."""
+    """Return a match of two sides that state different things."""
     return Match("different", reason)
 
 
 def unsure(reason: str) -> Match:
-    """It cannot be told."""
+    """Return a match that cannot be decided."""
     return Match("unsure", reason)
 
 
 def decided(is_equal: bool, reason: str) -> Match:
-    """Equal or different."""
+    """Return equal or different."""
     return Match("equal" if is_equal else "different", reason)
 
 
-def all_of(findings: Iterable[Match], reason: str) -> Match:
-    """Equal when all are; different as soon as one is."""
-    doubt = None
-    for finding in findings:
-        if finding.status == "different":
-            return finding
-        if finding.status != "equal" and (doubt is None or finding.status == "open"):
-            doubt = finding
-    return doubt or equal(reason)
+def all_of(matches: Iterable[Match], reason: str) -> Match:
+    """Return equal when all are equal, different as soon as one is different."""
+    undecided = None
+    for match in matches:
+        if match.status == "different":
+            return match
+        if match.status != "equal" and (undecided is None or match.status == "open"):
+            undecided = match
+    return undecided or equal(reason)
 
 
-def any_of(findings: Iterable[Match], reason: str) -> Match:
-    """Equal as soon as one is; different when all are."""
-    doubt = None
-    for finding in findings:
-        if finding.status == "equal":
-            return finding
-        if finding.status != "different" and (doubt is None or finding.status == "open"):
-            doubt = finding
-    return doubt or different(reason)
+def any_of(matches: Iterable[Match], reason: str) -> Match:
+    """Return equal as soon as one is equal, different when all are different."""
+    undecided = None
+    for match in matches:
+        if match.status == "equal":
+            return match
+        if match.status != "different" and (undecided is None or match.status == "open"):
+            undecided = match
+    return undecided or different(reason)
 
 
 def matched(left: Sequence[_A], right: Sequence[_A], compare: Callable[[_A, _A], Match], reason: str) -> Match:
-    """Whether each of the left can be paired with one of the right; both have the same length."""
+    """Whether each item on the left can be paired with one on the right; both sides have the same length."""
     table = [[compare(one, other) for other in right] for one in left]
     if _can_pair(table, {"equal"}):
         return equal(reason)
     if not _can_pair(table, {"equal", "open", "unsure"}):
         return different(reason)
-    doubts = [finding for row in table for finding in row if finding.status in {"open", "unsure"}]
-    return next((finding for finding in doubts if finding.status == "open"), doubts[0])
+    undecided = [match for row in table for match in row if match.status in {"open", "unsure"}]
+    return next((match for match in undecided if match.status == "open"), undecided[0])
 
 
 def _can_pair(table: list[list[Match]], allowed: set[MatchStatus]) -> bool:
@@ -79,8 +79,8 @@ def _can_pair(table: list[list[Match]], allowed: set[MatchStatus]) -> bool:
     partner: dict[int, int] = {}
 
     def place(row: int, tried: set[int]) -> bool:
-        for column, finding in enumerate(table[row]):
-            if finding.status in allowed and column not in tried:
+        for column, match in enumerate(table[row]):
+            if match.status in allowed and column not in tried:
                 tried.add(column)
                 if column not in partner or place(partner[column], tried):
                     partner[column] = row

@@ -1,6 +1,6 @@
-r"""Taking the dressing off an answer: math delimiters, spacing, spellings of one command, signs outside of ASCII.
+r"""Normalising an answer: math delimiters, spacing, spellings of one command, characters outside ASCII.
 
-What is left is LaTeX in one spelling: `\frac`, `\binom`, `\leq`, `\to`, plain `-`, single spaces, `\dollar` for `\$`.
+The result is LaTeX in one spelling: `\frac`, `\binom`, `\leq`, `\to`, plain `-`, single spaces, `\dollar` for `\$`.
 """
 
 import re
@@ -87,8 +87,8 @@ _PLAIN = frozenset({"|", "[", "]", "<", ">", "*", "^\\circ"})
 _WRAPPER = re.compile(r"\\(?:text|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mbox|hbox|emph)\s*\{")
 
 
-def undress(text: str) -> str:
-    """The text in one spelling. At most as long as a few times MAX_CHARACTERS, whatever the text."""
+def normalise(text: str) -> str:
+    """Return the text in one spelling, at most a few times MAX_CHARACTERS long."""
     text = _RADICAL.sub(lambda found: f"\\sqrt{{{found[1]}}}" if found[1] else r"\sqrt", text[: MAX_CHARACTERS + 1])
     text = text.translate(_TABLE)
     text = text.replace(r"\$", r"\dollar ")
@@ -100,7 +100,7 @@ def undress(text: str) -> str:
 
 
 def without_brackets(text: str) -> str:
-    """The text without braces around all of it, a final period, and space at its ends."""
+    """Return the text without braces around all of it, a final period, and space at its ends."""
     while True:
         text = text.strip()
         if text.endswith(".") and not text.endswith((r"\.", "..")):
@@ -112,14 +112,14 @@ def without_brackets(text: str) -> str:
 
 
 def unwrapped(text: str) -> str | None:
-    r"""The content of a `\text{…}` or `\mathbf{…}` that is all of the text; None when there is none."""
+    r"""Return the content of a `\text{…}` or `\mathbf{…}` around the whole text; None when there is none."""
     if (found := _WRAPPER.match(text)) and closing(text, found.end() - 1) == len(text) - 1:
         return text[found.end() : -1].strip()
     return None
 
 
 def closing(text: str, opening: int) -> int:
-    """Where the brace that opens at `opening` is closed; -1 when nowhere."""
+    """Return where the brace that opens at `opening` is closed; -1 when it is not."""
     depth = 0
     at = opening
     while at < len(text):

@@ -1,10 +1,10 @@
-r"""Numbers as people write them, read exactly: `1,000`, `1/2`, `2\frac{1}{3}`, `0.1\overline{6}`, `3 \times 10^5`."""
+r"""Reading numbers exactly: `1,000`, `1/2`, `2\frac{1}{3}`, `0.1\overline{6}`, `3 \times 10^5`."""
 
 import re
 from fractions import Fraction
 
 MAX_DIGITS = 1_000
-"""Longer numbers are left unread: reading them takes more than linear time."""
+"""Longer numbers are not read, since reading them takes more than linear time."""
 MAX_EXPONENT = 1_000
 
 _DECIMAL = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d{{1,{MAX_DIGITS}}})(?:\.\d{{0,{MAX_DIGITS}}})?|\.\d{{1,{MAX_DIGITS}}}"
@@ -29,8 +29,8 @@ _EXPONENT = r"(?:\{ ?(-?\d{1,4}) ?\}|(\d)|\( ?(-?\d{1,4}) ?\))"
 _SCIENTIFIC = re.compile(rf"([+-]?) ?({_DECIMAL}) ?(?:\\times|\\cdot|\*) ?10 ?\^ ?{_EXPONENT}", re.ASCII)
 
 
-def number_in(text: str) -> int | Fraction | None:
-    """The exact value of the undressed text; None for anything but one number."""
+def number_value(text: str) -> int | Fraction | None:
+    """Return the exact value of the normalised text; None unless it is one number."""
     if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS:
         return int(text)
     value = _number_in(text)

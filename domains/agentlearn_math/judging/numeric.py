@@ -1,7 +1,7 @@
-"""The value of a formula as a number of many digits, by mpmath. Runs in the worker process only.
+"""The value of a formula with many digits, by mpmath. Runs in the worker process only.
 
-A value that is zero up to noise is zero: sums and functions whose value is smaller than what they are made of by most
-of the digits carried. `Evaluation.extreme` says when a number was so large or small that this could be an error.
+A sum or function value that is smaller than its parts by most of the digits counts as zero. `Evaluation.extreme` says
+whether a number was so large or small that this could be wrong.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ NumericValue = Any
 
 MAX_TERMS = 20_000
 MAX_EXPONENT = 10**7
-"""Bits of a power, so that no number takes more than its logarithm."""
+"""Most bits of a power."""
 EXTREME = 830
-"""Binary digits before or behind the point beyond which a number counts as extreme."""
+"""Binary digits before or after the point beyond which a number counts as extreme."""
 NOISE = 0.8
-"""Of the digits carried: what is smaller than its parts by so many digits is zero."""
+"""Share of the digits: a value that is smaller than its parts by this many digits is zero."""
 
 _TRIGONOMETRIC = {"sin": mpmath.sin, "cos": mpmath.cos, "tan": mpmath.tan, "sinh": mpmath.sinh, "cosh": mpmath.cosh}
 _FUNCTIONS = {**_TRIGONOMETRIC, "tanh": mpmath.tanh, "arctan": mpmath.atan, "exp": mpmath.exp, "asinh": mpmath.asinh}
@@ -33,12 +33,12 @@ _RECIPROCAL = {"cot": "tan", "sec": "cos", "csc": "sin", "coth": "tanh"}
 
 
 class NoValue(Exception):
-    """Raised where a formula has no value, or none on which everybody agrees."""
+    """Raised when a formula has no value, or none that everybody agrees on."""
 
     def __init__(self, reason: str, *, outside: bool = False) -> None:
         super().__init__(reason)
         self.outside = outside
-        """Whether the letters' values lie outside of where the formula is real."""
+        """Whether the letters' values are outside the range where the formula is real."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Evaluation:
     extreme: bool = False
 
     def value(self, node: Node) -> NumericValue:
-        """The formula's value. Raises NoValue."""
+        """Return the formula's value. Raises NoValue."""
         found = self._value(node, dict(self.values))
         if not mpmath.isfinite(found):
             raise NoValue("has no finite value")
@@ -191,7 +191,7 @@ class Evaluation:
         return mpmath.binomial(*args) if args[1] <= args[0] else mpmath.mpf(0)
 
     def _bound(self, node: Apply, values: dict[str, Fraction]) -> NumericValue:
-        """A sum or product term by term where its bounds are plain, else by sympy, as integrals and limits."""
+        """Return a sum or product term by term when its bounds are plain, else by sympy, like integrals and limits."""
         if node.op in {"sum", "prod"}:
             variable, low_node, high_node, body = node.args
             low, high = exact_value(low_node, values), exact_value(high_node, values)
@@ -230,7 +230,7 @@ class Evaluation:
         return self._clean_complex(value)
 
     def _clean_complex(self, value: NumericValue) -> NumericValue:
-        """Without a real or imaginary part that is noise."""
+        """Return the value without a real or imaginary part that is noise."""
         if not isinstance(value, mpmath.mpc):
             return value
         noise = self._noise(abs(value))

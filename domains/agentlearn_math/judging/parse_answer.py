@@ -1,12 +1,12 @@
-r"""From the text of an answer to the form it states: `parse_answer` for expected answers and given ones alike.
+r"""Reading the text of an answer, expected or given, into a typed form: `parse_answer`.
 
-Conventions, where mathematics leaves them open:
-- `50\%` is the number 1/2, and 50 beside a plain 50; beside numbers up to 1 the sign has to be there.
-- A unit, a currency or a degree sign may be left out by one side; two units that differ are left undecided.
+Conventions for notations with more than one meaning:
+- `50\%` is the number 1/2. Compared with a plain 50 it is 50; compared with numbers up to 1 the sign is needed.
+- One side may leave out a unit, a currency or a degree sign; two different units are undecided.
 - A whole number before a proper fraction of digits is a mixed number; `1,000` is a thousand, or else a list.
-- Values with commas or "or" between them and no brackets are in no order; in round brackets they are in order.
+- Values with commas or "or" between them have no order without brackets; in round brackets they do.
 - `1e-3` is a thousandth or a formula, whichever fits.
-- `x = 5` states 5; two sides with letters are an equation.
+- `x = 5` gives 5; two sides with letters are an equation.
 """
 
 import re
@@ -20,7 +20,6 @@ from agentlearn_math.judging.forms import (
     Equation,
     Form,
     Formula,
-    Gold,
     Infinity,
     Listing,
     Number,
@@ -32,17 +31,17 @@ from agentlearn_math.judging.forms import (
     parts_of,
 )
 from agentlearn_math.judging.formula import parse
-from agentlearn_math.judging.normalise import MAX_CHARACTERS, undress, unwrapped, without_brackets
-from agentlearn_math.judging.numerals import number_in
+from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise, unwrapped, without_brackets
+from agentlearn_math.judging.numerals import number_value
 from agentlearn_math.judging.quantities import DEGREES, amount_and_unit, magnitude
-from agentlearn_math.judging.splitting import cut
+from agentlearn_math.judging.splitting import split_outside
 from agentlearn_math.judging.structure import collection_in, matrix_in, relation_in, union_in
 from agentlearn_math.judging.syntax import Literal, Node, Symbol, nodes
 from agentlearn_math.judging.tokens import UnreadableFormula
-from agentlearn_math.judging.words import choice_in, words_in
+from agentlearn_math.judging.words import labelled_choice, words_in
 
 MAX_DEPTH = 6
-"""Of collections in collections."""
+"""Most levels of collections inside collections."""
 
 _INFINITE = re.compile(r"([+-]?) ?(?:\\infty|infinity|inf|oo)")
 _BASE = r"(?:(\d)|\{ ?\(? ?(\d{1,2}|\\?[a-z]{2,8} ?\{? ?[a-z]* ?\}?) ?\)? ?\})"
@@ -54,25 +53,25 @@ _POINTS_AND_COMMA = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+,\d+", re.ASCII)
 _CLOCK = re.compile(r"\d{1,2} ?: ?\d\d", re.ASCII)
 
 
-def parse_answer(text: str) -> Gold:
-    """What an expected answer states. Never raises; a text that cannot be read is `Unreadable` with its reason."""
-    return _gold(text)
+def parse_answer(text: str) -> Form:
+    """Return the form of an answer (cached). Never raises: an unreadable text is `Unreadable` with its reason."""
+    return _cached_form(text)
 
 
 @lru_cache(maxsize=4_096)
-def _gold(text: str) -> Gold:
+def _cached_form(text: str) -> Form:
     return form_of(text)
 
 
 def form_of(text: str) -> Form:
-    """What the content of a box states."""
+    """Return the form of an answer."""
     if len(text) > MAX_CHARACTERS:
         return Unreadable(f"is longer than {MAX_CHARACTERS:,} characters")
-    return read(undress(text), MAX_DEPTH)
+    return read(normalise(text), MAX_DEPTH)
 
 
 def read(text: str, depth: int) -> Form:
-    """The form of an undressed text with at most so many collections in one another."""
+    """Return the form of a normalised text with at most `depth` levels of collections."""
     text = without_brackets(text)
     if not text:
         return Unreadable("is empty")
@@ -80,15 +79,15 @@ def read(text: str, depth: int) -> Form:
         return Unreadable("nests too many brackets")
     if _POINTS_AND_COMMA.fullmatch(text):
         return Unreadable("uses points and a comma as other countries do")
-    if (value := number_in(text)) is not None:
+    if (value := number_value(text)) is not None:
         return Number(value) if "," not in text else _grouped(text, depth, Number(value))
-    if (inner := unwrapped(text)) and (words_in(text) is None or choice_in(inner)):
+    if (inner := unwrapped(text)) and (words_in(text) is None or labelled_choice(inner)):
         return read(inner, depth)
     return _not_a_number(text, depth)
 
 
 def _not_a_number(text: str, depth: int) -> Form:
-    if depth == MAX_DEPTH and (choice := choice_in(text)) is not None:
+    if depth == MAX_DEPTH and (choice := labelled_choice(text)) is not None:
         form = _choice(*choice, depth)
         return Readings((form, Formula(Symbol(text)))) if text.islower() and len(text) == 1 else form
     if found := _INFINITE.fullmatch(text):
@@ -110,7 +109,7 @@ def _not_a_number(text: str, depth: int) -> Form:
 
 
 def _structure(text: str, depth: int) -> Form | None:
-    """Anything made of parts."""
+    """Read a form made of parts."""
 
     def part(inner: str) -> Form:
         return read(inner, depth - 1)
@@ -122,7 +121,7 @@ def _structure(text: str, depth: int) -> Form | None:
 
 
 def _grouped(text: str, depth: int, usual: Form) -> Form:
-    """`1,000` is a number or two; in brackets rather two."""
+    """Read `1,000` as a number or as two values; in brackets the two values are more usual."""
     joined = _GROUPED.sub(lambda found: found.group().replace(",", ""), text)
     if isinstance(usual, Number):
         parts = tuple(read(part, depth - 1) for part in text.split(","))
@@ -135,7 +134,7 @@ def _choice(letter: str, beside: str, depth: int) -> Form:
 
 
 def _words(words: str, text: str) -> Form:
-    """Words; short ones without a wrapper are letters side by side as well."""
+    """Read words; short ones without a wrapper are also read as a product of letters."""
     return Words(words) if len(words) > 3 or "\\" in text else Readings((Words(words), _formula(text)))
 
 
@@ -177,12 +176,12 @@ def _quantity(text: str, depth: int) -> Form | None:
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether a degree sign behind the formula is about all of it: a letter, a product or a quotient."""
+    """Whether a degree sign after the formula applies to all of it: a letter, a product or a quotient."""
     return all(isinstance(one, Literal | Symbol) or one.op in {"mul", "div", "root"} for one in nodes(node))
 
 
 def _signs(text: str, depth: int) -> Form | None:
-    r"""`3 \pm 2` as its two values."""
+    r"""Read `3 \pm 2` as two values."""
     if text.count(r"\pm") != 1 or r"\mp" in text:
         return Unreadable("holds several signs of plus and minus") if r"\pm" in text or r"\mp" in text else None
     both = [read(text.replace(r"\pm", sign), depth - 1) for sign in "+-"]
@@ -190,7 +189,7 @@ def _signs(text: str, depth: int) -> Form | None:
 
 
 def _ratio(text: str, depth: int) -> Form | None:
-    parts = cut(text, ":")
+    parts = split_outside(text, ":")
     if len(parts) < 2 or not all(parts):
         return None
     return Ratio(tuple(read(part, depth - 1) for part in parts), _CLOCK.fullmatch(text) is not None)

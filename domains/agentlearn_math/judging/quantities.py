@@ -1,4 +1,4 @@
-r"""Amounts with a unit: percent, degrees, money, `12\text{ cm}^2`, `5 million`."""
+r"""Reading amounts with a unit: percent, degrees, money, `12\text{ cm}^2`, `5 million`."""
 
 import re
 from fractions import Fraction
@@ -53,7 +53,7 @@ _CURRENCY = re.compile(r"(-?) ?\\(dollar|euro|pound) ?(.+)|(.+?) ?\\(dollar|euro
 
 
 def amount_and_unit(text: str) -> tuple[str, str] | None:
-    """The text of the amount, and its unit in one spelling; None for a text without a unit."""
+    """Return the text of the amount and its unit in one spelling; None for a text without a unit."""
     if found := _CURRENCY.fullmatch(text):
         written, currency = found[3] or found[4], found[2] or found[5]
         if _CURRENCY.fullmatch(written):
@@ -76,7 +76,7 @@ def amount_and_unit(text: str) -> tuple[str, str] | None:
 
 
 def magnitude(unit: str) -> tuple[Fraction, str] | None:
-    """The factor that the unit's first word stands for (`million dollars`), and the unit that remains."""
+    """Return the factor of the unit's first word (`million dollars`) and the rest of the unit."""
     word, _, rest = unit.partition(" ")
     return (Fraction(MAGNITUDES[word]), rest) if word in MAGNITUDES else None
 

@@ -1,4 +1,4 @@
-"""Cutting an answer at commas, signs and words that stand outside of all brackets."""
+"""Splitting an answer at commas, signs and words outside all brackets."""
 
 import re
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ _OPENING = frozenset({"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil", r
 _CLOSING = frozenset({")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil", r"\end"})
 
 
-def pieces(text: str) -> Iterator[tuple[str, int, int]]:
-    """Commands and characters in order: each with its place and with how many brackets are open before it.
+def outer_pieces(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield commands and characters in order, each with its position and the number of open brackets before it.
 
-    A closing bracket counts as outside of the pair that it closes.
+    A closing bracket counts as outside the pair that it closes.
     """
     depth = 0
     for found in _PIECE.finditer(text):
@@ -24,24 +24,24 @@ def pieces(text: str) -> Iterator[tuple[str, int, int]]:
             depth += 1
 
 
-def cut(text: str, *separators: str) -> list[str]:
-    """The parts between these separators, where they stand outside of all brackets; the whole text without any."""
-    return [part for part, _ in cut_with_signs(text, *separators)]
+def split_outside(text: str, *separators: str) -> list[str]:
+    """Return the parts between these separators outside all brackets; the whole text when there is none."""
+    return [part for part, _ in split_with_separators(text, *separators)]
 
 
-def cut_with_signs(text: str, *separators: str) -> list[tuple[str, str]]:
-    """The parts, each with the separator before it (empty for the first)."""
+def split_with_separators(text: str, *separators: str) -> list[tuple[str, str]]:
+    """Return the parts, each with the separator before it (empty for the first)."""
     parts: list[tuple[str, str]] = []
     start, sign = 0, ""
-    for piece, at, depth in pieces(text):
+    for piece, at, depth in outer_pieces(text):
         if depth == 0 and piece in separators:
             parts.append((text[start:at].strip(), sign))
             start, sign = at + len(piece), piece
     return [*parts, (text[start:].strip(), sign)]
 
 
-def with_commas(text: str) -> tuple[str, str]:
-    """The text with its outer "or" and "and" as commas, and which of the two words it held: `or`, `and` or neither."""
+def words_as_commas(text: str) -> tuple[str, str]:
+    """Return the text with outer "or" and "and" as commas, and which of the two words it held: `or`, `and` or ""."""
     held: set[str] = set()
 
     def comma(found: re.Match[str]) -> str:
@@ -53,8 +53,8 @@ def with_commas(text: str) -> tuple[str, str]:
 
 
 def bracketed(text: str) -> tuple[str, str, str] | None:
-    """Opening bracket, content, closing bracket where one pair of any kind stands around all of the text."""
-    found = list(pieces(text))
+    """Return opening bracket, content and closing bracket when one pair encloses the whole text."""
+    found = list(outer_pieces(text))
     if len(found) < 2 or found[0][0] not in _OPENING - {r"\begin"} or found[-1][0] not in _CLOSING:
         return None
     if any(depth < 1 for _, _, depth in found[1:-1]):

@@ -1,6 +1,6 @@
-r"""Answers made of parts: sets, tuples, lists, intervals, unions of them, inequalities, equations, matrices.
+r"""Reading answers made of parts: sets, tuples, lists, intervals, unions, inequalities, equations, matrices.
 
-Each reader takes the undressed text and a reader of parts, and gives None for a text of another kind.
+Each reader takes the normalised text and a reader of parts, and returns None for a text of another kind.
 """
 
 import re
@@ -22,7 +22,7 @@ from agentlearn_math.judging.forms import (
     Unreadable,
     Words,
 )
-from agentlearn_math.judging.splitting import bracketed, cut, cut_with_signs, with_commas
+from agentlearn_math.judging.splitting import bracketed, split_outside, split_with_separators, words_as_commas
 
 ReadForm = Callable[[str], Form]
 
@@ -42,7 +42,7 @@ _EVERYTHING = RealInterval(Infinity(-1), Infinity(1), (False, False))
 
 
 def matrix_in(text: str, read: ReadForm) -> Form | None:
-    """A matrix in round or square brackets. A determinant is no matrix."""
+    """Read a matrix in round or square brackets. A determinant is unreadable."""
     if not (found := _MATRIX.fullmatch(text)):
         return None
     if found[1] in {"v", "V"}:
@@ -57,15 +57,15 @@ def matrix_in(text: str, read: ReadForm) -> Form | None:
 
 
 def union_in(text: str, read: ReadForm) -> Form | None:
-    r"""Intervals and sets with `\cup` between them, the real numbers with or without some, the empty set."""
+    r"""Read intervals and sets with `\cup` between them, the real numbers with or without some, the empty set."""
     if _EMPTY.fullmatch(text):
         return Set(())
     if _REALS.fullmatch(text):
         return _EVERYTHING
-    parts = cut(text, r"\setminus")
+    parts = split_outside(text, r"\setminus")
     if len(parts) == 2 and _REALS.fullmatch(parts[0]):
         return _without(read(parts[1]))
-    parts = cut(text, r"\cup")
+    parts = split_outside(text, r"\cup")
     if len(parts) < 2 or not all(parts):
         return None
     forms = tuple(as_interval(read(part)) for part in parts)
@@ -74,7 +74,7 @@ def union_in(text: str, read: ReadForm) -> Form | None:
 
 
 def as_interval(form: Form) -> Form:
-    """Two values in round brackets as an open interval; any other form as it is."""
+    """Return two values in round brackets as an open interval; any other form as it is."""
     match form:
         case Tuple(items=(low, high)):
             return RealInterval(low, high, (False, False))
@@ -83,19 +83,19 @@ def as_interval(form: Form) -> Form:
 
 
 def relation_in(text: str, read: ReadForm) -> Form | None:
-    """An inequality as an interval, an equation, or what a letter is in."""
-    joined, word = with_commas(text)
+    """Read an inequality as an interval, an equation, or the set that a letter is in."""
+    joined, word = words_as_commas(text)
     if (
         word
-        and len(parts := cut(joined, ",")) > 1
+        and len(parts := split_outside(joined, ",")) > 1
         and all(any(sign in part for sign in _RELATIONS[:5]) for part in parts)
     ):
         forms = tuple(read(part) for part in parts)
         if all(isinstance(form, RealInterval | Union) for form in forms):
             return Union(forms) if word == "or" else Unreadable("holds inequalities that are to hold together")
-    if len(cut(joined, ",")) > 1:
+    if len(split_outside(joined, ",")) > 1:
         return None
-    parts = cut_with_signs(text, *_RELATIONS)
+    parts = split_with_separators(text, *_RELATIONS)
     sides, signs = [part for part, _ in parts], [sign for _, sign in parts[1:]]
     if not signs:
         return None
@@ -121,14 +121,14 @@ def relation_in(text: str, read: ReadForm) -> Form | None:
 
 
 def collection_in(text: str, read: ReadForm) -> Form | None:
-    """A set, tuple, interval or list."""
+    """Read a set, tuple, interval or list."""
     if found := _REVERSED.fullmatch(text):
         opening, low, high, closing = found.groups()
         if (opening, closing) != ("[", "]"):
             return RealInterval(read(low), read(high), (opening == "[", closing == "]"))
     if (found := bracketed(text)) is not None:
         return _in_brackets(*found, read)
-    parts = cut(with_commas(text)[0], ",", ";")
+    parts = split_outside(words_as_commas(text)[0], ",", ";")
     if len(parts) < 2:
         return None
     if not all(parts):
@@ -137,7 +137,9 @@ def collection_in(text: str, read: ReadForm) -> Form | None:
 
 
 def listing(items: tuple[Form, ...]) -> Form:
-    """Values in no order. `x = 1, 2` and `x = 1, x = 2` state the values of `x`; unlike letters stay equations."""
+    """Return values in no order. `x = 1, 2` and `x = 1, x = 2` give the values of `x`; different letters stay
+    equations.
+    """
     first = items[0]
     if not isinstance(first, Equation) or not first.label:
         return Listing(items)
@@ -157,7 +159,7 @@ def listing(items: tuple[Form, ...]) -> Form:
 def _in_brackets(opening: str, content: str, closing: str, read: ReadForm) -> Form | None:
     if opening == r"\{":
         return _set(content, read) if closing == r"\}" else None
-    parts = cut(content, ",", ";")
+    parts = split_outside(content, ",", ";")
     if not all(parts):
         return Unreadable("holds a list without one of its parts")
     if opening == r"\langle" and closing == r"\rangle":
@@ -177,18 +179,18 @@ def _in_brackets(opening: str, content: str, closing: str, read: ReadForm) -> Fo
 
 
 def _group(content: str, read: ReadForm) -> Form | None:
-    """What stands in brackets alone, where that is more than a formula."""
+    """Return the content of brackets when it is more than a formula."""
     inner = read(content)
     return None if isinstance(inner, Formula | Unreadable | Words) else inner
 
 
 def _set(content: str, read: ReadForm) -> Form:
     for separator in ("|", ":", r"\colon"):
-        parts = cut(content, separator)
+        parts = split_outside(content, separator)
         if len(parts) == 2 and _VARIABLE.fullmatch(re.split(r" ?\\in", parts[0])[0].strip()):
             form = read(parts[1])
             return form if isinstance(form, RealInterval | Union) else Unreadable("holds a set by a condition")
-    parts = cut(content, ",", ";")
+    parts = split_outside(content, ",", ";")
     if not content:
         return Set(())
     if not all(parts):
@@ -224,7 +226,7 @@ def _half_line(left: str, right: str, sign: str, read: ReadForm) -> Form:
 
 
 def _without(form: Form) -> Form:
-    """The real line without some numbers, which come in rising order or are one."""
+    """Return the real line without one number, or without several plain numbers."""
     points = form.items if isinstance(form, Set | Listing) else (form,)
     if len(points) == 1 or all(isinstance(point, Number) for point in points):
         ordered = sorted(points, key=lambda point: point.value if isinstance(point, Number) else 0)

@@ -39,7 +39,7 @@ BINDERS = frozenset({"sum", "prod", "integral", "lim", "lim+", "lim-"})
 
 
 def nodes(node: Node) -> Iterator[Node]:
-    """The node and everything in it."""
+    """Yield the node and every node inside it."""
     yield node
     if isinstance(node, Apply):
         for arg in node.args:
@@ -47,7 +47,7 @@ def nodes(node: Node) -> Iterator[Node]:
 
 
 def free_symbols(node: Node, bound: frozenset[str] = CONSTANTS) -> frozenset[str]:
-    """The names of the letters that stand for something unknown."""
+    """Return the names of the letters that are unknowns."""
     if isinstance(node, Symbol):
         return frozenset() if node.name in bound else frozenset({node.name})
     if not isinstance(node, Apply):

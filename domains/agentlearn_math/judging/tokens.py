@@ -1,4 +1,4 @@
-"""The tokens of a formula. A text that is not made of them alone is refused with a reason."""
+"""Splitting a formula into tokens. A text with anything else is refused with a reason."""
 
 import re
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ GREEK = frozenset(
     )
 )
 MAX_WORD = 3
-"""Letters side by side that are no known name: up to so many are a product of variables."""
+"""Most letters side by side that are read as a product of variables when they are not a known name."""
 
 _UPRIGHT = frozenset("ei")
-"""Letters that are set upright as constants; any other upright letter may be a unit."""
+"""Upright letters that are constants; any other upright letter may be a unit."""
 
 _TOKEN = re.compile(
     r" *(?:(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?|\.\d+)"
@@ -37,7 +37,7 @@ _TOKEN = re.compile(
 
 
 class UnreadableFormula(Exception):
-    """Raised with what the text holds that a formula may not; to follow "the answer"."""
+    """Raised with what the text contains that a formula may not. Its message continues "the answer"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class Token:
     kind: TokenKind
     text: str
     spaced: bool = False
-    """Whether white space stands before it."""
+    """Whether white space comes before it."""
 
 
 END = Token("end", "")
 
 
-def tokens_of(text: str) -> list[Token]:
-    """All tokens of the text. Raises UnreadableFormula."""
+def formula_tokens(text: str) -> list[Token]:
+    """Return all tokens of the text. Raises UnreadableFormula."""
     found: list[Token] = []
     at, text = 0, text.rstrip()
     while at < len(text):
@@ -80,7 +80,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def _letters(word: str, *, spaced: bool) -> list[Token]:
-    """The word as known names and single letters."""
+    """Return the word as single letters. Raises UnreadableFormula when it contains a known name."""
     for name in sorted(PLAIN_WORDS, key=len, reverse=True):
         if len(name) > 2 and name in word:
             raise UnreadableFormula(f"holds {word!r}, in which {name!r} runs into other letters")

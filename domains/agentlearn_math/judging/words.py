@@ -1,4 +1,4 @@
-r"""Answers that are words: `\text{yes}`, `Monday`, and the letters of choices: `(B)`, `\textbf{(B)}\ 12`."""
+r"""Reading answers in words: `\text{yes}`, `Monday`, and the letters of choices: `(B)`, `\textbf{(B)}\ 12`."""
 
 import re
 
@@ -23,8 +23,8 @@ _NUMERIC = re.compile(
 )
 
 
-def choice_in(text: str) -> tuple[str, str] | None:
-    """The letter of a choice in upper case, and what is written beside it; None where the text is no choice."""
+def labelled_choice(text: str) -> tuple[str, str] | None:
+    """Return the letter of a choice in upper case and the text next to it; None when the text is not a choice."""
     if found := _WRAPPED_LABEL.fullmatch(text):
         return found[1], found[2].strip()
     if found := _LABELLED.fullmatch(text):
@@ -35,7 +35,7 @@ def choice_in(text: str) -> tuple[str, str] | None:
 
 
 def words_in(text: str) -> str | None:
-    """The words in lower case, where the text is words and nothing else."""
+    """Return the words in lower case; None when the text is not only words."""
     plain, wrapped = _WRAPPERS.subn(r" \1 ", text)
     plain = " ".join(plain.split()).strip(" .!\"'")
     if not _WORDS.fullmatch(plain):
@@ -52,7 +52,7 @@ def may_be_a_number(words: str) -> bool:
 
 
 def may_mean_the_same(one: str, other: str) -> bool:
-    """Whether two different texts could be two ways to say one thing."""
+    """Whether two different texts could mean the same."""
     if " " in one or " " in other:
         return True
     if one.startswith(other[:3]) or other.startswith(one[:3]):

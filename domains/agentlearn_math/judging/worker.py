@@ -1,8 +1,8 @@
-"""The worker process: a template that has imported algebra, and lanes forked from it that compare pairs in turn.
+"""The worker program: a fork server that has imported algebra, and workers forked from it that compare pairs in turn.
 
-The template takes orders on a SOCK_SEQPACKET socket, one JSON object each: `{"open": lane}` with the lane's end of a
-stream, `{"close": lane}`. It says `{"ready": true}` once. A lane reads requests `{"answer", "gold"}` and writes replies
-`{"status", "reason"}`, each as four bytes of length and JSON. Nothing that is compared is run as code.
+The fork server takes orders on a SOCK_SEQPACKET socket, one JSON object each: `{"open": number}` with the worker's end
+of a stream, `{"close": number}`. It sends `{"ready": true}` once. A worker reads requests `{"answer", "gold"}` and
+writes replies `{"status", "reason"}`, each as four bytes of length and JSON. No compared text is run as code.
 """
 
 import gc
@@ -21,49 +21,49 @@ from agentlearn_math.judging.match import Match, unsure
 
 MEMORY_BYTES = 1_500_000_000
 CPU_S = 10
-"""For one comparison; the wall limit comes first unless nobody is left to watch it."""
+"""CPU seconds for one comparison; the parent's wall limit comes first unless the parent has died."""
 MAX_FRAME_BYTES = 1 << 20
 
 
 def main(control_fd: int, parent: int) -> None:
-    """Be the template until its socket closes."""
+    """Run the fork server until its socket closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with(parent, signal.SIGKILL)
     gc.disable()
-    importlib.import_module("agentlearn_math.judging.algebra")  # what lanes need
+    importlib.import_module("agentlearn_math.judging.algebra")  # workers need it
     gc.freeze()
     control = socket.socket(fileno=control_fd)
     control.send(b'{"ready": true}')
-    lanes: dict[int, int] = {}
+    workers_by_number: dict[int, int] = {}
     while True:
         message, fds, _, _ = socket.recv_fds(control, 4_096, 1)
         if not message:
             break
         order: dict[str, int] = json.loads(message)
         if "open" in order:
-            lanes[order["open"]] = _forked(control, fds[0])
+            workers_by_number[order["open"]] = _forked(control, fds[0])
             os.close(fds[0])
         else:
-            _end(lanes.pop(order["close"], None))
-    for lane in lanes.values():
-        _end(lane)
+            _end(workers_by_number.pop(order["close"], None))
+    for worker in workers_by_number.values():
+        _end(worker)
 
 
-def serve(stream: BinaryIO) -> None:
+def answer_requests(stream: BinaryIO) -> None:
     """Answer requests until the stream ends."""
     from agentlearn_math.judging.algebra import NumericAlgebra
 
     algebra = NumericAlgebra()
     while (request := _read(stream)) is not None:
         _limit_cpu()
-        finding = compared(request["answer"], request["gold"], algebra)
-        reply = json.dumps({"status": finding.status, "reason": finding.reason}).encode()
+        match = compare_texts(request["answer"], request["gold"], algebra)
+        reply = json.dumps({"status": match.status, "reason": match.reason}).encode()
         stream.write(struct.pack("!I", len(reply)) + reply)
         stream.flush()
 
 
-def compared(answer: str, gold: str, algebra: Any) -> Match:
-    """The finding about two texts; whatever breaks leaves it undecided."""
+def compare_texts(answer: str, gold: str, algebra: Any) -> Match:
+    """Compare two texts; an error makes the result undecided."""
     from agentlearn_math.judging.comparator import FormComparator
     from agentlearn_math.judging.parse_answer import form_of, parse_answer
 
@@ -86,21 +86,21 @@ def _read(stream: BinaryIO) -> dict[str, str] | None:
 
 
 def _forked(control: socket.socket, fd: int) -> int:
-    """A new lane on that stream; its process id."""
-    template = os.getpid()
+    """Fork a worker for that stream and return its process id."""
+    fork_server = os.getpid()
     pid = os.fork()
     if pid:
         return pid
     status = 1
     try:
-        die_with(template, signal.SIGKILL)
+        die_with(fork_server, signal.SIGKILL)
         control.close()
         most = address_space_bytes() + MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         gc.enable()
         with socket.socket(fileno=fd) as stream, stream.makefile("rwb") as frames:
-            serve(frames)  # type: ignore[arg-type]
+            answer_requests(frames)  # type: ignore[arg-type]
         status = 0
     finally:
         os._exit(status)
@@ -115,7 +115,7 @@ def _limit_cpu() -> None:
 
 def _end(pid: int | None) -> None:
     if pid is not None:
-        os.kill(pid, signal.SIGKILL)  # it is our child and not reaped, so the id is still its own
+        os.kill(pid, signal.SIGKILL)  # it is our child and not yet reaped, so the id is still valid
         os.waitpid(pid, 0)
 
 

@@ -1,7 +1,7 @@
-"""Our side of the worker process: two lanes, a wall limit by SIGKILL, a fresh lane from the warm template after it.
+"""The parent's side of the worker processes: two workers with a wall limit, killed by SIGKILL and forked again.
 
-Every comparison begins in the quick lane. One that is not done there after `quick_s` is killed and begins again in the
-patient lane, for what is left of `limit_s`; so endless comparisons wait for one another and for nobody else.
+Every comparison starts in the quick worker. After `quick_s` it is killed and starts again in the slow worker, for the
+rest of `limit_s`, so endless comparisons only delay each other.
 """
 
 import asyncio
@@ -24,83 +24,83 @@ from agentlearn_math.judging.match import Match, unsure
 from agentlearn_math.judging.worker import MAX_FRAME_BYTES
 
 LIMIT_S = 3.0
-"""Wall seconds of computing for one comparison, in both lanes together."""
+"""Wall seconds of computing for one comparison, in both workers together."""
 QUICK_S = 0.5
 START_S = 120.0
-"""For the template to import algebra, on however slow a machine."""
+"""Seconds for the fork server to import algebra, also on a slow machine."""
 END_S = 10.0
 
 
 class WorkerEnded(Exception):
-    """Raised when the worker process could not be started or ended by itself; the words follow "algebra"."""
+    """Raised when a worker process could not be started or ended by itself. Its message continues "algebra"."""
 
 
 class _Reply(Value):
-    """What a lane answers."""
+    """A worker's answer."""
 
     status: Literal["equal", "different", "unsure"]
     reason: str
 
 
 class AlgebraWorkers:
-    """A template and its two lanes, started when first needed. Belongs to the event loop that opened it."""
+    """A fork server and its two workers, started when first needed. Belongs to the event loop that opened it."""
 
     def __init__(self, limit_s: float, quick_s: float) -> None:
         self._limit_s = limit_s
         self._quick_s = min(quick_s, limit_s)
         self._starting = asyncio.Lock()
-        self._template: _Template | None = None
-        self._quick = _Lane(self)
-        self._patient = _Lane(self)
+        self._fork_server: _ForkServer | None = None
+        self._quick = _Worker(self)
+        self._slow = _Worker(self)
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The process id of the template, once it runs."""
-        return () if self._template is None else (self._template.pid,)
+        """The process id of the fork server, once it runs."""
+        return () if self._fork_server is None else (self._fork_server.pid,)
 
     async def compare(self, answer: str, gold: str) -> Match:
-        """Whether the answer states what the gold states; undecided when it takes too long or the worker breaks."""
+        """Whether the answer states what the gold states; undecided when it takes too long or the worker fails."""
         request = json.dumps({"answer": answer, "gold": gold}).encode()
         if len(request) > MAX_FRAME_BYTES:
             return unsure("the texts are too long for algebra")
         try:
-            return await self._asked(request)
+            return await self._ask(request)
         except WorkerEnded as ended:
-            if self._template is None or not self._template.ended:
+            if self._fork_server is None or not self._fork_server.ended:
                 return unsure(f"algebra {ended}")
-        try:  # a comparison can end its lane, but not the template: that was none of its doing
-            return await self._asked(request)
+        try:  # a comparison can end its worker but not the fork server, so that end was not caused by this comparison
+            return await self._ask(request)
         except WorkerEnded as ended:
             return unsure(f"algebra {ended}")
 
-    async def _asked(self, request: bytes) -> Match:
-        """The quick lane's finding, or else the patient one's. Raises WorkerEnded."""
+    async def _ask(self, request: bytes) -> Match:
+        """Return the quick worker's result, or else the slow one's. Raises WorkerEnded."""
         found = await self._quick.ask(request, self._quick_s)
         if found is None and self._limit_s > self._quick_s:
-            found = await self._patient.ask(request, self._limit_s - self._quick_s)
+            found = await self._slow.ask(request, self._limit_s - self._quick_s)
         return found or unsure(f"the comparison took more than {self._limit_s:g} s")
 
-    async def template(self) -> "_Template":
-        """The running template. Raises WorkerEnded when it cannot be started."""
+    async def fork_server(self) -> "_ForkServer":
+        """Return the running fork server. Raises WorkerEnded when it cannot be started."""
         async with self._starting:
-            if self._template is not None and self._template.ended:
-                await self._template.end()
-                self._template = None
-            if self._template is None:
-                self._template = await _Template.start()
-            return self._template
+            if self._fork_server is not None and self._fork_server.ended:
+                await self._fork_server.end()
+                self._fork_server = None
+            if self._fork_server is None:
+                self._fork_server = await _ForkServer.start()
+            return self._fork_server
 
     async def end(self) -> None:
         """End all processes; they are gone when this returns."""
         await self._quick.close()
-        await self._patient.close()
-        if self._template is not None:
-            await self._template.end()
+        await self._slow.close()
+        if self._fork_server is not None:
+            await self._fork_server.end()
 
 
 @asynccontextmanager
 async def open_workers(*, limit_s: float = LIMIT_S, quick_s: float = QUICK_S) -> AsyncGenerator[AlgebraWorkers]:
-    """Workers for comparisons that need algebra. Nothing is started before the first; on leaving, all is gone."""
+    """Open workers for comparisons that need algebra. They start at the first and are gone on exit."""
     workers = AlgebraWorkers(limit_s, quick_s)
     try:
         yield workers
@@ -108,16 +108,16 @@ async def open_workers(*, limit_s: float = LIMIT_S, quick_s: float = QUICK_S) ->
         await asyncio.shield(workers.end())
 
 
-class _Lane:
-    """One forked process at a time, with one request at a time."""
+class _Worker:
+    """One forked process at a time, which handles one request at a time."""
 
     def __init__(self, workers: AlgebraWorkers) -> None:
         self._workers = workers
         self._turn = asyncio.Lock()
-        self._open: tuple[_Template, int, asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._open: tuple[_ForkServer, int, asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, request: bytes, limit_s: float) -> Match | None:
-        """The reply; None after `limit_s` of computing. Raises WorkerEnded."""
+        """Return the reply; None after `limit_s` of computing. Raises WorkerEnded."""
         async with self._turn:
             reader, writer = await self._streams()
             try:
@@ -136,42 +136,42 @@ class _Lane:
                 await self.close()
                 raise WorkerEnded("gave a reply that cannot be read") from None
             except asyncio.CancelledError:
-                await self.close()  # a reply that nobody waits for must not meet the next request
+                await self.close()  # a late reply must not be taken for the reply to the next request
                 raise
             return Match(reply.status, reply.reason)
 
     async def _streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        template = await self._workers.template()
-        if self._open is not None and self._open[0] is not template:
+        fork_server = await self._workers.fork_server()
+        if self._open is not None and self._open[0] is not fork_server:
             await self.close()
         if self._open is None:
-            self._open = (template, *await template.lane())
+            self._open = (fork_server, *await fork_server.worker())
         return self._open[2], self._open[3]
 
     async def close(self) -> None:
-        """Kill the lane's process; the next request gets a new one."""
+        """Kill the process; the next request gets a new one."""
         if self._open is None:
             return
-        template, lane, _, writer = self._open
+        fork_server, worker, _, writer = self._open
         self._open = None
-        template.close(lane)
+        fork_server.close(worker)
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
 
 
-class _Template:
-    """The process that lanes are forked from."""
+class _ForkServer:
+    """The process that workers are forked from."""
 
     def __init__(self, process: Process, control: socket.socket) -> None:
         self._process = process
         self._control = control
-        self._lanes = itertools.count(1)
+        self._numbers = itertools.count(1)
         self._broken = False
 
     @classmethod
-    async def start(cls) -> "_Template":
-        """A template that is ready. Raises WorkerEnded."""
+    async def start(cls) -> "_ForkServer":
+        """Start a fork server and wait until it is ready. Raises WorkerEnded."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         try:
@@ -189,19 +189,19 @@ class _Template:
         except OSError as error:
             ours.close()
             raise WorkerEnded(f"could not be started ({error.strerror or error})") from None
-        template = cls(process, ours)
+        fork_server = cls(process, ours)
         try:
             async with asyncio.timeout(START_S):
                 word = await asyncio.get_running_loop().sock_recv(ours, 1_024)
         except (TimeoutError, ConnectionError):
             word = b""
         except asyncio.CancelledError:
-            await template.end()
+            await fork_server.end()
             raise
         if not word:
-            await template.end()
+            await fork_server.end()
             raise WorkerEnded("could not be started (its process ended or did not answer)")
-        return template
+        return fork_server
 
     @property
     def pid(self) -> int:
@@ -210,7 +210,7 @@ class _Template:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended: its end of the socket closes before its lanes' do."""
+        """Whether it has ended: its end of the socket closes before the workers' ends do."""
         if not self._broken:
             try:
                 self._broken = not self._control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -220,29 +220,29 @@ class _Template:
                 self._broken = True
         return self._broken
 
-    async def lane(self) -> tuple[int, asyncio.StreamReader, asyncio.StreamWriter]:
-        """A new lane: its number, and the stream to it. Raises WorkerEnded."""
-        lane = next(self._lanes)
+    async def worker(self) -> tuple[int, asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a new worker; return its number and the stream to it. Raises WorkerEnded."""
+        worker = next(self._numbers)
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                socket.send_fds(self._control, [b'{"open": %d}' % lane], [theirs.fileno()])
+                socket.send_fds(self._control, [b'{"open": %d}' % worker], [theirs.fileno()])
             except OSError:
                 self._broken = True
                 ours.close()
                 raise WorkerEnded("ended before it compared") from None
         ours.setblocking(False)
-        return lane, *await asyncio.open_connection(sock=ours)
+        return worker, *await asyncio.open_connection(sock=ours)
 
-    def close(self, lane: int) -> None:
-        """Have a lane's process killed."""
+    def close(self, worker: int) -> None:
+        """Have a worker process killed."""
         try:
-            self._control.send(b'{"close": %d}' % lane)
+            self._control.send(b'{"close": %d}' % worker)
         except OSError:
             self._broken = True
 
     async def end(self) -> None:
-        """End it, and its lanes with it."""
+        """End it and its workers."""
         self._control.close()
         try:
             async with asyncio.timeout(END_S):

@@ -2,7 +2,7 @@
 
 import re
 
-from agentlearn.domain.custom.final_answer import folded, undressed
+from agentlearn.domain.custom.final_answer import normalised, without_marks
 
 _POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _POWER = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
@@ -25,7 +25,7 @@ def normal_lines(text: str) -> str:
     text = _POWER.sub(lambda found: "^" + found[0].translate(_POWERS), text)
     for marks, one in ((_SINGLE, "'"), (_DOUBLE, '"'), (_DASHES, "-")):
         text = marks.sub(one, text)
-    lines = (folded(line).replace("\N{FRACTION SLASH}", "/") for line in text.splitlines())
+    lines = (normalised(line).replace("\N{FRACTION SLASH}", "/") for line in text.splitlines())
     return "\n".join(line for line in lines if line)
 
 
@@ -38,7 +38,7 @@ def normal_text(text: str) -> str:
 
 
 def _peeled(text: str) -> str:
-    text = undressed(_END.sub("", text.strip()))
+    text = without_marks(_END.sub("", text.strip()))
     for opening, closing in _PAIRS:
         inside = text[1:-1]
         if len(text) > 2 and text[0] == opening and text[-1] == closing and not {opening, closing} & set(inside):

@@ -6,8 +6,8 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentlearn.domain.base import Answer, Domain, RolloutContext
-from agentlearn.errors import ConfigError, ToolError
+from agentlearn.domain.base import Answer, Domain, RolloutContext, checked_limit
+from agentlearn.errors import ToolError
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdict
@@ -61,13 +61,13 @@ class MiniwobDomain(Domain):
         """Return episodes of all pages. No two splits share one, for any seeds. Default sizes: 40, 20 and 40."""
         from agentlearn_web.miniwob.episode_tasks import generate_episode_tasks
 
-        return generate_episode_tasks(split, seed, _checked(limit))
+        return generate_episode_tasks(split, seed, checked_limit(limit))
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Return the episodes that a file names. Raises DataError with file, line and next step."""
         from agentlearn_web.miniwob.episode_tasks import read_episode_tasks
 
-        return read_episode_tasks(path, split=split, limit=_checked(limit))
+        return read_episode_tasks(path, split=split, limit=checked_limit(limit))
 
     def agent(self) -> "Agent[EpisodeDeps, Answer]":
         """Return the agent. Its deps come from `open`."""
@@ -137,12 +137,6 @@ class MiniwobDomain(Domain):
     def answer_key(self, answer: str) -> str | None:
         """Return None, because rewards are not answers that can be voted on."""
         return None
-
-
-def _checked(limit: int | None) -> int | None:
-    if limit is not None and limit < 1:
-        raise ConfigError(f"a limit of {limit!r} tasks leaves nothing to do; give at least 1")
-    return limit
 
 
 domain = MiniwobDomain()

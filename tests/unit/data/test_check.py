@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.data import Judged, check, detectable
+from agentlearn.data import AnswerRules, check_source, detectable
 from agentlearn.data.check import answer_kind
 from agentlearn.errors import DataError
 from agentlearn.types.task import Task
@@ -16,7 +16,7 @@ def judged(task: Task) -> str:
     return "" if task.answer != "wrong" else "it is wrong"
 
 
-TOY = Judged(domain="toy", accepts=judged)
+TOY = AnswerRules(domain="toy", accepts=judged)
 
 
 def jsonl(folder: Path, *rows: dict[str, object]) -> Path:
@@ -36,12 +36,12 @@ def test_every_row_is_accounted_for(tmp_path: Path) -> None:
         {"Question": "R"},
         {"Question": "S", "answer": "wrong"},
     )
-    found = check(path, TOY, test_share=0.25)
+    found = check_source(path, TOY, test_share=0.25)
     assert (found.rows, found.usable, found.repeated, found.refused, found.unverifiable) == (7, 3, 1, 2, 1)
     assert found.near_copies == 1
     assert found.columns == {"problem": "question", "answer": "answer", "family": "type"}
     assert found.sentences == (
-        "mine.jsonl lines 1 and 3 hold the same problem with the answers '1' and '2'; keep the right one",
+        "mine.jsonl lines 1 and 3 have the same problem with the answers '1' and '2'; keep the right one",
         "mine.jsonl line 6 has no answer; fill its column 'answer' or take the line out (it has 'Question')",
         "mine.jsonl:7: it is wrong",
     )
@@ -52,7 +52,7 @@ def test_every_row_is_accounted_for(tmp_path: Path) -> None:
 
 
 def test_a_sound_source(tmp_path: Path) -> None:
-    found = check(jsonl(tmp_path, *({"problem": f"Problem {n}", "answer": n} for n in range(50))), TOY, limit=40)
+    found = check_source(jsonl(tmp_path, *({"problem": f"Problem {n}", "answer": n} for n in range(50))), TOY, limit=40)
     assert found.sound
     assert (found.rows, found.train, found.test, found.sentences) == (40, 28, 12, ())
     assert found.detectable == detectable(12)
@@ -62,16 +62,16 @@ def test_a_sound_source(tmp_path: Path) -> None:
 def test_a_file_that_breaks_off_is_told_up_to_there(tmp_path: Path) -> None:
     path = jsonl(tmp_path, {"problem": "P", "answer": "1"})
     path.write_text(path.read_text() + "{broken\n")
-    found = check(path, TOY)
+    found = check_source(path, TOY)
     assert (found.rows, found.usable, found.refused, found.sound) == (1, 1, 1, False)
     assert found.sentences[0].startswith("mine.jsonl line 2 column 2 is not JSON")
     assert found.sentences[0].endswith("(nothing after it was read)")
     with pytest.raises(DataError, match="there is no file"):
-        check(tmp_path / "none.jsonl", TOY)
+        check_source(tmp_path / "none.jsonl", TOY)
 
 
 def test_an_empty_file_is_not_sound(tmp_path: Path) -> None:
-    found = check(jsonl(tmp_path), TOY)
+    found = check_source(jsonl(tmp_path), TOY)
     assert (found.rows, found.usable, found.detectable, found.sound) == (0, 0, None, False)
 
 

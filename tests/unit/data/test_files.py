@@ -44,14 +44,14 @@ def test_an_array_is_read_object_by_object(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('{"problem": "P"}', "a.json holds no JSON array; write one array of JSON objects, or name it '.jsonl'"),
+        ('{"problem": "P"}', "a.json has no JSON array; write one array of JSON objects, or name it '.jsonl'"),
         ('[\n{"problem" "P"}]', "a.json line 2 column 12 is not JSON (Expecting ':' delimiter); write one array of"),
         ('[{"problem": "P", "answer": "1"}\n{"a": 1}]', "a.json line 2 has no ',' or ']' after an object; write one"),
         ('[{"problem": "P", "answer": "1"}', "a.json line 1 has no ',' or ']' after an object; write one array"),
-        ("[\n\n3]", "a.json line 3 is no JSON object; write one object with 'problem' and 'answer' per entry"),
+        ("[\n\n3]", "a.json line 3 is not a JSON object; write one object with 'problem' and 'answer' per entry"),
         ("[" * 100_000, "a.json line 1 nests too deeply; write one flat JSON object per line"),
-        ("[]", "a.json holds no tasks; give it one problem and its answer per line"),
-        (" \n", "a.json holds no tasks; give it one problem and its answer per line"),
+        ("[]", "a.json has no tasks; write one problem and its answer per line"),
+        (" \n", "a.json has no tasks; write one problem and its answer per line"),
     ],
 )
 def test_refused_arrays(tmp_path: Path, text: str, sentence: str) -> None:
@@ -116,5 +116,5 @@ def test_equal_answers_are_what_the_key_says(tmp_path: Path) -> None:
     path = write(tmp_path, "a.jsonl", '{"problem": "P", "answer": "1"}\n{"problem": "P ", "answer": "1.0"}\n')
     assert len(read_tasks(path, domain="toy", split="train", key=float)) == 1
     assert refusal(path) == (
-        "a.jsonl lines 1 and 2 hold the same problem with the answers '1' and '1.0'; keep the right one"
+        "a.jsonl lines 1 and 2 have the same problem with the answers '1' and '1.0'; keep the right one"
     )

@@ -72,11 +72,11 @@ def test_size_and_seed_have_defaults_and_options_are_passed_on(created: list[Sum
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
-        ("gym:", "'gym:' names no task; write 'gym:TASK', such as 'gym:chain_sum?size=100&seed=0'"),
+        ("gym:", "'gym:' does not name a task; write 'gym:TASK', such as 'gym:chain_sum?size=100&seed=0'"),
         ("gym:a?size", "'gym:a?size' has the options 'size'; write them as 'size=100&seed=0'"),
         ("gym:a?size=0", "'gym:a?size=0' has the size '0'; give a whole number from 1"),
         ("gym:a?seed=x", "'gym:a?seed=x' has the seed 'x'; give a whole number from 0"),
-        ("gym:no_such", "'gym:no_such?seed=0&size=100' cannot be made (Dataset 'no_such' not registered); check"),
+        ("gym:no_such", "'gym:no_such?seed=0&size=100' cannot be created (Dataset 'no_such' not registered); check"),
     ],
 )
 def test_refused_tasks(created: list[Sums], source: str, sentence: str) -> None:

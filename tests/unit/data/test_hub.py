@@ -105,7 +105,7 @@ def test_an_aime_answer_of_the_hub_is_held_to_its_range(monkeypatch: pytest.Monk
 
 def test_refused_names(hub: Hub) -> None:
     for source, sentence in {
-        "hf:aime23": "'hf:aime23' is no dataset known by a short name ('hf:aime24', 'hf:aime25', 'hf:dapo-math-17k',"
+        "hf:aime23": "'hf:aime23' is not a known short name of a dataset ('hf:aime24', 'hf:aime25', 'hf:dapo-math-17k',"
         " 'hf:gsm8k', 'hf:webwalkerqa'); write 'hf:OWNER/NAME:SPLIT'",
         "hf:no/such:test": "'hf:no/such:test' cannot be read (no/such, split 'test': Couldn't reach 'no/such' on the"
         " Hub (offline)); check name, split and network, or give a file",

@@ -90,10 +90,10 @@ def test_a_model_that_can_do_everything_is_found_so() -> None:
     ("script", "what", "state", "words"),
     [
         (words_only, "tool call", "missing", "answered in words instead"),
-        (words_only, "structured output", "note", "hands in JSON as text"),
+        (words_only, "structured output", "note", "writes JSON as text"),
         (refusing_tools, "tool call", "missing", "no tool parser"),
         (refusing_tools, "structured output", "missing", "no tool parser"),
-        (wrong_arguments, "tool call", "missing", "called 'run_python' with arguments that do not fit"),
+        (wrong_arguments, "tool call", "missing", "called 'run_python' with unusable arguments"),
         (without_usage, "usage", "missing", "tokens are not reported for every call"),
         (silent, "plain answer", "broken", "the answer has no words"),
         (
@@ -106,7 +106,7 @@ def test_a_model_that_can_do_everything_is_found_so() -> None:
             Solver(malformed={"summarise": Malformed(kinds=("object",))}),
             "structured output",
             "note",
-            "misshapen but understood (object_not_array)",
+            "not quite in the expected form, but usable (object_not_array)",
         ),
     ],
 )
@@ -148,5 +148,5 @@ def test_the_simulated_model_passes(capsys: pytest.CaptureFixture[str]) -> None:
     found = {one["what"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
     for what in ("plain answer", "tool call", "structured output", "usage", "price"):
         assert found[what]["state"] == "ok", found[what]
-    assert found["price"]["words"] == "nothing: the model is simulated"
+    assert found["price"]["words"] == "free: the model is simulated"
     assert "python" in found, "what works here is said too"

@@ -58,6 +58,6 @@ def test_tasks_of_a_file_have_no_scorer(tmp_path: Path) -> None:
         custom_tasks("prices", "gym").read(path)
     assert caught.value.code == "no_scorer"
     assert caught.value.message == (
-        "the reward 'gym' scores tasks of reasoning-gym, and 'prices.csv' has none; give 'gym:TASK', or choose another"
+        "the reward 'gym' scores tasks of reasoning-gym, but 'prices.csv' has none; give 'gym:TASK', or choose another"
         " --reward"
     )

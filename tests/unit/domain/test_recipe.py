@@ -25,7 +25,7 @@ def test_every_setting_that_is_switched_off_exists(tmp_path: Path) -> None:
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("mine")
-    with pytest.raises(ConfigError, match="is there already and nothing is overwritten; choose another --out"):
+    with pytest.raises(ConfigError, match="already exists and is not overwritten; choose another --out"):
         write_recipe("math", path)
     assert path.read_text() == "mine"
 

@@ -57,7 +57,7 @@ def test_what_is_no_score_is_told_and_the_process_goes_on(tmp_path: Path, monkey
         **dict.fromkeys(("none", "raise", "leave", "memory", "file"), "scorer_raised"),
         "f(1)": "scorer_refused",
     }
-    assert told["beyond"][1] == f"the scorer of '{PLACE}' gave 1.5, no number from 0 to 1"
+    assert told["beyond"][1] == f"the scorer of '{PLACE}' gave 1.5, not a number from 0 to 1"
     assert told["raise"][1] == f"the scorer of '{PLACE}' raised ValueError: no sum"
     assert "raised MemoryError" in told["memory"][1]
     assert (found["secret"], found["print"], found[RIGHT]) == (0.0, 0.5, 1.0), "no secret, no forged reply, still alive"
@@ -117,7 +117,7 @@ def test_after_the_run_no_process_is_started_again() -> None:
             pass
         return await outcome(scorer, RIGHT)
 
-    assert asyncio.run(run()) == ("scorer_over", "the run that this scorer belonged to is over; start another")
+    assert asyncio.run(run()) == ("scorer_over", "the run of this scorer has ended; start another run")
 
 
 def test_questions_at_the_same_time_keep_their_own_replies() -> None:
@@ -135,8 +135,8 @@ def test_a_place_that_is_none_is_told() -> None:
             return [await outcome(scorer, "1", place) for place in ("gym:other?size=1#0", "prices.csv:2", PLACE)]
 
     other, file, good = asyncio.run(run())
-    made = "'gym:other?seed=0&size=1' cannot be made (Dataset 'other' not registered); check the task's name"
-    assert other == ("gym", f"'gym:other?size=1#0' cannot be made again: {made} and options")
+    made = "'gym:other?seed=0&size=1' cannot be created (Dataset 'other' not registered); check the task's name"
+    assert other == ("gym", f"'gym:other?size=1#0' cannot be built: {made} and options")
     assert isinstance(file, tuple)
     assert file[0] == "gym"
     assert good == 0.0

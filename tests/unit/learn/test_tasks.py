@@ -61,7 +61,7 @@ def test_another_problem_in_the_same_words_is_not(tmp_path: Path) -> None:
 
 
 def test_nothing_to_learn_from_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no tasks"):
+    with pytest.raises(DataError, match="has no tasks"):
         task_sets(LearnSettings(domain="math", data=file(tmp_path, "data.jsonl")), domain)
 
 

@@ -17,7 +17,7 @@ from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport, S
 from agentlearn.sandbox.tool_text import FAILED, printed_value, render_result
 from agentlearn.types.task import Task
 from agentlearn_math import MathDomain, domain
-from agentlearn_math.agent import MathDeps, answer_of, math_agent, solve_prompt
+from agentlearn_math.agent import MathDeps, boxed_answer, math_agent, solve_prompt
 
 CONTEXT = RolloutContext(task=Task.of("math", "What is 6 times 7?", "42"), seed=9)
 
@@ -129,7 +129,7 @@ def test_the_agent_is_made_once_and_says_with_which_words() -> None:
     ("text", "answer"), [("so \\boxed{5}", "5"), ("no box", None), ("\\boxed{}", None), ("\\boxed{1} \\boxed{2}", "2")]
 )
 def test_the_answer_is_the_last_box(text: str, answer: str | None) -> None:
-    assert asyncio.run(answer_of(text)) == Answer(text=text, answer=answer)
+    assert asyncio.run(boxed_answer(text)) == Answer(text=text, answer=answer)
 
 
 def test_without_a_sandbox_nothing_opens() -> None:

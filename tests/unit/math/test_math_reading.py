@@ -125,10 +125,10 @@ def test_refused_rows_name_file_line_and_next_step(tmp_path: Path) -> None:
         "mine.jsonl line 2 has a 'problem' and a 'question' that differ; keep one of them"
     )
     assert refusal(jsonl(tmp_path, {"problem": "P", "answer": ["1"]})) == (
-        "mine.jsonl line 1 holds in 'answer' neither text nor a number; write it as text"
+        "mine.jsonl line 1 has neither text nor a number in 'answer'; write it as text"
     )
     assert refusal(jsonl(tmp_path, good, {"problem": "Q", "answer": "1"}, {"problem": "P", "answer": "2"})) == (
-        "mine.jsonl lines 1 and 3 hold the same problem with the answers '1' and '2'; keep the right one"
+        "mine.jsonl lines 1 and 3 have the same problem with the answers '1' and '2'; keep the right one"
     )
 
 
@@ -137,13 +137,13 @@ def test_refused_json(tmp_path: Path) -> None:
         "a.jsonl line 2 column 17 is not JSON (Expecting ',' delimiter); write one JSON object per line"
     )
     assert refusal(text_file(tmp_path, "a.jsonl", '["P", "1"]\n')) == (
-        "a.jsonl line 1 is no JSON object; write one object with 'problem' and 'answer' per line"
+        "a.jsonl line 1 is not a JSON object; write one object with 'problem' and 'answer' per line"
     )
     assert refusal(text_file(tmp_path, "a.jsonl", "[" * 100_000)) == (
         "a.jsonl line 1 nests too deeply; write one flat JSON object per line"
     )
     assert refusal(text_file(tmp_path, "a.jsonl", '{"problem": "\\ud800", "answer": "1"}\n')) == (
-        "a.jsonl line 1 holds a broken character (half a surrogate pair); write it in full"
+        "a.jsonl line 1 has a broken character (half a surrogate pair); write it in full"
     )
 
 
@@ -173,7 +173,7 @@ def test_refused_files(tmp_path: Path) -> None:
     )
     for name in ("empty.jsonl", "empty.csv"):
         assert refusal(text_file(tmp_path, name, "")) == (
-            f"{name} holds no tasks; give it one problem and its answer per line"
+            f"{name} has no tasks; write one problem and its answer per line"
         )
     latin = tmp_path / "latin.jsonl"
     latin.write_bytes('{"problem": "P", "answer": "1"}\n{"problem": "caf\u00e9", "answer": "1"}\n'.encode("latin-1"))

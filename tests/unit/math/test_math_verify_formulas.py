@@ -6,7 +6,7 @@ import pytest
 
 from agentlearn_math.judging.exact import exact_value
 from agentlearn_math.judging.formula import MAX_CHARACTERS, MAX_DEPTH, parse
-from agentlearn_math.judging.normalise import undress
+from agentlearn_math.judging.normalise import normalise
 from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol, free_symbols
 from agentlearn_math.judging.tokens import UnreadableFormula
 
@@ -76,7 +76,7 @@ def shown(node: Node) -> str:
     ],
 )
 def test_formulas_are_read_as_they_are_meant(text: str, tree: str) -> None:
-    assert shown(parse(undress(text))) == tree
+    assert shown(parse(normalise(text))) == tree
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_formulas_are_read_as_they_are_meant(text: str, tree: str) -> None:
 )
 def test_what_cannot_be_read_whole_is_refused(text: str, reason: str) -> None:
     with pytest.raises(UnreadableFormula) as refused:
-        parse(undress(text))
+        parse(normalise(text))
     assert str(refused.value) == reason
 
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_read_whole_is_refused(text: str, reason: str) -> None:
     ],
 )
 def test_exact_values(text: str, value: int | Fraction) -> None:
-    assert exact_value(parse(undress(text))) == value
+    assert exact_value(parse(normalise(text))) == value
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_exact_values(text: str, value: int | Fraction) -> None:
     ],
 )
 def test_no_exact_value_is_claimed(text: str) -> None:
-    assert exact_value(parse(undress(text))) is None
+    assert exact_value(parse(normalise(text))) is None
 
 
 def test_bound_letters_are_not_free() -> None:

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from agentlearn_math.judging.algebra import NumericAlgebra
-from agentlearn_math.judging.worker import compared
+from agentlearn_math.judging.worker import compare_texts
 from agentlearn_math.judging.workers import open_workers
 from agentlearn_math.verify import judge, judge_exactly
 
@@ -660,7 +660,7 @@ def test_the_worker_finds_what_its_algebra_finds_in_this_process() -> None:
     statuses = {"equal": "correct", "different": "incorrect", "unsure": "undecided"}
     for _, _, answer, gold in TABLE:
         if judge_exactly(answer, gold) is None:
-            finding = compared(answer, gold, algebra)
+            finding = compare_texts(answer, gold, algebra)
             assert (statuses[finding.status], finding.reason) == judged()[answer, gold]
 
 

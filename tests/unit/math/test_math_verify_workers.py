@@ -92,8 +92,8 @@ def test_nothing_starts_before_it_is_needed_and_all_is_gone_in_the_end() -> None
             assert running.workers is not None
             assert running.workers.pids == ()
             assert (await judge(r"\sqrt{8}", r"2\sqrt{2}", running.workers)).status == "correct"
-            (template,) = running.workers.pids
-            return [template, *children(template)]
+            (fork_server,) = running.workers.pids
+            return [fork_server, *children(fork_server)]
 
     started = asyncio.run(run())
     assert len(started) == 2
@@ -115,13 +115,13 @@ def test_a_lane_that_is_killed_costs_its_verdict_and_a_template_none() -> None:
     async def run() -> list[Verdict]:
         async with open_workers(limit_s=PATIENCE_S, quick_s=PATIENCE_S) as opened:
             verdicts = [await judge(r"\sqrt{8}", r"2\sqrt{2}", opened)]
-            (template,) = opened.pids
-            (lane,) = children(template)
+            (fork_server,) = opened.pids
+            (worker,) = children(fork_server)
             waiting = asyncio.ensure_future(judge(ENDLESS, "5", opened))
             await asyncio.sleep(0.2)
-            os.kill(lane, signal.SIGKILL)
+            os.kill(worker, signal.SIGKILL)
             verdicts += [await waiting, await judge(r"\sqrt{8}", r"2\sqrt{2}", opened)]
-            os.kill(template, signal.SIGKILL)
+            os.kill(fork_server, signal.SIGKILL)
             verdicts += [await judge(r"\sqrt{18}", r"3\sqrt{2}", opened) for _ in range(3)]
             return verdicts
 
@@ -178,14 +178,14 @@ def test_memory_is_limited_in_the_lane() -> None:
         def same_value(self, *_: object) -> Match:
             raise MemoryError
 
-    finding = worker.compared(r"\sqrt{8}", r"\sqrt{2}", Greedy())
-    assert finding == Match("unsure", "the comparison took too much memory")
+    match = worker.compare_texts(r"\sqrt{8}", r"\sqrt{2}", Greedy())
+    assert match == Match("unsure", "the comparison took too much memory")
 
     async def limit() -> str:
         async with open_workers(limit_s=PATIENCE_S, quick_s=PATIENCE_S) as opened:
             await judge(r"\sqrt{8}", r"2\sqrt{2}", opened)
-            (lane,) = children(opened.pids[0])
-            return Path(f"/proc/{lane}/limits").read_text()
+            (worker,) = children(opened.pids[0])
+            return Path(f"/proc/{worker}/limits").read_text()
 
     (line,) = [line for line in asyncio.run(limit()).splitlines() if line.startswith("Max address space")]
     assert worker.MEMORY_BYTES < int(line.split()[3]) < worker.MEMORY_BYTES + 2**31
@@ -196,5 +196,5 @@ def test_whatever_breaks_in_the_lane_is_undecided() -> None:
         def same_value(self, *_: object) -> Match:
             raise ArithmeticError
 
-    finding = worker.compared(r"\sqrt{8}", r"\sqrt{2}", Broken())
-    assert finding == Match("unsure", "the comparison broke with ArithmeticError")
+    match = worker.compare_texts(r"\sqrt{8}", r"\sqrt{2}", Broken())
+    assert match == Match("unsure", "the comparison broke with ArithmeticError")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.data import judged_by
-from agentlearn.data import check as check_source
+from agentlearn.data import check_source
 from agentlearn.data.hub import published
 from agentlearn.errors import DataError
 from agentlearn.types.task import Task
@@ -91,7 +91,7 @@ NO_ADDRESS = "which is not a web address; write one that begins with http:// or 
             "has a text in 'info' that is not a JSON object; write one, or remove the column",
         ),
         ({"url": 5, "info": None}, f"starts at '5', {NO_ADDRESS}"),
-        ({"url": ["http://example.org/"]}, "holds in 'url' neither text nor a number; write it as text"),
+        ({"url": ["http://example.org/"]}, "has neither text nor a number in 'url'; write it as text"),
     ],
 )
 def test_a_row_without_a_sound_beginning_is_refused(tmp_path: Path, fields: dict[str, object], words: str) -> None:
@@ -116,7 +116,7 @@ def test_one_question_at_one_place_with_two_answers_is_refused(tmp_path: Path) -
     path.write_text("".join(json.dumps(row) + "\n" for row in rows[:2]))
     assert len(read_walk_tasks(path, split="train")) == 1
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(DataError, match=r"mine.jsonl lines 1 and 3 hold the same problem"):
+    with pytest.raises(DataError, match=r"mine.jsonl lines 1 and 3 have the same problem"):
         read_walk_tasks(path, split="train")
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.domain.custom import reward_of
+from agentlearn.domain.custom import find_reward
 from agentlearn.domain.custom.comparison import CHOICE, CONTAINS, EXACT, NUMBER, ComparisonReward
 from agentlearn.types.trajectory import Verdict
 from tests.unit.domain.rollouts import own_task, rollout
@@ -34,7 +34,7 @@ def judged(reward: ComparisonReward, answer: str | None, gold: str | None) -> Ve
     ],
 )
 def test_right_and_wrong(name: str, answer: str, gold: str, right: bool) -> None:
-    reward = reward_of(name)
+    reward = find_reward(name)
     assert isinstance(reward, ComparisonReward)
     verdict = judged(reward, answer, gold)
     assert (verdict.status, verdict.reward) == (("correct", 1.0) if right else ("incorrect", 0.0))

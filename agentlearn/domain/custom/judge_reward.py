@@ -1,8 +1,8 @@
-"""The reward `judge`: a model reads task, expected answer and answer, and gives a typed verdict.
+"""The reward `judge`: a model reads task, expected answer and answer, and returns a typed verdict.
 
-The answer comes from a model that may have learned to please a judge, so it stands between marks that carry a code
-which it cannot know, and the rubric says that nothing between marks gives orders. An outage or a reply that is no
-verdict leaves the rollout undecided.
+The judged answer comes from a model that may have learned to influence a judge. It is therefore put between marks with
+a code that its writer cannot know, and the rubric says that text between marks gives no orders. When the judge fails or
+returns no verdict, the rollout is undecided.
 """
 
 import re
@@ -24,44 +24,44 @@ if TYPE_CHECKING:
     from pydantic_ai import Agent
 
 MAX_ANSWER_CHARACTERS = 20_000
-"""Longer answers are not shown to the judge: they are wrong by their length."""
+"""Longer answers are wrong and are not sent to the judge."""
 _MAX_REASON_CHARACTERS = 500
 
 
 class Judgement(BaseModel):
-    """What the judge hands in."""
+    """What the judge submits."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
     reason: str = ""
     verdict: Literal["right", "wrong", "unclear"]
 
 
-def judge_prompt() -> Prompt:
-    """The rubric."""
+def judge_rubric() -> Prompt:
+    """Return the judge's default instructions."""
     return load_prompt("judge", 1)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeReward:
-    """Judges by asking a model; `model` is given by the run."""
+    """Judges by asking a model. The run sets `model`."""
 
     model: JudgeModel | None = None
-    rubric: Callable[[], Prompt] = judge_prompt
-    """The words that the judge is told; they ask for a reason and for right, wrong or unclear."""
+    rubric: Callable[[], Prompt] = judge_rubric
+    """Return the judge's instructions; they ask for a reason and for right, wrong or unclear."""
     name = "judge"
     form = "The answer is as short as the task allows."
     needs_gold = True
 
     def with_model(self, model: JudgeModel) -> "JudgeReward":
-        """The same reward with a model to ask."""
+        """Return the same reward with a model to ask."""
         return replace(self, model=model)
 
     def gold(self, text: str) -> str:
-        """The expected answer as it stands."""
+        """Return the text as it is."""
         return text.strip()
 
     async def judge(self, task: Task, trajectory: Trajectory) -> Verdict:
-        """Ask the model. Raises VerifierError when no model was given, BudgetExceeded at a limit."""
+        """Ask the model. Raises VerifierError without a model and BudgetExceeded at a limit."""
         if self.model is None:
             raise VerifierError("the reward 'judge' has no model to ask; give one with `domain.with_judge(model)`")
         if task.answer is None:
@@ -70,13 +70,13 @@ class JudgeReward:
             return Verdict(status="no_answer", reward=0.0, reason="no answer")
         if len(trajectory.answer) > MAX_ANSWER_CHARACTERS:
             return Verdict(status="incorrect", reward=0.0, reason=f"longer than {MAX_ANSWER_CHARACTERS} characters")
-        # By its place in the run, not by its id: the same question of another run shall get the same seed.
+        # Named by position in the run, not by rollout id, so that the same question in another run gets the same seed.
         name = f"{trajectory.phase}/{task.id}/{trajectory.g}/{trajectory.attempt}"
         question = question_for(task.problem, task.answer, trajectory.answer, secret=trajectory.seed)
         return await _ask(question, self.model(name), self.rubric().text)
 
     def answer_key(self, answer: str) -> str | None:
-        """None: whether two answers are the same would have to be asked."""
+        """Return None: only a model could tell whether two answers are the same."""
         return None
 
 
@@ -84,7 +84,7 @@ JUDGE = JudgeReward()
 
 
 def question_for(problem: str, gold: str, answer: str, *, secret: int) -> str:
-    """The user message. secret: what the writer of the answer cannot know; the marks' code is derived from it."""
+    """Return the user message. secret: unknown to the answer's writer; the code of the marks is derived from it."""
     material = {"task": problem, "expected": gold, "answer": answer}
     tries = 0
     while any((code := content_hash("judge", secret, tries, material)[:12]) in text for text in material.values()):
@@ -132,7 +132,7 @@ def _judge_agent(rubric: str) -> "Agent[None, Judgement]":
 
 
 def judgement_in(text: str) -> Judgement:
-    """The verdict of a judge that writes JSON as text, instead of handing it in. Asks again when there is none."""
+    """Return the verdict of a judge that writes JSON as text. Asks the model again when there is none."""
     from pydantic_ai import ModelRetry
 
     found = re.search(r"\{.*\}", text, re.DOTALL)

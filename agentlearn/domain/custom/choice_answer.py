@@ -1,4 +1,4 @@
-"""The one choice letter in an answer, A to J, in the usual ways of writing it."""
+"""Reading the one choice letter in an answer, A to J, in the usual notations."""
 
 import re
 import unicodedata
@@ -9,13 +9,13 @@ _NAMED = re.compile(
 )
 _MARKED = re.compile(r"[(\[]([A-Ja-j])[)\]]|(?<![\w'(\[])([A-Ja-j])[)\]]|(?<![\w'])([A-J])(?=[.:,;](?:\s|$))")
 _BARE = re.compile(r"(?<![\w'(\[])(?:([B-HJ])(?![\w'+#-])|([AI])(?![\w'+#-]| (?!and\b|or\b|is\b)[a-z]))")
-"""Capital letters by themselves; A and I are words where another one follows."""
+"""Capital letters alone; A and I are words when another word follows."""
 
 _DRESSING = re.compile(r"[*_`$]|\\(?:boxed|text|textbf|mathrm|mathbf)\b")
 
 
-def choice_in(text: str) -> str | None:
-    """The letter in upper case (`(b)`, `B.`, `Option B`, `B) Paris`); None when there is none, or more than one."""
+def single_choice(text: str) -> str | None:
+    """Return the letter in upper case (from `(b)`, `B.`, `Option B`, `B) Paris`); None for none or several."""
     text = " ".join(_DRESSING.sub("", unicodedata.normalize("NFKC", text)).split())
     if alone := _ALONE.fullmatch(text):
         return alone[1].upper()

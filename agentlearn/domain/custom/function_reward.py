@@ -1,4 +1,4 @@
-"""A reward of the user's own: a function `(task, answer)` or `(task, answer, trajectory)`, partial credit allowed."""
+"""A reward that is the user's function `(task, answer)` or `(task, answer, trajectory)`, with partial credit."""
 
 import inspect
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _SIGNATURE = "def reward(task, answer): return True, False, or a number from 0 t
 
 @dataclass(frozen=True, slots=True)
 class FunctionReward:
-    """Judges by calling the function. What it gives is checked: nothing wrong becomes a reward of zero in silence."""
+    """Judges by calling the function. An invalid result raises an error; it never counts as a reward of 0."""
 
     name: str
     function: Callable[..., object]
@@ -25,11 +25,13 @@ class FunctionReward:
     needs_gold = False
 
     def gold(self, text: str) -> str:
-        """The expected answer as it stands; the function knows how to read it."""
+        """Return the text as it is; the function knows how to read it."""
         return text.strip()
 
     def judge(self, task: Task, trajectory: Trajectory) -> Verdict:
-        """The function's verdict. Raises VerifierError when it raises, or gives what is no reward."""
+        """Return the function's verdict. Raises VerifierError when the function raises or returns something else than a
+        reward.
+        """
         arguments = (task, trajectory.answer, *([trajectory] if self.sees_trajectory else []))
         try:
             given = self.function(*arguments)
@@ -37,13 +39,13 @@ class FunctionReward:
             cause = " ".join(str(error).split())
             raise VerifierError(
                 f"the reward {self.name!r} raised {type(error).__name__}: {cause} for the answer"
-                f" {_short(trajectory.answer)} to task {task.source or task.id!r}; mend the function",
+                f" {_short(trajectory.answer)} to task {task.source or task.id!r}; correct the function",
                 code="reward_raised",
             ) from error
         return self._checked(given, task, trajectory.answer)
 
     def answer_key(self, answer: str) -> str | None:
-        """What the function's attribute `answer_key` makes of it; None without one."""
+        """Return the result of the function's attribute `answer_key`; None without that attribute."""
         key = getattr(self.function, "answer_key", None)
         return None if key is None else key(answer)
 
@@ -65,7 +67,7 @@ class FunctionReward:
 
 
 def load_function(reference: str) -> FunctionReward:
-    """The reward at `module:function`. Raises ConfigError when there is none, or none that can be called so."""
+    """Return the reward at `module:function`. Raises ConfigError when it does not exist or has the wrong parameters."""
     function = load_object(reference, what="reward")
     if not callable(function):
         raise ConfigError(
@@ -95,7 +97,7 @@ def _sees_trajectory(function: Callable[..., object], reference: str) -> bool:
 
 
 def _number(given: Any) -> float | None:
-    """A reward from 0 to 1, those among numpy's scalars too; None for anything else."""
+    """Return a reward from 0 to 1 as a float, also of a numpy scalar; None for anything else."""
     plain = given.item() if getattr(given, "ndim", None) == 0 else given
     return float(plain) if isinstance(plain, int | float | Fraction) and 0 <= plain <= 1 else None
 

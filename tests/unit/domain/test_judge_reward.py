@@ -8,7 +8,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn.domain.custom.judge import JUDGE, MAX_ANSWER_CHARACTERS, judge_prompt, question_for
+from agentlearn.domain.custom.judge_reward import JUDGE, MAX_ANSWER_CHARACTERS, judge_rubric, question_for
 from agentlearn.errors import BudgetExceeded, EndpointError, VerifierError
 from agentlearn.types.trajectory import Verdict
 from tests.support.stages import last_user_text
@@ -37,7 +37,7 @@ class Judge:
         self.names.append(name)
 
         def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-            assert info.instructions == judge_prompt().text
+            assert info.instructions == judge_rubric().text
             assert (info.model_settings or {}).get("temperature") == 0
             self.questions.append(last_user_text(messages))
             reply = self.replies[min(len(self.questions), len(self.replies)) - 1]

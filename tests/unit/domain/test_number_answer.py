@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.domain.custom.number_answer import number_in, number_key, same_number
+from agentlearn.domain.custom.number_answer import number_key, same_number, single_number
 
 VALUES = st.fractions(min_value=-(10**9), max_value=10**9, max_denominator=10**6)
 
@@ -59,7 +59,7 @@ VALUES = st.fractions(min_value=-(10**9), max_value=10**9, max_denominator=10**6
     ],
 )
 def test_the_only_number_is_read_exactly(text: str, value: Fraction) -> None:
-    assert number_in(text) == value
+    assert single_number(text) == value
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_the_only_number_is_read_exactly(text: str, value: Fraction) -> None:
     ],
 )  # fmt: skip
 def test_a_text_without_one_number_has_none(text: str) -> None:
-    assert number_in(text) is None
+    assert single_number(text) is None
 
 
 def test_a_long_text_of_digits_is_read_in_no_time() -> None:
-    assert number_in("1 " * 50_000) is None
-    assert number_in("1" * 100_000) is None
+    assert single_number("1 " * 50_000) is None
+    assert single_number("1" * 100_000) is None
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_long_text_of_digits_is_read_in_no_time() -> None:
     ],
 )
 def test_integers_are_compared_exactly_and_others_within_a_millionth(value: str, gold: str, same: bool) -> None:
-    one, other = number_in(value), number_in(gold)
+    one, other = single_number(value), single_number(gold)
     assert one is not None
     assert other is not None
     assert same_number(one, other) is same
@@ -103,14 +103,14 @@ def test_integers_are_compared_exactly_and_others_within_a_millionth(value: str,
 
 @given(VALUES)
 def test_a_fraction_is_read_as_it_is_written(value: Fraction) -> None:
-    assert number_in(f"{value.numerator}/{value.denominator}") == value
-    assert number_in(f"{value.numerator:,}") == value.numerator
+    assert single_number(f"{value.numerator}/{value.denominator}") == value
+    assert single_number(f"{value.numerator:,}") == value.numerator
 
 
 @given(VALUES | st.fractions())
 def test_a_key_is_a_number_and_its_own_key(value: Fraction) -> None:
     key = number_key(value)
-    again = number_in(key)
+    again = single_number(key)
     assert again is not None
     assert number_key(again) == key
     assert abs(again - value) <= abs(value) / 10**5
@@ -127,6 +127,6 @@ def test_the_key_of_an_integer_is_the_integer(value: int) -> None:
     [("1/3", "0.333333"), ("0.50", "0.5"), ("42.0000001", "420000001/10000000"), ("1234567.5", "2469135/2")],
 )
 def test_the_key_of_another_number_has_six_digits_and_never_is_an_integer(text: str, key: str) -> None:
-    value = number_in(text)
+    value = single_number(text)
     assert value is not None
     assert number_key(value) == key

@@ -14,7 +14,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.domain.base import Answer, Domain, RolloutContext
 from agentlearn.domain.custom import CustomTasks, custom_tasks, name_for
-from agentlearn.domain.custom.judge import judge_prompt
+from agentlearn.domain.custom.judge_reward import judge_rubric
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.prompts import load_prompt
 from agentlearn.sandbox.protocol import CodeResult, SandboxReport, Session
@@ -69,7 +69,7 @@ def test_only_a_judged_domain_asks_for_a_judge() -> None:
     assert not custom_tasks("prices", "number").uses_judge
     judged = custom_tasks("prices", "judge")
     assert judged.uses_judge
-    assert judge_prompt().ref in judged.prompts()
+    assert judge_rubric().ref in judged.prompts()
     bound = judged.with_judge(lambda name: FunctionModel(lambda messages, info: ModelResponse(parts=[])))
     assert bound is not judged
     assert isinstance(bound, CustomTasks)
@@ -106,7 +106,7 @@ def test_only_a_function_can_do_without_expected_answers(tmp_path: Path) -> None
 
 
 def test_it_has_no_tasks_of_its_own() -> None:
-    with pytest.raises(ConfigError, match=r"^'prices' has no tasks of its own; give them with --data FILE$"):
+    with pytest.raises(ConfigError, match=r"^'prices' has no tasks; give some with --data FILE$"):
         custom_tasks("prices", "exact").tasks("train", seed=0)
 
 
@@ -159,7 +159,7 @@ def test_without_tools_nothing_is_opened() -> None:
 
 @pytest.mark.parametrize("name", ["", "Prices", "my prices", "none", "../x", "x" * 65])
 def test_a_name_must_name_a_library_too(name: str) -> None:
-    with pytest.raises(ConfigError, match="cannot name tasks and the library learned from them"):
+    with pytest.raises(ConfigError, match="cannot be a name of tasks and their library"):
         custom_tasks(name, "exact")
 
 

@@ -95,7 +95,7 @@ def test_names_that_cannot_be_a_package_are_refused(name: str, tmp_path: Path) -
     with pytest.raises(ConfigError) as caught:
         new_domain(name, tmp_path / "new")
     assert str(caught.value) == (
-        f"{name!r} cannot name a domain and its package; write it in lower-case letters, digits and '_',"
+        f"{name!r} cannot be a name of a domain and its package; write it in lower-case letters, digits and '_',"
         " a letter first, such as 'prices'"
     )
     assert caught.value.code == "bad_name"
@@ -105,7 +105,7 @@ def test_names_that_cannot_be_a_package_are_refused(name: str, tmp_path: Path) -
 def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         new_domain("math")
-    assert str(caught.value) == "a domain 'math' is installed already; choose another name"
+    assert str(caught.value) == "a domain 'math' is already installed; choose another name"
     assert files_below(tmp_path) == []
 
 
@@ -120,7 +120,7 @@ def test_nothing_is_overwritten(made: str) -> None:
     there.write_text("mine")
     with pytest.raises(ConfigError) as caught:
         new_domain("plims")
-    assert str(caught.value) == "'plims' is there already and nothing is overwritten; choose another --dir"
+    assert str(caught.value) == "'plims' already exists and is not overwritten; choose another --dir"
     assert there.read_text() == "mine"
     assert files_below(Path()) == [str(there)]
 

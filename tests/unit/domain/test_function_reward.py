@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentlearn.domain.custom.function import FunctionReward, load_function
-from agentlearn.domain.custom.reward import reward_of
+from agentlearn.domain.custom.function_reward import FunctionReward, load_function
+from agentlearn.domain.custom.reward import find_reward
 from agentlearn.errors import ConfigError, VerifierError
 from agentlearn.types.trajectory import Verdict
 from tests.unit.domain.rollouts import own_task, rollout
@@ -57,7 +57,7 @@ def returning(value: Any) -> FunctionReward:
 
 
 def test_a_function_in_the_working_directory_is_found_and_judges(module: str) -> None:
-    reward = reward_of(f"{module}:exact")
+    reward = find_reward(f"{module}:exact")
     assert isinstance(reward, FunctionReward)
     assert judged(reward) == Verdict(status="correct", reward=1.0, reason=f"judged by {module}:exact")
     assert judged(reward, "13").status == "incorrect"
@@ -106,7 +106,7 @@ def test_an_exception_is_told_with_its_answer_and_its_task(module: str) -> None:
         judged(load_function(f"{module}:raises"))
     assert str(caught.value) == (
         f"the reward '{module}:raises' raised KeyError: 'no such zork' for the answer '12' to task 'prices.csv:2';"
-        " mend the function"
+        " correct the function"
     )
 
 
@@ -123,14 +123,14 @@ def test_an_async_function_is_no_reward(module: str) -> None:
         ("MODULE:missing", "has no 'missing'; define it there, or rename your module if another one was found"),
         ("MODULE:nothing", "is int, not a function; write def reward(task, answer): return True, False, or a number"),
         ("MODULE:none", r"takes (task); write def reward(task, answer)"),
-        ("MODULE:", "names no object; write module:name, such as 'my_module:reward'"),
-        ("my-module:score", "names no object"),
-        (":score", "names no object"),
+        ("MODULE:", "does not name an object; write module:name, such as 'my_module:reward'"),
+        ("my-module:score", "does not name an object"),
+        (":score", "does not name an object"),
     ],
 )
 def test_what_cannot_be_found_or_called_is_refused_at_once(module: str, reference: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        reward_of(reference.replace("MODULE", module))
+        find_reward(reference.replace("MODULE", module))
     assert words in str(caught.value)
 
 
@@ -139,25 +139,28 @@ def test_what_cannot_be_found_or_called_is_refused_at_once(module: str, referenc
     [
         ("def f(:\n", "importing its module raised SyntaxError"),
         ("import no_such_library\n", "importing its module raised ModuleNotFoundError: No module named 'no_such"),
-        ("1 / 0\n", "importing its module raised ZeroDivisionError: division by zero; mend the module and run again"),
+        (
+            "1 / 0\n",
+            "importing its module raised ZeroDivisionError: division by zero; correct the module",
+        ),
     ],
 )
 def test_a_module_that_breaks_is_told(source: str, words: str, module: str, tmp_path: Path) -> None:
     (tmp_path / f"{module}.py").write_text(source)
     with pytest.raises(ConfigError) as caught:
-        reward_of(f"{module}:score")
+        find_reward(f"{module}:score")
     assert words in str(caught.value)
 
 
 def test_a_file_of_the_user_does_not_stand_in_for_a_library(module: str, tmp_path: Path) -> None:
     (tmp_path / "wave.py").write_text("def score(task, answer): return 1\n")
     with pytest.raises(ConfigError, match=r"'wave' \(.*python.*wave\.py\) has no 'score'"):
-        reward_of("wave:score")
+        find_reward("wave:score")
 
 
 def test_an_unknown_reward_names_the_known_ones() -> None:
     with pytest.raises(ConfigError) as caught:
-        reward_of("nubmer")
+        find_reward("nubmer")
     assert str(caught.value) == (
         "there is no reward 'nubmer'; give one of exact, number, choice, contains, judge, gym, or your own as"
         " module:function"

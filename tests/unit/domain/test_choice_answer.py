@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentlearn.domain.custom.choices import choice_in
+from agentlearn.domain.custom.choice_answer import single_choice
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from agentlearn.domain.custom.choices import choice_in
     ],
 )  # fmt: skip
 def test_the_usual_ways_of_writing_it(text: str, letter: str) -> None:
-    assert choice_in(text) == letter
+    assert single_choice(text) == letter
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ def test_the_usual_ways_of_writing_it(text: str, letter: str) -> None:
      "B, because C is wrong", "Option A is a trap; B", "C++", "ABC", "all of them"],
 )  # fmt: skip
 def test_no_letter_or_more_than_one_is_none(text: str) -> None:
-    assert choice_in(text) is None
+    assert single_choice(text) is None

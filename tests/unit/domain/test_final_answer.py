@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.domain.custom.final_answer import MAX_BARE_CHARACTERS, answer_in, folded
+from agentlearn.domain.custom.final_answer import MAX_BARE_CHARACTERS, final_answer_in, normalised
 
 LONG = "I looked at it from all sides. " * 20
 
@@ -35,25 +35,25 @@ LONG = "I looked at it from all sides. " * 20
     ],
 )
 def test_the_answer_is_found_or_there_is_none(text: str, answer: str | None) -> None:
-    assert answer_in(text) == answer
+    assert final_answer_in(text) == answer
 
 
 def test_an_unfinished_text_full_of_tags_is_read_in_no_time() -> None:
-    assert answer_in("<answer>" * 100_000) is None
+    assert final_answer_in("<answer>" * 100_000) is None
 
 
 @given(st.text())
 def test_what_stands_in_the_last_tags_is_found_whatever_stands_before(before: str) -> None:
-    assert answer_in(f"{before}<answer>here</answer>") == "here"
+    assert final_answer_in(f"{before}<answer>here</answer>") == "here"
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [("Paris.", "paris"), (" a  b\n", "a b"), ("ﬁne", "FINE"), ("`x`", "x"), ("Straße", "STRASSE")]
 )
 def test_small_differences_do_not_matter(one: str, other: str) -> None:
-    assert folded(one) == folded(other)
+    assert normalised(one) == normalised(other)
 
 
 @pytest.mark.parametrize(("one", "other"), [("Paris", "Pari s"), ("and...", "and"), ("1", "1!"), ("naïve", "naive")])
 def test_other_differences_do(one: str, other: str) -> None:
-    assert folded(one) != folded(other)
+    assert normalised(one) != normalised(other)
