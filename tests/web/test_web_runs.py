@@ -23,19 +23,19 @@ PATIENCE_S = 60.0
 HUNG_WALK = """
 import asyncio
 
-from agentlearn.serving.http11 import HOST, Response, listening
-from agentlearn_web.boundary.access_policy import Places
+from agentlearn.serving.http11 import HOST, HttpResponse, listening
+from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.browser.pool import open_browsers
 
 
 async def page(request):
-    return Response(200, b"<script>while (true);</script>", content_type="text/html")
+    return HttpResponse(200, b"<script>while (true);</script>", content_type="text/html")
 
 
 async def main():
     async with listening(page) as port, open_browsers() as browsers:
-        places = Places(public=False, named=frozenset({(HOST, port)}))
-        async with browsers.walk(places, nonce="n") as walk:
+        policy = AccessPolicy(public=False, named=frozenset({(HOST, port)}))
+        async with browsers.walk(policy, nonce="n") as walk:
             print("begun", flush=True)
             await walk.open(f"http://{HOST}:{port}/")
             await asyncio.sleep(600)
