@@ -22,13 +22,15 @@ def check_browser() -> Iterator[CheckResult]:
         mend = f"{PLAYWRIGHT_INSTALL}  # or, on Debian: {DEBIAN_INSTALL}"
         yield CheckResult(what="chromium", state="missing", words=error.message.partition(";")[0], mend=mend)
         return
-    told = found.version()
+    browser_version = found.version()
     kind = "a headless shell" if found.is_shell else "a whole Chromium, heavier than a headless shell"
-    if not told:
-        words = f"{found.path} (from {found.origin}) does not start"
-        yield CheckResult(what="chromium", state="broken", words=words, mend=DEBIAN_INSTALL)
+    if not browser_version:
+        text = f"{found.path} (from {found.origin}) does not start"
+        yield CheckResult(what="chromium", state="broken", words=text, mend=DEBIAN_INSTALL)
         return
-    yield CheckResult(what="chromium", state="ok", words=f"{told}, {kind}: {found.path} (from {found.origin})")
+    yield CheckResult(
+        what="chromium", state="ok", words=f"{browser_version}, {kind}: {found.path} (from {found.origin})"
+    )
     if not has_sandbox():
-        words = "off, because this user is root; run as another user to keep it. The walks' proxy works either way"
-        yield CheckResult(what="chromium sandbox", state="note", words=words)
+        text = "off, because this user is root; run as another user to keep it. The walks' proxy works either way"
+        yield CheckResult(what="chromium sandbox", state="note", words=text)

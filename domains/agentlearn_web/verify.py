@@ -29,9 +29,9 @@ def verify_walk(
     shaped: whether to give partial credit for the path.
     """
     verdict = exact_verdict(task, trajectory)
-    if judge is None or task.source == GENERATED or not _open_to_judgement(verdict, task, trajectory):
+    if judge is None or task.source == GENERATED or not _may_ask_judge(verdict, task, trajectory):
         return with_path_credit(verdict, task, trajectory) if shaped else verdict
-    return _judged(task, trajectory, judge, shaped=shaped)
+    return _ask_judge(task, trajectory, judge, shaped=shaped)
 
 
 def exact_verdict(task: Task, trajectory: Trajectory) -> Verdict:
@@ -58,14 +58,14 @@ def exact_verdict(task: Task, trajectory: Trajectory) -> Verdict:
             return Verdict(status="undecided", reason=match.reason)
 
 
-def _open_to_judgement(verdict: Verdict, task: Task, trajectory: Trajectory) -> bool:
+def _may_ask_judge(verdict: Verdict, task: Task, trajectory: Trajectory) -> bool:
     """Return whether to ask the judge: not if the answer is right, missing or too long, or no answer is expected."""
     if verdict.status not in {"incorrect", "undecided"} or task.answer is None:
         return False
     return len((trajectory.answer or "").strip()) <= MAX_ANSWER_CHARACTERS
 
 
-async def _judged(task: Task, trajectory: Trajectory, judge: JudgeModel, *, shaped: bool) -> Verdict:
+async def _ask_judge(task: Task, trajectory: Trajectory, judge: JudgeModel, *, shaped: bool) -> Verdict:
     from agentlearn_web.judge import JUDGE
 
     verdict = await JUDGE.with_model(judge).judge(task, trajectory)

@@ -1,4 +1,4 @@
-"""What the boundary costs a walk: opening a page of 10 kB through the proxy, beside the same page without it.
+"""The cost of the proxy for a walk: opening a page of 10 kB with and without it.
 
 Both ways take turns in one browser, so that a busy machine slows both.
 """
@@ -47,7 +47,7 @@ async def guard_overhead(program: str | Path, pages: int) -> Found:
                 if number >= 0:
                     took[name].append(time.perf_counter() - began)
     rows = tuple(Row(name=name, figures=_figures(times)) for name, times in took.items())
-    ratio = median(took["with the open_proxy"]) / median(took["without"])
+    ratio = median(took["with the proxy"]) / median(took["without"])
     target = Target(what="goto with the guard / without, p50", figure=ratio, bound="at_most", limit=LIMIT)
     return Found(rows=rows, targets=(target,))
 
@@ -67,7 +67,7 @@ async def _two_ways(program: str | Path) -> AsyncGenerator[dict[str, tuple[Any, 
                 guarded = await browser.new_context(**context_options(session))
                 bare = await browser.new_context()
                 yield {
-                    "with the open_proxy": (await guarded.new_page(), "http://site.test/"),
+                    "with the proxy": (await guarded.new_page(), "http://site.test/"),
                     "without": (await bare.new_page(), f"http://127.0.0.1:{port}/"),
                 }
                 await guarded.close()

@@ -113,7 +113,7 @@ async def _timed(loop: Loop, browsers: Browsers, site: Site, start: str, at_once
 
 
 async def _walk(browsers: Browsers, site: Site, start: str, steps: int, ready: asyncio.Barrier) -> float:
-    async with browsers.walk(site.places, nonce=NONCE) as walk:
+    async with browsers.walk(site.policy, nonce=NONCE) as walk:
         seen = await walk.open(f"http://site.test{start}")
         await ready.wait()
         began = time.perf_counter()
@@ -124,7 +124,7 @@ async def _walk(browsers: Browsers, site: Site, start: str, steps: int, ready: a
 
 
 async def _bare(browsers: Browsers, site: Site, start: str, steps: int, ready: asyncio.Barrier) -> float:
-    async with browsers.walk(site.places, nonce=NONCE) as walk:
+    async with browsers.walk(site.policy, nonce=NONCE) as walk:
         page = await walk.page.context.new_page()
         await walk.page.close()
         await page.goto(f"http://site.test{start}")
@@ -145,7 +145,7 @@ async def _growth(browsers: Browsers, site: Site, walks: int) -> list[Row]:
     """Memory after each part of the walks, four at once, each of four steps."""
 
     async def one() -> None:
-        async with browsers.walk(site.places, nonce=NONCE) as walk:
+        async with browsers.walk(site.policy, nonce=NONCE) as walk:
             seen = await walk.open("http://site.test/still/0")
             for _ in range(3):
                 seen = await walk.click(ref(seen, "next"))

@@ -1,4 +1,4 @@
-"""Texts that models and foreign logs may hold and that a page has to show without obeying."""
+"""Hostile texts that models and imported logs can contain; a page must show them without executing them."""
 
 from hypothesis import strategies as st
 
@@ -25,4 +25,4 @@ texts = st.one_of(
     st.text(st.characters(codec=None), max_size=60),
     st.text(alphabet="<>&\"'/=!- \n\x00;#x", max_size=40),
 )
-"""Any text, with lone surrogates and controls, and more markup than chance would give."""
+"""Any text, with lone surrogates, control characters and much markup."""

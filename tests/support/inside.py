@@ -1,4 +1,4 @@
-"""A private service that notes every connection made to it, and every packet: what no page may ever reach."""
+"""A private service that counts every connection and packet; no page may ever reach it."""
 
 import asyncio
 import re
@@ -18,24 +18,24 @@ _HEAD = (
 
 @dataclass
 class Inside:
-    """What reached it."""
+    """What reached the private service."""
 
     port: int
     connections: int = 0
-    asked: Counter[str] = field(default_factory=Counter)
-    """Requests by the host that was asked for; each vector of attack has an address of its own."""
+    requests: Counter[str] = field(default_factory=Counter)
+    """Requests by host; each attack uses a different address."""
     packets: int = 0
-    """UDP."""
+    """Number of UDP packets."""
 
     def taken(self) -> "Inside":
-        """What was noted until now; the notes begin anew."""
-        taken = Inside(self.port, self.connections, self.asked, self.packets)
-        self.connections, self.asked, self.packets = 0, Counter(), 0
+        """Return the counts so far and reset them."""
+        taken = Inside(self.port, self.connections, self.requests, self.packets)
+        self.connections, self.requests, self.packets = 0, Counter(), 0
         return taken
 
 
 def _host(request: bytes) -> str:
-    """As a proxy would note it."""
+    """Return the host of a request, as a proxy would parse it."""
     found = re.search(rb"^host: (\[[^\]]*\]|[^:\r]*)", request, re.IGNORECASE | re.MULTILINE)
     return str(read_host(found[1].decode())) if found else ""
 
@@ -60,7 +60,7 @@ async def inside(addresses: Iterable[str]) -> AsyncGenerator[Inside]:
         found.connections += 1
         try:
             if request := await reader.read(65_536):
-                found.asked[_host(request)] += 1
+                found.requests[_host(request)] += 1
                 writer.write(_HEAD.encode())
                 await writer.drain()
         except (OSError, asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""HTML read back by the standard library's parser, for tests of what writes it."""
+"""Parses HTML with the standard library, for tests of code that writes HTML."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -10,13 +10,13 @@ ATTRIBUTES = frozenset(
     | {"dx", "dy", "height", "href", "http-equiv", "id", "lang", "name", "open", "overflow", "r", "rel", "role"}
     | {"scope", "tabindex", "text-anchor", "transform", "viewbox", "x", "x1", "x2", "y", "y1", "y2"}
 )
-"""Every attribute that our pages use, as the parser gives it: in lower case."""
+"""Every attribute that our pages use, in lower case."""
 VOID = frozenset({"link", "meta", "circle", "line", "path"})
 
 
 @dataclass
 class Read(HTMLParser):
-    """A page, read: its start tags in order, its text, and the text within each kind of element."""
+    """A parsed page: its start tags in order, its text, and the text inside each kind of element."""
 
     page: str
     tags: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
@@ -40,11 +40,11 @@ class Read(HTMLParser):
         return [name for name, _ in self.tags]
 
     def attributes(self, name: str) -> list[str]:
-        """The values of an attribute, wherever it stands."""
+        """All values of an attribute."""
         return [values[name] or "" for _, values in self.tags if name in values]
 
     def assert_ours(self) -> None:
-        """Nothing is in the page that our renderer does not write, whatever texts went in."""
+        """Check that the page contains only elements and attributes that our renderer writes."""
         assert set(self.names) <= TAGS
         assert {name for _, values in self.tags for name in values} <= ATTRIBUTES
         assert self.comments == []

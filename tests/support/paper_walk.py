@@ -1,4 +1,4 @@
-"""A walk without a browser: a site's HTML told line by line as a browser's accessibility tree would tell it."""
+"""A walk without a browser: a site's HTML is turned into the lines that a browser's accessibility tree would give."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -62,7 +62,7 @@ class _Tree(HTMLParser):
 
 
 def tree(html: str) -> _Node:
-    """The document. Fails where an element is not closed."""
+    """The parsed document. Fails if an element is not closed."""
     parser = _Tree()
     parser.feed(html)
     parser.close()
@@ -71,18 +71,18 @@ def tree(html: str) -> _Node:
 
 
 def nodes(html: str, tag: str) -> list[_Node]:
-    """Every element of that name, in order."""
+    """Every element with that name, in order."""
     return nodes_in(tree(html), tag)
 
 
 def nodes_in(node: _Node, tag: str) -> list[_Node]:
-    """Every element of that name in an element, itself included, in order."""
+    """Every element with that name inside an element, including itself, in order."""
     found = [inner for child in node.children if not isinstance(child, str) for inner in nodes_in(child, tag)]
     return [node, *found] if node.tag == tag else found
 
 
 def leads(html: str) -> Iterator[str]:
-    """Targets of all links of a page, and of all choices of its forms but the search."""
+    """Targets of all links of a page, and of all choices of its forms except the search."""
     for a in nodes(html, "a"):
         yield a.attributes["href"]
     for form in nodes(html, "form"):
@@ -95,44 +95,44 @@ def leads(html: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=512)
-def parse_snapshot(html: str, tab: str = "t1") -> tuple[ElementLine, ...]:
-    """The body of a page as lines."""
-    told: list[ElementLine] = []
+def page_lines(html: str, tab: str = "t1") -> tuple[ElementLine, ...]:
+    """The body of a page as lines of an observation."""
+    lines: list[ElementLine] = []
 
-    def tell(node: _Node, depth: int, label: str) -> None:
+    def add(node: _Node, depth: int, label: str) -> None:
         role = _role(node)
         if role is None:
             caption = _caption(node) if node.tag == "label" else label
             for child in node.children:
-                tell_child(child, depth, caption)
+                add_child(child, depth, caption)
             return
         plain = all(isinstance(child, str) for child in node.children)
         words = node.text() if plain else ""
         named = role in _NAMED
         name = node.attributes.get("aria-label") or (label if role in {"searchbox", "combobox"} else words * named)
-        told.append(
+        lines.append(
             ElementLine(
                 depth=depth,
                 role=role,
                 name=name,
-                ref=f"{tab}:e{len(told) + 1}",
+                ref=f"{tab}:e{len(lines) + 1}",
                 url=node.attributes.get("href", ""),
                 text="" if named else words,
             )
         )
         for child in () if plain else node.children:
-            tell_child(child, depth + 1, label)
+            add_child(child, depth + 1, label)
 
-    def tell_child(child: "_Node | str", depth: int, label: str) -> None:
+    def add_child(child: "_Node | str", depth: int, label: str) -> None:
         if isinstance(child, str):
-            told.append(ElementLine(depth=depth, role="text", text=" ".join(child.split())))
+            lines.append(ElementLine(depth=depth, role="text", text=" ".join(child.split())))
         else:
-            tell(child, depth, label)
+            add(child, depth, label)
 
     body = nodes(html, "body")[0]
     for child in body.children:
-        tell_child(child, 0, "")
-    return tuple(told)
+        add_child(child, 0, "")
+    return tuple(lines)
 
 
 def _caption(label: _Node) -> str:
@@ -151,11 +151,11 @@ def _role(node: _Node) -> str | None:
 
 @dataclass
 class PaperWalk:
-    """The walker's acts on the sites served here, each giving the text that a model would read."""
+    """The acts of a walk on the generated sites; each returns the text that a model would read."""
 
     budget: int = BUDGET
     change: Callable[[str], str] = str
-    """What is done to every page's HTML before it is seen."""
+    """Function applied to the HTML of every page before it is shown."""
     url: str = "about:blank"
     visited: list[str] = field(default_factory=list)
     _pages: list[tuple[ElementLine, ...]] = field(default_factory=list)
@@ -165,7 +165,7 @@ class PaperWalk:
     _chosen: dict[str, str] = field(default_factory=dict)
 
     def act(self, use: ToolUse) -> str:
-        """The result of a call. Fails for one that names no ref of the last view."""
+        """The result of a tool call. Fails if it names a ref that was not shown."""
         arguments = dict(use.arguments)
         match use.tool:
             case "open":
@@ -193,7 +193,7 @@ class PaperWalk:
                 raise AssertionError(use)
 
     def _submitted(self, button: str) -> str:
-        """The address to which a form of lists is sent."""
+        """The address to which a form is submitted."""
         form = next(one for one in nodes(self._html, "form") if nodes_in(one, "button")[0].text() == button)
         sent: list[tuple[str, str]] = []
         for label in nodes_in(form, "label"):
@@ -203,7 +203,7 @@ class PaperWalk:
         return f"{form.attributes['action']}?{urlencode(sent)}"
 
     def _options(self, caption: str) -> list[str]:
-        """What a list of that label offers."""
+        """The options of the list with that label."""
         label = next(one for one in nodes(self._html, "label") if _caption(one) == caption)
         return [option.text() for option in nodes_in(label, "option")]
 
@@ -218,7 +218,7 @@ class PaperWalk:
         html = self.change(response.html)
         self.url, self._html, self._chosen = url, html, {}
         self.visited.append(url)
-        self._pages, self._at = _cut(parse_snapshot(html), self.budget), 0
+        self._pages, self._at = _cut(page_lines(html), self.budget), 0
         self._title = html.partition("<title>")[2].partition("</title>")[0]
         return self._view()
 
@@ -251,13 +251,13 @@ class Walked:
     url: str
     turns: tuple[ToolExchange, ...]
     traps: tuple[tuple[str, ...], ...]
-    """Those that lay in each turn, the answer's included."""
+    """The traps of each turn, including the answer."""
     said: tuple[str, ...]
     visited: tuple[str, ...]
 
 
 def question(task: Task) -> str:
-    """The user's words for a task."""
+    """The user message of a task."""
     return f"Start page: {task.start}\n\n{task.problem}"
 
 
@@ -269,7 +269,7 @@ def walked(
     walk: PaperWalk | None = None,
     seed: int = 0,
 ) -> Walked:
-    """The walk of a solver that falls into exactly those traps wherever they lie."""
+    """The walk of a solver that falls into exactly these traps."""
     walk = walk or PaperWalk()
     turns: tuple[ToolExchange, ...] = ()
     traps: list[tuple[str, ...]] = []

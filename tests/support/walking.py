@@ -1,4 +1,4 @@
-"""Small sites on loopback, and walks over them on one browser that all tests of a module share."""
+"""Small sites on loopback, and walks over them in one browser for all tests of a module."""
 
 import asyncio
 import threading
@@ -17,19 +17,19 @@ from agentlearn_web.observation import ElementLine, PageObservation
 
 NONCE = "n0nce7"
 BRISK = WalkSettings(act_s=30, action_s=2.5, load_s=4, hung_s=5, settle_s=1)
-"""Limits as short as a slow machine bears."""
+"""Time limits that are as short as a slow machine allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a path answers."""
+    """The response of a path."""
 
     body: str | bytes = ""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     delay_s: float = 0.0
     endless: bool = False
-    """Whether it goes on until the other side hangs up."""
+    """Whether the body continues until the other side disconnects."""
 
 
 Pages = Mapping[str, str | Reply]
@@ -37,23 +37,23 @@ Pages = Mapping[str, str | Reply]
 
 @dataclass(slots=True)
 class Site:
-    """A site that is being served."""
+    """A running site."""
 
     port: int
-    asked: list[str]
-    """Paths that were asked for, in order."""
+    requests: list[str]
+    """Requested paths, in order."""
 
     @property
-    def places(self) -> AccessPolicy:
-        """A walk that reaches this site as `site.test` and `other.test`, and nothing else."""
+    def policy(self) -> AccessPolicy:
+        """A policy that reaches this site as `site.test` and `other.test`, and nothing else."""
         here = ("127.0.0.1", self.port)
         return AccessPolicy(public=False, served={"site.test": here, "other.test": here})
 
 
 @contextmanager
 def served(pages: Pages) -> Iterator[Site]:
-    """The pages on loopback; any other path answers 404."""
-    asked: list[str] = []
+    """Serve the pages on loopback; any other path gives 404."""
+    requests: list[str] = []
     over = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -64,7 +64,7 @@ def served(pages: Pages) -> Iterator[Site]:
 
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
-            asked.append(self.path)
+            requests.append(self.path)
             page = pages.get(path, Reply("<title>none</title><h1>Nothing here</h1>", 404))
             reply = Reply(page) if isinstance(page, str) else page
             over.wait(reply.delay_s)
@@ -90,13 +90,13 @@ def served(pages: Pages) -> Iterator[Site]:
         request_queue_size = 128
 
         def handle_error(self, request: object, client_address: object) -> None:
-            """A side that hung up is none."""
+            """Ignore a client that disconnected."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:
-            yield Site(server.server_address[1], asked)
+            yield Site(server.server_address[1], requests)
         finally:
             over.set()
             server.shutdown()
@@ -105,16 +105,16 @@ def served(pages: Pages) -> Iterator[Site]:
 
 @dataclass(slots=True)
 class Walking:
-    """A browser, and the loop in which it is driven."""
+    """A browser and the event loop that drives it."""
 
     runner: asyncio.Runner
     browsers: Browsers
 
     def over(self, pages: Pages, steps: Callable[[Walk, Site], Awaitable[None]], *, record: Path | None = None) -> None:
-        """Serve the pages and take these steps in a fresh walk."""
+        """Serve the pages and run the steps in a fresh walk."""
 
         async def one(site: Site) -> None:
-            async with self.browsers.walk(site.places, nonce=NONCE, record=record) as walk:
+            async with self.browsers.walk(site.policy, nonce=NONCE, record=record) as walk:
                 await steps(walk, site)
 
         with served(pages) as site:
@@ -134,22 +134,22 @@ def walking(settings: WalkSettings = BRISK) -> Iterator[Walking]:
 
 
 def line(seen: PageObservation, name: str, role: str = "") -> ElementLine:
-    """The one line with this name, and with this role where several have it."""
+    """The only line with this name, and with this role if one is given."""
     found = [one for one in seen.lines if one.name == name and role in {"", one.role}]
     assert len(found) == 1, seen.lines
     return found[0]
 
 
 def ref(seen: PageObservation, name: str, role: str = "") -> str:
-    """The ref of that line."""
+    """The ref of the line with this name."""
     return line(seen, name, role).ref
 
 
 def words(seen: PageObservation) -> str:
-    """All that the lines say."""
+    """All words of the lines."""
     return " ".join(part for one in seen.lines for part in (one.name, one.text) if part)
 
 
-def told(seen: PageObservation) -> list[str]:
-    """The events, each as its kind and the site's words."""
+def event_lines(seen: PageObservation) -> list[str]:
+    """The events, each as its kind and the site's text."""
     return [f"{event.kind}: {event.site_text}" for event in seen.events]

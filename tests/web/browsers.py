@@ -1,4 +1,4 @@
-"""What every test with a real browser shares."""
+"""The browser that all tests with a real browser use."""
 
 import pytest
 

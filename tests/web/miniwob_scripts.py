@@ -1,4 +1,4 @@
-"""MiniWoB++ pages solved by the walker's acts alone: refs of the last observation, and nothing of a page's insides.
+"""Scripts that solve MiniWoB++ pages with the acts of a walk, without looking into the page's code.
 
 Each script does one page for any seed: it reads the instruction and acts on refs of the last observation.
 """
@@ -24,16 +24,16 @@ class Hands:
     seen: PageObservation
 
     @property
-    def asked(self) -> str:
+    def instruction(self) -> str:
         """The page's instruction: its first text."""
         return next(line.text for line in self.seen.lines if line.text)
 
     def quoted(self) -> list[str]:
-        """What the instruction puts in quotes."""
-        return re.findall(r'"([^"]*)"', self.asked)
+        """The quoted words of the instruction."""
+        return re.findall(r'"([^"]*)"', self.instruction)
 
     def lines(self, role: str = "", *, name: str | None = None, text: str | None = None) -> list[ElementLine]:
-        """Lines with a ref, of that role, name and text, in their order."""
+        """Lines with a ref and that role, name and text, in order."""
         return [
             line
             for line in self.seen.lines
@@ -44,11 +44,11 @@ class Hands:
         ]
 
     async def click(self, line: ElementLine) -> None:
-        """Click it."""
+        """Click the line's element."""
         await self.took(await self.walk.click(line.ref))
 
     async def type(self, line: ElementLine, text: str) -> None:
-        """Write into it."""
+        """Type into the line's element."""
         await self.took(await self.walk.type(line.ref, text))
 
     async def button(self, name: str) -> None:
@@ -56,11 +56,11 @@ class Hands:
         await self.click(self.lines("button", name=name)[0])
 
     async def look(self) -> None:
-        """See the page anew."""
+        """Take a fresh view of the page."""
         await self.took(await self.walk.tabs())
 
     async def wait(self, role: str, name: str) -> ElementLine:
-        """The first line of that role and name, once it is there: some lists and sections open slowly."""
+        """The first line with that role and name, as soon as it is there: some lists and sections open slowly."""
         for _ in range(LOOKS):
             if found := self.lines(role, name=name):
                 return found[0]
@@ -68,7 +68,7 @@ class Hands:
         raise AssertionError(f"no {role} {name!r} came up")
 
     async def took(self, seen: PageObservation) -> None:
-        """Keep what came of an act, which must have been done."""
+        """Keep the observation of an act, which must have succeeded."""
         assert seen.status == "ok", (seen.status, seen.note)
         self.seen = seen
 
@@ -94,14 +94,14 @@ async def click_one_then_two(h: Hands) -> None:
 
 
 async def choose_from_list(h: Hands) -> None:
-    wanted = re.search(r"Select (.+) from the list", h.asked)
+    wanted = re.search(r"Select (.+) from the list", h.instruction)
     assert wanted
     await h.type(h.lines("combobox")[0], wanted[1])
     await h.button("Submit")
 
 
 async def check_boxes(h: Hands) -> None:
-    wanted = re.search(r"Select (.*) and click Submit", h.asked)
+    wanted = re.search(r"Select (.*) and click Submit", h.instruction)
     assert wanted
     for name in wanted[1].split(", "):
         for box in h.lines("checkbox", name=name):
@@ -110,7 +110,7 @@ async def check_boxes(h: Hands) -> None:
 
 
 async def pick_option(h: Hands) -> None:
-    wanted = re.search(r"Select (.*) and click Submit", h.asked)
+    wanted = re.search(r"Select (.*) and click Submit", h.instruction)
     assert wanted
     await h.click(h.lines("radio", name=wanted[1])[0])
     await h.button("Submit")
@@ -160,7 +160,7 @@ async def link_behind_sections(h: Hands) -> None:
 
 
 async def switch_tab(h: Hands) -> None:
-    wanted = re.search(r"Tab #\d+", h.asked)
+    wanted = re.search(r"Tab #\d+", h.instruction)
     assert wanted
     await h.click(h.lines("link", name=wanted[0])[0])
 
@@ -172,14 +172,14 @@ async def last_word(h: Hands) -> None:
 
 
 async def enter_date(h: Hands) -> None:
-    wanted = re.search(r"(\d\d)/(\d\d)/(\d{4})", h.asked)
+    wanted = re.search(r"(\d\d)/(\d\d)/(\d{4})", h.instruction)
     assert wanted
     await h.type(h.lines("textbox")[0], f"{wanted[3]}-{wanted[1]}-{wanted[2]}")
     await h.button("Submit")
 
 
 async def enter_time(h: Hands) -> None:
-    wanted = re.search(r"(\d+):(\d\d) (AM|PM)", h.asked)
+    wanted = re.search(r"(\d+):(\d\d) (AM|PM)", h.instruction)
     assert wanted
     hour = int(wanted[1]) % 12 + 12 * (wanted[3] == "PM")
     await h.type(h.lines("textbox")[0], f"{hour:02}:{wanted[2]}")
@@ -192,7 +192,7 @@ async def fill_quoted(h: Hands) -> None:
 
 
 async def fill_in_case(h: Hands) -> None:
-    upper = "upper case" in h.asked
+    upper = "upper case" in h.instruction
     (word,) = h.quoted()
     await h.type(h.lines("textbox")[0], word.upper() if upper else word.lower())
     await h.button("Submit")
@@ -219,7 +219,7 @@ async def greatest_card(h: Hands) -> None:
 
 
 async def nth_word(h: Hands) -> None:
-    wanted = re.search(r"the (\d+)", h.asked)
+    wanted = re.search(r"the (\d+)", h.instruction)
     assert wanted
     text = next(line.text for line in h.seen.lines if line.role == "paragraph")
     await h.type(h.lines("textbox")[0], re.findall(r"[A-Za-z]+", text)[int(wanted[1]) - 1])
@@ -227,19 +227,19 @@ async def nth_word(h: Hands) -> None:
 
 
 async def focus_field(h: Hands) -> None:
-    nth = re.search(r"(\d+)", h.asked)
+    nth = re.search(r"(\d+)", h.instruction)
     await h.click(h.lines("textbox")[int(nth[1]) - 1 if nth else 0])
 
 
 async def form_in_order(h: Hands) -> None:
-    radio, field = (int(number) for number in re.findall(r"(\d+)(?:st|nd|rd|th)", h.asked))
+    radio, field = (int(number) for number in re.findall(r"(\d+)(?:st|nd|rd|th)", h.instruction))
     await h.click(h.lines("radio")[radio - 1])
     await h.type(h.lines("textbox")[field - 1], h.quoted()[0])
     await h.button("Submit")
 
 
 async def generate_number(h: Hands) -> None:
-    wanted = re.search(r"(even|odd|less than (\d+)|greater than (\d+))", h.asked)
+    wanted = re.search(r"(even|odd|less than (\d+)|greater than (\d+))", h.instruction)
     assert wanted
     for _ in range(60):
         await h.button("Generate")
@@ -261,17 +261,17 @@ async def guess_number(h: Hands) -> None:
         guess = (low + high) // 2
         await h.type(h.lines("spinbutton")[0], str(guess))
         await h.button("Submit")
-        told = next((line.text for line in h.seen.lines if "number is" in line.text), "")
-        if "lower" in told:
+        hint = next((line.text for line in h.seen.lines if "number is" in line.text), "")
+        if "lower" in hint:
             high = guess - 1
-        elif "higher" in told:
+        elif "higher" in hint:
             low = guess + 1
         else:
             return
 
 
 async def movie_search(h: Hands) -> None:
-    wanted = re.search(r"Search for (\S+) movies directed by (\S+) from year (\d+)", h.asked)
+    wanted = re.search(r"Search for (\S+) movies directed by (\S+) from year (\d+)", h.instruction)
     assert wanted
     values = dict(zip(("genre", "director", "year"), wanted.groups(), strict=True))
     fields = [line.ref for line in h.lines("textbox")]
@@ -292,7 +292,7 @@ async def open_tree(h: Hands) -> None:
     tried: set[str] = set()
     while not (found := h.lines("generic", text=wanted)):
         folder = next(
-            line for line in h.lines("generic") if line.text and line.ref not in tried and line.text != h.asked
+            line for line in h.lines("generic") if line.text and line.ref not in tried and line.text != h.instruction
         )
         tried.add(folder.ref)
         await h.click(folder)
@@ -307,7 +307,7 @@ async def odd_or_even(h: Hands) -> None:
 
 
 async def phone_book(h: Hands) -> None:
-    wanted = re.search(r"Find (\S+) in the contact book and click on their (.+)\.", h.asked)
+    wanted = re.search(r"Find (\S+) in the contact book and click on their (.+)\.", h.instruction)
     assert wanted
     label = {"phone number": "Phone:", "email": "Email:", "address": "Address:"}[wanted[2]]
     while not any(line.name == wanted[1] for line in h.seen.lines):
@@ -323,7 +323,7 @@ def _table(h: Hands) -> dict[str, str]:
 
 
 async def read_table(h: Hands) -> None:
-    wanted = re.search(r"the value of (.+) into", h.asked)
+    wanted = re.search(r"the value of (.+) into", h.instruction)
     assert wanted
     await h.type(h.lines("textbox")[0], _table(h)[wanted[1]])
     await h.button("Submit")
@@ -338,7 +338,7 @@ async def copy_table(h: Hands) -> None:
 
 
 async def search_result(h: Hands) -> None:
-    wanted = re.search(r"click the (\d+)", h.asked)
+    wanted = re.search(r"click the (\d+)", h.instruction)
     assert wanted
     await h.type(h.lines("textbox")[0], h.quoted()[0])
     await h.button("Search")
@@ -373,7 +373,7 @@ async def calculate(h: Hands) -> None:
 
 
 async def written_letters(h: Hands) -> None:
-    letters = [line.text for line in h.lines("generic") if line.text and line.text != h.asked]
+    letters = [line.text for line in h.lines("generic") if line.text and line.text != h.instruction]
     await h.type(h.lines("textbox")[0], "".join(letters))
     await h.button("Submit")
 
@@ -395,7 +395,7 @@ def _fits(item: str, start: str, end: str = "") -> bool:
 
 
 async def spin(h: Hands) -> None:
-    wanted = re.search(r"Select (-?\d+) with", h.asked)
+    wanted = re.search(r"Select (-?\d+) with", h.instruction)
     assert wanted
     await h.type(h.lines("spinbutton")[0], wanted[1])
     await h.button("Submit")
@@ -405,7 +405,7 @@ MONTHS = list(month_name)[1:]
 
 
 async def pick_day(h: Hands) -> None:
-    wanted = re.search(r"(\d+)/(\d+)/(\d{4})", h.asked)
+    wanted = re.search(r"(\d+)/(\d+)/(\d{4})", h.instruction)
     assert wanted
     await h.click(h.lines("textbox")[0])
     await _go_to_day(h, *map(int, wanted.groups()))
@@ -427,13 +427,13 @@ async def buy_ticket(h: Hands) -> None:
     texts = [line.text for line in h.seen.lines]
     hours = [re.fullmatch(r"(\d+)h (\d+)m", text) for text in texts]
     minutes = [int(found[1]) * 60 + int(found[2]) for found in hours if found]
-    values = prices if "cost" in h.asked else minutes
-    best = max if re.search("most expensive|longest", h.asked) else min
+    values = prices if "cost" in h.instruction else minutes
+    best = max if re.search("most expensive|longest", h.instruction) else min
     await h.click(offers[values.index(best(values))])
 
 
 async def mark_mail(h: Hands) -> None:
-    wanted = re.search(r"email by (\S+) and click the (star|trash) icon", h.asked)
+    wanted = re.search(r"email by (\S+) and click the (star|trash) icon", h.instruction)
     assert wanted
     await _on_mail(h, wanted[1], wanted[2])
 
@@ -445,7 +445,7 @@ async def _on_mail(h: Hands, sender: str, icon: str) -> None:
 
 
 async def forward_mail(h: Hands) -> None:
-    wanted = re.search(r"email by (\S+) and forward that email to (\S+)\.", h.asked)
+    wanted = re.search(r"email by (\S+) and forward that email to (\S+)\.", h.instruction)
     assert wanted
     await h.click(h.lines("generic", text=wanted[1])[0])
     await h.click(h.lines("generic", text="Forward")[0])
@@ -454,7 +454,7 @@ async def forward_mail(h: Hands) -> None:
 
 
 async def reply_to_mail(h: Hands) -> None:
-    wanted = re.search(r"email by (\S+) and reply to them with the text \"(.+)\"", h.asked)
+    wanted = re.search(r"email by (\S+) and reply to them with the text \"(.+)\"", h.instruction)
     assert wanted
     await h.click(h.lines("generic", text=wanted[1])[0])
     await h.click(h.lines("generic", text="Reply")[0])
@@ -463,24 +463,24 @@ async def reply_to_mail(h: Hands) -> None:
 
 
 async def any_mail(h: Hands) -> None:
-    asked = (("icon", mark_mail), ("forward", forward_mail), ("reply", reply_to_mail))
-    await next(script for word, script in asked if word in h.asked)(h)
+    instruction = (("icon", mark_mail), ("forward", forward_mail), ("reply", reply_to_mail))
+    await next(script for word, script in instruction if word in h.instruction)(h)
 
 
 async def on_posts(h: Hands) -> None:
     button = h.quoted()[0]
-    user = re.search(r"@\w+", h.asked)
-    some = re.search(r"on (\d+) posts?", h.asked)
+    user = re.search(r"@\w+", h.instruction)
+    some = re.search(r"on (\d+) posts?", h.instruction)
     assert user
     lines = h.seen.lines
-    posts = [at for at, line in enumerate(lines) if line.text.endswith(user[0]) and line.text != h.asked]
+    posts = [at for at, line in enumerate(lines) if line.text.endswith(user[0]) and line.text != h.instruction]
     for at in posts[: int(some[1]) if some else len(posts)]:
         found = next((line for line in lines[at:] if line.name == button), None)
         if found is None:  # behind `More`
             await h.click(next(line for line in lines[at:] if line.name == "More"))
             found = next(line for line in h.lines() if line.text.startswith(button))
         await h.click(found)
-    if "Submit" in h.asked:
+    if "Submit" in h.instruction:
         await h.button("Submit")
 
 
@@ -534,4 +534,4 @@ SCRIPTS: dict[str, Script] = {
     "use-autocomplete-nodelay": autocomplete,
     "use-spinner": spin,
 }
-"""By page. Of pages that differ little, such as those with and without delays, one stands for all."""
+"""Scripts by page. Of similar pages, such as those with and without delays, only one is here."""

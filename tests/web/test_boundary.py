@@ -43,9 +43,9 @@ ADDRESSES = dict.fromkeys(
     [HOME, STUN, WORKER, OPEN, *(case.address for case in CASES.values() if case.address != "::1")]
 )
 PATIENCE_S = 30.0
-"""How long is waited for what must come."""
+"""How long to wait for something that must happen."""
 SETTLE_S = 0.4
-"""How long is waited for what must not come, once all that was to be refused has been."""
+"""How long to wait for something that must not happen, after all refusals have been seen."""
 BIG = 100_000_000
 PUBLIC = "93.184.216.34"
 BEYOND = (
@@ -53,7 +53,7 @@ BEYOND = (
     *("[fe80::1]", "[fd00:ec2::254]", "[2002:7f00:1::]", "[64:ff9b::7f00:1]"),
     *("metadata.google.internal", "intranet", "printer.local", "other.test"),
 )
-"""Not of this machine, and not tried without the boundary. Left alone, browsers take some of them past any proxy."""
+"""Private addresses of other machines, not tried without the proxy. By default browsers reach some of them directly."""
 WEBRTC = """async (servers) => {
   const peer = new RTCPeerConnection({iceServers: servers});
   peer.createDataChannel("x");
@@ -99,19 +99,19 @@ FILES = """async (url) => {
 
 @dataclass
 class Evidence:
-    """What one run of the browsers showed."""
+    """The results of one run of the browsers."""
 
     guarded: Inside = field(default_factory=lambda: Inside(0))
-    """What reached the private service from all guarded walks but those that name it."""
+    """What reached the private service from walks behind the proxy that do not name it."""
     refused: tuple[RefusedConnection, ...] = ()
     asked_names: tuple[str, ...] = ()
-    """By the battery, of the resolver."""
+    """Names that the pages made the resolver look up."""
     bare: Inside = field(default_factory=lambda: Inside(0))
-    """What reached it from a browser without the boundary."""
+    """What reached the private service from a browser without the proxy."""
     named: Inside = field(default_factory=lambda: Inside(0))
     named_refused: tuple[RefusedConnection, ...] = ()
     said: dict[str, Any] = field(default_factory=dict)
-    """What else was seen, by a name."""
+    """Further observations, by name."""
 
 
 def evil(port: int) -> Callable[[HttpRequest], Awaitable[HttpResponse]]:
@@ -135,10 +135,10 @@ def evil(port: int) -> Callable[[HttpRequest], Awaitable[HttpResponse]]:
 
 
 async def stream(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A page of 100 MB, its length told or not, or one without an end."""
+    """A page of 100 MB, with or without a length, or one that never ends."""
     path = head.split(b" ")[1]
-    told = b"Content-Length: %d\r\n" % BIG if path == b"/told" else b""
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + told + b"\r\n<title>big</title>")
+    length = b"Content-Length: %d\r\n" % BIG if path == b"/told" else b""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + length + b"\r\n<title>big</title>")
     piece, sent = b"<!--" + b"x" * 65_536 + b"-->", 0
     while path == b"/endless" or sent < BIG:
         writer.write(piece)
@@ -147,14 +147,14 @@ async def stream(head: bytes, reader: asyncio.StreamReader, writer: asyncio.Stre
 
 
 async def wait_for(done: Callable[[], bool], *, at_most_s: float = PATIENCE_S) -> None:
-    """Until it is so, or patience ends; the tests say what is missing."""
+    """Wait until the condition holds, or the time is over; the tests report what is missing."""
     end = time.monotonic() + at_most_s
     while not done() and time.monotonic() < end:
         await asyncio.sleep(0.02)
 
 
 async def run_battery(context: Any, tried: Callable[[Case], bool]) -> None:
-    """Every case: those that can share a page, then each of the others on its own. tried: whether it showed already."""
+    """Run every case: those that can share a page, then the others alone. tried: whether a case had its effect."""
     page = await context.new_page()
     await page.goto("http://evil.test/all")
     alone = await context.new_page()
@@ -166,23 +166,23 @@ async def run_battery(context: Any, tried: Callable[[Case], bool]) -> None:
 
 
 class Walks:
-    """Guarded walks of one browser, and what is outside."""
+    """Walks of one browser behind the proxy, and the fake internet outside."""
 
     def __init__(self, browser: Any, port: int, big: int) -> None:
         self._browser = browser
         self._served = {"evil.test": (HOME, port), "evil.localhost": (HOME, port), "big.test": (HOME, big)}
         self._port = port
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     async def resolve(self, name: str, port: int) -> Sequence[str]:
-        """A name server that first says something public, then loopback; and knows no other name."""
-        self.asked.append(name)
+        """A name server that first returns a public address, then loopback, and knows no other name."""
+        self.requests.append(name)
         if not name.startswith("rebind"):
             raise OSError("no such name")
-        return [PUBLIC] if self.asked.count(name) == 1 else [HOME]
+        return [PUBLIC] if self.requests.count(name) == 1 else [HOME]
 
     async def dial(self, address: str, port: int) -> Streams:
-        """The public address is the evil site's."""
+        """Connect the public address to the attacking site."""
         if address == PUBLIC:
             return await asyncio.open_connection(HOME, self._port)
         return await asyncio.open_connection(address, port)
@@ -191,7 +191,7 @@ class Walks:
     async def walk(
         self, *, named: frozenset[HostPort] = frozenset(), limits: NetworkLimits | None = None, **more: Any
     ) -> AsyncGenerator[tuple[Any, ProxySession]]:
-        """A context behind a lane of its own."""
+        """A browser context with a separate proxy."""
         policy = AccessPolicy(public=True, named=named, served=self._served)
         async with open_proxy(policy, limits or NetworkLimits(), resolve=self.resolve, dial=self.dial) as session:
             context = await self._browser.new_context(**{**context_options(session), **more})
@@ -202,7 +202,7 @@ class Walks:
 
 
 async def guarded(walks: Walks, inner: Inside, found: Evidence, secret: Path) -> None:
-    """All that is tried behind the boundary."""
+    """Everything that is tried behind the proxy."""
     async with walks.walk() as (context, session):
         refused = list[RefusedConnection]()
 
@@ -213,7 +213,7 @@ async def guarded(walks: Walks, inner: Inside, found: Evidence, secret: Path) ->
         await run_battery(context, was_refused)
         await asyncio.sleep(SETTLE_S)
         found.refused = (*refused, *session.drain())
-        found.asked_names = tuple(walks.asked)
+        found.asked_names = tuple(walks.requests)
     for attempt in (beyond, workers, webrtc, view_source, files, rebinding, odds, large, raw):
         await attempt(walks, inner, found, secret)
 
@@ -293,7 +293,7 @@ async def rebinding(walks: Walks, inner: Inside, found: Evidence, _: Path) -> No
         await page.goto(f"http://rebind.example.org:{inner.port}/")
         again = "async () => await (await fetch('/again', {cache: 'no-store'})).text()"
         found.said["rebinding"] = [await page.evaluate(again) for _ in range(3)]
-    async with walks.walk() as (context, session):  # another walk asks again, and now hears of loopback
+    async with walks.walk() as (context, session):  # another walk looks the name up again, and gets loopback
         page = await context.new_page()
         await left(page, f"http://rebind.example.org:{inner.port}/")
         found.said["rebound"] = [(one.code, one.host) for one in session.drain()]
@@ -355,30 +355,30 @@ async def raw(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
 
 
 async def named_control(walks: Walks, inner: Inside, found: Evidence) -> None:
-    """The same kinds of request, to an address that the walk names."""
+    """The same kinds of requests, to an address that the walk names."""
     acts = {**PUBLISHED, "websocket": "new WebSocket(u.replace('http', 'ws'))"}
     async with walks.walk(named=frozenset({(OPEN, inner.port)})) as (context, session):
         page = await context.new_page()
         await page.goto("http://evil.test/all")
         for number, act in enumerate(acts.values(), start=1):
             await page.evaluate(f"(u) => {{ {act} }}", f"http://{OPEN}:{inner.port}/{number}")
-        await wait_for(lambda: inner.asked[OPEN] >= len(acts))
+        await wait_for(lambda: inner.requests[OPEN] >= len(acts))
         found.named_refused = tuple(one for one in session.drain() if one.host == OPEN)
     found.named = inner.taken()
 
 
 async def bare(pw: Any, port: int, inner: Inside, found: Evidence, secret: Path) -> None:
-    """All of it in a browser of its own, without proxy and flags; names are mapped to the same site."""
+    """The same in another browser without proxy and flags; names are mapped to the same site."""
     rules = f"MAP evil.test {HOME}:{port}, MAP evil.localhost {HOME}:{port}"
     options = {"executable_path": PROGRAM, "chromium_sandbox": False, "args": [f"--host-resolver-rules={rules}"]}
     browser = await pw.chromium.launch(**options)
     try:
         context = await browser.new_context()
-        await run_battery(context, lambda case: case.refused_as in inner.asked)
+        await run_battery(context, lambda case: case.refused_as in inner.requests)
         page = await context.new_page()
         await page.goto("http://evil.localhost/")
         found.said["bare service worker"] = await page.evaluate(SERVICE_WORKER, inner.port)
-        await wait_for(lambda: WORKER in inner.asked)
+        await wait_for(lambda: WORKER in inner.requests)
         await page.evaluate(WEBRTC, ice_servers(inner.port))
         await wait_for(lambda: inner.packets > 0)
         await left(page, secret.as_uri())
@@ -423,7 +423,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_page_cannot_reach_a_private_service(case: Case, found: Evidence) -> None:
-    assert not found.guarded.asked[case.refused_as], f"{case.name}: reached the private service"
+    assert not found.guarded.requests[case.refused_as], f"{case.name}: reached the private service"
     refused = [one.code for one in found.refused if one.host == case.refused_as]
     if case.sure:
         assert refused, f"{case.name}: was never tried, so nothing is shown"
@@ -432,11 +432,11 @@ def test_a_page_cannot_reach_a_private_service(case: Case, found: Evidence) -> N
 
 @pytest.mark.parametrize("case", [case for case in CASES.values() if case.sure], ids=lambda case: case.name)
 def test_without_the_boundary_the_same_page_does_reach_it(case: Case, found: Evidence) -> None:
-    assert found.bare.asked[case.refused_as], f"{case.name}: reaches nothing even in a bare browser"
+    assert found.bare.requests[case.refused_as], f"{case.name}: reaches nothing even in a bare browser"
 
 
 def test_not_one_connection_was_made_and_not_one_packet_sent(found: Evidence) -> None:
-    assert (found.guarded.connections, dict(found.guarded.asked), found.guarded.packets) == (0, {}, 0)
+    assert (found.guarded.connections, dict(found.guarded.requests), found.guarded.packets) == (0, {}, 0)
 
 
 @pytest.mark.parametrize("host", BEYOND)
@@ -448,31 +448,31 @@ def test_private_networks_are_not_reached_either(host: str, found: Evidence) -> 
 
 def test_a_private_service_that_the_walk_names_is_reached(found: Evidence) -> None:
     assert found.named_refused == ()
-    assert found.named.asked[OPEN] >= len(PUBLISHED) + 1
-    assert set(found.named.asked) == {OPEN}
+    assert found.named.requests[OPEN] >= len(PUBLISHED) + 1
+    assert set(found.named.requests) == {OPEN}
 
 
-def test_the_browser_asks_for_no_name_of_its_own(found: Evidence) -> None:
+def test_the_browser_resolves_no_names_itself(found: Evidence) -> None:
     assert found.asked_names == ()
     foreign = [one for one in found.refused if one.host not in {case.refused_as for case in CASES.values()}]
     assert foreign == []
 
 
-def test_service_workers_are_off_and_where_they_are_not_they_are_held_too(found: Evidence) -> None:
+def test_service_workers_are_off_and_would_use_the_proxy(found: Evidence) -> None:
     said, refused, requests = found.said["service worker blocked"]
     assert (said, refused, requests) == ("nothing", [], 1), said
     said, refused, _ = found.said["service worker allowed"]
     assert (said, set(refused)) == ("registered", {WORKER})
     assert found.said["bare service worker"] == "registered"
-    assert found.bare.asked[WORKER]
+    assert found.bare.requests[WORKER]
 
 
-def test_webrtc_sends_nothing_around_the_proxy(found: Evidence) -> None:
+def test_webrtc_does_not_bypass_the_proxy(found: Evidence) -> None:
     assert found.guarded.packets == 0
     assert found.bare.packets > 0
 
 
-def test_view_source_is_behind_the_boundary_as_well(found: Evidence) -> None:
+def test_view_source_uses_the_proxy(found: Evidence) -> None:
     shown, refused = found.said["view source"]
     assert SECRET not in shown
     assert refused == [HOME]
@@ -482,11 +482,11 @@ def test_view_source_is_behind_the_boundary_as_well(found: Evidence) -> None:
 def test_no_page_reads_a_file(found: Evidence) -> None:
     assert SECRET not in found.said["files"]
     assert "a public page" in found.said["files"]
-    assert SECRET in found.said["file opened by hand"]  # so the walker has to ask first:
+    assert SECRET in found.said["file opened by hand"]  # so the walk checks the scheme first:
     assert not scheme_allowed("file:///etc/passwd")
 
 
-def test_a_name_that_is_rebound_stays_where_it_was(found: Evidence) -> None:
+def test_dns_rebinding_has_no_effect(found: Evidence) -> None:
     assert [SECRET in one for one in found.said["rebinding"]] == [False] * 3
     assert ["a public page" in one for one in found.said["rebinding"]] == [True] * 3
     assert ("private_address", "rebind.example.org") in found.said["rebound"]
@@ -506,11 +506,11 @@ def test_a_page_that_is_too_large_is_cut(path: str, found: Evidence) -> None:
     assert grown < 30_000_000, f"{path}: our own process grew by {grown:,} bytes"
 
 
-def test_what_is_sent_to_the_proxy_by_hand_gets_nowhere(found: Evidence) -> None:
-    told = {name: value for name, value in found.said.items() if name.startswith("raw ")}
-    assert len(told) == 14
-    for name, (answer, _) in told.items():
+def test_handwritten_proxy_requests_are_refused(found: Evidence) -> None:
+    raw = {name: value for name, value in found.said.items() if name.startswith("raw ")}
+    assert len(raw) == 14
+    for name, (answer, _) in raw.items():
         assert SECRET.encode() not in answer, name
     passed = {"raw other host header": 0, "raw behind another": 1}
-    counted = Counter({name: len(codes) for name, (_, codes) in told.items()})
-    assert counted == Counter({name: passed.get(name, 1) for name in told})
+    counted = Counter({name: len(codes) for name, (_, codes) in raw.items()})
+    assert counted == Counter({name: passed.get(name, 1) for name in raw})

@@ -1,4 +1,4 @@
-"""Sixteen walks at once on one browser, among them a page that hangs and one without an end: all come to their end."""
+"""Sixteen walks at once on one browser, including a page that hangs and one that never ends: all walks end."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ pytestmark = needs_browser
 WALKS = 16
 STEPS = 6
 LIMIT_S = 240
-"""Far beyond what they take: it only ends a test that would never end."""
+"""Far longer than the walks take; it only ends a test that hangs."""
 SETTINGS = WalkSettings(act_s=60, action_s=3, load_s=3, hung_s=6)
 PAGES = {
     **{f"/{n}": f"<title>Page {n}</title><h1>Page {n}</h1><a href=/{n + 1}>next</a>" for n in range(STEPS)},
@@ -38,7 +38,7 @@ def test_all_walks_end_though_one_hangs_and_one_never_loads() -> None:
     with walking(SETTINGS) as own, served(PAGES) as site:
 
         async def one(number: int) -> list[PageObservation]:
-            async with own.browsers.walk(site.places, nonce=NONCE) as walk:
+            async with own.browsers.walk(site.policy, nonce=NONCE) as walk:
                 return await walked(walk, number)
 
         async def all_of_them() -> list[list[PageObservation]]:

@@ -54,7 +54,7 @@ def test_pages_are_solved_by_scripted_use_of_the_acts() -> None:
         async with slots, _opened(running, page, episode) as deps:
             try:
                 await SCRIPTS[page](Hands(deps.walk, await deps.walk.tabs()))
-            except (AssertionError, IndexError, RuntimeError) as error:  # a script that found nothing to act on
+            except (AssertionError, IndexError, RuntimeError) as error:  # the script found no element to act on
                 failed.append((page, episode, error))
                 return
             reward = await deps.episode.reward()
@@ -76,7 +76,7 @@ def test_pages_are_solved_by_scripted_use_of_the_acts() -> None:
     assert set(SCRIPTS) <= set(PAGES)
 
 
-def test_no_observation_tells_the_reward() -> None:
+def test_no_observation_shows_the_reward() -> None:
     async def both() -> None:
         async with domain.running() as running:
             for right in (True, False):
@@ -100,7 +100,7 @@ def _words(seen: PageObservation) -> set[str]:
     return set(" ".join(f"{line.name} {line.text}" for line in seen.lines).casefold().replace(":", " ").split())
 
 
-def test_an_episode_counts_once_and_on_its_own_document() -> None:
+def test_an_episode_counts_once_and_only_on_its_document() -> None:
     async def scene() -> None:
         async with domain.running() as running, _opened(running, "click-test-2", 1) as deps:
             hands = Hands(deps.walk, await deps.walk.tabs())
@@ -141,7 +141,7 @@ def _scripted(*calls: tuple[str, dict[str, object]]) -> FunctionModel:
     return FunctionModel(answer)
 
 
-def test_the_answer_is_the_pages_reward_whatever_the_model_says() -> None:
+def test_the_answer_is_the_reward_of_the_page() -> None:
     async def all_three() -> None:
         async with domain.running() as running:
             for clicked, answer in (("ONE", "reward 1"), ("TWO", "reward -1"), ("", "unfinished")):

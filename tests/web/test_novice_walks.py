@@ -28,7 +28,7 @@ AT_ONCE = 3
 
 @dataclass(frozen=True)
 class Done:
-    """A walk in the browser, beside the same one without it."""
+    """Run a walk in the browser, and compare it with the same walk without a browser."""
 
     task: Task
     flaws: frozenset[str]
@@ -37,7 +37,7 @@ class Done:
 
 
 def cases() -> list[tuple[Task, frozenset[str]]]:
-    """One task of each family, careful, and with each of its traps alone."""
+    """One task of each family: careful, and with each of its traps alone."""
     tasks = {task.family: task for task in generate_walk_tasks("test", 1)}
     return [
         (task, flaws)
@@ -72,10 +72,10 @@ async def browsing() -> AsyncGenerator[tuple[Browsers, AccessPolicy]]:
 
 
 async def every_walk() -> list[Done]:
-    async with browsing() as (browsers, places):
+    async with browsing() as (browsers, policy):
 
         async def one(task: Task, flaws: frozenset[str]) -> Done:
-            async with browsers.walk(places, nonce=NONCE) as walk:
+            async with browsers.walk(policy, nonce=NONCE) as walk:
                 return await in_browser(walk, task, flaws)
 
         async with asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""A recorded walk: a picture of each act, and a trace that Playwright's viewer reads. A broken record costs nothing."""
+"""Recorded walks: a screenshot of each act and a Playwright trace. A failed recording does not end the walk."""
 
 import json
 import zipfile
@@ -29,23 +29,23 @@ async def two_acts(walk: Walk, site: Site) -> None:
     assert (seen.status, seen.title) == ("ok", "Next")
 
 
-def test_each_act_leaves_a_picture_and_the_walk_a_trace(walks: Walking, tmp_path: Path) -> None:
+def test_each_act_saves_a_screenshot_and_the_walk_a_trace(walks: Walking, tmp_path: Path) -> None:
     folder = tmp_path / "walk" / "one"
     walks.over(PAGES, two_acts, record=folder)
     assert sorted(path.name for path in folder.iterdir()) == ["step-01.png", "step-02.png", "trace.zip"]
     for picture in folder.glob("*.png"):
         assert picture.read_bytes().startswith(b"\x89PNG")
     with zipfile.ZipFile(folder / "trace.zip") as archive:
-        told = [json.loads(line) for line in archive.read("trace.trace").decode().splitlines()]
+        trace = [json.loads(line) for line in archive.read("trace.trace").decode().splitlines()]
         pictures = [name for name in archive.namelist() if name.startswith("resources/")]
-    assert told[0]["type"] == "context-options"
-    kinds = {one["type"] for one in told}
+    assert trace[0]["type"] == "context-options"
+    kinds = {one["type"] for one in trace}
     assert {"before", "after", "frame-snapshot", "screencast-frame"} <= kinds
-    assert any(one.get("method") == "click" for one in told)
+    assert any(one.get("method") == "click" for one in trace)
     assert pictures
 
 
-def test_a_record_that_cannot_be_written_costs_nothing(walks: Walking, tmp_path: Path) -> None:
+def test_a_failed_recording_does_not_end_the_walk(walks: Walking, tmp_path: Path) -> None:
     file = tmp_path / "taken"
     file.write_text("a file, not a folder")
     walks.over(PAGES, two_acts, record=file)
@@ -57,7 +57,7 @@ def test_a_record_that_cannot_be_written_costs_nothing(walks: Walking, tmp_path:
     assert (folder / "step-02.png").is_file()
 
 
-def test_nothing_is_written_unasked(walks: Walking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_recorded_by_default(walks: Walking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     walks.over(PAGES, two_acts)
     assert not [*tmp_path.iterdir()]

@@ -1,4 +1,4 @@
-"""Whole runs of the web domain in a real browser: they learn, and whatever is killed leaves nothing behind."""
+"""Whole runs of the web domain in a real browser: they learn, and killed runs leave nothing behind."""
 
 import json
 import os
@@ -23,19 +23,19 @@ PATIENCE_S = 60.0
 HUNG_WALK = """
 import asyncio
 
-from agentlearn.serving.http11 import HOST, Response, listening
-from agentlearn_web.boundary.access_policy import Places
+from agentlearn.serving.http11 import HOST, HttpResponse, listening
+from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.browser.pool import open_browsers
 
 
 async def page(request):
-    return Response(200, b"<script>while (true);</script>", content_type="text/html")
+    return HttpResponse(200, b"<script>while (true);</script>", content_type="text/html")
 
 
 async def main():
     async with listening(page) as port, open_browsers() as browsers:
-        places = Places(public=False, named=frozenset({(HOST, port)}))
-        async with browsers.walk(places, nonce="n") as walk:
+        policy = AccessPolicy(public=False, named=frozenset({(HOST, port)}))
+        async with browsers.walk(policy, nonce="n") as walk:
             print("begun", flush=True)
             await walk.open(f"http://{HOST}:{port}/")
             await asyncio.sleep(600)
@@ -46,7 +46,7 @@ asyncio.run(main())
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
-    """Wait for it. Fails after PATIENCE_S."""
+    """Wait until the condition holds. Fails after PATIENCE_S."""
     end = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < end, f"not within {PATIENCE_S:g} s: {what}"
@@ -54,7 +54,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 
 def killed_with_all_it_started(process: subprocess.Popen[str]) -> None:
-    """Kill the process alone, and see what it had started end by itself."""
+    """Kill only the process, and check that its children end."""
     started = psutil.Process(process.pid).children(recursive=True)
     assert any("chrom" in one.name() for one in started), "no browser was running, so nothing would be shown"
     os.kill(process.pid, signal.SIGKILL)
@@ -69,7 +69,7 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def test_a_killed_run_leaves_no_browser_and_its_walks_begin_anew(tmp_path: Path) -> None:
+def test_a_killed_run_leaves_no_browser_and_its_walks_restart(tmp_path: Path) -> None:
     whole = json.loads(agentlearn("learn", "web", *SMALL, "--store", "whole", "--json", cwd=tmp_path).stdout)
     command = [str(AGENTLEARN), "learn", "web", *SMALL, "--store", "cut"]
     process = subprocess.Popen(command, cwd=tmp_path, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -92,7 +92,7 @@ def test_a_killed_run_leaves_no_browser_and_its_walks_begin_anew(tmp_path: Path)
 
 
 def _walked(store: Path) -> bool:
-    """Whether an act of a walk is on record, and the run is not over."""
+    """Whether an act of a walk is stored, and the run is still going."""
     return any(b'"kind":"tool"' in file.read_bytes() for file in store.glob("*journal*") if file.is_file())
 
 

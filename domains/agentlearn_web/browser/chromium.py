@@ -93,10 +93,11 @@ def _on_path(names: tuple[str, ...]) -> Iterator[Chromium]:
 def _downloaded(patterns: tuple[str, ...]) -> Iterator[Chromium]:
     """Yield the newest Chromium that Playwright downloaded and that matches a pattern."""
     folder = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
-    match = [path for pattern in patterns for path in folder.glob(pattern) if os.access(path, os.X_OK)]
-    yield from (Chromium(path, "Playwright") for path in sorted(match, key=_revision, reverse=True)[:1])
+    downloads = [path for pattern in patterns for path in folder.glob(pattern) if os.access(path, os.X_OK)]
+    yield from (Chromium(path, "Playwright") for path in sorted(downloads, key=_revision, reverse=True)[:1])
 
 
 def _revision(path: Path) -> int:
-    match = re.search(r"-(\d+)(?=/)", path.as_posix())
-    return int(match[1]) if match else 0
+    """Return the number in `chromium-1300/`; folders above may contain numbers too."""
+    numbers = re.findall(r"-(\d+)(?=/)", path.as_posix())
+    return int(numbers[-1]) if numbers else 0

@@ -23,17 +23,17 @@ def resolve_url(url: str, current_url: str) -> str | None:
     web = current_url.startswith(tuple(f"{scheme}:" for scheme in SCHEMES))
     scheme = _SCHEME.match(text)
     if text.startswith(_RELATIVE):
-        whole = urljoin(current_url, text) if web else f"https:{text}" if text.startswith("//") else ""
+        full_url = urljoin(current_url, text) if web else f"https:{text}" if text.startswith("//") else ""
     elif scheme is None:
-        same = web and _host(f"https://{text}") == _host(current_url)
-        whole = f"{urlsplit(current_url).scheme if same else 'https'}://{text}"
+        same_host = web and _host(f"https://{text}") == _host(current_url)
+        full_url = f"{urlsplit(current_url).scheme if same_host else 'https'}://{text}"
     else:
-        whole = text if scheme[1].lower() in SCHEMES else ""
+        full_url = text if scheme[1].lower() in SCHEMES else ""
     try:
-        host_port(whole)
+        host_port(full_url)
     except ConfigError:
         return None
-    return whole
+    return full_url
 
 
 def _host(url: str) -> str | None:

@@ -115,14 +115,14 @@ def _item_counters(text: str) -> list[Counter[Hashable]]:
 def _item_lists(text: str) -> list[list[str]]:
     """Return every way to split a text into two or more items, coarse splits first."""
     lines = _unbulleted(normal_lines(text))
-    whole = _OF_DATE.sub(r"\1 ", lines if "\n" in lines else normal_text(lines))
-    if _STRONG.search(whole):
-        return _several([_STRONG.split(whole)])
-    if not isinstance(_item_key(whole), str):
+    joined = _OF_DATE.sub(r"\1 ", lines if "\n" in lines else normal_text(lines))
+    if _STRONG.search(joined):
+        return _with_several_items([_STRONG.split(joined)])
+    if not isinstance(_item_key(joined), str):
         return []
-    commas = _COMMA.split(whole)
-    anywhere = commas if ", " in whole else whole.split(",")
-    return _several([commas, [part for one in anywhere for part in _AND.split(one)]])
+    commas = _COMMA.split(joined)
+    anywhere = commas if ", " in joined else joined.split(",")
+    return _with_several_items([commas, [part for one in anywhere for part in _AND.split(one)]])
 
 
 def _unbulleted(lines: str) -> str:
@@ -132,7 +132,7 @@ def _unbulleted(lines: str) -> str:
     return "\n".join(_BULLET.sub("", line) for line in each) if bulleted else lines
 
 
-def _several(ways: list[list[str]]) -> list[list[str]]:
+def _with_several_items(ways: list[list[str]]) -> list[list[str]]:
     items = ([one for part in way if (one := normal_text(_LEADING_AND.sub("", part)))] for way in ways)
     return [kept for kept in items if len(kept) > 1]
 

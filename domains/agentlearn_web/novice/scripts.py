@@ -29,8 +29,8 @@ def office_room(params: TemplateParams, view: PageView) -> WalkSteps[None]:
     view = yield _search_or_menu(view, params["name"], "Staff directory")
     if view.is_result():
         same = view.links(params["name"])
-        meant = require(next((one for one in same if params["subject"] in view.text_after(one)), None))
-        view = yield trap_step(DUPLICATE, careful=click_on(meant), careless=click_on(same[0]))
+        wanted = require(next((one for one in same if params["subject"] in view.text_after(one)), None))
+        view = yield trap_step(DUPLICATE, careful=click_on(wanted), careless=click_on(same[0]))
     else:
         view = yield fixed_step(click_on(view.link(params["name"])))
     yield _answer_step(view, view.field("Room"))
@@ -52,8 +52,8 @@ def course_lecturer(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 def exam_hall(params: TemplateParams, view: PageView) -> WalkSteps[None]:
     """Find the halls of the term with the form."""
-    meant, first = view.link("Examinations"), view.link_about("examination")
-    view = yield trap_step(FIRST, careful=click_on(meant), careless=click_on(first))
+    wanted, first = view.link("Examinations"), view.link_about("examination")
+    view = yield trap_step(FIRST, careful=click_on(wanted), careless=click_on(first))
     if view.has_button("Show examinations"):
         view = yield from fill_form(view, {"Year": params["year"], "Term": params["term"]}, "Show examinations")
     yield _answer_step(view, view.field(params["subject"]))
@@ -64,14 +64,14 @@ def library_hours(params: TemplateParams, view: PageView) -> WalkSteps[None]:
     view = yield trap_step(
         FIRST, careful=click_on(view.link("Libraries")), careless=click_on(view.link_about("librar"))
     )
-    meant = view.link(params["branch"])
+    wanted = view.link(params["branch"])
     on_day = re.compile(rf"(\d+:\d+) on {re.escape(params['day'])}")
-    if on_day.search(view.text_after(meant)):
+    if on_day.search(view.text_after(wanted)):
         overview = view
         similar = view.first_link(" ".join(params["branch"].split()[:2]))
 
         def choose(flaws: frozenset[str]) -> ToolUse:
-            entry = similar if DUPLICATE in flaws else meant
+            entry = similar if DUPLICATE in flaws else wanted
             return (
                 give_answer(overview, _first_group(on_day, overview.text_after(entry)))
                 if SNIPPET in flaws
@@ -80,7 +80,7 @@ def library_hours(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
         view = yield WalkStep(choose, (DUPLICATE, SNIPPET))
     else:
-        view = yield fixed_step(click_on(meant))
+        view = yield fixed_step(click_on(wanted))
     yield _answer_step(view, view.field(params["day"].capitalize()))
 
 
@@ -124,9 +124,9 @@ def job_deadline(params: TemplateParams, view: PageView) -> WalkSteps[None]:
     """Search for the vacancy, and read its own page."""
     view = yield _search_or_menu(view, f"{params['job']} {params['town']}", "Careers")
     if view.is_result():
-        meant = view.link(f"{params['job']}, {params['town']}")
-        teased = _first_group(re.compile(r"Apply by ([^.]+)\."), view.text_after(meant))
-        view = yield trap_step(SNIPPET, careful=click_on(meant), careless=give_answer(view, teased))
+        wanted = view.link(f"{params['job']}, {params['town']}")
+        teased = _first_group(re.compile(r"Apply by ([^.]+)\."), view.text_after(wanted))
+        view = yield trap_step(SNIPPET, careful=click_on(wanted), careless=give_answer(view, teased))
     else:
         view = yield fixed_step(click_on(view.first_link(f"{params['job']},")))
     yield _answer_step(view, view.field("Apply until"))
@@ -134,8 +134,8 @@ def job_deadline(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 
 def option_default(params: TemplateParams, view: PageView) -> WalkSteps[None]:
     """Open the reference of the version, and read on to the option."""
-    meant, newest = view.link(f"Version {params['version']}"), view.first_link("Version ")
-    view = yield trap_step(DUPLICATE, careful=click_on(meant), careless=click_on(newest))
+    wanted, newest = view.link(f"Version {params['version']}"), view.first_link("Version ")
+    view = yield trap_step(DUPLICATE, careful=click_on(wanted), careless=click_on(newest))
     view = yield fixed_step(click_on(view.link("Option reference")))
     option, setting = re.escape(params["option"]), re.escape(params["option"].rpartition("_")[2])
 
@@ -154,8 +154,8 @@ def release_of_change(params: TemplateParams, view: PageView) -> WalkSteps[None]
     """Open the release notes of the year, and the one about the change itself."""
     view = yield fixed_step(click_on(view.link("Release notes")))
     view = yield _open_year(view, "Releases of ", params["year"])
-    meant, first = view.link(f"Change of {params['command']}"), view.link_about(params["command"].casefold())
-    view = yield trap_step(FIRST, careful=click_on(meant), careless=click_on(first))
+    wanted, first = view.link(f"Change of {params['command']}"), view.link_about(params["command"].casefold())
+    view = yield trap_step(FIRST, careful=click_on(wanted), careless=click_on(first))
     yield _answer_step(view, view.field("Release"))
 
 
@@ -163,9 +163,9 @@ def exit_status(params: TemplateParams, view: PageView) -> WalkSteps[None]:
     """Search for the fault, and read its own page."""
     view = yield _search_or_menu(view, params["fault"], "Troubleshooting")
     if view.is_result():
-        meant = view.link(f"When {params['fault']}")
-        teased = _first_group(re.compile(r"exit status (\d+)"), view.text_after(meant))
-        view = yield trap_step(SNIPPET, careful=click_on(meant), careless=give_answer(view, teased))
+        wanted = view.link(f"When {params['fault']}")
+        teased = _first_group(re.compile(r"exit status (\d+)"), view.text_after(wanted))
+        view = yield trap_step(SNIPPET, careful=click_on(wanted), careless=give_answer(view, teased))
     else:
         view = yield fixed_step(click_on(view.link(f"If {params['fault']}")))
     yield _answer_step(view, view.field("Exit status"))
@@ -176,8 +176,8 @@ def product_weight(params: TemplateParams, view: PageView) -> WalkSteps[None]:
     plain = " ".join(params["model"].split()[:2])
     view = yield _search_or_menu(view, f"{params['article']} {params['model']}", f"{params['article'].capitalize()}s")
     if view.is_result():
-        meant, alike = view.link(params["model"]), view.first_link(plain)
-        view = yield trap_step(DUPLICATE, careful=click_on(meant), careless=click_on(alike))
+        wanted, alike = view.link(params["model"]), view.first_link(plain)
+        view = yield trap_step(DUPLICATE, careful=click_on(wanted), careless=click_on(alike))
     else:
         view = yield fixed_step(click_on(view.first_link(plain)))
     yield _answer_step(view, view.field("Weight"))
@@ -186,9 +186,9 @@ def product_weight(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 def light_products(params: TemplateParams, view: PageView) -> WalkSteps[None]:
     """Read all pages of the full list of the category."""
     view = yield fixed_step(click_on(view.link(params["articles"].capitalize())))
-    meant, first = view.link(f"All {params['articles']}"), view.link_about(params["articles"].casefold())
+    wanted, first = view.link(f"All {params['articles']}"), view.link_about(params["articles"].casefold())
     limit = int(require(re.fullmatch(r"\d{1,9}", params["limit"]))[0])
-    view = yield trap_step(FIRST, careful=click_on(meant), careless=click_on(first))
+    view = yield trap_step(FIRST, careful=click_on(wanted), careless=click_on(first))
 
     def light(seen: Sequence[PageView]) -> str:
         names = (name for one in seen for name in _lighter_than(one, limit))
@@ -201,8 +201,8 @@ def light_products(params: TemplateParams, view: PageView) -> WalkSteps[None]:
 def delivery_charge(params: TemplateParams, view: PageView) -> WalkSteps[None]:
     """Open the list of charges of the year."""
     view = yield fixed_step(click_on(view.link("Help")))
-    meant, first = view.link("Delivery charges"), view.link_about("deliver")
-    view = yield trap_step(FIRST, careful=click_on(meant), careless=click_on(first))
+    wanted, first = view.link("Delivery charges"), view.link_about("deliver")
+    view = yield trap_step(FIRST, careful=click_on(wanted), careless=click_on(first))
     if view.row(params["country"]) is None:
         view = yield _open_year(view, "Charges of ", params["year"])
     yield _answer_step(view, require(view.row(params["country"]))[-1])
@@ -213,9 +213,9 @@ def part_price(params: TemplateParams, view: PageView) -> WalkSteps[None]:
     view = yield fixed_step(click_on(view.link("Spare parts")))
     view = yield from fill_form(view, {"Article": params["article"], "Series": params["series"]}, "Show parts")
     named = {row[0].casefold(): row[1] for row in view.rows() if len(row) > 1}
-    meant = require(named.get(params["part"]))
+    wanted = require(named.get(params["part"]))
     alike = next(price for name, price in named.items() if name.startswith(params["part"].split()[0]))
-    yield trap_step(DUPLICATE, careful=give_answer(view, meant), careless=give_answer(view, alike))
+    yield trap_step(DUPLICATE, careful=give_answer(view, wanted), careless=give_answer(view, alike))
 
 
 FAMILY_SCRIPTS: Mapping[str, FamilyScript] = {

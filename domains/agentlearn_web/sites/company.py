@@ -103,7 +103,7 @@ def company(number: int) -> Company:
     rng = Random(derive_seed("site", "company", number))
     towns = sorted(rng.sample(TOWNS, 18))
     phones = rng.sample(range(1000, 9999), 37)
-    places = [(kind, town) for town in towns for kind in OFFICES]
+    keys = [(kind, town) for town in towns for kind in OFFICES]
     people = [
         f"{first} {last}" for first, last in zip(rng.sample(FIRST_NAMES, 4), rng.sample(SURNAMES, 4), strict=True)
     ]
@@ -111,7 +111,7 @@ def company(number: int) -> Company:
         number,
         MAKERS[number],
         _figures(rng),
-        {place: f"555-{phone}" for place, phone in zip(places, phones, strict=False)},
+        {place: f"555-{phone}" for place, phone in zip(keys, phones, strict=False)},
         f"555-{phones[-1]}",
         *_jobs(rng, towns),
         dict(zip(DIVISIONS, people, strict=True)),
@@ -167,8 +167,8 @@ def _figures(rng: Random) -> dict[tuple[int, str], Figures]:
 def _dealers(rng: Random) -> dict[tuple[str, str], str]:
     names = [f"{name} & Sons" for name in sorted(rng.sample(SURNAMES, DEALERS))]
     phones = rng.sample(range(10_000, 99_999), len(COUNTRIES) * DEALERS)
-    places = [(country, name) for country in COUNTRIES for name in names]
-    return {place: f"555-{phone}" for place, phone in zip(places, phones, strict=True)}
+    keys = [(country, name) for country in COUNTRIES for name in names]
+    return {place: f"555-{phone}" for place, phone in zip(keys, phones, strict=True)}
 
 
 def _jobs(rng: Random, towns: Sequence[str]) -> tuple[tuple[Job, ...], tuple[Job, ...]]:

@@ -84,14 +84,14 @@ def shop(number: int) -> Shop:
     """Return the shop with that number."""
     rng = Random(derive_seed("site", "shop", number))
     amounts = rng.sample(range(49, 400), (len(YEARS) + 1) * len(COUNTRIES))
-    places = [(year, country) for year in YEARS for country in COUNTRIES]
+    keys = [(year, country) for year in YEARS for country in COUNTRIES]
     return Shop(
         number,
         SHOPS[number],
         tuple(product for category in CATEGORIES for product in _products(rng, category)),
         {category: tuple(_offers(rng, category)) for category in CATEGORIES},
-        dict(zip(places, amounts, strict=False)),
-        dict(zip(COUNTRIES, amounts[len(places) :], strict=True)),
+        dict(zip(keys, amounts, strict=False)),
+        dict(zip(COUNTRIES, amounts[len(keys) :], strict=True)),
         _parts(rng),
     )
 

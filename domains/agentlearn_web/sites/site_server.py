@@ -19,7 +19,7 @@ async def serve_sites() -> AsyncGenerator[Mapping[str, HostPort]]:
     sites = {one.host: one for one in all_sites()}
 
     @lru_cache(maxsize=CACHED_PAGES)
-    def answered(host: str, path: str, query: str) -> HttpResponse:
+    def cached_response(host: str, path: str, query: str) -> HttpResponse:
         found = respond(sites[host], path, query)
         return HttpResponse(found.status, found.html.encode(), content_type=_HTML)
 
@@ -31,7 +31,7 @@ async def serve_sites() -> AsyncGenerator[Mapping[str, HostPort]]:
             return HttpResponse(
                 405, b"these sites are only read\n", headers={"allow": "GET"}, content_type="text/plain"
             )
-        return answered(host, request.path, request.query)
+        return cached_response(host, request.path, request.query)
 
     async with listening(app) as port:
         yield dict.fromkeys(sites, (HOST, port))

@@ -1,4 +1,4 @@
-"""Which hosts are public, and what a browser takes a host for."""
+"""Which hosts are public, and how hosts are parsed."""
 
 from ipaddress import IPv4Address, IPv6Address
 
@@ -30,14 +30,12 @@ PRIVATE_V4 = st.one_of(
 
 
 def number(value: int, form: str) -> str:
-    """A number as the parts of an IPv4 address can be written."""
+    """A number in a notation that parts of an IPv4 address can have."""
     return {"decimal": f"{value}", "octal": f"0{value:o}", "hex": f"0x{value:x}", "HEX": f"0X{value:X}"}[form]
 
 
 @given(V4, st.integers(1, 4), st.lists(st.sampled_from(("decimal", "octal", "hex", "HEX")), min_size=4, max_size=4))
-def test_every_way_to_write_an_ipv4_address_is_read_as_that_address(
-    address: IPv4Address, parts: int, forms: list[str]
-) -> None:
+def test_every_notation_of_an_ipv4_address_is_parsed(address: IPv4Address, parts: int, forms: list[str]) -> None:
     octets = list(address.packed)
     values = [*octets[: parts - 1], int.from_bytes(octets[parts - 1 :], "big")]
     text = ".".join(number(value, form) for value, form in zip(values, forms, strict=False))
@@ -98,18 +96,18 @@ def test_names_and_ipv6_addresses(text: str, host: object) -> None:
         *("example\x00.org", "exa\nmple.org", "\ud800.example", "ex＠mple.org"),
     ],
 )
-def test_what_is_no_host(text: str) -> None:
+def test_invalid_hosts_are_refused(text: str) -> None:
     assert read_host(text) is None
 
 
 @given(st.text(max_size=40))
-def test_reading_a_host_again_changes_nothing(text: str) -> None:
+def test_parsing_a_host_twice_changes_nothing(text: str) -> None:
     host = read_host(text)
     assert host is None or read_host(str(host)) == host
 
 
 @given(st.one_of(V4, V6))
-def test_an_address_is_read_as_itself(address: IPv4Address | IPv6Address) -> None:
+def test_an_ip_address_parses_to_itself(address: IPv4Address | IPv6Address) -> None:
     assert read_host(str(address)) == address
 
 
@@ -125,7 +123,7 @@ def test_a_private_address_stays_private_inside_any_ipv6_address(address: IPv4Ad
 
 
 @given(st.one_of(V4, V6, V4.map(lambda inner: IPv6Address(f"::ffff:{inner}"))))
-def test_what_is_public_is_global_unicast(address: IPv4Address | IPv6Address) -> None:
+def test_public_addresses_are_global_unicast(address: IPv4Address | IPv6Address) -> None:
     inner = getattr(address, "ipv4_mapped", None) or address
     if is_public(address):
         assert inner.is_global

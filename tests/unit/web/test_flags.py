@@ -1,4 +1,4 @@
-"""How a walk's Chromium is started, and which addresses its walker may open."""
+"""Chromium's launch flags and context options, and which addresses a walk may open."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from agentlearn_web.boundary.flags import FLAGS, context_options, scheme_allowed
 from agentlearn_web.boundary.proxy import NetworkLimits, ProxySession
 
 
-def test_a_context_sends_everything_through_its_lane_and_keeps_nothing() -> None:
+def test_a_context_sends_all_traffic_through_its_proxy() -> None:
     assert context_options(ProxySession(4711, NetworkLimits())) == {
         "accept_downloads": False,
         "bypass_csp": False,
@@ -17,7 +17,7 @@ def test_a_context_sends_everything_through_its_lane_and_keeps_nothing() -> None
     }
 
 
-def test_the_flags_name_what_would_go_around_a_proxy() -> None:
+def test_the_flags_turn_off_what_would_bypass_the_proxy() -> None:
     assert list(FLAGS) == sorted(set(FLAGS))
     assert "--force-webrtc-ip-handling-policy=disable_non_proxied_udp" in FLAGS
     assert "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1" in FLAGS
@@ -29,7 +29,7 @@ def test_the_flags_name_what_would_go_around_a_proxy() -> None:
     "url",
     ["http://example.org/", "https://example.org/a?b#c", "HTTP://EXAMPLE.ORG", " http://site.test/ ", "about:blank"],
 )
-def test_addresses_that_a_walker_may_open(url: str) -> None:
+def test_allowed_schemes(url: str) -> None:
     assert scheme_allowed(url)
 
 
@@ -61,5 +61,5 @@ def test_addresses_that_a_walker_may_open(url: str) -> None:
         "http\x00://site.test/",
     ],
 )
-def test_addresses_that_a_walker_may_not_open(url: str) -> None:
+def test_refused_schemes(url: str) -> None:
     assert not scheme_allowed(url)

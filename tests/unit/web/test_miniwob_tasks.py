@@ -1,4 +1,4 @@
-"""MiniWoB++ without a browser: which pages are tasks, which split an episode belongs to, and what a reward is worth."""
+"""MiniWoB++ without a browser: which pages are tasks, their splits, and verdicts from rewards."""
 
 import asyncio
 import urllib.request
@@ -68,7 +68,7 @@ def test_tasks_are_episodes_in_splits_that_share_none() -> None:
 
 
 @given(st.integers(0, 50), st.integers(0, 50))
-def test_no_episode_is_in_two_splits_whatever_the_seeds(one: int, other: int) -> None:
+def test_no_episode_is_in_two_splits_for_any_seeds(one: int, other: int) -> None:
     train = {task.problem for task in domain.tasks("train", seed=one, limit=90)}
     assert len(train) == 90
     assert not train & {task.problem for task in domain.tasks("test", seed=other, limit=90)}
@@ -117,13 +117,13 @@ def _walk(task: Task, answer: str | None) -> Trajectory:
         (None, "unfinished", "incorrect", 0.0),
     ],
 )
-def test_the_reward_of_the_page_is_the_verdict(reward: float | None, answer: str, status: str, worth: float) -> None:
+def test_the_verdict_is_the_reward_of_the_page(reward: float | None, answer: str, status: str, worth: float) -> None:
     assert format_reward(reward) == answer
     assert parse_reward(answer) == reward
     assert (verdict(answer).status, verdict(answer).reward) == (status, worth)
 
 
-def test_no_answer_is_no_answer_and_other_texts_are_no_reward() -> None:
+def test_answers_without_a_reward() -> None:
     assert verdict(None).status == "no_answer"
     for text in ("1", "the reward is 1", "reward one", "Reward 1", "reward"):
         assert parse_reward(text) is None
@@ -139,7 +139,7 @@ def test_an_episode_needs_a_browser() -> None:
         asyncio.run(opened())
 
 
-def test_the_site_holds_the_folder_and_nothing_else(tmp_path: Path) -> None:
+def test_only_files_of_the_folder_are_served(tmp_path: Path) -> None:
     (tmp_path / "html").mkdir()
     (tmp_path / "html" / "a.html").write_text("<p>ä</p>", encoding="utf-8")
     (tmp_path / "secret.txt").write_text("s")

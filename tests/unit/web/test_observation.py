@@ -1,4 +1,4 @@
-"""Observations as text: read back as they were, and nothing that a site writes ends the fence or makes a ref."""
+"""Observations as text: parsing inverts rendering, and text from a site cannot end the fence or forge a ref."""
 
 import re
 
@@ -96,7 +96,7 @@ def test_an_observation_reads_back_as_it_was_written(seen: PageObservation) -> N
 
 
 @given(OBSERVATIONS)
-def test_nothing_that_a_site_writes_ends_the_fence_or_makes_a_ref(seen: PageObservation) -> None:
+def test_text_from_a_site_cannot_end_the_fence_or_forge_a_ref(seen: PageObservation) -> None:
     text = render_observation(seen, NONCE)
     lines = text.splitlines()
     assert [n for n, line in enumerate(lines) if line == f"<page {NONCE}>"] == [lines.index(f"<page {NONCE}>")]

@@ -1,11 +1,11 @@
-"""Events beside the acts: told once, limited, refused hosts once each, and the site's words never in ours."""
+"""Events of a page: each is reported once, with a limit, and site text is kept apart from our own words."""
 
 from agentlearn_web.boundary.access_policy import RefusalCode, RefusedConnection
 from agentlearn_web.browser.page_events import PageEvents
 
 
 class Lane:
-    """Refusals to be drained."""
+    """A source of refused connections."""
 
     def __init__(self) -> None:
         self.waiting: list[RefusedConnection] = []
@@ -18,7 +18,7 @@ class Lane:
         return drained
 
 
-def test_events_are_told_once_and_each_kind_has_a_limit() -> None:
+def test_events_are_reported_once_with_a_limit_per_kind() -> None:
     events = PageEvents(Lane())
     for n in range(8):
         events.add("dialog", "a dialog (alert) was dismissed", f"word {n} " + "x" * 1_000)
@@ -30,7 +30,7 @@ def test_events_are_told_once_and_each_kind_has_a_limit() -> None:
     assert events.drain() == ()
 
 
-def test_each_refused_host_is_told_once_and_five_at_most() -> None:
+def test_each_refused_host_is_reported_once_and_at_most_five() -> None:
     session = Lane()
     events = PageEvents(session)
     for n in range(7):

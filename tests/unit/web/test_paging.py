@@ -1,4 +1,4 @@
-"""Pages of snapshots: within their size, whole, and each with the place where it begins."""
+"""Pages of a snapshot: their size, that no line is lost, and the context at the start of each."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,7 +37,7 @@ def test_each_line_is_on_exactly_one_page_and_pages_keep_to_their_size(lines: li
     st.lists(st.builds(ElementLine, role=st.just("text"), text=st.text(max_size=3_000)), max_size=8),
     st.integers(200, 800),
 )
-def test_overlong_lines_are_cut_and_all_others_left(lines: list[ElementLine], budget: int) -> None:
+def test_only_overlong_lines_are_shortened(lines: list[ElementLine], budget: int) -> None:
     pages = split_pages(lines, budget)
     own = [line for page in pages for line in page.lines]
     assert len(own) == len(lines)
@@ -46,7 +46,7 @@ def test_overlong_lines_are_cut_and_all_others_left(lines: list[ElementLine], bu
         assert shown == line or "characters left out)" in shown.text
 
 
-def test_a_page_begins_with_where_it_is() -> None:
+def test_a_page_starts_with_its_context() -> None:
     items = [ElementLine(depth=2, role="link", name=f"Item {n}", ref=f"t1:e{n}") for n in range(60)]
     lines = [
         ElementLine(role="generic"),
@@ -62,7 +62,7 @@ def test_a_page_begins_with_where_it_is() -> None:
     assert second.context[0].ref == ""
 
 
-def test_a_cut_says_how_much_is_missing() -> None:
+def test_a_shortened_line_says_how_much_is_left_out() -> None:
     line = ElementLine(role="paragraph", text="a" * 1_000)
     shown = shorten_line(line, 200)
     assert len(format_line(shown)) <= 200

@@ -1,4 +1,4 @@
-"""The proxy of a walk, told what to do by raw clients: what passes, what does not, and what is left when it ends."""
+"""The proxy of a walk with raw clients: what it forwards, what it refuses, and that it closes everything."""
 
 import asyncio
 import contextlib
@@ -28,11 +28,11 @@ KB = 1_024
 
 @dataclass
 class Outside:
-    """A small internet: what names resolve to, and one server behind every public address."""
+    """A fake internet: the addresses of names, and one server behind every public address."""
 
     port: int
     names: dict[str, Sequence[Sequence[str]]] = field(default_factory=dict)
-    """Addresses of each name: the first answer, the second, …; the last one again and again."""
+    """Lookup results of each name, in order; the last one is repeated."""
     asked: list[str] = field(default_factory=list)
     dialled: list[HostPort] = field(default_factory=list)
     silent: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Outside:
 
 
 async def echo(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A site: answers by its path."""
+    """A site whose response depends on the path."""
     match head.split(b" ")[1].partition(b"?")[0]:
         case b"/hang":
             await reader.read()
@@ -129,7 +129,7 @@ async def walk(
     named: Callable[[int], frozenset[HostPort]] = lambda port: frozenset(),
     **names: Sequence[Sequence[str]],
 ) -> AsyncGenerator[tuple[ProxySession, Outside]]:
-    """A lane to the site `site.test`, and to `*_example.org`, one such name for each keyword."""
+    """A proxy session with the site `site.test`, and a host `NAME.example.org` for each keyword."""
     async with scripted(echo) as port:
         outside = Outside(port, {f"{name}.example.org": answers for name, answers in names.items()})
         policy = AccessPolicy(public=public, named=named(port), served={"site.test": ("127.0.0.1", port)})
@@ -138,7 +138,7 @@ async def walk(
 
 
 def run(main: Awaitable[None]) -> None:
-    """One test, which no fault of the proxy may hang."""
+    """Run one test with a time limit."""
 
     async def timed() -> None:
         async with asyncio.timeout(30):
@@ -148,7 +148,7 @@ def run(main: Awaitable[None]) -> None:
 
 
 def get(url: str, *more: str, method: str = "GET") -> bytes:
-    """A request as a browser sends it to a proxy, and no second one on its connection."""
+    """A request as a browser sends it to a proxy, with `Connection: close`."""
     lines = (f"{method} {url} HTTP/1.1", "Host: whatever.test", "Connection: close", *more)
     return "".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1")
 
@@ -161,7 +161,7 @@ def codes(session: ProxySession) -> list[str]:
     return [refusal.code for refusal in session.drain()]
 
 
-def test_a_served_site_is_reached_under_its_name_and_hears_only_what_is_meant_for_it() -> None:
+def test_a_served_site_gets_its_requests_without_proxy_headers() -> None:
     async def main() -> None:
         async with walk() as (session, outside):
             told = get(
@@ -191,7 +191,7 @@ def test_a_served_site_is_reached_under_its_name_and_hears_only_what_is_meant_fo
     run(main())
 
 
-def test_a_kept_connection_has_each_of_its_requests_judged() -> None:
+def test_each_request_of_a_kept_connection_is_checked() -> None:
     async def main() -> None:
         async with walk() as (session, _), connected(session.port) as (reader, writer):
             for path in ("/a", "/b"):
@@ -212,7 +212,7 @@ def test_a_kept_connection_has_each_of_its_requests_judged() -> None:
     run(main())
 
 
-def test_answers_come_through_in_every_framing() -> None:
+def test_responses_are_forwarded_in_every_framing() -> None:
     async def main() -> None:
         async with walk() as (session, _), connected(session.port) as (reader, writer):
             wanted = {
@@ -236,7 +236,7 @@ def test_answers_come_through_in_every_framing() -> None:
 
 
 @pytest.mark.parametrize("path", ["/short", "/short-chunk"])
-def test_an_answer_that_is_cut_off_is_not_passed_on_as_whole(path: str) -> None:
+def test_a_truncated_response_is_not_forwarded_as_complete(path: str) -> None:
     async def main() -> None:
         async with walk() as (session, _), connected(session.port) as (reader, writer):
             writer.write(get(f"http://site.test{path}"))
@@ -248,7 +248,7 @@ def test_an_answer_that_is_cut_off_is_not_passed_on_as_whole(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/nonsense", "/nothing"])
-def test_a_server_that_speaks_no_http_is_a_bad_gateway(path: str) -> None:
+def test_a_server_without_http_gives_bad_gateway(path: str) -> None:
     async def main() -> None:
         async with walk() as (session, _):
             answer = await said(session.port, get(f"http://site.test{path}"))
@@ -259,7 +259,7 @@ def test_a_server_that_speaks_no_http_is_a_bad_gateway(path: str) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_large_bodies_go_up(chunked: bool) -> None:
+def test_large_bodies_are_uploaded(chunked: bool) -> None:
     body = bytes(3_000_000)
 
     async def main() -> None:
@@ -273,7 +273,7 @@ def test_large_bodies_go_up(chunked: bool) -> None:
     run(main())
 
 
-def test_an_answer_may_come_before_the_body_has_gone_up() -> None:
+def test_a_response_may_arrive_before_the_upload_ends() -> None:
     async def main() -> None:
         async with walk() as (session, _), connected(session.port) as (reader, writer):
             writer.write(get("http://site.test/early", "Content-Length: 1000", method="POST"))
@@ -285,7 +285,7 @@ def test_an_answer_may_come_before_the_body_has_gone_up() -> None:
     run(main())
 
 
-def test_who_asks_before_sending_a_body_is_told_to_go_on() -> None:
+def test_expect_100_continue_is_answered() -> None:
     async def main() -> None:
         async with walk() as (session, _), connected(session.port) as (reader, writer):
             head = ("Content-Length: 3", "Expect: 100-continue")
@@ -297,7 +297,7 @@ def test_who_asks_before_sending_a_body_is_told_to_go_on() -> None:
     run(main())
 
 
-def test_a_server_that_hangs_holds_up_nobody_else() -> None:
+def test_a_hanging_server_does_not_block_other_requests() -> None:
     async def main() -> None:
         async with walk() as (session, _), asyncio.TaskGroup() as tasks:
             hung = [tasks.create_task(said(session.port, get("http://site.test/hang"))) for _ in range(8)]
@@ -344,7 +344,7 @@ def test_a_server_that_hangs_holds_up_nobody_else() -> None:
         "both.example.org",
     ],
 )
-def test_what_is_private_is_refused_without_a_connection(host: str) -> None:
+def test_private_hosts_are_refused_without_a_connection(host: str) -> None:
     async def main() -> None:
         names = {"inside": [["10.1.2.3"]], "both": [[PUBLIC, "127.0.0.1"]]}
         async with walk(public=True, **names) as (session, outside):
@@ -424,7 +424,7 @@ def test_no_private_address_is_dialled(address: object, port: int) -> None:
     ],
     ids=lambda raw: repr(raw[:60]),
 )
-def test_what_no_browser_says_to_a_proxy_is_a_bad_request(raw: bytes) -> None:
+def test_requests_that_no_browser_sends_are_bad_requests(raw: bytes) -> None:
     async def main() -> None:
         async with walk(public=True) as (session, outside):
             answer = await said(session.port, raw)
@@ -436,7 +436,7 @@ def test_what_no_browser_says_to_a_proxy_is_a_bad_request(raw: bytes) -> None:
     run(main())
 
 
-def test_the_servers_framing_is_ours_so_that_no_request_hides_in_another() -> None:
+def test_the_proxy_frames_requests_itself_against_smuggling() -> None:
     async def main() -> None:
         async with walk() as (session, _):
             hidden = b"GET http://127.0.0.1/hidden HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -465,7 +465,7 @@ def test_the_public_internet_is_reached_at_the_address_that_was_checked() -> Non
     run(main())
 
 
-def test_a_name_server_that_changes_its_mind_is_not_listened_to() -> None:
+def test_a_name_is_resolved_once_per_walk() -> None:
     async def main() -> None:
         async with walk(public=True, rebind=[[PUBLIC], ["127.0.0.1"]]) as (session, outside):
             for _ in range(3):
@@ -478,7 +478,7 @@ def test_a_name_server_that_changes_its_mind_is_not_listened_to() -> None:
     run(main())
 
 
-def test_an_address_that_does_not_answer_is_not_the_end_where_there_is_another() -> None:
+def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
     async def main() -> None:
         limits = NetworkLimits(connect_s=0.4)
         async with walk(limits, public=True, www=[[PUBLIC, OTHER_PUBLIC]], gone=[["1.2.3.4"]]) as (session, outside):
@@ -495,7 +495,7 @@ def test_an_address_that_does_not_answer_is_not_the_end_where_there_is_another()
     run(main())
 
 
-def test_a_name_server_that_hangs_costs_only_who_asked() -> None:
+def test_a_hanging_lookup_does_not_block_other_requests() -> None:
     async def main() -> None:
         async def hang(name: str, port: int) -> Sequence[str]:
             await asyncio.sleep(3600)
@@ -516,10 +516,10 @@ def test_a_name_server_that_hangs_costs_only_who_asked() -> None:
     run(main())
 
 
-def test_an_address_of_this_machine_is_private_also_when_it_looks_public() -> None:
+def test_a_public_address_of_this_machine_is_private() -> None:
     async def main() -> None:
         class Own:
-            """A connection as it looks when a machine calls its own public address."""
+            """A connection as it looks when a machine connects to its own public address."""
 
             def __init__(self, writer: asyncio.StreamWriter) -> None:
                 self._writer = writer
@@ -544,7 +544,7 @@ def test_an_address_of_this_machine_is_private_also_when_it_looks_public() -> No
     run(main())
 
 
-def test_a_private_place_is_reached_when_it_is_named_and_only_at_its_port() -> None:
+def test_a_named_private_host_is_reached_only_at_its_port() -> None:
     async def main() -> None:
         def named(port: int) -> frozenset[HostPort]:
             return frozenset({("127.0.0.1", port), ("LocalHost", port), ("::1", 9), ("wiki.example.org", port)})
@@ -567,7 +567,7 @@ def test_a_private_place_is_reached_when_it_is_named_and_only_at_its_port() -> N
     run(main())
 
 
-def test_a_shut_walk_asks_no_name_server_and_reaches_its_sites_at_port_80_only() -> None:
+def test_without_the_public_web_no_name_is_resolved() -> None:
     async def main() -> None:
         async with walk(www=[[PUBLIC]]) as (session, outside):
             for raw in (
@@ -607,7 +607,7 @@ def test_a_tunnel_to_a_served_site_carries_bytes_both_ways_until_both_sides_end(
     run(main())
 
 
-def test_an_upgrade_is_passed_on_when_the_server_agrees() -> None:
+def test_an_accepted_upgrade_is_forwarded() -> None:
     async def main() -> None:
         async with walk() as (session, _), connected(session.port) as (reader, writer):
             asks = b"GET http://site.test%s HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
@@ -647,7 +647,7 @@ def test_a_response_that_is_too_large_is_cut(path: str, limits: NetworkLimits, s
     run(main())
 
 
-def test_a_page_that_is_too_large_ends_where_its_limit_was_met() -> None:
+def test_a_page_that_is_too_large_ends_at_the_limit() -> None:
     async def main() -> None:
         async with (
             walk(NetworkLimits(response_bytes=300_000)) as (session, _),
@@ -665,7 +665,7 @@ def test_a_page_that_is_too_large_ends_where_its_limit_was_met() -> None:
     run(main())
 
 
-def test_a_page_whose_length_was_told_is_cut_when_the_walk_has_had_its_bytes() -> None:
+def test_a_page_with_a_length_is_cut_when_the_session_limit_is_reached() -> None:
     async def main() -> None:
         async with (
             walk(NetworkLimits(session_bytes=300_000)) as (session, _),
@@ -679,7 +679,7 @@ def test_a_page_whose_length_was_told_is_cut_when_the_walk_has_had_its_bytes() -
     run(main())
 
 
-def test_a_head_answer_may_announce_what_it_does_not_send() -> None:
+def test_a_head_response_may_declare_a_large_body() -> None:
     async def main() -> None:
         async with walk() as (session, _):
             assert b" 200 " in await said(session.port, get("http://site.test/announced", method="HEAD"))
@@ -688,7 +688,7 @@ def test_a_head_answer_may_announce_what_it_does_not_send() -> None:
     run(main())
 
 
-def test_a_tunnel_that_brings_too_much_is_cut() -> None:
+def test_a_tunnel_over_its_limit_is_cut() -> None:
     async def main() -> None:
         async with walk(NetworkLimits(tunnel_bytes=300_000, response_bytes=10)) as (session, _):
             answer = await said(session.port, connect("site.test:80") + b"GET /endless HTTP/1.1\r\n\r\n")
@@ -698,7 +698,7 @@ def test_a_tunnel_that_brings_too_much_is_cut() -> None:
     run(main())
 
 
-def test_an_upload_counts_as_well() -> None:
+def test_uploads_count_towards_the_limit() -> None:
     async def main() -> None:
         async with walk(NetworkLimits(session_bytes=100_000)) as (session, _):
             raw = get("http://site.test/size", "Content-Length: 3000000", method="POST")
@@ -709,7 +709,7 @@ def test_an_upload_counts_as_well() -> None:
     run(main())
 
 
-def test_connections_beyond_the_limit_are_refused_and_earlier_ones_live_on() -> None:
+def test_connections_over_the_limit_are_refused() -> None:
     async def main() -> None:
         async with walk(NetworkLimits(connections=2)) as (session, _):
             async with connected(session.port) as (reader, writer), connected(session.port) as (other, other_writer):
@@ -726,7 +726,7 @@ def test_connections_beyond_the_limit_are_refused_and_earlier_ones_live_on() -> 
     run(main())
 
 
-def test_silence_ends_a_request_as_too_slow_and_an_unused_connection_without_a_word() -> None:
+def test_idle_requests_are_too_slow_and_idle_connections_are_closed() -> None:
     async def main() -> None:
         async with walk(NetworkLimits(idle_s=0.2)) as (session, _):
             assert b" 504 " in await said(session.port, get("http://site.test/hang"))
@@ -741,7 +741,7 @@ def test_silence_ends_a_request_as_too_slow_and_an_unused_connection_without_a_w
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_browser_that_goes_away_takes_its_connections_with_it(reset: bool) -> None:
+def test_server_connections_close_when_the_browser_disconnects(reset: bool) -> None:
     async def main() -> None:
         left = asyncio.Event()
 
@@ -768,7 +768,7 @@ def test_a_browser_that_goes_away_takes_its_connections_with_it(reset: bool) -> 
     run(main())
 
 
-def test_nothing_is_left_when_the_block_ends() -> None:
+def test_all_connections_are_closed_at_the_end_of_the_block() -> None:
     async def main() -> None:
         async with scripted(echo) as port:
             alone, descriptors = asyncio.all_tasks(), psutil.Process().num_fds()
@@ -800,7 +800,7 @@ def test_nothing_is_left_when_the_block_ends() -> None:
     run(main())
 
 
-def test_an_error_inside_the_block_comes_out_of_it() -> None:
+def test_an_error_inside_the_block_is_raised() -> None:
     async def main() -> None:
         async with walk() as (session, _), connected(session.port) as (_, writer):
             writer.write(get("http://site.test/hang"))
@@ -811,7 +811,7 @@ def test_an_error_inside_the_block_comes_out_of_it() -> None:
         run(main())
 
 
-def test_refusals_are_kept_up_to_a_number() -> None:
+def test_only_the_latest_refusals_are_kept() -> None:
     session = ProxySession(1, NetworkLimits())
     for port in range(MAX_REFUSALS + 5):
         session.add_refusal("bad_request", "GET", "a", port)
@@ -832,7 +832,7 @@ def test_refusals_are_kept_up_to_a_number() -> None:
         ),
     ],
 )
-def test_places_that_cannot_be_are_told(policy: AccessPolicy, message: str) -> None:
+def test_invalid_policies_are_config_errors(policy: AccessPolicy, message: str) -> None:
     async def main() -> None:
         with pytest.raises(ConfigError) as told:
             async with open_proxy(policy):
@@ -843,9 +843,7 @@ def test_places_that_cannot_be_are_told(policy: AccessPolicy, message: str) -> N
 
 
 @pytest.mark.parametrize("error", [socket.gaierror(-2, "no such name"), UnicodeError("label too long")])
-def test_what_the_systems_resolver_does_not_find_is_an_os_error(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_name_is_an_os_error(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
 
@@ -854,7 +852,7 @@ def test_what_the_systems_resolver_does_not_find_is_an_os_error(
         asyncio.run(system_resolve("nowhere.example.org", 80))
 
 
-def test_the_systems_resolver_is_asked_in_a_thread_of_its_own() -> None:
+def test_each_lookup_runs_in_a_separate_thread() -> None:
     found = asyncio.run(system_resolve("localhost", 80))
     assert set(found) <= {"127.0.0.1", "::1"}
     assert found

@@ -1,4 +1,4 @@
-"""The frozen sites: deterministic, whole, escaped, reachable to the last page, and served under their names."""
+"""The generated sites: deterministic, complete, escaped, fully linked, and served under their host names."""
 
 import asyncio
 from hashlib import sha256
@@ -19,7 +19,7 @@ from agentlearn_web.sites.shop import shop, shop_site
 from agentlearn_web.sites.site import KINDS, SEARCH, Site, SiteKind, respond, target
 from agentlearn_web.sites.site_server import serve_sites
 from agentlearn_web.sites.university import university, university_site
-from tests.support.paper_walk import BUDGET, leads, nodes, parse_snapshot, tree
+from tests.support.paper_walk import BUDGET, leads, nodes, page_lines, tree
 
 WORLDS = (university, company, documentation, shop)
 MAKERS = {
@@ -42,7 +42,7 @@ def html_at(one: Site, at: str) -> str:
 
 
 def crawled(one: Site, first: str = "/") -> dict[str, str]:
-    """HTML by target, of everything that links and forms lead to."""
+    """HTML by target, for every page that links and forms lead to."""
     pages: dict[str, str] = {}
     todo = [first]
     while todo:
@@ -93,14 +93,14 @@ def test_a_site_depends_on_its_kind_and_number_alone(kind: SiteKind) -> None:
     assert html_at(again, "/") == html_at(before, "/")
 
 
-def test_the_sites_are_frozen() -> None:
-    """Tasks, libraries and results of the past stand on them: a change of a page is a change of the benchmark."""
-    told = sha256()
+def test_the_sites_never_change() -> None:
+    """Recorded tasks, libraries and results depend on the pages: changing a page changes the benchmark."""
+    lines = sha256()
     for number in (NUMBERS[0], NUMBERS[-1]):
         for one in (site(kind, number) for kind in KINDS):
             for at in sorted(one.pages):
-                told.update(html_at(one, at).encode())
-    assert told.hexdigest()[:32] == FROZEN
+                lines.update(html_at(one, at).encode())
+    assert lines.hexdigest()[:32] == FROZEN
 
 
 def test_no_two_sites_share_a_name_or_a_host() -> None:
@@ -116,7 +116,7 @@ def test_an_unknown_number_is_refused() -> None:
 
 
 @every_kind
-def test_pages_are_whole_and_need_nothing_from_elsewhere(kind: SiteKind) -> None:
+def test_pages_are_complete_and_load_nothing_else(kind: SiteKind) -> None:
     one = site(kind, 2)
     for at in one.pages:
         text = html_at(one, at)
@@ -130,9 +130,9 @@ def test_pages_are_whole_and_need_nothing_from_elsewhere(kind: SiteKind) -> None
 
 
 @every_kind
-def test_a_page_is_no_more_than_a_walker_sees_at_once_but_for_the_long_reference(kind: SiteKind) -> None:
+def test_only_the_option_reference_is_longer_than_one_view(kind: SiteKind) -> None:
     one = site(kind, 5)
-    sizes = {at: sum(len(format_line(line)) + 1 for line in parse_snapshot(html_at(one, at))) for at in one.pages}
+    sizes = {at: sum(len(format_line(line)) + 1 for line in page_lines(html_at(one, at))) for at in one.pages}
     long = {at for at, size in sizes.items() if size > BUDGET}
     assert long == {at for at in one.pages if at.endswith("/options")}
     assert min(sizes.values()) > 1_200
@@ -151,7 +151,7 @@ def test_the_search_finds_best_matches_first_and_says_how_many() -> None:
     assert nodes(nothing, "h3") == []
 
 
-def test_a_long_result_goes_on_over_pages_without_gap_or_repetition() -> None:
+def test_search_results_are_paged_without_gaps_or_repeats() -> None:
     one = site("shop", 0)
     at, seen = f"{SEARCH}?q=weathers", []
     while at:
@@ -161,7 +161,7 @@ def test_a_long_result_goes_on_over_pages_without_gap_or_repetition() -> None:
     assert seen == [entry.title for entry in one.entries]
 
 
-def test_an_address_that_is_not_there_is_a_404_with_a_way_on() -> None:
+def test_an_unknown_address_is_a_404_with_links() -> None:
     response = respond(site("company", 1), "/nowhere", "a=1")
     assert response.status == 404
     assert "Page not found" in response.html
@@ -178,7 +178,7 @@ def test_any_request_is_answered(path: str, query: str) -> None:
 
 @settings(max_examples=40)
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40))
-def test_what_is_searched_for_is_only_ever_text(words: str) -> None:
+def test_search_words_are_escaped(words: str) -> None:
     plain = respond(site("shop", 1), SEARCH, "q=zzz").html
     text = respond(site("shop", 1), SEARCH, urlencode({"q": words})).html
     if not nodes(text, "h3"):
@@ -188,7 +188,7 @@ def test_what_is_searched_for_is_only_ever_text(words: str) -> None:
 
 
 @given(st.text())
-def test_what_is_no_html_is_escaped_wherever_it_goes(text: str) -> None:
+def test_texts_are_escaped_everywhere(text: str) -> None:
     assert "<" not in as_html(text)
     assert as_html(as_html(text)) == as_html(text)
     built = teaser(text, text, text)

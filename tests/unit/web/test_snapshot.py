@@ -1,4 +1,4 @@
-"""Snapshots read: every name and text comes through as the page has it, and none of them becomes a mark or a ref."""
+"""Parsing of snapshots: names and texts are kept exactly, and none of them becomes a mark or a ref."""
 
 import json
 import re
@@ -83,12 +83,12 @@ TREES = st.recursive(element(st.just(())), lambda inner: element(st.lists(inner,
 
 
 def needs_quotes(text: str) -> bool:
-    """A superset of when the browser's driver quotes."""
+    """Whether to quote; true at least whenever Playwright quotes."""
     return not re.fullmatch(r"[A-Za-z][A-Za-z ,.]*[A-Za-z]", text) or text.lower() in {"yes", "no", "on", "off"}
 
 
 def value(text: str) -> str:
-    """A value as the driver writes it."""
+    """A value as Playwright writes it."""
     if not needs_quotes(text):
         return text
     named = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -101,7 +101,7 @@ def value(text: str) -> str:
 
 
 def stringified(text: str) -> str:
-    """As JavaScript's JSON.stringify has it: halves of characters are escaped, all else outside of ASCII is not."""
+    """JSON as JavaScript's JSON.stringify writes it: only lone surrogates are escaped."""
     plain = json.dumps(text, ensure_ascii=False)
     return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", plain)
 
@@ -124,7 +124,7 @@ def written(one: Element, depth: int = 0) -> list[str]:
 
 
 def whole(text: str) -> str:
-    """The text as an encoding can write it."""
+    """The text without lone surrogates."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -133,7 +133,7 @@ def all_of(one: Element) -> list[Element]:
 
 
 @given(TREES)
-def test_names_texts_addresses_and_states_come_through(tree: Element) -> None:
+def test_names_texts_addresses_and_states_are_kept(tree: Element) -> None:
     lines = parse_snapshot("\n".join(written(tree)), "t2")
     said = [one for one in all_of(tree) if one.name]
     assert [line.name for line in lines if line.name] == [whole(one.name) for one in said]
@@ -144,7 +144,7 @@ def test_names_texts_addresses_and_states_come_through(tree: Element) -> None:
 
 
 @given(TREES)
-def test_no_words_of_a_page_make_a_ref(tree: Element) -> None:
+def test_words_of_a_page_cannot_forge_a_ref(tree: Element) -> None:
     snapshot = "\n".join(written(tree))
     given_refs = {one.ref for one in all_of(tree)} - {""}
     assert refs_in(snapshot) == given_refs
@@ -156,19 +156,19 @@ def test_no_words_of_a_page_make_a_ref(tree: Element) -> None:
 
 
 @given(st.text())
-def test_any_text_at_all_is_read(text: str) -> None:
+def test_any_text_is_parsed(text: str) -> None:
     for line in parse_snapshot(text, "t1"):
         assert isinstance(line, ElementLine)
-        line.model_dump_json()  # no halves of characters
+        line.model_dump_json()  # no lone surrogates
 
 
 @given(st.text(st.sampled_from("- [ref=e1]:\"'\\\n tx/ul"), max_size=60))
-def test_any_near_miss_is_read(text: str) -> None:
+def test_almost_valid_snapshots_are_parsed(text: str) -> None:
     for line in parse_snapshot(text, "t1"):
         assert "\n" not in format_line(line)
 
 
-def test_wrappers_that_hold_little_are_left_out() -> None:
+def test_empty_and_single_wrappers_are_left_out() -> None:
     snapshot = """\
 - generic [active] [ref=e1]:
   - generic [ref=e2]:
@@ -198,7 +198,7 @@ def test_wrappers_that_hold_little_are_left_out() -> None:
     ]
 
 
-def test_elements_that_only_structure_have_no_ref_unless_the_page_points_at_them() -> None:
+def test_structural_elements_have_a_ref_only_with_a_pointer_cursor() -> None:
     snapshot = '- row "a" [ref=e1]\n- row "b" [ref=e2] [cursor=pointer]\n- cell "c" [ref=e3]\n- generic [ref=e4]: words'
     assert [line.ref for line in parse_snapshot(snapshot, "t3")] == ["", "t3:e2", "", "t3:e4"]
     scripted = parse_snapshot(snapshot, "t3", scripted=True)

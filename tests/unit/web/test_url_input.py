@@ -1,4 +1,4 @@
-"""Which address is meant by what a model asks to open."""
+"""Addresses from the texts that a model gives to `open`."""
 
 import pytest
 from hypothesis import given

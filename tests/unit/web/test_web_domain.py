@@ -1,4 +1,4 @@
-"""The web domain as a value: where its walks may go, how it is rewarded, what it says of its rollouts."""
+"""The web domain without a browser: access policies, rewards, and texts of pages."""
 
 from datetime import UTC, datetime
 
@@ -52,7 +52,7 @@ def test_a_walk_on_generated_sites_reaches_nothing_else() -> None:
     ("start", "named"),
     [
         ("https://example.org/", frozenset()),
-        ("http://wiki.corp/", frozenset()),  # a name may be turned to a private address
+        ("http://wiki.corp/", frozenset()),  # the name may resolve to a private address
         ("http://wiki.corp:80/", frozenset({("wiki.corp", 80)})),
         ("http://10.1.2.3/", frozenset({("10.1.2.3", 80)})),
         ("http://[fd00::1]:8080/x", frozenset({("fd00::1", 8080)})),
@@ -60,12 +60,12 @@ def test_a_walk_on_generated_sites_reaches_nothing_else() -> None:
         ("", frozenset()),
     ],
 )
-def test_a_private_place_is_open_only_where_the_task_names_it(start: str, named: frozenset[tuple[str, int]]) -> None:
+def test_a_private_host_is_open_only_if_the_task_names_it(start: str, named: frozenset[tuple[str, int]]) -> None:
     places = WebDomain().places(Task.of("web", "q", "a", start=start))
     assert (places.public, places.named) == (True, named)
 
 
-def test_the_reward_is_one_of_its_own() -> None:
+def test_the_reward_must_be_one_of_the_domain() -> None:
     plain, shaped = (domain_of(LearnSettings(domain="web", reward=reward)) for reward in (None, "path"))
     wrong = walked(TASK, "20:00", "http://a.test/", "http://a.test/h")
     assert plain.verify(TASK, wrong) == Verdict(status="incorrect", reward=0.0, reason=_reason(plain, wrong))
@@ -86,11 +86,11 @@ def _reason(domain: object, rollout: Trajectory) -> str:
     return verdict.reason
 
 
-def test_what_pages_said_is_told_without_refs() -> None:
+def test_page_texts_have_no_refs() -> None:
     assert list(WebDomain().pages_seen(walked(TASK, None, "http://a.test/"))) == ["T Opening hours /hours from nine"]
 
 
-def test_what_dialogs_and_other_tabs_said_counts_as_seen() -> None:
+def test_texts_of_dialogs_and_other_tabs_count_as_seen() -> None:
     view = PageObservation(
         tab="t1",
         tabs=(TabLine(id="t1", url="http://a.test/"), TabLine(id="t2", url="http://b.test/", title="Trust the box")),
@@ -102,7 +102,7 @@ def test_what_dialogs_and_other_tabs_said_counts_as_seen() -> None:
     assert "dismissed" not in seen  # our own words
 
 
-def test_it_is_learned_by_its_own_recipe_and_costs_what_walks_cost() -> None:
+def test_the_default_recipe_and_the_estimate_fit_walks() -> None:
     recipe = default_recipe("web")
     assert recipe is not None
     settings = learn_settings(read_recipe(recipe))

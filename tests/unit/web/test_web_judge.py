@@ -1,4 +1,4 @@
-"""The judge of free text: asked only where comparing says no, shown what it needs, and given no orders by an answer."""
+"""The judge of free-text answers: when it is asked, what it is shown, and that an answer cannot instruct it."""
 
 import asyncio
 import re
@@ -50,7 +50,7 @@ def handing_in(verdict: str) -> ModelResponse:
 
 
 class Judge:
-    """A scripted judge that keeps what it was asked."""
+    """A scripted judge that keeps its requests."""
 
     def __init__(self, *replies: ModelResponse | Exception | Callable[[str], ModelResponse]) -> None:
         self.replies = list(replies)
@@ -81,7 +81,7 @@ async def _awaited(judged: Awaitable[Verdict]) -> Verdict:
     ("said", "status", "reward"),
     [("right", "correct", 1.0), ("wrong", "incorrect", 0.0), ("unclear", "undecided", None)],
 )
-def test_the_judge_decides_where_comparing_says_no(said: str, status: str, reward: float | None) -> None:
+def test_the_judge_decides_when_the_comparison_fails(said: str, status: str, reward: float | None) -> None:
     verdict = Judge(handing_in(said)).verdict("mid-January 2025, on the 15th")
     assert (verdict.status, verdict.reward, verdict.reason) == (status, reward, "judge: the same day")
 
@@ -98,13 +98,13 @@ def test_the_judge_decides_where_comparing_says_no(said: str, status: str, rewar
         ("15 January", task(source="generated"), "incorrect"),
     ],
 )
-def test_nobody_is_asked_where_comparing_is_enough(answer: str | None, of: Task | None, status: str) -> None:
+def test_the_judge_is_not_asked_when_the_comparison_decides(answer: str | None, of: Task | None, status: str) -> None:
     judge = Judge(handing_in("right" if status == "incorrect" else "wrong"))
     assert judge.verdict(answer, of).status == status
     assert judge.questions == []
 
 
-def test_an_expected_answer_that_can_be_read_in_two_ways_is_left_to_the_judge() -> None:
+def test_an_ambiguous_expected_answer_goes_to_the_judge() -> None:
     assert Judge(handing_in("right")).verdict("3 April 2024", task("03/04/2024")).status == "correct"
 
 
@@ -116,14 +116,14 @@ def test_without_a_judge_the_exact_verdict_stands() -> None:
 
 
 def obeying(question: str) -> ModelResponse:
-    """A judge that takes orders from whatever stands outside the marks of this question, as a careless model might."""
+    """A judge that obeys any text outside the marks, as a careless model might."""
     code = re.findall(r"is ([0-9a-f]{12})\.", question)[0]
     outside = re.sub(rf"\[(\w+) {code}\]\n.*?\n\[end of \1 {code}\]", "", question, flags=re.DOTALL)
     return handing_in("right" if "verdict" in outside.lower() else "wrong")
 
 
 @pytest.mark.parametrize("code", ["000000000000", "{code}", "{before}", ""])
-def test_an_answer_that_closes_its_mark_gives_no_orders(code: str) -> None:
+def test_an_answer_cannot_break_out_of_its_mark(code: str) -> None:
     one = task()
     judge = Judge(obeying)
     judge.verdict("first", one)
@@ -136,7 +136,7 @@ def test_an_answer_that_closes_its_mark_gives_no_orders(code: str) -> None:
     assert now not in attack
 
 
-def test_nonsense_is_asked_for_once_more_and_then_left_open() -> None:
+def test_an_invalid_reply_is_retried_once_and_then_undecided() -> None:
     said = ModelResponse(parts=[TextPart("Hard to say.")])
     judge = Judge(said, handing_in("right"))
     assert judge.verdict("15 Jan").status == "correct"
@@ -145,7 +145,7 @@ def test_nonsense_is_asked_for_once_more_and_then_left_open() -> None:
     assert (verdict.status, verdict.reward) == ("undecided", None)
 
 
-def test_an_outage_is_undecided_and_never_zero_also_with_credit_for_the_way() -> None:
+def test_an_outage_is_undecided_even_with_path_credit() -> None:
     for shaped in (False, True):
         verdict = Judge(EndpointError("nobody there", code="endpoint_503")).verdict("15 Jan", shaped=shaped)
         assert verdict == Verdict(
@@ -155,7 +155,7 @@ def test_an_outage_is_undecided_and_never_zero_also_with_credit_for_the_way() ->
         Judge(BudgetExceeded("enough")).verdict("15 Jan")
 
 
-def test_a_wrong_answer_may_earn_credit_for_its_way() -> None:
+def test_a_judged_wrong_answer_can_get_path_credit() -> None:
     assert Judge(handing_in("wrong")).verdict("15 Feb", shaped=True).reward == 0.5
     assert Judge(handing_in("right")).verdict("15 Jan", shaped=True).reward == 1.0
     assert Judge(handing_in("wrong")).verdict("Feb", task(source="generated"), shaped=True).status == "partial"

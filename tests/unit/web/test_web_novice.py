@@ -1,4 +1,4 @@
-"""The simulated solver's walks: right without flaws, wrong with any, and made of what the pages say alone."""
+"""Walks of the simulated solver: right without flaws, wrong with any flaw, and based on the pages alone."""
 
 import ast
 from collections.abc import Iterator
@@ -116,7 +116,7 @@ def test_a_drawn_solver_is_right_as_often_as_the_oracle_says() -> None:
 
 
 def drawn(novice: Novice, task: Task, lessons: tuple[str, ...], seed: int) -> str:
-    """The answer of a rollout, each request with a seed of its own."""
+    """The answer of a rollout; each request has a different seed."""
     walk, turns = PaperWalk(), ()
     known = tuple(ShownLesson(f"G{at}", lesson) for at, lesson in enumerate(lessons, start=1))
     for call in range(8):
@@ -130,7 +130,7 @@ def drawn(novice: Novice, task: Task, lessons: tuple[str, ...], seed: int) -> st
 
 
 @every_family
-def test_each_trap_lies_in_one_turn_and_each_walk_is_short(family: str) -> None:
+def test_each_trap_occurs_in_one_turn_and_walks_are_short(family: str) -> None:
     for task in tasks_of(family):
         walk = walked(skills, task)
         traps = traps_of(walk)
@@ -142,7 +142,7 @@ def test_each_trap_lies_in_one_turn_and_each_walk_is_short(family: str) -> None:
             assert len(set(traps_of(flawed))) == len(traps_of(flawed))
 
 
-def test_each_trap_lives_in_three_families_and_several_kinds_of_site() -> None:
+def test_each_trap_occurs_in_three_families_and_several_kinds_of_site() -> None:
     homes = {family: set(traps_of(walked(skills, tasks_of(family)[0]))) for family in FAMILIES}
     kinds = {family: kind for family, (kind, _) in (*LEARNING.items(), *UNSEEN.items())}
     for trap in BY_NAME:
@@ -167,7 +167,7 @@ def test_success_without_lessons_leaves_room_and_all_lessons_nearly_close_it() -
 
 
 @every_family
-def test_every_decision_is_said_in_the_words_of_its_trap(family: str) -> None:
+def test_every_decision_uses_a_phrase_of_its_trap(family: str) -> None:
     task = tasks_of(family)[0]
     for flaws in subsets(traps_of(walked(skills, task))):
         walk = walked(skills, task, flaws, seed=2)
@@ -180,7 +180,7 @@ def test_every_decision_is_said_in_the_words_of_its_trap(family: str) -> None:
 
 
 @every_family
-def test_a_heeded_lesson_is_named_where_it_was_heeded(family: str) -> None:
+def test_a_followed_lesson_is_named(family: str) -> None:
     task = tasks_of(family)[0]
     turns, walk = (), PaperWalk()
     heeded = Heeded({name: f"G{at}" for at, name in enumerate(BY_NAME)})
@@ -196,7 +196,7 @@ def test_a_heeded_lesson_is_named_where_it_was_heeded(family: str) -> None:
         turns = (*turns, ToolExchange(act.tool, act.arguments, walk.act(act)))
 
 
-def test_chance_varies_the_words_and_never_the_act() -> None:
+def test_the_random_seed_changes_words_but_not_acts() -> None:
     for family in FAMILIES:
         task = tasks_of(family)[0]
         walks = [walked(skills, task, seed=seed) for seed in range(6)]
@@ -205,13 +205,13 @@ def test_chance_varies_the_words_and_never_the_act() -> None:
 
 
 @every_family
-def test_the_answer_is_read_off_the_page_whatever_it_says(family: str) -> None:
+def test_the_answer_is_read_from_the_page(family: str) -> None:
     task = tasks_of(family)[0]
     assert task.answer is not None
     last = task.answer.split("; ")[-1]
     walk = walked(skills, task, walk=PaperWalk(change=lambda html: html.replace(f">{last}<", ">changed<")))
     changed = walk.answer != task.answer
-    # A default stands in a sentence, where only a number is read.
+    # A default is part of a sentence, in which only a number is read.
     digits = walked(skills, task, walk=PaperWalk(change=lambda html: html.replace(f": {last}.", ": 7654321.")))
     assert changed or digits.answer == "7654321"
 
@@ -230,7 +230,7 @@ def test_a_failed_start_is_tried_once_more_and_then_given_up() -> None:
 
 @every_family
 @pytest.mark.parametrize("status", ["stale_ref", "ok"])
-def test_a_walk_that_is_disturbed_begins_again_and_still_ends_right(family: str, status: str) -> None:
+def test_a_disturbed_walk_starts_again_and_succeeds(family: str, status: str) -> None:
     task = tasks_of(family)[0]
     plain = walked(skills, task)
     turns = (*plain.turns[:1], ToolExchange("click", {"ref": "t1:e1"}, shown(status)))
@@ -239,7 +239,7 @@ def test_a_walk_that_is_disturbed_begins_again_and_still_ends_right(family: str,
         act = use(situation(task, *turns))
         if act.tool == "answer":
             assert len(turns) <= 7
-            # Only where the way is too long to be gone again within the turns there are, nothing is found.
+            # The answer is not found only if too few turns are left for a second attempt.
             assert act.arguments["answer"] == (task.answer if len(plain.turns) + 2 <= 7 else "not found")
             return
         turns = (*turns, ToolExchange(act.tool, act.arguments, walk.act(act)))
@@ -247,7 +247,7 @@ def test_a_walk_that_is_disturbed_begins_again_and_still_ends_right(family: str,
 
 
 @every_family
-def test_pages_without_what_is_looked_for_end_in_not_found(family: str) -> None:
+def test_pages_without_the_answer_end_in_not_found(family: str) -> None:
     task = tasks_of(family)[0]
 
     def emptied(html: str) -> str:
@@ -292,7 +292,7 @@ def test_every_generated_task_is_recognised_as_what_it_is() -> None:
             assert math_skills.recognise(Conversation("", question(task), (*TOOLS, "run_python"))) is None
 
 
-def test_the_solver_knows_no_site_no_answer_and_no_way() -> None:
+def test_the_solver_imports_no_sites_and_no_answers() -> None:
     folder = Path(agentlearn_web.novice.__file__).parent
     for file in folder.glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):

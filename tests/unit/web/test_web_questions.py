@@ -1,4 +1,4 @@
-"""The generated questions: answers that their pages hold, ways that can be walked, words that are read back."""
+"""The generated questions: their pages contain the answers, their paths can be walked, and they are recognised."""
 
 from collections.abc import Iterator
 from random import Random
@@ -52,7 +52,7 @@ def test_each_site_has_several_problems_of_its_families_and_none_twice(template:
 
 
 @every_wording
-def test_the_last_page_of_the_way_holds_the_answer(template: QuestionTemplate) -> None:
+def test_the_last_page_of_the_path_contains_the_answer(template: QuestionTemplate) -> None:
     for one, problem in problems(template.family, range(3)):
         texts = [_main(one, at) for at in problem.targets]
         for part in problem.answer.split("; "):
@@ -61,7 +61,7 @@ def test_the_last_page_of_the_way_holds_the_answer(template: QuestionTemplate) -
 
 
 @every_wording
-def test_each_page_of_the_way_is_linked_from_the_one_before_or_found_by_the_search(template: QuestionTemplate) -> None:
+def test_each_page_of_the_path_can_be_reached_from_the_one_before(template: QuestionTemplate) -> None:
     for one, problem in problems(template.family, range(2)):
         searchable = {entry.target for entry in one.entries}
         for before, after in zip(("/", *problem.targets), problem.targets, strict=False):
@@ -72,7 +72,7 @@ def test_each_page_of_the_way_is_linked_from_the_one_before_or_found_by_the_sear
 
 
 @every_wording
-def test_wordings_are_read_back_by_their_own_family_alone(template: QuestionTemplate) -> None:
+def test_questions_are_recognised_only_by_their_own_family(template: QuestionTemplate) -> None:
     assert 2 <= len(template.templates) <= 3
     for number, (_, problem) in enumerate(problems(template.family, range(4))):
         for wording in template.templates:
@@ -84,7 +84,7 @@ def test_wordings_are_read_back_by_their_own_family_alone(template: QuestionTemp
 
 
 @every_wording
-def test_wordings_hold_every_parameter(template: QuestionTemplate) -> None:
+def test_templates_contain_every_parameter(template: QuestionTemplate) -> None:
     _, problem = next(problems(template.family))
     for wording in template.templates:
         assert {name for _, name, _, _ in Formatter().parse(wording) if name} == set(problem.params)
@@ -92,12 +92,12 @@ def test_wordings_hold_every_parameter(template: QuestionTemplate) -> None:
 
 
 @pytest.mark.parametrize("text", FOREIGN)
-def test_other_questions_are_not_ours(text: str) -> None:
+def test_other_questions_are_not_recognised(text: str) -> None:
     assert [template.family for template in TEMPLATES if template.recognise(text) is not None] == []
 
 
 @every_wording
-def test_answers_of_one_site_can_be_told_apart_by_the_verifier(template: QuestionTemplate) -> None:
+def test_the_verifier_distinguishes_the_answers_of_a_site(template: QuestionTemplate) -> None:
     *before, one = [problem for _, problem in problems(template.family, range(1))]
     others = [problem for problem in before if problem.answer != one.answer]
     question = template.templates[0].format_map(one.params)

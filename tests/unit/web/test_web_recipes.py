@@ -1,4 +1,4 @@
-"""The recipes that the web domain ships: each loads, names what is there, and plans a run of the size it says."""
+"""The recipes of the web domain: each one loads, and plans a run of the expected size."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_webwalkerqa_is_the_published_setting() -> None:
 
 
 @pytest.mark.parametrize(("name", "train", "test"), [("web/laptop", 12, 30), ("web/miniwob", len(PAGES), 40)])
-def test_the_others_need_nothing_from_outside(name: str, train: int, test: int) -> None:
+def test_the_other_recipes_need_no_network(name: str, train: int, test: int) -> None:
     settings = packaged(name)
     planned = plan(settings, miniwob if settings.domain == "miniwob" else domain)
     assert (planned.train, planned.test, planned.counted) == (train, test, True)

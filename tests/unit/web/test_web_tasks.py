@@ -1,4 +1,4 @@
-"""Generated tasks: reproducible, balanced, no site in two splits, and nothing of the way in what a model reads."""
+"""Generated tasks: reproducible, balanced, no site in two splits, and no hint of the path in the question."""
 
 from collections import Counter
 from typing import cast
@@ -30,14 +30,14 @@ def test_the_same_seed_gives_the_same_tasks_and_another_seed_others(split: Split
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_a_limit_takes_the_beginning_and_may_ask_for_more(split: Split) -> None:
+def test_a_limit_takes_the_first_tasks(split: Split) -> None:
     longest = domain.tasks(split, seed=1, limit=120)
     assert len(longest) == len({task.id for task in longest}) == 120
     for limit in (1, 7, 40):
         assert domain.tasks(split, seed=1, limit=limit) == longest[:limit]
 
 
-def test_no_site_and_no_problem_stands_in_two_splits_even_for_different_seeds() -> None:
+def test_no_site_or_problem_is_in_two_splits_for_any_seeds() -> None:
     homes: dict[str, set[str]] = {}
     problems: dict[object, set[str]] = {}
     for split in SPLITS:
@@ -69,7 +69,7 @@ def test_one_task_in_three_of_the_test_split_is_of_an_unseen_family() -> None:
         assert max(counts.values()) - min(counts[name] for name in families) <= 1
 
 
-def test_a_task_says_what_it_is_and_where_it_begins() -> None:
+def test_a_task_has_its_family_and_start_page() -> None:
     for split in SPLITS:
         for task in domain.tasks(split, seed=0):
             assert (task.domain, task.split, task.source) == ("web", split, "generated")
@@ -81,7 +81,7 @@ def test_a_task_says_what_it_is_and_where_it_begins() -> None:
             assert domain.question(task) == f"Start page: {task.start}\n\n{task.problem}"
 
 
-def test_the_question_gives_neither_the_way_nor_the_answer_away() -> None:
+def test_the_question_reveals_neither_path_nor_answer() -> None:
     for split in SPLITS:
         for task in domain.tasks(split, seed=2, limit=60):
             assert "://" not in task.problem
@@ -89,6 +89,6 @@ def test_the_question_gives_neither_the_way_nor_the_answer_away() -> None:
             assert task.answer not in task.problem.split()
 
 
-def test_more_than_the_sites_hold_is_refused() -> None:
+def test_too_many_tasks_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"^the web domain can generate \d+ train tasks, not 5000; ask for fewer$"):
         domain.tasks("train", seed=0, limit=5000)

@@ -1,4 +1,4 @@
-"""The traps' words: general, told apart by their cues, and understood by the simulated world as they are meant."""
+"""The words of the traps: general, distinguished by their cues, and understood by the simulated world."""
 
 import re
 from itertools import product
@@ -78,7 +78,7 @@ def test_each_lesson_is_general(trap: Trap) -> None:
 
 
 @every_trap
-def test_the_simulated_world_reads_each_lesson_as_it_is_meant(trap: Trap) -> None:
+def test_the_simulated_world_understands_each_lesson(trap: Trap) -> None:
     reader = LessonReader(skills)
     for lesson in lessons(trap):
         read = reader.read(lesson)

@@ -1,4 +1,4 @@
-"""WebWalkerQA and plain rows as tasks: both spellings, every kind of file, and what is refused."""
+"""WebWalkerQA and plain rows as tasks: both layouts, every kind of file, and what is refused."""
 
 import csv
 import json
@@ -35,7 +35,7 @@ TOLD = [
 ]
 
 
-def test_both_spellings_say_where_a_walk_begins_and_which_way_is_known() -> None:
+def test_both_layouts_give_start_and_known_path() -> None:
     tasks = read_walk_tasks(SMALL, split="test")
     assert [told(task) for task in tasks] == [*TOLD, ("1,240 EUR", "http://school.example/", (), "small")]
     assert {(task.domain, task.split) for task in tasks} == {("web", "test")}
@@ -94,7 +94,7 @@ NO_ADDRESS = "which is not a web address; write one that begins with http:// or 
         ({"url": ["http://example.org/"]}, "has neither text nor a number in 'url'; write it as text"),
     ],
 )
-def test_a_row_without_a_sound_beginning_is_refused(tmp_path: Path, fields: dict[str, object], words: str) -> None:
+def test_a_row_without_a_valid_start_is_refused(tmp_path: Path, fields: dict[str, object], words: str) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"question": "Q?", "answer": "A", **fields}) + "\n")
     with pytest.raises(DataError) as caught:
@@ -103,14 +103,14 @@ def test_a_row_without_a_sound_beginning_is_refused(tmp_path: Path, fields: dict
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "http://", "http://[::1", "javascript:alert(1)", "http://a b/"])
-def test_what_is_no_web_address_is_refused(tmp_path: Path, url: str) -> None:
+def test_a_start_that_is_not_a_web_address_is_refused(tmp_path: Path, url: str) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"question": "Q?", "answer": "A", "url": url}) + "\n")
     with pytest.raises(DataError, match=r"line 1 starts at '.*', which is not a web address"):
         read_walk_tasks(path, split="train")
 
 
-def test_one_question_at_one_place_with_two_answers_is_refused(tmp_path: Path) -> None:
+def test_a_question_with_two_answers_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     rows = [{"question": "Q?", "answer": answer, "url": "http://a.example/"} for answer in ("1,240", "1240", "7")]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows[:2]))
@@ -120,7 +120,7 @@ def test_one_question_at_one_place_with_two_answers_is_refused(tmp_path: Path) -
         read_walk_tasks(path, split="train")
 
 
-def test_the_report_on_a_source_reads_where_walks_begin() -> None:
+def test_data_check_reads_start_pages() -> None:
     report = check_source(SMALL, judged_by(domain, str(SMALL), lambda task: ""))
     assert (report.rows, report.usable, report.refused) == (4, 4, 0)
     assert report.families == {"conference": 1, "Education": 1, "game": 1, "small": 1}
