@@ -151,7 +151,7 @@ async def open_collector(plan: ComparePlan, store: Store, watcher: CompareCallba
 def _rollouts_of(arms: Sequence[Arm], shared: dict[RolloutKey, Rollouts]) -> dict[RolloutKey, Rollouts]:
     """The rollouts of each arm; arms with instructions of their own have their own agent."""
     return {
-        (arm.name, domain): rollouts.reworded(arm.instructions) if arm.instructions else rollouts
+        (arm.name, domain): rollouts.with_instructions(arm.instructions) if arm.instructions else rollouts
         for arm in arms
         for (model, domain), rollouts in shared.items()
         if model == arm.model
