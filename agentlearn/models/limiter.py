@@ -55,7 +55,7 @@ class _Round:
     """Number of requests."""
     lowered: int
     """How often the limit had been lowered when the round started."""
-    begun: int = 0
+    started: int = 0
     ended: int = 0
     refused: int = 0
     retry_at: float = 0.0
@@ -134,9 +134,9 @@ class Limiter:
         return _Round(max(LEAST_ROUND, int(self.limit)), self.lowered)
 
     def _ticket(self) -> Ticket:
-        if self._round.begun >= self._round.size:
+        if self._round.started >= self._round.size:
             self._round = self._next_round()
-        self._round.begun += 1
+        self._round.started += 1
         return Ticket(self, self._round)
 
     def _end(self, of: _Round) -> None:

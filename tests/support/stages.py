@@ -1,4 +1,4 @@
-"""A learner's surroundings without a network: a scripted model behind a real door, a journal in memory."""
+"""What a learner needs, without a network: a scripted model behind a real client, and a journal in memory."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -81,7 +81,7 @@ class Arguments:
 
 
 def stage_context(reply: Reply, library: Library = EMPTY_LIBRARY, step: str = "epoch-1/1") -> StageContext:
-    """A lens on a scripted model."""
+    """A stage context with a scripted model."""
     return StageContext(
         call_context=CallContext(RUN, ListJournal(), Budget(BudgetOptions())),
         endpoint=scripted(reply),
