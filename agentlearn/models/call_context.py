@@ -80,7 +80,7 @@ class CallContext:
     async def until_stopped(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the work's result. When the run is stopped, raise the reason once no call is in flight."""
         self._cancels = True
-        with _collect_tasks() as begun:
+        with _collect_tasks() as started:
             working, idle = asyncio.create_task(work), asyncio.create_task(self._idle.wait())
             try:
                 await asyncio.wait({working, idle}, return_when=asyncio.FIRST_COMPLETED)
@@ -88,7 +88,7 @@ class CallContext:
                     return working.result()
             finally:
                 await _cancel(working, idle)
-                await _cancel(*begun)  # pydantic-ai leaves a task behind when it is cancelled as a run begins
+                await _cancel(*started)  # pydantic-ai leaves a task behind when it is cancelled as a run begins
                 self._cancels = False
         assert self.stopped is not None
         raise self.stopped

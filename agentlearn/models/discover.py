@@ -1,4 +1,4 @@
-"""Which real models a user could use right now: keys in the environment, servers on loopback."""
+"""Finds models that the user can use now: API keys in the environment, and model servers on this machine."""
 
 import os
 import socket
@@ -12,22 +12,25 @@ KEYS = {
     "MISTRAL_API_KEY": "mistral:mistral-small-latest",
     "ANTHROPIC_API_KEY": "anthropic:claude-haiku-4-5",
 }
-"""A key's variable, and a small model to begin with."""
+"""Environment variable of an API key, and a small model that the key can use."""
 
 PORTS = {8000: "vLLM", 11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp"}
-"""Loopback ports on which model servers usually listen."""
+"""Usual ports of model servers, by number."""
 
 
 class FoundModel(NamedTuple):
-    """A model that seems to be at hand."""
+    """A model that is probably available."""
 
     why: str
+    """The variable or the server that was found."""
     endpoint: str
+    """Name to give with `--model`."""
     paid: bool
+    """Whether its use costs money."""
 
 
 def found_models(*, timeout_s: float = 0.05) -> tuple[FoundModel, ...]:
-    """Keys and loopback servers found. Nothing is sent: a port is only connected to."""
+    """Return the models that were found. Nothing is sent; servers are only connected to."""
     keys = [FoundModel(name, model, True) for name, model in KEYS.items() if os.environ.get(name)]
     servers = [
         FoundModel(f"a server on port {port} ({kind}?)", f"http://127.0.0.1:{port}/v1#MODEL", False)

@@ -1,6 +1,6 @@
-"""The journal: every answered model call and every tool result is committed before it is used.
+"""The journal of a run: every answered model call and every tool result is committed before it is used.
 
-The protocol stands here, low in the layers, so that calls need not know the store that implements it.
+The store implements the protocol that is defined here, so that model calls do not import the store.
 """
 
 from datetime import datetime
@@ -15,48 +15,48 @@ Stage = Literal["rollout", "summarise", "compare", "consolidate", "judge", "prob
 
 
 class CallRecord(Value):
-    """One entry of the journal: an answered model call, or a tool's result."""
+    """An answered model call or a tool result."""
 
     id: CallId
-    """Hash of (run, stage, unit, kind, ordinal, request): the same question of a run has the same id when it is asked
-    again by whoever resumes the run, and another question has another."""
+    """Hash of (run, stage, unit, kind, ordinal, request). A resumed run gets the same id for the same call."""
     run: RunId
     stage: Stage
     unit: str
-    """What the call belongs to: a rollout id, or the stage's own key."""
+    """Unit of work that made the call: a rollout id, or the stage's own key."""
     ordinal: int
-    """Place among the unit's records of its kind."""
+    """Index among the unit's records of the same kind, from 0."""
     kind: Literal["model", "tool"]
     name: str
     """Model name or tool name."""
     ok: bool
     error: str = ""
-    """Stable code and sentence when not ok."""
+    """Status of a failed tool call; empty when ok."""
     response: str = ""
-    """Parsed `ModelResponse` as pydantic-ai JSON, or the tool's text."""
+    """JSON of pydantic-ai's `ModelResponse`, or the tool's text."""
     request_hash: str = ""
-    """Hash of what was asked; part of the id."""
+    """Hash of the request; part of the id."""
     tokens_in: int = 0
     tokens_cached: int = 0
     tokens_out: int = 0
     cost_usd: float | None = None
+    """None when the price is unknown."""
     attempts: int = 1
-    """Requests sent for it, retries included."""
+    """Number of requests sent, including retries."""
     seconds: float = 0.0
     at: datetime
 
 
 class Journal(Protocol):
-    """Where records go."""
+    """Stores the records of a run."""
 
     async def record(self, record: CallRecord) -> None:
-        """Return only when the record is durable. Raises StoreError."""
+        """Store the record durably before returning. Raises StoreError."""
         ...
 
     def recorded(self, identity: CallId) -> CallRecord | None:
-        """What the interrupted run that is being resumed had recorded under that id; None when nothing."""
+        """Return the record with that id from the interrupted run that is being resumed; None when there is none."""
         ...
 
     def began(self, unit: str) -> bool:
-        """Whether that run had recorded anything for that unit, and had not finished it."""
+        """Whether the interrupted run has records of that unit of work and did not finish it."""
         ...

@@ -1,4 +1,4 @@
-"""What a response cost, from the public price list."""
+"""Cost of a response, from the public price list."""
 
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def cost_usd(response: "ModelResponse") -> float | None:
-    """Dollars; None when the model's price is unknown, which is not the same as nothing."""
+    """Return the cost in dollars; None when the model's price is unknown."""
     if not _is_priced(response.model_name, response.provider_name, response.provider_url):
         return None
     try:
@@ -25,7 +25,7 @@ def _is_priced(model_name: str | None, provider_name: str | None, provider_url: 
 
 
 def price_per_million(model_name: str, provider_name: str | None = None) -> tuple[float, float] | None:
-    """Dollars per million input and output tokens, for estimates; None when unknown."""
+    """Return dollars per million input and output tokens, for estimates; None when unknown."""
     from genai_prices import Usage, calc_price
 
     try:

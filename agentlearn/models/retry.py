@@ -1,4 +1,4 @@
-"""Which failures of a service are worth another try, and how long to wait for it."""
+"""Which failed requests are sent again, and after how long."""
 
 from random import Random
 
@@ -8,23 +8,25 @@ from agentlearn.types.value import Value
 
 
 class RetryPolicy(Value):
-    """Full-jitter exponential back-off: the wait is uniform in 0..min(cap, base * 2^attempt)."""
+    """Exponential back-off with full jitter: the wait is uniform in 0..min(cap_s, base_s * 2^attempt)."""
 
     attempts: int = Field(default=5, ge=1)
-    """Requests in all, the first included."""
+    """Largest number of requests, including the first."""
     base_s: float = Field(default=0.5, ge=0)
+    """Longest wait after the first failure."""
     cap_s: float = Field(default=30.0, ge=0)
+    """Longest wait after any failure."""
     retry_after_cap_s: float = Field(default=120.0, ge=0)
-    """A service that asks for a longer wait than this has refused."""
+    """A request is not sent again when the service asks for a longer wait than this."""
 
     def wait_s(self, attempt: int, retry_after_s: float | None, rng: Random) -> float:
-        """Seconds to wait after the attempt-th failure (from 0). A Retry-After is a lower bound."""
+        """Return the seconds to wait after a failure. attempt: from 0. retry_after_s: a lower bound."""
         jitter = rng.uniform(0.0, min(self.cap_s, self.base_s * 2**attempt))
         return max(jitter, retry_after_s or 0.0)
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether sending the same request again may succeed: rate limits, 5xx, connections, timeouts, garbled bodies."""
+    """Whether the same request may succeed later: rate limits, 5xx, connections, timeouts, unreadable responses."""
     from pydantic_ai import exceptions as ai
 
     transient = (
@@ -43,7 +45,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_garbled(error: BaseException) -> bool:
-    """Whether a body came that is no chat completion, or no JSON at all."""
+    """Whether the response is not a chat completion, or not JSON."""
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 
     if isinstance(error, UnexpectedModelBehavior):
@@ -53,7 +55,7 @@ def is_garbled(error: BaseException) -> bool:
 
 
 def retry_after_s(error: BaseException) -> float | None:
-    """Seconds that the service asked us to wait; None when it did not say."""
+    """Return the wait in seconds that the service asked for; None when it did not."""
     from pydantic_ai.exceptions import ModelAPIError
 
     return error.retry_after if isinstance(error, ModelAPIError) else None

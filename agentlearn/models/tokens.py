@@ -1,7 +1,7 @@
-"""The exact tokens behind an answer: asked for, and read back from what a service sends beside its completion.
+"""The exact tokens of an answer, read from the fields that a service adds to its completion.
 
-vLLM and our own local servers give them with `return_token_ids`; they are kept in the response's `provider_details`,
-and so in the journal and in the stored messages.
+vLLM and our local servers add them with `return_token_ids`. They are kept in the response's `provider_details`, and so
+in the journal.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ LOGPROBS = "token_logprobs"
 
 
 def without_tokens(response: ModelResponse) -> ModelResponse:
-    """The answer without its tokens, for whoever keeps them elsewhere."""
+    """Return the answer without its tokens."""
     details = response.provider_details
     if not details or not any(key in details for key in (PROMPT_IDS, IDS, LOGPROBS)):
         return response
@@ -26,7 +26,7 @@ def without_tokens(response: ModelResponse) -> ModelResponse:
 
 
 def tokens_of(response: ModelResponse) -> SampledTokens | None:
-    """The tokens of an answer; None where the service sent none, or only a part of them."""
+    """Return the tokens of an answer; None when the service did not send all of them."""
     details = response.provider_details or {}
     prompt, ids, logprobs = (cast("list[Any] | None", details.get(key)) for key in (PROMPT_IDS, IDS, LOGPROBS))
     if prompt is None or ids is None or logprobs is None or len(ids) != len(logprobs):

@@ -1,1 +1,1 @@
-"""Rollouts: run an agent on a task once, record what happened, and let the domain judge it."""
+"""Rollouts: run an agent once on a task, record the steps, and let the domain judge the answer."""

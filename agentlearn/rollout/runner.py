@@ -1,4 +1,4 @@
-"""Run one rollout: a typed agent on one task under one treatment. Whatever breaks becomes a stored failure."""
+"""Runs one rollout: an agent on one task under one treatment. An error becomes a stored failure."""
 
 import asyncio
 import hashlib
@@ -52,34 +52,39 @@ from agentlearn.types.treatment import Treatment
 DEFAULT_SANDBOX = "zygote"
 DEFAULT_OPTIONS = RolloutOptions()
 RESTARTS = 2
-"""How often a rollout whose tools were lost begins anew before that counts as its failure."""
+"""How often a rollout whose tools were lost is started again before it counts as failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutSlot:
-    """Where in a run a rollout stands; with the task it is the rollout's logical key."""
+    """The place of a rollout in its run. Together with the run and the task it identifies the rollout."""
 
     phase: str
+    """Such as `before`, `epoch-1` or `after`."""
     g: int
+    """Index of the rollout among those of its task, from 0."""
     seed: int
-    """The rollout's own seed."""
+    """Seed of this rollout."""
     batch: int = 0
+    """Number of the batch in its epoch, from 1; 0 outside epochs."""
     attempt: int = 0
+    """Number of attempts before this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A rollout's record, and pydantic-ai's own message JSON for replay."""
+    """A finished rollout."""
 
     trajectory: Trajectory
     messages: bytes
+    """JSON of pydantic-ai's messages."""
     stored: bool = False
-    """Whether the store had it already."""
+    """Whether the store holds it already."""
 
 
 @dataclass(slots=True)
 class Rollouts:
-    """Everything that the rollouts of one run share."""
+    """Runs rollouts of one domain on one endpoint."""
 
     call_context: CallContext
     domain: Domain
@@ -87,75 +92,78 @@ class Rollouts:
     options: RolloutOptions = DEFAULT_OPTIONS
     """Limits of one rollout."""
     sandbox: str = ""
+    """Name of the sandbox; empty when the domain runs no code."""
     isolation: str = ""
-    words: str = ""
-    """Instructions in place of the agent's own; empty: its own."""
+    """JSON report on how the sandbox isolates code."""
+    instructions: str = ""
+    """Instructions that replace those of the agent; empty: the agent's own."""
     answer_tokens: int | None = None
-    """Tokens that one answer of the model may have; None: as many as its service gives."""
+    """Largest number of tokens in one answer of the model; None: the service's limit."""
     record: Path | None = None
-    """A folder in which each rollout's tools may record, in one of its own; None: no record is wanted."""
+    """Folder for what tools record, with a subfolder per rollout; None: nothing is recorded."""
     agent: Agent[Any, Answer] = field(init=False)
     prompts: tuple[PromptRef, ...] = field(init=False)
-    places: AbstractAsyncContextManager[object] = field(init=False)
-    """Where rollouts wait for their turn, if only so many may be open at once."""
+    open_slots: AbstractAsyncContextManager[object] = field(init=False)
+    """Limits the number of open rollouts, for domains that have such a limit."""
 
     def __post_init__(self) -> None:
         most = self.domain.max_open_rollouts()
-        self.places = nullcontext() if most is None else asyncio.Semaphore(most)
+        self.open_slots = nullcontext() if most is None else asyncio.Semaphore(most)
         self.agent = self.domain.agent()
-        self.prompts = (words_ref(self.words),) if self.words else self.domain.prompts()
+        self.prompts = (instructions_ref(self.instructions),) if self.instructions else self.domain.prompts()
 
-    def reworded(self, words: str) -> "Rollouts":
-        """The same with other instructions for the agent. Raises ConfigError for none."""
-        if not words.strip():
-            raise ConfigError("the instructions are empty; write what the agent is to be told", code="no_instructions")
-        return replace(self, words=words)
+    def with_instructions(self, instructions: str) -> "Rollouts":
+        """Return these rollouts with other instructions for the agent. Raises ConfigError when they are empty."""
+        if not instructions.strip():
+            raise ConfigError("the instructions are empty; write instructions for the agent", code="no_instructions")
+        return replace(self, instructions=instructions)
 
-    async def one(self, task: Task, place: RolloutSlot, treatment: Treatment, experiences: Experiences) -> Finished:
-        """Run the agent, judge its answer. Raises only BudgetExceeded, StoreError, bugs and cancellation.
+    async def one(self, task: Task, slot: RolloutSlot, treatment: Treatment, experiences: Experiences) -> Finished:
+        """Run the agent and judge its answer. Raises only BudgetExceeded, StoreError, bugs and cancellation.
 
-        A rollout whose tools were lost begins anew, as a further attempt; likewise one that a resumed run had begun,
-        where what its tools did cannot be done again. `Trajectory.attempt` counts them.
+        A rollout whose tools were lost is started again as a new attempt. So is one that an interrupted run started, if
+        what its tools did cannot be repeated. `Trajectory.attempt` counts the attempts before.
         """
-        first = self._attempt(task, place)
-        async with self.places:
+        first = self._attempt(task, slot)
+        async with self.open_slots:
             for attempt in range(first, first + RESTARTS):
                 try:
-                    return await self._once(task, replace(place, attempt=attempt), treatment, experiences)
+                    return await self._once(task, replace(slot, attempt=attempt), treatment, experiences)
                 except ToolLost as lost:
                     await self.call_context.wait_if_stopped()
-                    told = {"attempt": attempt, "code": lost.code, "reason": lost.message}
-                    get_log(task=task.id).warning("rollout.restarted", **told)
-            last = replace(place, attempt=first + RESTARTS)
+                    get_log(task=task.id).warning(
+                        "rollout.restarted", attempt=attempt, code=lost.code, reason=lost.message
+                    )
+            last = replace(slot, attempt=first + RESTARTS)
             return await self._once(task, last, treatment, experiences, last=True)
 
-    def _attempt(self, task: Task, place: RolloutSlot) -> int:
-        """The first attempt that was not begun before."""
-        attempt = place.attempt
+    def _attempt(self, task: Task, slot: RolloutSlot) -> int:
+        """Return the first attempt that no interrupted run has started."""
+        attempt = slot.attempt
         if not self.domain.replayable:
-            while self.call_context.journal.began(self._identity(task, replace(place, attempt=attempt))):
+            while self.call_context.journal.began(self._identity(task, replace(slot, attempt=attempt))):
                 attempt += 1
         return attempt
 
-    def _identity(self, task: Task, place: RolloutSlot) -> RolloutId:
-        return rollout_id(self.call_context.run, place.phase, task.id, place.g, place.attempt)
+    def _identity(self, task: Task, slot: RolloutSlot) -> RolloutId:
+        return rollout_id(self.call_context.run, slot.phase, task.id, slot.g, slot.attempt)
 
     async def _once(
-        self, task: Task, place: RolloutSlot, treatment: Treatment, experiences: Experiences, *, last: bool = False
+        self, task: Task, slot: RolloutSlot, treatment: Treatment, experiences: Experiences, *, last: bool = False
     ) -> Finished:
-        """One attempt. Raises ToolLost too, unless it is the last."""
-        identity = self._identity(task, place)
+        """Run one attempt. Raises ToolLost too, unless it is the last."""
+        identity = self._identity(task, slot)
         structlog.contextvars.bind_contextvars(task=task.id, rollout=identity)  # each rollout is an asyncio task
-        unit = WorkUnit(self.call_context, "rollout", identity, place.seed)
+        unit = WorkUnit(self.call_context, "rollout", identity, slot.seed)
         tools = ToolJournal(unit)
         started_at, started = datetime.now(UTC), time.perf_counter()
         answer, failure = None, None
         with capture_run_messages() as messages:
             try:
-                with unit.traced({"task": task.id, "rollout": identity, "phase": place.phase}) as tracing:
+                with unit.traced({"task": task.id, "rollout": identity, "phase": slot.phase}) as tracing:
                     capabilities = [experiences, tools, *tracing]
-                    with self._told(experiences):
-                        answer = await self._act(task, place, treatment, capabilities, unit)
+                    with self._instructed(experiences):
+                        answer = await self._act(task, slot, treatment, capabilities, unit)
             except BudgetExceeded:
                 raise
             except ToolLost as error:
@@ -164,17 +172,17 @@ class Rollouts:
                 await self.call_context.wait_if_stopped()
                 failure = self._failure(error)
             except (RolloutError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded) as error:
-                await self.call_context.wait_if_stopped()  # what breaks while the run is being stopped is no result
+                await self.call_context.wait_if_stopped()  # an error while the run is being stopped is not a result
                 failure = self._failure(error)
         trajectory = Trajectory(
             id=identity,
             run=self.call_context.run,
-            phase=place.phase,
-            batch=place.batch,
+            phase=slot.phase,
+            batch=slot.batch,
             task=task.id,
-            g=place.g,
-            attempt=place.attempt,
-            seed=place.seed,
+            g=slot.g,
+            attempt=slot.attempt,
+            seed=slot.seed,
             treatment=treatment,
             steps=steps_of(messages, unit.calls, tools.seconds, tools.diverged),
             answer=None if answer is None else answer.answer,
@@ -188,16 +196,16 @@ class Rollouts:
         )
         return Finished(await self._judged(task, trajectory), _dump(messages))
 
-    def _told(self, experiences: Experiences) -> AbstractContextManager[None]:
-        """What else the agent is told. Other instructions take the place of all; the lessons are among them."""
-        if not self.words:
+    def _instructed(self, experiences: Experiences) -> AbstractContextManager[None]:
+        """Replace all instructions of the agent by the given ones and the lessons, if any are given."""
+        if not self.instructions:
             return nullcontext()
-        return self.agent.override(instructions=[self.words, *filter(None, [experiences.get_instructions()])])
+        return self.agent.override(instructions=[self.instructions, *filter(None, [experiences.get_instructions()])])
 
     async def _act(
         self,
         task: Task,
-        place: RolloutSlot,
+        slot: RolloutSlot,
         treatment: Treatment,
         capabilities: list[AbstractCapability[Any]],
         unit: WorkUnit,
@@ -209,9 +217,9 @@ class Rollouts:
             settings["max_tokens"] = self.answer_tokens
         context = RolloutContext(
             task=task,
-            seed=derive_seed("tools", place.seed),
+            seed=derive_seed("tools", slot.seed),
             sandbox=self.sandbox,
-            record=None if self.record is None else self.record / self._identity(task, place),
+            record=None if self.record is None else self.record / self._identity(task, slot),
         )
         async with asyncio.timeout(self.options.rollout_deadline_s), self.domain.open(context) as deps:
             result = await self.agent.run(
@@ -235,7 +243,7 @@ class Rollouts:
         return trajectory.model_copy(update={"verdict": verdict})
 
     def _failure(self, error: Exception) -> Failure:
-        """The one place that turns what broke into a result."""
+        """Return the failure to store for an error."""
         match error:
             case EndpointError():
                 return Failure(code=error.code, message=error.message, boundary="endpoint")
@@ -264,11 +272,12 @@ async def open_rollouts(
     answer_tokens: int | None = None,
     record: Path | None = None,
 ) -> AsyncGenerator[Rollouts]:
-    """Rollouts of a domain on an open endpoint, with the sandbox they need.
+    """Open rollouts of a domain on an endpoint, with the sandbox they need.
 
-    judge: whom a verifier that asks a model asks; None: the same endpoint. record: a folder for what tools record.
+    judge: endpoint of a verifier that asks a model; None: the same endpoint. answer_tokens: largest number of tokens in
+    one answer. record: folder for what tools record.
 
-    Raises ConfigError when the sandbox cannot hold here what it promises; its words name the ways out.
+    Raises ConfigError when the sandbox cannot isolate code on this machine; the message says what to do.
     """
     async with AsyncExitStack() as stack:
         isolation, name = "", sandbox_for(domain, options.sandbox)
@@ -292,18 +301,18 @@ async def open_rollouts(
 
 
 def _judge(endpoint: Endpoint, call_context: CallContext) -> JudgeModel:
-    """Models whose seed depends on the question's name alone."""
+    """Return a function from the name of a question to a model whose seed depends only on that name."""
     return lambda name: endpoint.client(WorkUnit(call_context, "judge", name, derive_seed("judge", name)))
 
 
 def sandbox_for(domain: Domain, chosen: str | None) -> str:
-    """The sandbox to use: the isolated one unless the user named another; none for a domain that runs no code."""
+    """Return the name of the sandbox: the one chosen, else the default; empty for a domain that runs no code."""
     return (chosen or DEFAULT_SANDBOX) if domain.runs_code else ""
 
 
-def words_ref(words: str) -> PromptRef:
-    """What instructions in place of the agent's own are recorded as."""
-    return PromptRef(name="instructions", version=0, sha256=hashlib.sha256(words.encode()).hexdigest())
+def instructions_ref(instructions: str) -> PromptRef:
+    """Return the reference under which replaced instructions are recorded."""
+    return PromptRef(name="instructions", version=0, sha256=hashlib.sha256(instructions.encode()).hexdigest())
 
 
 def _total_usage(calls: list[CallRecord]) -> Usage:
@@ -321,6 +330,6 @@ def _total_cost(calls: list[CallRecord]) -> float | None:
 
 
 def _dump(messages: list[ModelMessage]) -> bytes:
-    """The messages as JSON; exact tokens stand in the steps already."""
+    """Return the messages as JSON, without exact tokens, which the steps contain."""
     plain = [without_tokens(one) if isinstance(one, ModelResponse) else one for one in messages]
     return ModelMessagesTypeAdapter.dump_json(plain)

@@ -1,4 +1,4 @@
-"""Pydantic-ai messages as our own steps, and steps as the text that the semantic stages read."""
+"""Conversion of pydantic-ai messages to steps, and of steps to the text that the lesson stages read."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,11 @@ def steps_of(
     tool_seconds: Mapping[str, float] | None = None,
     diverged: AbstractSet[str] = frozenset(),
 ) -> tuple[Step, ...]:
-    """The steps of a run. calls: its model calls, in order; tool_seconds, diverged: by tool call id."""
+    """Return the steps of a rollout.
+
+    calls: its model calls, in order. tool_seconds: duration by tool call id. diverged: ids of the tool calls whose
+    result differed when repeated.
+    """
     steps: list[Step] = []
     answered = iter(calls)
     for message in messages:
@@ -80,7 +84,7 @@ def _result(part: ToolReturnPart, seconds: float, diverged: bool) -> ToolResult:
 
 
 def transcript(steps: Sequence[Step], *, max_characters: int = 4_000) -> str:
-    """Numbered steps as text. Each piece of text longer than max_characters keeps its head and its tail."""
+    """Return the steps as numbered text. A text longer than max_characters keeps its beginning and its end."""
     return "\n".join(
         line for number, step in enumerate(steps, start=1) for line in _step_lines(number, step, max_characters)
     )
@@ -90,8 +94,8 @@ def _step_lines(number: int, step: Step, max_characters: int) -> list[str]:
     match step:
         case ModelTurn():
             called = [f"call {call.tool} {_arguments(call, max_characters)}" for call in step.tool_calls]
-            said = [cut(step.text, max_characters)] if step.text else []
-            return [f"step {number} · model", *said, *called]
+            text = [cut(step.text, max_characters)] if step.text else []
+            return [f"step {number} · model", *text, *called]
         case ToolResult():
             status = "ok" if step.ok else step.error
             return [f"step {number} · tool {step.tool} · {status}", cut(step.content, max_characters)]
@@ -100,7 +104,7 @@ def _step_lines(number: int, step: Step, max_characters: int) -> list[str]:
 
 
 def _arguments(call: ToolCall, max_characters: int) -> str:
-    """Code is easier to read fenced than as a JSON string."""
+    """Return the arguments as text; code is fenced, which is easier to read than a JSON string."""
     try:
         arguments = json.loads(call.arguments)
     except ValueError:
@@ -111,7 +115,7 @@ def _arguments(call: ToolCall, max_characters: int) -> str:
 
 
 def cut(text: str, max_characters: int) -> str:
-    """The text, or its head and tail with what was left out counted in between."""
+    """Return the text; if it is too long, its beginning and its end, with the number of characters left out."""
     if len(text) <= max_characters:
         return text
     head, tail = max_characters * 2 // 3, max_characters // 3

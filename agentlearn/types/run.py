@@ -1,4 +1,4 @@
-"""A run: one learn, solve, eval, train or import command, told as events. The latest event is the run's state."""
+"""A run: one learn, solve, eval, train or import command, stored as events. The latest event is its state."""
 
 from datetime import datetime
 from typing import Literal
@@ -11,7 +11,7 @@ RunState = Literal["running", "done", "failed", "interrupted"]
 
 
 class RunEvent(Value):
-    """What became of a run at one moment. Events are only ever added."""
+    """A change of a run's state. Events are added and never changed."""
 
     run: RunId
     domain: str
@@ -22,7 +22,7 @@ class RunEvent(Value):
     simulated: bool
     seed: int
     settings: str
-    """JSON of the resolved settings."""
+    """JSON of the settings."""
     package_version: str
     at: datetime
     report: str = ""
@@ -30,9 +30,11 @@ class RunEvent(Value):
 
 
 class RunInputs(Value):
-    """What a learn run stands on, beside its settings: whoever resumes it must find the same."""
+    """Tasks and library of a run. They must be the same when the run is resumed."""
 
     train: tuple[TaskId, ...]
+    """Tasks to learn from."""
     test: tuple[TaskId, ...]
+    """Held-out tasks."""
     library: LibraryVersion
-    """The version that it starts from."""
+    """Library version that the run started from."""

@@ -162,7 +162,7 @@ async def open_collector(plan: ComparePlan, store: Store, callbacks: CompareCall
 def _rollouts_of(arms: Sequence[Arm], shared: dict[RolloutKey, Rollouts]) -> dict[RolloutKey, Rollouts]:
     """Return the rollouts of each arm; an arm with other instructions gets another agent."""
     return {
-        (arm.name, domain): rollouts.reworded(arm.instructions) if arm.instructions else rollouts
+        (arm.name, domain): rollouts.with_instructions(arm.instructions) if arm.instructions else rollouts
         for arm in arms
         for (model, domain), rollouts in shared.items()
         if model == arm.model

@@ -9,7 +9,7 @@ from agentlearn.learn.estimate import StageEstimate, refuse_unpriced, rollouts_e
 from agentlearn.library import LibraryStore
 from agentlearn.library.render import render
 from agentlearn.models.endpoint import is_paid
-from agentlearn.rollout.runner import sandbox_for, words_ref
+from agentlearn.rollout.runner import instructions_ref, sandbox_for
 from agentlearn.store import StoreReader, read_store
 from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.value import Value
@@ -43,7 +43,7 @@ class ComparePlan:
             domain=task_set.domain.name,
             judged_by=task_set.judged_by,
             treatment=treatment_of(arm),
-            prompts=(words_ref(arm.instructions),) if arm.instructions else task_set.domain.prompts(),
+            prompts=(instructions_ref(arm.instructions),) if arm.instructions else task_set.domain.prompts(),
             sandbox=sandbox_for(task_set.domain, settings.sandbox),
             max_turns=settings.max_turns,
             deadline_s=settings.rollout_deadline_s,

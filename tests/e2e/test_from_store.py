@@ -112,8 +112,8 @@ def test_foreign_logs_teach_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--from-store", "--data", "x.jsonl"), "so --data has no sense; leave one of them out"),
-        (("--from-store", "--pilot", "3"), "so --pilot has no sense; leave one of them out"),
+        (("--from-store", "--data", "x.jsonl"), "cannot be combined with --data; leave one out"),
+        (("--from-store", "--pilot", "3"), "cannot be combined with --pilot; leave one out"),
         (("--from-run", "01"), "add --from-store"),
         (("--from-store", "--dry-run"), "leave out --dry-run"),
         (("--from-store",), "there is no store at"),

@@ -223,7 +223,7 @@ def test_the_next_batch_may_begin_under_the_older_library_and_the_record_says_so
     ("options", "sentence"),
     [
         (("--resume", "nope"), "has no run whose id starts with 'nope'"),
-        (("--resume", "RUN"), "is done; see it with: agentlearn runs show"),
+        (("--resume", "RUN"), "is done; show it with: agentlearn runs show"),
         (("math", "--resume", "RUN"), "leave out 'math'"),
         ((), "say what to learn"),
     ],

@@ -1,4 +1,4 @@
-"""Test doubles for the stages: a scripted model behind a real client, a journal in memory."""
+"""What a learner needs, without a network: a scripted model behind a real client, and a journal in memory."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""One rollout: what was done is recorded, and whatever breaks becomes a failure with its boundary."""
+"""One rollout: its steps are recorded, and an error becomes a failure with its boundary."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -84,7 +84,7 @@ def test_a_rollout_is_recorded_step_by_step() -> None:
     assert toy.opened == toy.closed
 
 
-def test_the_same_place_has_the_same_id_and_tools_seed() -> None:
+def test_the_same_slot_has_the_same_id_and_tools_seed() -> None:
     first, _, toy_a = run(use_tool)
     second, _, toy_b = run(use_tool)
     assert first.trajectory.id == second.trajectory.id
@@ -172,7 +172,7 @@ def run_once(domain: ToyDomain, journal: ListJournal, number: int = 1) -> list[T
     return asyncio.run(all_of_them())
 
 
-def test_a_rollout_whose_tools_are_lost_begins_anew_as_another_attempt() -> None:
+def test_a_rollout_whose_tools_are_lost_is_started_again() -> None:
     (kept,) = run_once(OnceDomain(losses=2), ListJournal())
     assert (kept.outcome, kept.attempt, kept.answer) == ("ok", 2, "8")
     (given_up,) = run_once(OnceDomain(losses=3), ListJournal())
@@ -180,7 +180,7 @@ def test_a_rollout_whose_tools_are_lost_begins_anew_as_another_attempt() -> None
     assert (given_up.attempt, given_up.failure.code, given_up.failure.boundary) == (2, "tool_lost", "tool")
 
 
-def test_what_cannot_be_repeated_is_begun_anew_when_a_run_is_resumed() -> None:
+def test_a_resumed_run_starts_rollouts_again_that_cannot_be_repeated() -> None:
     (first,) = run_once(OnceDomain(), ListJournal())
     (second,) = run_once(OnceDomain(), BegunJournal(first.id))
     (third,) = run_once(OnceDomain(), BegunJournal(first.id, second.id))
@@ -193,7 +193,7 @@ def test_what_cannot_be_repeated_is_begun_anew_when_a_run_is_resumed() -> None:
     assert repeated.attempt == 0
 
 
-def test_only_so_many_rollouts_are_open_at_once_as_the_domain_says() -> None:
+def test_the_domain_limits_the_number_of_open_rollouts() -> None:
     domain = OnceDomain(most_open=2)
     assert [one.outcome for one in run_once(domain, ListJournal(), number=7)] == ["ok"] * 7
     assert domain.most == 2
@@ -220,7 +220,7 @@ def unknown_tool(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse
         (unknown_tool, "", "output", "unusable_output"),
     ],
 )
-def test_what_breaks_is_a_result_with_its_boundary(script: Script, breaks: str, boundary: str, code: str) -> None:
+def test_an_error_is_a_failure_with_its_boundary(script: Script, breaks: str, boundary: str, code: str) -> None:
     finished, _, _ = run(script, ToyDomain(breaks=breaks))
     failure = finished.trajectory.failure
     assert failure is not None

@@ -1,4 +1,4 @@
-"""Rollouts go out in others' formats and come in from others' logs, with nothing lost on the way."""
+"""Export to other formats and import of other programs' logs lose nothing."""
 
 import asyncio
 import json
@@ -110,7 +110,7 @@ def test_sft_lines_are_prompt_and_completion_alone(store: Path, tmp_path: Path) 
     assert [set(one) for one in lines] == [{"prompt", "completion"}] * 2
 
 
-def test_grpo_prompts_stand_once_with_the_expected_answer(store: Path, tmp_path: Path) -> None:
+def test_grpo_prompts_appear_once_with_the_expected_answer(store: Path, tmp_path: Path) -> None:
     (line,) = exported(store, tmp_path / "grpo.jsonl", "trl-grpo")
     assert line == {"prompt": CHAT[:2], "answer": nouns.TASK.answer, "task": nouns.TASK.id}
 
@@ -134,7 +134,7 @@ def test_only_what_was_asked_for_is_exported(
 
 
 @pytest.mark.parametrize("selection", [{"run": "other"}, {"domain": "web"}, {"outcome": "failed"}, {"min_reward": 2.0}])
-def test_nothing_selected_is_said_and_no_file_is_made(store: Path, tmp_path: Path, selection: dict[str, Any]) -> None:
+def test_an_empty_selection_is_refused(store: Path, tmp_path: Path, selection: dict[str, Any]) -> None:
     with pytest.raises(DataError, match="no stored rollout matches"):
         exported(store, tmp_path / "out.jsonl", "openai-jsonl", **selection)
     assert not (tmp_path / "out.jsonl").exists()
@@ -145,7 +145,7 @@ def test_a_file_that_cannot_be_written_is_refused(store: Path, tmp_path: Path) -
         export_lines(reader, Selection(), tmp_path / "none" / "out.jsonl", "openai-jsonl")
 
 
-def test_what_was_exported_and_imported_is_the_same_chat_again(store: Path, tmp_path: Path) -> None:
+def test_export_and_import_give_the_same_chat(store: Path, tmp_path: Path) -> None:
     first = tmp_path / "first.jsonl"
     lines = exported(store, first, "openai-jsonl")
     first.write_text("\n".join(json.dumps(line | {"task": "What is 2 + 2?", "answer": 4}) for line in lines))
@@ -158,7 +158,7 @@ def test_what_was_exported_and_imported_is_the_same_chat_again(store: Path, tmp_
     assert {one["task"] for one in again} == {nouns.TASK.id}  # the same problem and answer are the same task
 
 
-def test_imported_rollouts_are_marked_as_foreign(tmp_path: Path) -> None:
+def test_imported_rollouts_are_a_run_of_their_own(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     asked = {"role": "user", "content": [{"type": "text", "text": "Name a prime."}]}
     lines = [
@@ -213,13 +213,13 @@ def test_a_bad_line_is_named_and_nothing_is_imported(tmp_path: Path, line: str, 
 
 
 @pytest.mark.parametrize(("name", "domain"), [("log.csv", "d"), ("log.jsonl", "No Domain"), ("empty.jsonl", "d")])
-def test_what_is_no_log_or_no_domain_is_refused(tmp_path: Path, name: str, domain: str) -> None:
+def test_a_file_that_is_not_a_log_and_a_bad_domain_name_are_refused(tmp_path: Path, name: str, domain: str) -> None:
     (tmp_path / name).write_text("" if name.startswith("empty") else GOOD)
     with pytest.raises(DataError):
         import_file(tmp_path / name, domain, tmp_path / "store")
 
 
-def test_pictures_go_out_as_links_or_data() -> None:
+def test_images_are_exported_as_links_or_data() -> None:
     content = ["see", ImageUrl(url="https://x.test/a.png"), BinaryContent(data=b"ab", media_type="image/png")]
     (message,) = to_chat(dumped([ModelRequest(parts=[UserPromptPart(content=content)])]))
     assert message["content"] == [
@@ -229,7 +229,7 @@ def test_pictures_go_out_as_links_or_data() -> None:
     ]
 
 
-def test_what_chat_has_no_form_for_is_refused_and_never_dropped() -> None:
+def test_parts_that_chat_cannot_express_are_refused_and_never_dropped() -> None:
     odd = dumped([ModelRequest(parts=[UserPromptPart(content=["see", CachePoint()])])])
     with pytest.raises(DataError, match="'CachePoint', which the chat format cannot express"):
         to_chat(odd)

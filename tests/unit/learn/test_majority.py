@@ -1,4 +1,4 @@
-"""Labels without gold: the plural answer stands in, ties decide nothing."""
+"""Learning without expected answers: the majority answer counts as right, and ties decide nothing."""
 
 from collections.abc import Sequence
 

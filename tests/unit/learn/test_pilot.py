@@ -1,4 +1,4 @@
-"""A pilot: a few tasks drawn by the seed, nothing published, and the whole run extrapolated from what was measured."""
+"""A pilot: a few sampled tasks, no library published, and the whole run extrapolated from what was measured."""
 
 import json
 from pathlib import Path

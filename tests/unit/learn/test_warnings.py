@@ -22,7 +22,7 @@ PROBLEMS = {f"How many dots has a triangle of {n} rows?": str(n * (n + 1) // 2) 
 
 
 def lowered(*, refusals: int) -> Limiter:
-    """A limiter of 32 after one round with so many refusals."""
+    """A limiter of 32 after one round with that many refusals."""
     limiter = Limiter(32)
 
     async def a_round() -> None:

@@ -36,7 +36,7 @@ def test_the_limit_that_was_reached_is_named(limits: BudgetOptions, reached: str
     assert budget.reached == reached
 
 
-def test_a_call_of_unknown_price_is_counted_apart() -> None:
+def test_a_call_of_unknown_price_is_counted_separately() -> None:
     budget = Budget(BudgetOptions(max_cost_usd=0.5))
     budget.spend(Usage(requests=1, tokens_in=1), None)
     budget.check()

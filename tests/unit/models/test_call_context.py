@@ -1,4 +1,4 @@
-"""Stopping a run: calls under way come to their end, nothing new begins, and the reason is told once."""
+"""Stopping a run: calls in flight finish, no new call starts, and the reason is raised once."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ def call_context(**limits: Any) -> CallContext:
 
 
 def run(work: Callable[[], Coroutine[Any, Any, Any]]) -> tuple[Any, list[str]]:
-    """The result, and what the event loop complained of."""
+    """Return the result, and the errors that the event loop reported."""
     complaints: list[str] = []
 
     async def watched() -> Any:
@@ -35,7 +35,7 @@ def run(work: Callable[[], Coroutine[Any, Any, Any]]) -> tuple[Any, list[str]]:
     return asyncio.run(watched()), complaints
 
 
-def test_work_that_nobody_stops_gives_its_result() -> None:
+def test_work_that_is_not_stopped_returns_its_result() -> None:
     async def work() -> int:
         return 42
 
@@ -45,7 +45,7 @@ def test_work_that_nobody_stops_gives_its_result() -> None:
     assert run(main) == (42, [])
 
 
-def test_calls_under_way_end_and_others_never_begin() -> None:
+def test_calls_in_flight_finish_and_no_other_starts() -> None:
     ended, begun = list[int](), list[int]()
     one = call_context()
 
@@ -99,7 +99,7 @@ def test_a_budget_that_is_reached_lets_the_others_end() -> None:
     assert ended == [0, 1, 2]
 
 
-def test_what_breaks_while_work_is_cancelled_is_not_reported() -> None:
+def test_errors_while_work_is_cancelled_are_not_reported() -> None:
     one = call_context()
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""The door to a model: seeds, retries, deadlines, the journal before use, the budget before spending."""
+"""The model client: seeds, retries, deadlines, the journal before use, the budget before spending."""
 
 import asyncio
 from collections.abc import Callable
@@ -153,8 +153,8 @@ def test_refusals_of_a_request_say_nothing_about_the_service(status: int, *, sto
     assert isinstance(one.unit.call_context.stopped, EndpointGone if stops else type(None))
 
 
-def test_calls_that_are_lost_while_others_are_answered_do_not_stop_the_run() -> None:
-    """Where many requests fail, the calls that fail for good take the longest, and so come last, together."""
+def test_calls_that_fail_while_others_are_answered_do_not_stop_the_run() -> None:
+    """Calls that fail in all attempts take the longest, so they end last and together."""
     answered = asyncio.Event()
 
     async def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -203,7 +203,7 @@ def test_a_deadline_really_cancels() -> None:
     assert cancelled == [True, True]
 
 
-def test_no_more_requests_in_flight_than_places() -> None:
+def test_requests_in_flight_never_exceed_the_limit() -> None:
     in_flight, most = 0, 0
 
     async def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -216,11 +216,11 @@ def test_no_more_requests_in_flight_than_places() -> None:
 
     async def many() -> None:
         endpoint_state = EndpointState(Limiter(3), deadline_s=5)
-        doors = [client(lambda m, i: answer(), endpoint_state=endpoint_state) for _ in range(12)]
-        for one in doors:
+        clients = [client(lambda m, i: answer(), endpoint_state=endpoint_state) for _ in range(12)]
+        for one in clients:
             one.wrapped = FunctionModel(script)
         async with asyncio.TaskGroup() as group:
-            for one in doors:
+            for one in clients:
                 group.create_task(ask(one))
 
     asyncio.run(many())

@@ -11,7 +11,7 @@ from agentlearn.models.limiter import Limiter
 
 
 class Clock:
-    """Time that stands still until it is told."""
+    """A clock that moves only when it is set."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -34,7 +34,7 @@ def a_round(limiter: Limiter, *, refused: int = 0, seconds: float = 1.0, retry_a
     asyncio.run(main())
 
 
-def test_no_more_than_the_limit_are_in_flight_and_everybody_gets_a_turn_in_order() -> None:
+def test_no_more_than_the_limit_are_in_flight_and_slots_are_given_in_order() -> None:
     limiter, order, most = Limiter(3), list[int](), 0
 
     async def one(number: int) -> None:
@@ -56,7 +56,7 @@ def test_no_more_than_the_limit_are_in_flight_and_everybody_gets_a_turn_in_order
 
 
 @given(leavers=st.sets(st.integers(0, 19)), after=st.integers(0, 6))
-def test_whoever_stops_waiting_takes_no_place_along(leavers: set[int], after: int) -> None:
+def test_a_cancelled_waiter_does_not_keep_a_slot(leavers: set[int], after: int) -> None:
     limiter, served = Limiter(2), set[int]()
 
     async def one(number: int) -> None:
@@ -168,7 +168,9 @@ def test_one_burst_of_refusals_halves_the_limit_once() -> None:
     assert (limiter.limit, limiter.lowered) == (8, 1)
 
 
-def test_after_a_round_of_refusals_nobody_asks_before_the_service_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_refusals_no_request_is_sent_before_the_service_wants_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock, slept = Clock(), list[float]()
 
     async def sleep(seconds: float) -> None:

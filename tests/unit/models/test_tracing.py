@@ -1,4 +1,4 @@
-"""Tracing: each unit of work is a span that says whose it is, with pydantic-ai's own inside; unasked, nothing is."""
+"""Tracing: each unit of work is a span with its run and stage, with pydantic-ai's spans inside; off by default."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ SDK = ("opentelemetry.sdk", "opentelemetry.sdk.resources", "opentelemetry.sdk.tr
 
 
 class Spans:
-    """An account whose spans are kept in memory."""
+    """A call context whose spans are kept in memory."""
 
     def __init__(self) -> None:
         self.exporter = InMemorySpanExporter()
@@ -98,7 +98,7 @@ async def opened(*, wanted: bool) -> Tracing | None:
         return tracing
 
 
-def test_nobody_asked_nothing_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracing_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENDPOINT, raising=False)
     assert asyncio.run(opened(wanted=False)) is None
 
