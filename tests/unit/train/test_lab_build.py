@@ -99,7 +99,7 @@ def test_numpy_and_torch_give_the_same_logits(built: Path) -> None:
     prompt = tokenizer.apply_chat_template(
         [{"role": one.role, "content": one.text} for one in messages], tokenize=False, add_generation_prompt=True
     )
-    assert prompt == chatml.written(messages)
+    assert prompt == chatml.conversation_text(messages)
     ids = twin.encode(prompt)
     assert ids == tokenizer.encode(prompt)
     expected = model(torch.tensor([ids])).logits[0].detach().numpy()
