@@ -1,4 +1,4 @@
-"""A language model over HTTP: what clients of OpenAI's chat completions get, and the exact tokens behind it."""
+"""A language model over HTTP: OpenAI-compatible chat completions with exact tokens."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The chat template as jinja and as our own text are the same, and an answer that is sent back is the text it was."""
+"""The jinja chat template and our own rendering give the same text, and an answer sent back is rendered unchanged."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Drawing a token: the right frequencies, the right log-probabilities, nothing left out or let in by mistake."""
+"""Sampling a token: correct frequencies and log-probabilities, and exactly the tokens that top-k and top-p allow."""
 
 import pytest
 

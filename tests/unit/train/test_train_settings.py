@@ -1,4 +1,4 @@
-"""What `train` can be told, and what is refused before anything is loaded."""
+"""Settings of `train`, and what is refused before a model is loaded."""
 
 import subprocess
 import sys
