@@ -74,7 +74,7 @@ class EvaluatedModel:
         return False
 
     async def _answer(self, messages: Sequence[Message], tools: Sequence[str], seed: int) -> Message:
-        prompt = self.chat.encode(chatml.written(messages, tools))
+        prompt = self.chat.encode(chatml.conversation_text(messages, tools))
         sampling = Sampling(seed=seed, max_tokens=MAX_TOKENS, temperature=TEMPERATURE)
         sampled = await self.engine.sample(prompt, sampling)
         written = self.chat.decode([one for one in sampled.ids if one not in self.chat.stop_ids])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentlearn.lab.checkpoint import WEIGHTS, check_present
 from agentlearn.lab.contract import announced_lab
-from agentlearn.serving.child_process import Child, running
+from agentlearn.serving.child_process import ChildService, running_child
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ async def lab_endpoint(name: str, *, seed: int = 0) -> AsyncGenerator[LabService
     """
     folder = announced_lab(name).folder
     check_present(folder, name)
-    child = Child(
+    child = ChildService(
         module="agentlearn.lab",
         arguments=(name, "--seed", str(seed)),
         called=f"the lab model {name!r}",
@@ -43,5 +43,5 @@ async def lab_endpoint(name: str, *, seed: int = 0) -> AsyncGenerator[LabService
         # Its matrices are small: several threads would only wait for each other.
         environment={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
     )
-    async with running(child) as service:
+    async with running_child(child) as service:
         yield LabService(service.base_url, name, service.pid, folder)

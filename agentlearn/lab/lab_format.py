@@ -23,7 +23,7 @@ class LabFormat:
 
     def render(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
         """Return the prompt for the assistant's next message. It contains only the names of tools."""
-        return chatml.written(messages, [tool.name for tool in tools])
+        return chatml.conversation_text(messages, [tool.name for tool in tools])
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text."""

@@ -99,7 +99,7 @@ def completion(
     )
 
 
-def whole(done: Completion) -> bytes:
+def completion_body(done: Completion) -> bytes:
     """Return the completion as one JSON body."""
     message: dict[str, object] = {"role": "assistant", "content": done.text or None, "refusal": None}
     if done.calls:
@@ -109,7 +109,7 @@ def whole(done: Completion) -> bytes:
     return json.dumps(body).encode()
 
 
-def events(done: Completion, *, with_usage: bool) -> list[bytes]:
+def completion_events(done: Completion, *, with_usage: bool) -> list[bytes]:
     """Return the completion as server-sent events, the final `[DONE]` included."""
     deltas: list[JsonObject] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": piece} for piece in _PIECE.findall(done.text)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from agentlearn.errors import AgentlearnError
 from agentlearn.log import get_log
-from agentlearn.serving.chat_completion import Completion, Tokens, events, whole
+from agentlearn.serving.chat_completion import Completion, Tokens, completion_body, completion_events
 from agentlearn.serving.chat_format import ChatFormat, ParsedAnswer
 from agentlearn.serving.chat_request import ChatRequest, JsonObject, RequestRefused, chat_request
 from agentlearn.serving.engine import Engine, Sampled, Sampling
@@ -121,8 +121,10 @@ class ChatService:
         prepared = self._prepare(request)
         done = self._completion(prepared, await self._engine.sample(prepared.ids, prepared.sampling))
         if not request.stream:
-            return HttpResponse(200, whole(done))
-        return HttpResponse(200, pieces=events(done, with_usage=request.stream_usage), content_type="text/event-stream")
+            return HttpResponse(200, completion_body(done))
+        return HttpResponse(
+            200, pieces=completion_events(done, with_usage=request.stream_usage), content_type="text/event-stream"
+        )
 
     def _prepare(self, request: ChatRequest) -> _PreparedRequest:
         """Render and encode the prompt. Raises RequestRefused (400, 404)."""

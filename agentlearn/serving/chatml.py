@@ -45,19 +45,19 @@ TEMPLATE = """\
 """For `tokenizer.chat_template`. Arguments are written without white space, as pydantic-ai sends them."""
 
 
-def written(messages: Sequence[Message], tools: Sequence[str] = (), *, answer: bool = True) -> str:
+def conversation_text(messages: Sequence[Message], tools: Sequence[str] = (), *, answer: bool = True) -> str:
     """Return the conversation as text. tools: their names; answer: whether to add the start of an answer."""
-    return opening(messages, tools) + "".join(map(turn, messages)) + (ANSWER if answer else "")
+    return system_text(messages, tools) + "".join(map(turn_text, messages)) + (ANSWER if answer else "")
 
 
-def opening(messages: Sequence[Message], tools: Sequence[str] = ()) -> str:
+def system_text(messages: Sequence[Message], tools: Sequence[str] = ()) -> str:
     """Return the system message: the text of all system messages, and the names of the tools."""
     said = [message.text for message in messages if message.role == "system" and message.text]
     offered = [TOOLS + ", ".join(tools)] if tools else []
     return f"{START}system\n" + "\n\n".join(said + offered) + f"{END}\n" if said or offered else ""
 
 
-def turn(message: Message) -> str:
+def turn_text(message: Message) -> str:
     """Return one message as text; empty for system messages."""
     if message.role == "system":
         return ""

@@ -25,7 +25,7 @@ _READY = re.compile(rb'^\{"url": "([^"]+)"')
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class ChildService:
     """Which service to start, and how error messages name it."""
 
     module: str
@@ -40,7 +40,7 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningChild:
     """A child process that is ready."""
 
     base_url: str
@@ -48,12 +48,12 @@ class Running:
 
 
 @asynccontextmanager
-async def running(child: Child) -> AsyncGenerator[Running]:
+async def running_child(child: ChildService) -> AsyncGenerator[RunningChild]:
     """Run the child while the block runs. Raises EndpointError when it is not ready within a minute."""
     with tempfile.TemporaryFile() as stderr:
         process = await _start(child, stderr)
         try:
-            yield Running(await _wait_for_url(process, child, stderr), process.pid)
+            yield RunningChild(await _wait_for_url(process, child, stderr), process.pid)
         finally:
             with suppress(ProcessLookupError):
                 process.terminate()
@@ -84,7 +84,7 @@ async def serve_as_child(service: AbstractAsyncContextManager[str]) -> None:
                 continue
 
 
-async def _start(child: Child, stderr: IO[bytes]) -> asyncio.subprocess.Process:
+async def _start(child: ChildService, stderr: IO[bytes]) -> asyncio.subprocess.Process:
     try:
         return await start_module(
             child.module,
@@ -102,7 +102,7 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "PYTHONUTF8": "1", **more}
 
 
-async def _wait_for_url(process: asyncio.subprocess.Process, child: Child, stderr: IO[bytes]) -> str:
+async def _wait_for_url(process: asyncio.subprocess.Process, child: ChildService, stderr: IO[bytes]) -> str:
     """Return the URL from the line that the child prints when it is ready. Other lines are ignored."""
     assert process.stdout is not None
     try:

@@ -46,7 +46,7 @@ class HttpResponse:
     content_type: str = "application/json"
 
 
-class Cut(ConnectionError):
+class ConnectionCut(ConnectionError):
     """Raised by the app to reset the connection instead of sending a response."""
 
 
@@ -67,7 +67,7 @@ async def listening(app: App, port: int = 0) -> AsyncGenerator[int]:
         running.add(task)
         try:
             await _serve_connection(app, reader, writer)
-        except Cut:
+        except ConnectionCut:
             # A linger time of 0 makes the socket send a reset.
             socket: Socket = writer.get_extra_info("socket")
             socket.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))

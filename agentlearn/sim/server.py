@@ -10,9 +10,9 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from agentlearn.serving.chat_completion import completion, events, whole
+from agentlearn.serving.chat_completion import completion, completion_body, completion_events
 from agentlearn.serving.chat_request import ChatRequest, JsonObject, RequestRefused, chat_request
-from agentlearn.serving.http11 import HOST, Cut, HttpRequest, HttpResponse, listening
+from agentlearn.serving.http11 import HOST, ConnectionCut, HttpRequest, HttpResponse, listening
 from agentlearn.sim.conversation import moment_of, reflection_of, seed_of
 from agentlearn.sim.delivering import AssistantMessage, act_answer, stage_answer
 from agentlearn.sim.draws import fingerprint, uniform
@@ -107,7 +107,7 @@ class World:
             case Silence(kind=kind, after_s=after_s):
                 self._injected[kind] += 1
                 await asyncio.sleep(after_s)
-                raise Cut(kind)
+                raise ConnectionCut(kind)
             case Garbled(body=body):
                 self._injected["garbled"] += 1
                 return HttpResponse(200, body)
@@ -123,8 +123,10 @@ class World:
         )
         self._statuses[200] += 1
         if not request.stream:
-            return HttpResponse(200, whole(done))
-        return HttpResponse(200, pieces=events(done, with_usage=request.stream_usage), content_type="text/event-stream")
+            return HttpResponse(200, completion_body(done))
+        return HttpResponse(
+            200, pieces=completion_events(done, with_usage=request.stream_usage), content_type="text/event-stream"
+        )
 
     def _answer(
         self, request: ChatRequest, reflection: Reflection | None, faults: Faults, named: tuple[object, ...]

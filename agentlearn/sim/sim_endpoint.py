@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from agentlearn.errors import ConfigError
-from agentlearn.serving.child_process import Child, running
+from agentlearn.serving.child_process import ChildService, running_child
 from agentlearn.sim.models import MODELS
 
 
@@ -32,7 +32,7 @@ async def sim_endpoint(
         known = ", ".join(f"'sim:{model}'" for model in MODELS)
         raise ConfigError(f"the simulated world has no model {name!r} (it has {known})", code="unknown_model")
     parameters = [word for dial, number in (options or {}).items() for word in (f"--{dial}", f"{number:g}")]
-    child = Child(
+    child = ChildService(
         module="agentlearn.sim",
         arguments=("--seed", str(seed), *parameters),
         called="the simulated world",
@@ -40,5 +40,5 @@ async def sim_endpoint(
         # Skills written by others may walk over sets of words: equal worlds shall walk alike.
         environment={"PYTHONHASHSEED": "0"},
     )
-    async with running(child) as service:
+    async with running_child(child) as service:
         yield SimService(base_url=service.base_url, model=name, pid=service.pid)

@@ -17,7 +17,7 @@ from agentlearn.lab.checkpoint import read_checkpoint
 from agentlearn.lab.contract import announced_lab
 from agentlearn.lab.engine import LabEngine, open_lab_engine
 from agentlearn.lab.lab_format import LabFormat
-from agentlearn.serving.chatml import written
+from agentlearn.serving.chatml import conversation_text
 from agentlearn.serving.engine import Sampling
 from tests.bench.found import Found, Row, Target
 
@@ -64,7 +64,7 @@ def _prompts(number: int) -> list[str]:
 
     tasks = announced_lab(NAME).evaluation_tasks("full", number, 0)
     system = tasks[0].system
-    return [written([Message("system", system), Message("user", one.question)], one.tools) for one in tasks]
+    return [conversation_text([Message("system", system), Message("user", one.question)], one.tools) for one in tasks]
 
 
 async def _ours(requests: int, streams: int) -> tuple[int, float]:

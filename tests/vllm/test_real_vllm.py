@@ -1,4 +1,4 @@
-"""A real vLLM: exact tokens through a typed agent, weights that reach it, and the trap of tied embeddings."""
+"""A real vLLM server: exact tokens through a typed agent, weight transfer, and tied embeddings."""
 
 import asyncio
 from pathlib import Path

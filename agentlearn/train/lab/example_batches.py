@@ -103,7 +103,7 @@ class ExampleEncoder:
 
     def encode(self, example: TrainingExample) -> EncodedExample:
         """Return the example as tokens."""
-        opening = chatml.opening([Message("system", example.system)], example.tools)
+        opening = chatml.system_text([Message("system", example.system)], example.tools)
         prefix = self._tokenizer.encode(opening)
         start = opening.index(example.system)
         meanings_KM = np.zeros((len(example.lessons), len(self._meanings)), np.float32)

@@ -67,10 +67,10 @@ def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
     )
     low, high = 1 - arguments.eps_low, 1 + arguments.eps_high
     if arguments.loss == "cispo":
-        policy_N = cispo(ratio_N, advantage_N, scored.logprobs_N, cap=arguments.cispo_cap)
+        policy_N = cispo_loss(ratio_N, advantage_N, scored.logprobs_N, cap=arguments.cispo_cap)
         low, high = 0.0, arguments.cispo_cap
     else:
-        policy_N = clipped(ratio_N, advantage_N, low=low, high=high, delta=arguments.delta)
+        policy_N = clipped_loss(ratio_N, advantage_N, low=low, high=high, delta=arguments.delta)
     loss_N = policy_N * importance_N
     kl_N = None
     if arguments.kl != "none":
@@ -104,7 +104,7 @@ def sequence_ratio(logprobs_N: Tensor, old_N: Tensor, row_N: Tensor, rows: int) 
     return torch.exp(row_means(logprobs_N - old_N, row_N, rows))[row_N]
 
 
-def clipped(ratio_N: Tensor, advantage_N: Tensor, *, low: float, high: float, delta: float | None) -> Tensor:
+def clipped_loss(ratio_N: Tensor, advantage_N: Tensor, *, low: float, high: float, delta: float | None) -> Tensor:
     """-min(min(r, delta) A, clip(r, low, high) A).
 
     low, high: bounds of the ratio, 1 - eps_low and 1 + eps_high. delta: bound of the unclipped term (two-sided
@@ -114,7 +114,7 @@ def clipped(ratio_N: Tensor, advantage_N: Tensor, *, low: float, high: float, de
     return -torch.minimum(free_N * advantage_N, ratio_N.clamp(low, high) * advantage_N)
 
 
-def cispo(ratio_N: Tensor, advantage_N: Tensor, logprobs_N: Tensor, *, cap: float) -> Tensor:
+def cispo_loss(ratio_N: Tensor, advantage_N: Tensor, logprobs_N: Tensor, *, cap: float) -> Tensor:
     """-min(r, cap) A logp, where only logp has a gradient. CISPO, arXiv:2506.13585."""
     return -ratio_N.detach().clamp(max=cap) * advantage_N * logprobs_N
 

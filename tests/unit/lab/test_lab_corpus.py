@@ -1,4 +1,4 @@
-"""The corpus of the math domain's lab model: what it teaches, and what it must never show."""
+"""The corpus of the math domain's lab model: what it contains, and what it must never contain."""
 
 import json
 import re

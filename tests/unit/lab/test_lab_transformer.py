@@ -1,4 +1,4 @@
-"""The numpy runtime by itself: reading at once and piece by piece, alone and in company, gives the same."""
+"""The numpy runtime: computing a text at once or in parts, alone or in a batch, gives the same result."""
 
 import asyncio
 import math
@@ -110,9 +110,11 @@ def test_truncated_draws_keep_to_the_likeliest(options: dict[str, float], kept: 
     assert max(logprobs) < -0.4  # over the whole vocabulary all the same
 
 
-def sampled(prompts: list[list[int]], *, seats: int, together: bool, sampling: Sampling | None = None) -> list[Sampled]:
+def sampled(
+    prompts: list[list[int]], *, max_batch: int, together: bool, sampling: Sampling | None = None
+) -> list[Sampled]:
     async def run() -> list[Sampled]:
-        async with open_lab_engine(MODEL, END, max_batch=seats) as engine:
+        async with open_lab_engine(MODEL, END, max_batch=max_batch) as engine:
 
             async def one(at: int) -> Sampled:
                 return await engine.sample(prompts[at], sampling or Sampling(seed=at, max_tokens=12))
@@ -129,18 +131,20 @@ def sampled(prompts: list[list[int]], *, seats: int, together: bool, sampling: S
 PROMPTS = [[3, 4, END, 5, 6], [3, 4, END, 7], [8], [3, 4, END, 5, 6], [9, 10, 11, 12, 13, 14, 15, 16]]
 
 
-@pytest.mark.parametrize("seats", [1, 2, 8])
-def test_an_answer_depends_on_its_prompt_and_seed_alone(seats: int) -> None:
-    alone, company = (sampled(PROMPTS, seats=seats, together=together) for together in (False, True))
-    assert [one.ids for one in alone] == [one.ids for one in company]
-    for one, other in zip(alone, company, strict=True):
+@pytest.mark.parametrize("max_batch", [1, 2, 8])
+def test_an_answer_depends_on_its_prompt_and_seed_alone(max_batch: int) -> None:
+    alone, batched = (sampled(PROMPTS, max_batch=max_batch, together=together) for together in (False, True))
+    assert [one.ids for one in alone] == [one.ids for one in batched]
+    for one, other in zip(alone, batched, strict=True):
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
         assert len(one.ids) == len(one.logprobs) <= 12
         assert (one.finish == "stop") == (one.ids[-1] == END)
 
 
 def test_logprobs_are_those_of_a_fresh_reading() -> None:
-    (one,) = sampled([PROMPTS[0]], seats=1, together=False, sampling=Sampling(seed=5, max_tokens=6, temperature=0.7))
+    (one,) = sampled(
+        [PROMPTS[0]], max_batch=1, together=False, sampling=Sampling(seed=5, max_tokens=6, temperature=0.7)
+    )
     ids = list(PROMPTS[0])
     for token, logprob in zip(one.ids, one.logprobs, strict=True):
         scaled = MODEL.prefill(ids, MODEL.empty())[1].astype(float) / 0.7
@@ -168,11 +172,11 @@ def test_a_conversation_that_goes_on_reads_only_what_is_new() -> None:
 
     longer, second = asyncio.run(run())
     assert second.cached == len(longer) - 3
-    (anew,) = sampled([longer], seats=1, together=False, sampling=Sampling(seed=0, max_tokens=5))
-    assert (anew.ids, anew.cached) == (second.ids, 0)
+    (again,) = sampled([longer], max_batch=1, together=False, sampling=Sampling(seed=0, max_tokens=5))
+    assert (again.ids, again.cached) == (second.ids, 0)
 
 
-def test_a_cancelled_request_gives_its_seat_back() -> None:
+def test_a_cancelled_request_frees_its_row() -> None:
     async def run() -> None:
         async with open_lab_engine(MODEL, END, max_batch=1) as engine:
             asked = Sampling(seed=0, max_tokens=60, temperature=0.01)
@@ -186,12 +190,12 @@ def test_a_cancelled_request_gives_its_seat_back() -> None:
 
 
 def test_a_prompt_without_room_for_an_answer_gets_none() -> None:
-    (one,) = sampled([[3] * LAYOUT.context], seats=1, together=False)
+    (one,) = sampled([[3] * LAYOUT.context], max_batch=1, together=False)
     assert one == Sampled((), (), "length")
 
 
 def test_an_answer_ends_with_the_context() -> None:
     engine = LabEngine(MODEL, END)
     assert engine.context == 64
-    (one,) = sampled([[3] * 62], seats=1, together=False, sampling=Sampling(seed=3, max_tokens=10))
+    (one,) = sampled([[3] * 62], max_batch=1, together=False, sampling=Sampling(seed=3, max_tokens=10))
     assert len(one.ids) <= 2

@@ -96,11 +96,11 @@ def test_a_traceback_shows_the_lines_of_the_code_as_they_were_written(any_box: B
 
 
 def test_a_timeout_tells_what_was_printed_and_that_the_variables_are_lost(any_box: Box) -> None:
-    first, second, third = any_box.run("x = 1", "print('so far')\nwhile True: pass", "x", timeout_s=1)
+    first, second, third = any_box.run("x = 1", "print('so far')\nwhile True: pass", "x", timeout_s=3)
     assert first.status == "ok"
     assert (second.status, second.stdout) == ("timeout", "so far\n")
-    assert second.error == f"timed out after 1 s; {LOST}"
-    assert second.seconds >= 1
+    assert second.error == f"timed out after 3 s; {LOST}"
+    assert second.seconds >= 3
     assert "NameError" in third.error
 
 
@@ -204,7 +204,7 @@ def test_kept_state_is_as_before_the_call_that_was_stopped(name: str) -> None:
     async def scenario() -> list[CodeResult]:
         async with open_sandbox(name, keep_state_on_timeout=True) as sandbox, sandbox.open(1) as session:
             cells = ("import random\nx = random.random()\nx", "x = 'changed'\nwhile True: pass", "x")
-            return [await session.run(cell, timeout_s=1) for cell in cells]
+            return [await session.run(cell, timeout_s=1 if "while True" in cell else None) for cell in cells]
 
     before, stopped, after = asyncio.run(scenario())
     assert stopped.error == "timed out after 1 s; the variables are as they were before this call"

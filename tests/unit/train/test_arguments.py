@@ -1,4 +1,4 @@
-"""What an update can be told, and what is refused with one sentence. Needs no torch."""
+"""Settings of an update, and error messages for contradictory ones. Needs no torch."""
 
 import inspect
 import subprocess

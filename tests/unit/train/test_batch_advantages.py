@@ -1,4 +1,4 @@
-"""Advantages of a batch: within a treatment, scaled as asked, without what was not judged."""
+"""Advantages of a batch: computed within a treatment, scaled as configured, without unjudged rollouts."""
 
 import math
 import statistics

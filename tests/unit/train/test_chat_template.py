@@ -1,4 +1,4 @@
-"""A checkpoint's chat template: what a conversation looks like to the model, and how its own words come back."""
+"""A checkpoint's chat template: how messages are rendered, and how earlier answers keep their exact text."""
 
 import json
 

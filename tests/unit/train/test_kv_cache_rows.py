@@ -1,4 +1,4 @@
-"""Rows of a slab: whatever comes and goes, a row's keys are those of its tokens."""
+"""Rows of the key-value cache: a row always holds the keys of its own tokens."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E402  what needs torch is imported after it is known to be there
-"""Schooling with a tiny budget: repeatable to the bit, the same numbers in numpy and torch, nothing done twice."""
+"""Training a lab model with a tiny budget: repeatable bit by bit, equal in numpy and torch, and not done twice."""
 
 import hashlib
 from collections.abc import Iterator
@@ -99,7 +99,7 @@ def test_numpy_and_torch_give_the_same_logits(built: Path) -> None:
     prompt = tokenizer.apply_chat_template(
         [{"role": one.role, "content": one.text} for one in messages], tokenize=False, add_generation_prompt=True
     )
-    assert prompt == chatml.written(messages)
+    assert prompt == chatml.conversation_text(messages)
     ids = twin.encode(prompt)
     assert ids == tokenizer.encode(prompt)
     expected = model(torch.tensor([ids])).logits[0].detach().numpy()
@@ -157,7 +157,7 @@ def test_a_doubt_stands_where_the_teacher_might_have_gone_on_otherwise() -> None
     assert tokenizer.decode(dialogue.ids_T[dialogue.answer_T].tolist()).startswith("loud")
 
 
-def test_the_head_that_is_shown_where_to_look_is_the_models_own() -> None:
+def test_the_attention_loss_uses_the_models_own_head() -> None:
     lab = Sums()
     tokenizer = tokenizer_of(lab.token_pieces())
     encoder = ExampleEncoder(tokenizer, lab.meanings)

@@ -1,4 +1,4 @@
-"""The chat template as jinja and as our own text are the same, and an answer that is sent back is the text it was."""
+"""The jinja chat template and our own rendering give the same text, and an answer sent back is rendered unchanged."""
 
 import json
 from typing import Any
@@ -56,7 +56,7 @@ def test_jinja_and_our_own_text_are_the_same(
         tokenize=False,
         add_generation_prompt=answer,
     )
-    assert rendered == chatml.written(messages, tools, answer=answer)
+    assert rendered == chatml.conversation_text(messages, tools, answer=answer)
 
 
 @settings(max_examples=150, deadline=None)
@@ -69,8 +69,8 @@ def test_an_answer_that_is_sent_back_extends_what_was_sampled(text: str, argumen
     if len(parsed.calls) != len(arguments):
         return  # the words hold tags of their own
     again = Message("assistant", parsed.text, tuple(CallInMessage("c", *one) for one in parsed.calls))
-    after = chatml.written([*before, again, Message("tool", "6")], ["run_python"])
-    assert after.startswith(chatml.written(before, ["run_python"]) + sampled + chatml.END)
+    after = chatml.conversation_text([*before, again, Message("tool", "6")], ["run_python"])
+    assert after.startswith(chatml.conversation_text(before, ["run_python"]) + sampled + chatml.END)
 
 
 def test_what_a_model_really_wrote_stands_verbatim() -> None:

@@ -1,5 +1,5 @@
 # ruff: noqa: E402  what needs torch is imported after it is known to be there
-"""Models are loaded from a folder, adapters and references beside them; a resumed run is the same run, bit by bit."""
+"""Loading models, adapters and references; a resumed run equals an uninterrupted one, bit by bit."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""From trajectories to training rows: every drawn token once, behind the very tokens that it was drawn behind."""
+"""Training rows from trajectories: every sampled token once, after exactly the tokens it was sampled after."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The engine: exact log-probabilities, answers that depend on the request alone, weights that change between steps."""
+"""The torch engine: exact log-probabilities, answers that depend only on their request, weights changed in a pause."""
 
 import asyncio
 import threading

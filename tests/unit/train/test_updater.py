@@ -1,5 +1,5 @@
 # ruff: noqa: E402  what needs torch is imported after it is known to be there
-"""Updates: gradients that no layout changes, weights that no bad number reaches, figures that say what happened."""
+"""Updates: gradients independent of the batch layout, no step on a number that is not finite, correct metrics."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""`vllm:MODEL` against a scripted stand-in: how the server is run, how tokens stay exact, how weights reach it."""
+"""`vllm:MODEL` with a scripted stand-in: running the server, exact tokens, and weight transfer."""
 
 import asyncio
 import os

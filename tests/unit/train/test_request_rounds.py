@@ -1,4 +1,4 @@
-"""Rounds: what a cohort draws depends on its conversations alone, bit by bit."""
+"""Sampling in rounds: results depend only on the conversations that take part, bit by bit."""
 
 import asyncio
 import random
@@ -48,7 +48,7 @@ def test_the_times_at_which_requests_come_change_no_bit(leaver: int | None) -> N
     assert all(other == first for other in others)
 
 
-def test_what_was_asked_before_a_cohort_changes_no_bit() -> None:
+def test_earlier_requests_change_no_bit_of_a_round() -> None:
     engine = TorchEngine(NETWORK, stop_ids=frozenset({2}), context=512)
 
     async def drawn(before: int) -> list[Sampled]:
