@@ -10,7 +10,7 @@ from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
-from agentlearn.sim.skills import Act, Heeded, ToolExchange, ToolUse
+from agentlearn.sim.skills import Act, FollowedLessons, ToolExchange, ToolUse
 from agentlearn_web.novice.page_view import Lost, PageView, needed
 from agentlearn_web.novice.traps import FOOTER, FORM, TRAPS
 from agentlearn_web.observation import ElementLine, ParsedObservation, read
@@ -53,10 +53,10 @@ class WalkTurn:
         """Those that lie in this turn."""
         return self.step.traps
 
-    def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
+    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
         """The act, said in a sentence."""
         chosen = self.step.choose(flaws)
-        notes = [_note(trap, trap in flaws, heeded, rng) for trap in self.traps]
+        notes = [_note(trap, trap in flaws, followed, rng) for trap in self.traps]
         return ToolUse(chosen.tool, chosen.arguments, text=" ".join(notes) or rng.choice(_SAID[chosen.tool]))
 
 
@@ -176,9 +176,9 @@ _SAID = {
 }
 
 
-def _note(name: str, fallen: bool, heeded: Heeded, rng: Random) -> str:
+def _note(name: str, fallen: bool, followed: FollowedLessons, rng: Random) -> str:
     """The sentence on a decision; a careful one names the lesson it follows."""
     trap = _BY_NAME[name]
     phrase = rng.choice(trap.careless if fallen else trap.careful)
-    label = "" if fallen else heeded.labels.get(name, "")
+    label = "" if fallen else followed.labels.get(name, "")
     return f"{phrase[0].upper()}{phrase[1:]}{f' ({label})' if label else ''}."
