@@ -1,5 +1,8 @@
-"""The simulated world: a loopback service with a solver that has declared weaknesses, and a reflector.
+"""The simulated world: a service on loopback with a solver that has declared weaknesses, and a reflector.
 
-It is a simulation and says so everywhere. Nothing that learns or evaluates may import it (an import contract proves
-it): it is reached as an endpoint, over HTTP, like any other model.
+Its answers are marked as simulated. Code that learns or evaluates must not import it (an import contract checks that);
+it reaches the simulated models over HTTP, like any other model.
 """
+
+MODELS = ("novice", "reflector", "echo")
+"""Names of the simulated models."""

@@ -1,4 +1,4 @@
-"""`python -m agentlearn.sim`: serve the simulated world until stdin closes, the parent dies, or SIGTERM comes.
+"""`python -m agentlearn.sim`: serve the simulated world until stdin closes, the parent process ends, or SIGTERM.
 
 Prints one line of JSON when ready: {"url": "http://127.0.0.1:PORT/v1", "pid": …}.
 """
@@ -13,14 +13,14 @@ from agentlearn.sim.faults import faults_of
 from agentlearn.sim.installed import installed_skills
 from agentlearn.sim.server import World
 
-DIALS = (
+FLAGS = (
     *("latency-s", "latency-spread", "rate-limited", "retry-after-s", "server-error"),
     *("reset", "stall", "stall-s", "garbled", "malformed"),
 )
 
 
 def main() -> int:
-    """Serve; returns the exit status."""
+    """Serve the simulated world; returns the exit status."""
     options = _options()
     try:
         parameters = {name: value for name, value in vars(options).items() if name not in {"port", "seed"}}
@@ -37,10 +37,10 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m agentlearn.sim", description="Serve the simulated world.")
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument("--seed", type=int, default=0, help="which world: another seed is another novice")
-    for dial in DIALS:
-        parser.add_argument(f"--{dial}", type=float, help="see `agentlearn sim serve --help`")
+    parser.add_argument("--port", type=int, default=0, help="loopback port; 0 takes a free one")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the world; each has a slightly different novice")
+    for name in FLAGS:
+        parser.add_argument(f"--{name}", type=float, help="see `agentlearn sim serve --help`")
     return parser.parse_args()
 
 

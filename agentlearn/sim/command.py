@@ -1,4 +1,4 @@
-"""`agentlearn sim serve`: the simulated world for other programs to talk to."""
+"""`agentlearn sim serve`: serve the simulated world to other programs."""
 
 import asyncio
 import sys
@@ -11,21 +11,21 @@ from agentlearn.errors import ConfigError
 app = App(name="sim", help="The simulated world.")
 
 
-@app.command
-def serve(
+@app.command(name="serve")
+def serve_world(
     *,
     port: Annotated[int, Parameter(help="Loopback port; 0 takes a free one.")] = 0,
-    seed: Annotated[int, Parameter(help="Which world: another seed is another novice.")] = 0,
-    latency_s: Annotated[float, Parameter(help="Median seconds that an answer takes.")] = 0.0,
-    latency_spread: Annotated[float, Parameter(help="Standard deviation of the time's logarithm.")] = 0.0,
+    seed: Annotated[int, Parameter(help="Seed of the world; each has a slightly different novice.")] = 0,
+    latency_s: Annotated[float, Parameter(help="Median seconds until an answer.")] = 0.0,
+    latency_spread: Annotated[float, Parameter(help="Standard deviation of the logarithm of that time.")] = 0.0,
     rate_limited: Annotated[float, Parameter(help="Share of requests answered with status 429.")] = 0.0,
-    retry_after_s: Annotated[float, Parameter(help="Seconds that a 429 names in Retry-After.")] = 1.0,
+    retry_after_s: Annotated[float, Parameter(help="Seconds in the Retry-After header of a 429.")] = 1.0,
     server_error: Annotated[float, Parameter(help="Share of requests answered with status 5xx.")] = 0.0,
     reset: Annotated[float, Parameter(help="Share of requests whose connection is reset.")] = 0.0,
-    stall: Annotated[float, Parameter(help="Share of requests that get no answer.")] = 0.0,
-    stall_s: Annotated[float, Parameter(help="Seconds after which those are reset.")] = 600.0,
-    garbled: Annotated[float, Parameter(help="Share of answers that are no chat completion.")] = 0.0,
-    malformed: Annotated[float | None, Parameter(help="Share of malformed replies of the reflector.")] = None,
+    stall: Annotated[float, Parameter(help="Share of requests without an answer.")] = 0.0,
+    stall_s: Annotated[float, Parameter(help="Seconds until the connection of such a request is reset.")] = 600.0,
+    garbled: Annotated[float, Parameter(help="Share of answers that are not a chat completion.")] = 0.0,
+    malformed: Annotated[float | None, Parameter(help="Share of the reflector's replies that are malformed.")] = None,
 ) -> None:
     """Serve the simulated models on loopback, OpenAI-compatible, until interrupted."""
     from agentlearn.sim.faults import faults_of

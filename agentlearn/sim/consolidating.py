@@ -1,31 +1,32 @@
-"""Stage 3 of the simulated reflector: proposals that say the same thing become one change, the rest is left out."""
+"""Stage 3 of the simulated reflector: merge proposals about the same trap into one change, and drop the rest."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentlearn.sim.lesson_writer import LessonSource, fits
+from agentlearn.sim.lesson_writer import LessonSource, within_lesson_limits
 from agentlearn.sim.malformed import Item
 from agentlearn.sim.reflector_state import ReflectorState
 from agentlearn.sim.skills import Trap
 from agentlearn.sim.stage_text import ConsolidatePrompt, Suggestion
 
-KEEPS_VAGUE = 0.3
-"""How often a lesson that it has no words for is passed on."""
-BELIEVES_HARMFUL = 0.4
-"""How often a lesson that turns advice round, with none against it, is passed on."""
-REPEATS = 0.1
-"""How often a lesson that the library already holds is added again."""
-MERGES = 0.8
-"""How often lessons of the library that say the same thing are merged when proposals bring them up."""
-REWORDS = 0.3
+KEEP_VAGUE_CHANCE = 0.3
+"""Probability of passing on a lesson about an unknown habit."""
+KEEP_HARMFUL_CHANCE = 0.4
+"""Probability of passing on a lesson with reversed advice if no proposal contradicts it."""
+REPEAT_CHANCE = 0.1
+"""Probability of adding a lesson that the library already has."""
+MERGE_CHANCE = 0.8
+"""Probability of merging equivalent lessons of the library when a proposal is about the same trap."""
+REWORD_CHANCE = 0.3
+"""Probability of rewording a sound lesson."""
 
 _DIGIT = re.compile(r"\d")
 
 
 @dataclass(frozen=True, slots=True)
 class _Theme:
-    """Proposals on one subject."""
+    """Proposals about the same trap, with the same stance."""
 
     trap: Trap | None
     against: bool
@@ -36,21 +37,21 @@ class _Theme:
         return [one.label for one in self.members]
 
 
-def consolidate(prompt: ConsolidatePrompt, reflector_state: ReflectorState) -> list[Item]:
-    """The plan, in order of the first proposal that each change rests on, deletions last; nothing is touched twice."""
+def reflector_consolidate(prompt: ConsolidatePrompt, reflector_state: ReflectorState) -> list[Item]:
+    """Return the final proposals ordered by first source, deletions last; each lesson is changed at most once."""
     shown = frozenset(one.label for one in prompt.experiences)
     themes = _themes([one for one in prompt.suggestions if shown.issuperset(one.targets)], reflector_state)
     addressed = {theme.trap.name for theme in themes if theme.trap is not None and not theme.against}
     items: list[Item] = []
     for theme in themes:
         if theme.trap is None:
-            items += _untold(theme, reflector_state)
+            items += _unknown_theme(theme, reflector_state)
         elif theme.against:
-            items += _doubtful(theme, reflector_state) if theme.trap.name not in addressed else []
+            items += _harmful_theme(theme, reflector_state) if theme.trap.name not in addressed else []
         else:
-            items += _told(theme, theme.trap, prompt, reflector_state)
-    # A lesson that is being turned round need not be deleted as well.
-    return _untangled(sorted(items, key=lambda item: item["op"] == "delete"))
+            items += _trap_theme(theme, theme.trap, prompt, reflector_state)
+    # A lesson that is corrected need not be deleted.
+    return _without_overlaps(sorted(items, key=lambda item: item["op"] == "delete"))
 
 
 def _themes(suggestions: Sequence[Suggestion], reflector_state: ReflectorState) -> list[_Theme]:
@@ -65,7 +66,7 @@ def _themes(suggestions: Sequence[Suggestion], reflector_state: ReflectorState) 
 
 
 def _subject(one: Suggestion, reflector_state: ReflectorState) -> tuple[str, ...]:
-    """What a proposal is about: the first trap its lesson speaks of and how, else, without a trap, itself."""
+    """Grouping key of a proposal: the first trap of its lesson and the stance; without a trap, its own content."""
     stances = reflector_state.vocabulary.reader.read(one.lesson).stances if one.lesson else {}
     for trap, stance in stances.items():
         if stance == "addresses":
@@ -73,16 +74,16 @@ def _subject(one: Suggestion, reflector_state: ReflectorState) -> tuple[str, ...
     return next(iter(stances.items()), ("", one.op, one.lesson, *one.targets))
 
 
-def _told(theme: _Theme, trap: Trap, prompt: ConsolidatePrompt, reflector_state: ReflectorState) -> list[Item]:
-    """One change for a subject that it has words for."""
-    known = reflector_state.sayings(trap.name, prompt.experiences)
+def _trap_theme(theme: _Theme, trap: Trap, prompt: ConsolidatePrompt, reflector_state: ReflectorState) -> list[Item]:
+    """At most one change (two for a duplicate) about a known trap."""
+    known = reflector_state.known_lessons(trap.name, prompt.experiences)
     lesson = _best_lesson(theme, trap, reflector_state)
-    if len(known.general) > 1 and reflector_state.rng.random() < MERGES:
+    if len(known.general) > 1 and reflector_state.rng.random() < MERGE_CHANCE:
         return [{"op": "merge", "targets": list(known.general), "lesson": lesson, "rests_on": theme.labels}]
     modified = [target for one in theme.members if one.op == "modify" for target in one.targets]
     if modified:
         return [{"op": "modify", "target": modified[0], "lesson": lesson, "rests_on": theme.labels}]
-    if known.general and reflector_state.rng.random() >= REPEATS:
+    if known.general and reflector_state.rng.random() >= REPEAT_CHANCE:
         return []
     add: Item = {"op": "add", "lesson": lesson, "rests_on": theme.labels}
     if reflector_state.defect() == "duplicate":
@@ -91,40 +92,40 @@ def _told(theme: _Theme, trap: Trap, prompt: ConsolidatePrompt, reflector_state:
 
 
 def _best_lesson(theme: _Theme, trap: Trap, reflector_state: ReflectorState) -> str:
-    """The theme's shortest sound lesson, its own words now and then, a long one if the dial says so."""
+    """The shortest sound lesson of the theme, sometimes reworded, or an over-long lesson if that defect is drawn."""
     if reflector_state.defect() == "over_long":
         return reflector_state.lesson(trap, LessonSource(), "over_long")
     read = reflector_state.vocabulary.reader.read
     lessons = [one.lesson for one in theme.members]
-    sound = [one for one in lessons if fits(one) and not read(one).families and not _DIGIT.search(one)]
+    sound = [one for one in lessons if within_lesson_limits(one) and not read(one).families and not _DIGIT.search(one)]
     if not sound and len(lessons) > 1:
         return reflector_state.writer.lesson(trap, reflector_state.rng)
-    if sound and reflector_state.rng.random() < REWORDS:
+    if sound and reflector_state.rng.random() < REWORD_CHANCE:
         return reflector_state.writer.lesson(trap, reflector_state.rng)
-    # A lone lesson is taken as it is: this reflector has nothing else to go by.
+    # A single lesson is used unchanged: there is no other source.
     return min(sound or lessons, key=lambda one: (len(one), one))
 
 
-def _untold(theme: _Theme, reflector_state: ReflectorState) -> list[Item]:
-    """A deletion, which it believes, or words that mean nothing to it."""
+def _unknown_theme(theme: _Theme, reflector_state: ReflectorState) -> list[Item]:
+    """Changes for proposals without a known trap: deletions are passed on, lessons only sometimes."""
     first = theme.members[0]
     if first.op == "delete" and first.targets:
         return [{"op": "delete", "target": first.targets[0], "rests_on": theme.labels}]
-    return _carried_on(first, theme) if reflector_state.rng.random() < KEEPS_VAGUE else []
+    return _passed_on(first, theme) if reflector_state.rng.random() < KEEP_VAGUE_CHANCE else []
 
 
-def _doubtful(theme: _Theme, reflector_state: ReflectorState) -> list[Item]:
-    return _carried_on(theme.members[0], theme) if reflector_state.rng.random() < BELIEVES_HARMFUL else []
+def _harmful_theme(theme: _Theme, reflector_state: ReflectorState) -> list[Item]:
+    return _passed_on(theme.members[0], theme) if reflector_state.rng.random() < KEEP_HARMFUL_CHANCE else []
 
 
-def _carried_on(one: Suggestion, theme: _Theme) -> list[Item]:
+def _passed_on(one: Suggestion, theme: _Theme) -> list[Item]:
     if one.op == "modify" and one.targets:
         return [{"op": "modify", "target": one.targets[0], "lesson": one.lesson, "rests_on": theme.labels}]
     return [{"op": "add", "lesson": one.lesson, "rests_on": theme.labels}] if one.lesson else []
 
 
-def _untangled(items: Sequence[Item]) -> list[Item]:
-    """The items without those that touch a lesson that an earlier one touches."""
+def _without_overlaps(items: Sequence[Item]) -> list[Item]:
+    """The items without those whose targets an earlier item has already used."""
     touched: set[str] = set()
     kept: list[Item] = []
     for item in items:

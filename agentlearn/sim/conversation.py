@@ -1,30 +1,30 @@
-"""A chat request as the simulated models understand it: a moment to act in, or a stage to answer."""
+"""Convert a chat request into the input of the simulated solver, or into a request to the simulated reflector."""
 
 import json
 
 from agentlearn.serving.chat_request import ChatRequest, Message
 from agentlearn.sim.draws import fingerprint
 from agentlearn.sim.lessons import ShownLesson, experiences_in, without_experiences
-from agentlearn.sim.novice import Moment
-from agentlearn.sim.reflector import Reflection
+from agentlearn.sim.novice import SolverInput
+from agentlearn.sim.reflector import ReflectorRequest
 from agentlearn.sim.repairing import refusals_in
 from agentlearn.sim.skills import Conversation, ToolExchange
 from agentlearn.sim.stage_text import stage_of
 
 
-def moment_of(request: ChatRequest) -> Moment:
-    """The moment as the solver sees it; lessons come from what the system and the user say, never from tools."""
+def solver_input(request: ChatRequest) -> SolverInput:
+    """The solver's input. Lessons are read from system and user messages, never from tool results."""
     shown = _experiences(request)
-    return Moment(
+    return SolverInput(
         conversations=_conversations(request),
         experiences=shown,
-        seed=seed_of(request),
+        seed=request_seed(request),
         temperature=request.temperature,
     )
 
 
-def reflection_of(request: ChatRequest, *, malformed: float | None) -> Reflection | None:
-    """The stage that the conversation asks for; None when it asks for none."""
+def reflector_request(request: ChatRequest, *, malformed: float | None) -> ReflectorRequest | None:
+    """The reflector's input; None if the conversation is not about one of its stages."""
     users = [message for message in request.messages if message.role == "user"]
     prompt = next((user.text for user in users if stage_of(user.text) is not None), "")
     stage = stage_of(prompt)
@@ -32,10 +32,10 @@ def reflection_of(request: ChatRequest, *, malformed: float | None) -> Reflectio
         return None
     said = [message for message in request.messages if message.role == "assistant"]
     refusal = users[-1].text if said and refusals_in(users[-1].text) else ""
-    return Reflection(
+    return ReflectorRequest(
         stage=stage,
         prompt=prompt,
-        seed=seed_of(request),
+        seed=request_seed(request),
         earlier=len(said),
         refusal=refusal,
         previous=_as_sent(said[-1]) if refusal else "",
@@ -43,8 +43,8 @@ def reflection_of(request: ChatRequest, *, malformed: float | None) -> Reflectio
     )
 
 
-def seed_of(request: ChatRequest) -> int | str:
-    """The request's seed; without one, what was said with the lessons left aside, so that they move no draw."""
+def request_seed(request: ChatRequest) -> int | str:
+    """The request's seed, or a hash of its messages without lessons, so that lessons do not change random draws."""
     if request.seed is not None:
         return request.seed
     return fingerprint(*((one.role, without_experiences(one.text), _as_sent(one)) for one in request.messages))
@@ -56,7 +56,7 @@ def _experiences(request: ChatRequest) -> tuple[ShownLesson, ...]:
 
 
 def _conversations(request: ChatRequest) -> tuple[Conversation, ...]:
-    """One reading per user message, the last first: a later one may be a new problem, or only a nudge."""
+    """One interpretation per user message, the last first: a later message may be a new problem or only a reminder."""
     instructions = "\n\n".join(
         without_experiences(message.text) for message in request.messages if message.role == "system"
     )
@@ -69,7 +69,7 @@ def _conversations(request: ChatRequest) -> tuple[Conversation, ...]:
 
 
 def _turns(messages: tuple[Message, ...]) -> tuple[ToolExchange, ...]:
-    """Calls with their results. A call whose arguments nobody could read was no turn."""
+    """Tool calls with their results, without calls whose arguments are not a JSON object."""
     results = {message.answers: message.text for message in messages if message.role == "tool"}
     turns: list[ToolExchange] = []
     for call in (call for message in messages for call in message.calls if call.id in results):

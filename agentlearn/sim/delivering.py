@@ -1,4 +1,4 @@
-"""What a simulated model has to say, in the form that the request asked for: text, a tool call, or JSON."""
+"""Put a simulated model's answer into the form that the request asked for: text, a tool call, or JSON."""
 
 import json
 import re
@@ -17,13 +17,13 @@ _BOXED = re.compile(r"\\boxed\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 
 
 def stage_answer(reply: StageAnswer, key: str, request: ChatRequest) -> AssistantMessage:
-    """A stage's reply: a call of the output tool where there is one, else JSON as text."""
+    """A stage's answer as a call of the output tool if there is one, else as JSON text."""
     tool = next((tool for tool in request.callable_tools if key in tool.properties or _is_output(tool)), None)
     return AssistantMessage(call=(tool.name, reply.text)) if tool and reply.structured else AssistantMessage(reply.text)
 
 
 def act_answer(act: Act, request: ChatRequest) -> AssistantMessage:
-    """A solver's act. A tool that is not on offer cannot be called, and a final message fills an output tool."""
+    """The solver's act as a message. An unavailable tool is not called; a final message fills an output tool."""
     if isinstance(act, FinalMessage):
         return _said(act.text, request)
     if act.tool not in {tool.name for tool in request.callable_tools}:
@@ -51,7 +51,7 @@ _ANY_OBJECT: JsonObject = {"type": "object", "properties": {"text": {"type": "st
 
 
 def filled(schema: JsonObject, text: str) -> object:
-    """The plainest value of the schema that carries the text."""
+    """The simplest value of the schema that contains the text."""
     return _value(schema, "", text, cast("Mapping[str, JsonObject]", schema.get("$defs") or {}))
 
 

@@ -1,6 +1,6 @@
-"""The simulated world's only source of chance: numbers that depend on named parts alone.
+"""Random numbers of the simulated world: each is a hash of named parts only.
 
-Every draw has its own name, so that taking one away, or asking for another, never moves a third.
+Each draw has its own name, so that adding or removing one never changes another.
 """
 
 import hashlib
@@ -10,17 +10,17 @@ _BITS = 53
 
 
 def uniform(*parts: object) -> float:
-    """A number in [0, 1) that depends on the parts alone (by their `repr`)."""
+    """A number in [0, 1) that depends only on the parts' `repr`."""
     return (_number(parts) >> (64 - _BITS)) / (1 << _BITS)
 
 
-def stream(*parts: object) -> Random:
-    """A generator seeded by the parts alone."""
+def random_stream(*parts: object) -> Random:
+    """A random generator that depends only on the parts' `repr`."""
     return Random(_number(parts))
 
 
 def fingerprint(*parts: object) -> str:
-    """16 hex digits that depend on the parts alone."""
+    """16 hex digits that depend only on the parts' `repr`."""
     return f"{_number(parts):016x}"
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong on the way to an answer, by dials: how long it takes, rate limits, errors, cut and silent lines."""
+"""Faults that the simulated service injects: latency, rate limits, server errors, resets, stalls, malformed answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -14,57 +14,60 @@ _SERVER_ERRORS = (500, 502, 503)
 
 
 class Latency(Protocol):
-    """How long an answer takes."""
+    """Distribution of the time until an answer."""
 
     def seconds(self, draw: float) -> float:
-        """The time that belongs to a draw in [0, 1)."""
+        """The time for a draw in [0, 1), in seconds."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Always the same time."""
+    """The same time for every answer."""
 
     fixed_s: float = 0.0
 
     def seconds(self, draw: float) -> float:
-        """The fixed time."""
+        """The fixed time, in seconds."""
         del draw
         return self.fixed_s
 
 
 @dataclass(frozen=True, slots=True)
 class Lognormal:
-    """Mostly about the median, sometimes much longer, as services are."""
+    """Log-normal times: mostly near the median, sometimes much longer, as with real services."""
 
     median_s: float
     spread: float
-    """Standard deviation of the logarithm: 0.5 makes one answer in fifty take three times the median."""
+    """Standard deviation of the logarithm. With 0.5, one answer in fifty takes three times the median or longer."""
 
     def seconds(self, draw: float) -> float:
-        """The time at that quantile."""
+        """The time at the quantile `draw`, in seconds."""
         return self.median_s * exp(self.spread * NormalDist().inv_cdf(min(max(draw, 1e-9), 1 - 1e-9)))
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Dials of the service. Rates are shares of requests, 0..1; those of failures add up to 1 at most."""
+    """Fault parameters of the service. Shares are of requests, 0..1; the shares of failures add up to at most 1."""
 
     latency: Latency = Fixed()
     rate_limited: float = 0.0
-    """429 with Retry-After."""
+    """Share of requests answered with status 429 and Retry-After."""
     retry_after_s: float = 1.0
+    """Value of the Retry-After header, in seconds."""
     server_error: float = 0.0
-    """500, 502 or 503."""
+    """Share of requests answered with status 500, 502 or 503."""
     reset: float = 0.0
-    """The connection is reset in place of an answer."""
+    """Share of requests whose connection is reset instead of an answer."""
     stall: float = 0.0
-    """No answer comes for `stall_s`, and then the connection is reset."""
+    """Share of requests without an answer for `stall_s`; then the connection is reset."""
     stall_s: float = 600.0
+    """Seconds that a stalled request waits."""
     garbled: float = 0.0
-    """200 with a body that is no chat completion."""
+    """Share of requests answered with status 200 and a body that is not a chat completion."""
     malformed: float | None = None
-    """Malformed replies: of stages, in place of the reflector's own dial, and of solvers, whose calls get cut."""
+    """Share of malformed replies: of stages (replaces the reflector's parameter) and of solvers, whose tool calls are
+    cut off. None keeps the reflector's parameter."""
 
 
 FAILURES = ("rate_limited", "server_error", "reset", "stall", "garbled")
@@ -72,8 +75,8 @@ SHARES = (*FAILURES, "malformed")
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
-    """No HTTP answer at all: the connection is reset after so many seconds."""
+class NoAnswer:
+    """No HTTP answer: the connection is reset after `after_s`."""
 
     kind: str
     after_s: float = 0.0
@@ -81,7 +84,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Garbled:
-    """A body that is no chat completion, under status 200."""
+    """An answer with status 200 whose body is not a chat completion."""
 
     body: bytes
 
@@ -90,17 +93,17 @@ _GARBAGE = (b"<html><body>502 Bad Gateway</body></html>", b'{"object": "chat.com
 
 
 def faults_of(parameters: Mapping[str, float | None]) -> Faults:
-    """Faults by the names of their dials, with `latency_s` and `latency_spread`; None leaves a dial alone.
+    """Faults from parameters by field name, with `latency_s` and `latency_spread` for `latency`; None keeps a default.
 
-    Raises ConfigError for a share outside 0..1, shares of failures beyond 1, and times below zero.
+    Raises ConfigError for a share outside 0..1, for shares of failures that add up to more than 1, and negative times.
     """
     given = {name: value for name, value in parameters.items() if value is not None}
     for name, value in given.items():
         if not 0 <= value <= (1 if name in SHARES else float("inf")):
-            wanted = "a share from 0 to 1" if name in SHARES else "no negative number"
+            wanted = "a share from 0 to 1" if name in SHARES else "a number of at least 0"
             raise ConfigError(f"--{name.replace('_', '-')} is {value!r}; give {wanted}", code="out_of_range")
     if (total := sum(given.get(name, 0.0) for name in FAILURES)) > 1:
-        raise ConfigError(f"the shares of failures add up to {total:g}; keep them to 1 in all", code="out_of_range")
+        raise ConfigError(f"the shares of failures add up to {total:g}; reduce them to at most 1", code="out_of_range")
     median_s, spread = given.pop("latency_s", 0.0), given.pop("latency_spread", 0.0)
     known = {one.name for one in fields(Faults)}
     assert given.keys() <= known, given
@@ -118,21 +121,21 @@ HEADERS: Mapping[str, str] = {
     "x-sim-garbled": "garbled",
     "x-sim-malformed": "malformed",
 }
-"""Request headers that set a dial for that request alone."""
+"""The fault parameter that each request header sets, for that request only."""
 
 
 def with_headers(faults: Faults, headers: Mapping[str, str]) -> Faults:
-    """The dials as a request's own headers set them. Raises Refused (400) for a header that is no number."""
+    """The faults with a request's headers applied. Raises RequestRefused (400) for a header that is not a number."""
     changed: dict[str, object] = {}
-    for header, dial in HEADERS.items():
+    for header, name in HEADERS.items():
         if header in headers:
             number = _number(header, headers[header])
-            changed[dial] = Fixed(number) if dial == "latency" else number
+            changed[name] = Fixed(number) if name == "latency" else number
     return replace(faults, **changed) if changed else faults
 
 
-def injected(faults: Faults, *named: object) -> RequestRefused | Silence | Garbled | None:
-    """The failure drawn for a request of that name; None for none."""
+def draw_fault(faults: Faults, *named: object) -> RequestRefused | NoAnswer | Garbled | None:
+    """Draw the failure of a request identified by `named`; None for no failure."""
     draw = uniform("fault", *named)
     for kind in FAILURES:
         share = getattr(faults, kind)
@@ -142,7 +145,7 @@ def injected(faults: Faults, *named: object) -> RequestRefused | Silence | Garbl
     return None
 
 
-def _failure(kind: str, faults: Faults, *named: object) -> RequestRefused | Silence | Garbled:
+def _failure(kind: str, faults: Faults, *named: object) -> RequestRefused | NoAnswer | Garbled:
     match kind:
         case "rate_limited":
             message = "Rate limit reached, please try again later."
@@ -154,7 +157,7 @@ def _failure(kind: str, faults: Faults, *named: object) -> RequestRefused | Sile
         case "garbled":
             return Garbled(_GARBAGE[int(uniform("garbage", *named) * len(_GARBAGE))])
         case _:
-            return Silence(kind, faults.stall_s if kind == "stall" else 0.0)
+            return NoAnswer(kind, faults.stall_s if kind == "stall" else 0.0)
 
 
 def _number(header: str, value: str) -> float:

@@ -1,4 +1,4 @@
-"""The skills that installed domains announce to the simulated world."""
+"""Load the skills that installed domains provide for the simulated world."""
 
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
@@ -10,8 +10,8 @@ GROUP = "agentlearn.skills"
 
 
 def installed_skills() -> tuple[Skills, ...]:
-    """Every installed domain's skills, in order of their names. Raises ConfigError for some that cannot be used."""
-    # Of two with one name the one that stands first on the path is taken, as with modules.
+    """The skills of every installed domain, sorted by name. Raises ConfigError for skills that cannot be loaded."""
+    # Of two entry points with one name the first on the path wins, as with modules.
     by_name = {entry.name: entry for entry in reversed(tuple(entry_points(group=GROUP)))}
     return tuple(_loaded(by_name[name]) for name in sorted(by_name))
 

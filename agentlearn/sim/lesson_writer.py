@@ -1,4 +1,4 @@
-"""How the simulated reflector puts what it found into a lesson, well or, by its dials, badly."""
+"""Write the simulated reflector's lessons, sound or with a chosen defect."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ _PLAIN_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?!\w)")
 
 @dataclass(frozen=True, slots=True)
 class LessonSource:
-    """What a reflector has before it when it writes."""
+    """The task from whose attempts a lesson is written."""
 
     problem: str = ""
     gold: str | None = None
@@ -53,11 +53,13 @@ class LessonWriter:
             for situation in trap.situations
         ]
         rng.shuffle(candidates)
-        good = (one for one in candidates if fits(one) and self._speaks_of(trap, self._reader.read(one)))
-        return next(good, None) or shortened(candidates[0])
+        good = (
+            one for one in candidates if within_lesson_limits(one) and self._speaks_of(trap, self._reader.read(one))
+        )
+        return next(good, None) or shorten_lesson(candidates[0])
 
     def defective(self, defect: Defect, trap: Trap, source: LessonSource, rng: Random) -> str | None:
-        """A lesson with that defect; None where there is no material for it."""
+        """A lesson with that defect; None if the task or trap does not allow it."""
         match defect:
             case "useless":
                 return next(neutral_lessons(rng, lambda lesson: not self._reader.read(lesson).cues), None)
@@ -77,34 +79,34 @@ class LessonWriter:
         return read.stances.get(trap.name) == "addresses" and not read.families
 
     def _over_specific(self, trap: Trap, problem: str, rng: Random) -> str | None:
-        """Ties the advice to this problem: its topic, else its numbers."""
+        """A lesson tied to this problem by its topic and numbers."""
         topic = " ".join(dict.fromkeys(word.lower() for word in self._reader.topic_words(problem)[:3]))
         numbers = " and ".join(dict.fromkeys(_PLAIN_NUMBER.findall(problem)[:2]))
         if not topic and not numbers:
             return None
         about = f"a problem on {topic}" if topic else "a problem"
         with_numbers = f" with {numbers}" if numbers else ""
-        return shortened(f"When facing {about}{with_numbers}, {_clause(rng.choice(trap.advice))}.")
+        return shorten_lesson(f"When facing {about}{with_numbers}, {_clause(rng.choice(trap.advice))}.")
 
     def _harmful(self, trap: Trap, rng: Random) -> Iterator[str]:
         situation = rng.choice(trap.situations)
         for advice in rng.sample(trap.advice, len(trap.advice)):
             clause = _clause(advice)
             bare = _NEGATED.sub("", clause)
-            turned = [bare] if bare != clause else [form.format(advice=clause) for form in _INVERSIONS]
-            for words in rng.sample(turned, len(turned)):
+            negated = [bare] if bare != clause else [form.format(advice=clause) for form in _INVERSIONS]
+            for words in rng.sample(negated, len(negated)):
                 lesson = f"When {situation}, {words}."
-                if fits(lesson) and self._reader.read(lesson).stances.get(trap.name) == "contradicts":
+                if within_lesson_limits(lesson) and self._reader.read(lesson).stances.get(trap.name) == "contradicts":
                     yield lesson
 
 
-def fits(lesson: str) -> bool:
-    """Whether a lesson keeps the limits of a lesson."""
+def within_lesson_limits(lesson: str) -> bool:
+    """Whether a text is within the limits of words and characters for a lesson."""
     return word_count(lesson) <= MAX_LESSON_WORDS and len(lesson) <= MAX_LESSON_CHARACTERS
 
 
-def shortened(lesson: str, keeps: Callable[[str], bool] = fits) -> str:
-    """The lesson cut at its last comma or semicolon, else at its last word, until it fits."""
+def shorten_lesson(lesson: str, keeps: Callable[[str], bool] = within_lesson_limits) -> str:
+    """The lesson without its last clauses or words, as many as needed for `keeps` to hold."""
     cut = lesson
     while not keeps(cut) and " " in cut:
         shorter = re.sub(r"[,;:][^,;:]*$", "", cut)

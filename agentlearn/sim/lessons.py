@@ -1,8 +1,8 @@
-"""What the lessons in a prompt say to the simulated solver, judged from their words alone.
+"""Decide what the lessons in a prompt say about each trap, from their words only.
 
-Lessons count whoever wrote them, a person or a real model included: a lesson is held against a trap's cue stems, with
-inflections, negation and inversion. Which way a stem points ("floats" are warned of, "endpoints" are asked for) is
-learnt from the trap's own phrases.
+This works for lessons by anyone, also by people and real models: a lesson is matched against a trap's cue stems, with
+inflections, negation and inversion. The trap's phrases determine whether advice should be for a stem ("endpoints") or
+against it ("floats").
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from agentlearn.sim.polarity import Clause, Sentence, plain, removes, sentence
+from agentlearn.sim.polarity import Clause, Sentence, is_removal, normalised_text, parse_sentence
 from agentlearn.sim.skills import Skills, Trap
 from agentlearn.types.experience import estimated_tokens
 
@@ -27,65 +27,56 @@ class ShownLesson:
     """A lesson as a prompt shows it."""
 
     label: str
-    """Such as `G7`."""
+    """The lesson's label in the prompt, such as `G7`."""
     text: str
 
 
 @lru_cache(maxsize=1_024)
 def experiences_in(text: str) -> tuple[ShownLesson, ...]:
-    """The lessons of every experiences block in the text, in order; text outside such blocks is no lesson."""
+    """The lessons of all experiences blocks in the text, in order. Text outside these blocks is not read as lessons."""
     return tuple(ShownLesson(*line) for block in _BLOCK.findall(text) for line in _LINE.findall(block))
 
 
 @lru_cache(maxsize=1_024)
 def without_experiences(text: str) -> str:
-    """The text with its experiences blocks taken out."""
+    """The text without its experiences blocks."""
     return _BLOCK.sub("", text).strip()
-
-
-def reading(lesson: str, trap: Trap, family: str, topics: Mapping[str, tuple[str, ...]]) -> LessonEffect:
-    """What a lesson says about a trap in a problem of that family.
-
-    topics: stems that name a family's topic; a lesson whose "When …" clause names some says nothing elsewhere.
-    """
-    named = _families(sentence(plain(lesson)).context, _compiled_topics(tuple(topics.items())))
-    return stance(lesson, trap) if not named or family in named else "silent"
 
 
 @lru_cache(maxsize=65_536)
 def stance(lesson: str, trap: Trap) -> LessonEffect:
-    """What a lesson says about a trap, its "When …" clause left aside."""
-    text = plain(lesson)
+    """The stance of a lesson on a trap, ignoring its "When …" clause: addresses, contradicts or silent."""
+    text = normalised_text(lesson)
     compiled = _compiled(trap)
     if not all(group.search(text) for group in compiled.cues):
         return "silent"
-    parts = sentence(compiled.declared.sub(_DECLARED, text), removals_turn=not compiled.removes)
+    parts = parse_sentence(compiled.declared.sub(_DECLARED, text), removals_negate=not compiled.removes)
     balance = _declared_balance(parts) or _balance(parts, compiled)
     return "addresses" if balance >= 0 else "contradicts"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLesson:
-    """A lesson held against everything one domain's solver knows."""
+    """A lesson as read with one domain's traps and topics."""
 
     stances: Mapping[str, LessonEffect]
-    """By trap name; traps it is silent on are left out."""
+    """The lesson's stance by trap name, without traps on which it is silent."""
     families: frozenset[str]
-    """The only families it speaks of; empty for all."""
+    """The families to which its "When …" clause limits it; empty if it applies to all."""
     cues: int
-    """How many cue stems of any trap it holds."""
+    """Number of cue stems of any trap in the lesson."""
     tokens: int
-    """Estimated tokens that it costs."""
+    """Estimated number of tokens of the lesson."""
 
     def on(self, trap: str, family: str) -> LessonEffect:
-        """What it says about that trap in that family."""
+        """The lesson's stance on a trap for problems of a family."""
         if self.families and family not in self.families:
             return "silent"
         return self.stances.get(trap, "silent")
 
 
 class LessonReader:
-    """Reads lessons with one domain's traps and topics; remembers what it read."""
+    """Reads lessons with one domain's traps and topics, and caches the results."""
 
     def __init__(self, skills: Skills) -> None:
         self.traps: Mapping[str, Trap] = {trap.name: trap for trap in skills.traps}
@@ -94,20 +85,20 @@ class LessonReader:
         self.read = lru_cache(maxsize=16_384)(self._read)
 
     def topics_in(self, text: str) -> frozenset[str]:
-        """Families whose topic the text names."""
-        return _families(plain(text), self._topics)
+        """The families whose topic the text names."""
+        return _families(normalised_text(text), self._topics)
 
     def topic_words(self, text: str) -> tuple[str, ...]:
-        """The text's own words that name a topic, in order."""
+        """The words of the text that name a topic, in order."""
         words = (word.strip(",.;:?!()$") for word in text.split())
         return tuple(word for word in words if self.topics_in(word))
 
     def _read(self, lesson: str) -> ReadLesson:
         found: dict[str, LessonEffect] = {name: stance(lesson, trap) for name, trap in self.traps.items()}
-        text = plain(lesson)
+        text = normalised_text(lesson)
         return ReadLesson(
             stances={name: read for name, read in found.items() if read != "silent"},
-            families=_families(sentence(text).context, self._topics),
+            families=_families(parse_sentence(text).context, self._topics),
             cues=len(self._stems.findall(text)),
             tokens=estimated_tokens(lesson),
         )
@@ -120,21 +111,24 @@ _Topics = tuple[tuple[str, re.Pattern[str]], ...]
 class _Compiled:
     cues: tuple[re.Pattern[str], ...]
     stems: tuple[tuple[tuple[re.Pattern[str], int], ...], ...]
-    """Per cue group its stems, each with the way it points: +1 asked for, -1 warned of, 0 either."""
+    """For each cue group its stems with their direction: +1 should be done, -1 should be avoided, 0 undecided."""
     declared: re.Pattern[str]
     removes: bool
-    """Whether taking away is what this trap's careful people do."""
+    """Whether careful solvers remove something for this trap, so that "remove" is not a negation."""
 
 
 @lru_cache(maxsize=1_024)
 def _compiled(trap: Trap) -> _Compiled:
-    removing = any(removes(stem) for group in trap.cues for stem in group)
+    removing = any(is_removal(stem) for group in trap.cues for stem in group)
     phrases = _Phrases(
-        tuple(sentence(plain(phrase), removals_turn=not removing) for phrase in (*trap.advice, *trap.careful)),
-        tuple(sentence(plain(phrase), removals_turn=not removing) for phrase in trap.careless),
+        tuple(
+            parse_sentence(normalised_text(phrase), removals_negate=not removing)
+            for phrase in (*trap.advice, *trap.careful)
+        ),
+        tuple(parse_sentence(normalised_text(phrase), removals_negate=not removing) for phrase in trap.careless),
     )
     stems = tuple(tuple((_stem(stem), phrases.direction(_stem(stem))) for stem in group) for group in trap.cues)
-    declared = sorted((plain(phrase).rstrip(".") for phrase in trap.advice), key=len, reverse=True)
+    declared = sorted((normalised_text(phrase).rstrip(".") for phrase in trap.advice), key=len, reverse=True)
     return _Compiled(
         cues=tuple(_any_of(group) for group in trap.cues),
         stems=stems,
@@ -145,7 +139,7 @@ def _compiled(trap: Trap) -> _Compiled:
 
 @dataclass(frozen=True, slots=True)
 class _Phrases:
-    """A trap's own phrases, from which the direction of its stems is learnt."""
+    """A trap's phrases, from which the direction of its stems is derived."""
 
     careful: Sequence[Sentence]
     careless: Sequence[Sentence]
@@ -162,12 +156,12 @@ def _signs(clauses: Iterable[Clause], stem: re.Pattern[str]) -> list[int]:
 
 
 def _declared_balance(parts: Sentence) -> int:
-    """The sign given to advice in the trap's own words, which needs no reading; 0 where there is none."""
+    """The sign of advice that repeats the trap's own words; 0 if there is none."""
     return sum(clause.sign(at) for clause in parts.clauses if (at := clause.text.find(_DECLARED)) >= 0)
 
 
 def _balance(parts: Sentence, compiled: _Compiled) -> int:
-    """Positive where the advice asks for what the trap's cues stand for, negative where it asks to leave it."""
+    """Positive if the advice is to do what the trap's cues describe, negative if it is to avoid it, else 0."""
     last, spoken_of = 0, False
     per_group = [0] * len(compiled.stems)
     for clause in parts.clauses:
@@ -176,9 +170,9 @@ def _balance(parts: Sentence, compiled: _Compiled) -> int:
         per_group = [total + sum(vote) for total, vote in zip(per_group, votes, strict=True)]
         last = sum(_sign(sum(vote)) for vote in votes) or last
     if any(per_group):
-        # "Count without the endpoints": where the cues disagree, what is spoken of outweighs what is done with it.
+        # "Count without the endpoints": if cue groups cancel out, the last clause with a sign decides.
         return sum(map(_sign, per_group)) or last or next(filter(None, per_group))
-    # The cues stand in the "When …" clause alone: what counts is whether the advice says to do or to leave.
+    # The cues are only in the "When …" clause: the tone of the advice decides.
     return 0 if spoken_of else min((clause.tone for clause in parts.clauses), default=0)
 
 

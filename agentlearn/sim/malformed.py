@@ -1,4 +1,4 @@
-"""The ways in which the simulated reflector spoils the form of a reply."""
+"""Malformed replies of the simulated reflector."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,9 @@ from random import Random
 from typing import Literal, assert_never
 
 Malformation = Literal["prose", "object", "single", "strings", "unknown_ids", "cut", "bad_neighbour"]
-"""prose: no JSON at all; object: one object where the list belongs; single: an item alone, without its wrapping;
-strings: items as bare strings; unknown_ids: labels that were never shown; cut: JSON that ends too early;
-bad_neighbour: one bad item beside good ones."""
+"""prose: no JSON at all; object: one object instead of the list; single: a bare item instead of the whole object;
+strings: items as plain strings; unknown_ids: labels that were never shown; cut: JSON that ends too early;
+bad_neighbour: one bad item among good ones."""
 MALFORMATIONS: tuple[Malformation, ...] = (
     "prose", "object", "single", "strings", "unknown_ids", "cut", "bad_neighbour"
 )  # fmt: skip
@@ -19,7 +19,7 @@ Item = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class StageAnswer:
-    """A stage's answer as text, and whether it can be sent as the arguments of an output tool."""
+    """A stage's answer as text; `structured`: whether it can be sent as the arguments of an output tool."""
 
     text: str
     structured: bool = True
@@ -27,16 +27,16 @@ class StageAnswer:
 
 
 def well_formed(key: str, items: Sequence[Item]) -> StageAnswer:
-    """The answer as it should be."""
+    """The answer in the correct form."""
     return StageAnswer(json.dumps({key: list(items)}, ensure_ascii=False))
 
 
-def spoilt(kind: Malformation, key: str, items: Sequence[Item], rng: Random) -> StageAnswer:
-    """The answer with that fault in its form. items: at least one."""
-    return StageAnswer(_spoilt_text(kind, key, items, rng), structured=kind != "prose", malformation=kind)
+def malformed_answer(kind: Malformation, key: str, items: Sequence[Item], rng: Random) -> StageAnswer:
+    """The answer with a malformation. items: at least one."""
+    return StageAnswer(_malformed_text(kind, key, items, rng), structured=kind != "prose", malformation=kind)
 
 
-def _spoilt_text(kind: Malformation, key: str, items: Sequence[Item], rng: Random) -> str:
+def _malformed_text(kind: Malformation, key: str, items: Sequence[Item], rng: Random) -> str:
     whole = well_formed(key, items).text
     match kind:
         case "prose":

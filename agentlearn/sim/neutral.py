@@ -1,4 +1,4 @@
-"""Words that mean nothing to the simulated solver: for useless lessons and for controls."""
+"""Neutral words that do not affect the simulated solver, for useless lessons and for controls."""
 
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -17,7 +17,7 @@ ADVICE = (
     "give it proper thought", "mind your concentration",
 )  # fmt: skip
 TAILS = ("", " from the start", " all along", " as a matter of course")
-# Words of at most six letters, each one token by our estimate.
+# Words of at most six letters: each counts as one token in our estimate.
 WORDS = (
     "quiet", "river", "garden", "paper", "yellow", "window", "noon", "gentle", "music", "travel", "summer", "bread",
     "cloud", "silver", "market", "kind", "story", "winter", "bridge", "candle", "forest", "letter", "harbor", "meadow",
@@ -26,7 +26,7 @@ WORDS = (
 
 
 def neutral_lessons(rng: Random, allowed: Callable[[str], bool]) -> Iterator[str]:
-    """Lessons of proper form that say nothing, in random order, as long as there are allowed ones."""
+    """Well-formed lessons without content for which `allowed` holds, in random order."""
     combinations = list(product(SITUATIONS, ADVICE, TAILS))
     rng.shuffle(combinations)
     lessons = (f"When {situation}, {advice}{tail}." for situation, advice, tail in combinations)

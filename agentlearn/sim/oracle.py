@@ -1,6 +1,6 @@
-"""The oracle: what is exactly true of a simulated world, for judging what learning and evaluation find out.
+"""The oracle: exact success probabilities in a simulated world, to check what learning and evaluation find.
 
-Nothing that learns or evaluates may import it; an import contract proves that.
+Code that learns or evaluates must not import it; an import contract checks that.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +12,16 @@ from typing import Protocol
 from agentlearn.sim.trap_model import TrapModel
 
 Right = Callable[[frozenset[str]], bool]
+"""Whether a rollout with these flaws still ends with a right answer."""
+
+TUNING_WORLDS: tuple[int, ...] = (101, 102, 103, 104, 105)
+"""Seeds of the worlds in which an algorithm may be tuned. Fixed before any algorithm was judged."""
+JUDGING_WORLDS: tuple[int, ...] = (7_919, 15_485, 32_452, 49_979, 67_867, 86_028, 104_395, 122_949)
+"""Seeds of the worlds in which an algorithm is judged and never tuned."""
 
 
 class OracleTurn(Protocol):
-    """What the oracle needs to know of a situation."""
+    """The part of a situation that the oracle needs."""
 
     @property
     def family(self) -> str: ...
@@ -25,7 +31,7 @@ class OracleTurn(Protocol):
 
 
 def flawless(flaws: frozenset[str]) -> bool:
-    """Right exactly when no trap was fallen into."""
+    """Right exactly if there is no flaw."""
     return not flaws
 
 
@@ -34,38 +40,42 @@ class Case:
     """A task as the oracle sees it."""
 
     turns: tuple[OracleTurn, ...]
-    """The situations on the way; requests of different turns have different seeds, so their draws are independent."""
+    """The situations of the rollout. Each turn's request has another seed, so their draws are independent."""
     right: Right = flawless
-    """Which sets of flaws, over all turns, still end in a right answer."""
+    """Whether a set of flaws, over all turns, still ends with a right answer."""
 
 
-def success_probability(case: Case, lessons: Sequence[str], law: TrapModel, *, temperature: float = 0.7) -> float:
-    """The exact probability that a rollout of the case ends right, with those lessons in context."""
-    falls = _falls(case, lessons, law, temperature)
+def success_probability(
+    case: Case, lessons: Sequence[str], trap_model: TrapModel, *, temperature: float = 0.7
+) -> float:
+    """The exact probability that a rollout of the case ends with a right answer, with these lessons in context."""
+    falls = _falls(case, lessons, trap_model, temperature)
     if case.right is flawless:
         return prod(1 - fall for fall in falls.values())
     return sum(_weight(falls, fallen) for fallen in _subsets(tuple(falls)) if case.right(fallen))
 
 
-def mean_success(cases: Sequence[Case], lessons: Sequence[str], law: TrapModel, *, temperature: float = 0.7) -> float:
-    """The mean over cases. Raises ZeroDivisionError for none."""
-    return sum(success_probability(case, lessons, law, temperature=temperature) for case in cases) / len(cases)
+def mean_success(
+    cases: Sequence[Case], lessons: Sequence[str], trap_model: TrapModel, *, temperature: float = 0.7
+) -> float:
+    """The mean success probability over cases. Raises ZeroDivisionError for no cases."""
+    return sum(success_probability(case, lessons, trap_model, temperature=temperature) for case in cases) / len(cases)
 
 
 def lesson_effects(
-    cases: Sequence[Case], lessons: Sequence[str], law: TrapModel, *, temperature: float = 0.7
+    cases: Sequence[Case], lessons: Sequence[str], trap_model: TrapModel, *, temperature: float = 0.7
 ) -> tuple[float, ...]:
-    """Per lesson, the mean success with all lessons less that without this one: its true effect in this library."""
-    whole = mean_success(cases, lessons, law, temperature=temperature)
+    """The true effect of each lesson in this library: mean success with all lessons minus mean success without it."""
+    whole = mean_success(cases, lessons, trap_model, temperature=temperature)
     without = ([*lessons[:at], *lessons[at + 1 :]] for at in range(len(lessons)))
-    return tuple(whole - mean_success(cases, rest, law, temperature=temperature) for rest in without)
+    return tuple(whole - mean_success(cases, rest, trap_model, temperature=temperature) for rest in without)
 
 
-def _falls(case: Case, lessons: Sequence[str], law: TrapModel, temperature: float) -> dict[str, float]:
+def _falls(case: Case, lessons: Sequence[str], trap_model: TrapModel, temperature: float) -> dict[str, float]:
     """Per trap, the probability of falling into it in at least one turn."""
     stays: dict[str, float] = {}
     for turn in case.turns:
-        for trap, fall in law.probabilities(turn.traps, turn.family, lessons, temperature).items():
+        for trap, fall in trap_model.probabilities(turn.traps, turn.family, lessons, temperature).items():
             stays[trap] = stays.get(trap, 1.0) * (1 - fall)
     return {trap: 1 - stay for trap, stay in stays.items()}
 

@@ -1,4 +1,4 @@
-"""What every stage of the simulated reflector works with: its words, its dials, its draws."""
+"""State that every stage of the simulated reflector uses: vocabulary, parameters, random generator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,27 +13,33 @@ from agentlearn.sim.skills import Trap
 
 @dataclass(frozen=True, slots=True)
 class ReflectorParameters:
-    """How often the reflector goes wrong. The first six are shares of the lessons it writes, at most 1 together."""
+    """How often the reflector is wrong. The first six are shares of its lessons and add up to at most 1."""
 
     useless: float = 0.08
+    """Share of lessons without content."""
     over_specific: float = 0.06
+    """Share of lessons that are tied to one problem."""
     over_long: float = 0.06
+    """Share of lessons that are too long."""
     duplicate: float = 0.06
+    """Share of lessons that repeat another one."""
     harmful: float = 0.02
+    """Share of lessons with reversed advice."""
     leaking: float = 0.03
+    """Share of lessons that contain the task's answer."""
     malformed: float = 0.04
-    """Share of replies."""
+    """Share of replies that are malformed."""
     malformations: tuple[Malformation, ...] = MALFORMATIONS
-    """The kinds to choose from, evenly."""
+    """The kinds of malformed replies, chosen with equal probability."""
 
 
 FLAWLESS = ReflectorParameters(useless=0, over_specific=0, over_long=0, duplicate=0, harmful=0, leaking=0, malformed=0)
-"""A reflector that only errs in what it believes."""
+"""Parameters of a reflector without defects; it can still draw wrong conclusions."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReflectorState:
-    """One stage's work on one prompt."""
+    """The state while one prompt is answered."""
 
     vocabulary: Vocabulary
     writer: LessonWriter
@@ -41,7 +47,7 @@ class ReflectorState:
     rng: Random
 
     def defect(self) -> Defect | None:
-        """The defect of the next lesson, drawn by the dials."""
+        """Draw the defect of the next lesson; None for no defect."""
         draw = self.rng.random()
         for defect in DEFECTS:
             share: float = getattr(self.parameters, defect)
@@ -51,15 +57,15 @@ class ReflectorState:
         return None
 
     def lesson(self, trap: Trap, source: LessonSource, defect: Defect | None) -> str:
-        """A lesson on the trap with that defect, or a clean one where the defect has no material."""
+        """A lesson about the trap with that defect, or a sound one if the defect is not possible."""
         bad = self.writer.defective(defect, trap, source, self.rng) if defect else None
         return bad or self.writer.lesson(trap, self.rng)
 
-    def sayings(self, trap: str, experiences: Sequence[ShownLesson]) -> "Sayings":
-        """What the library already says about a trap."""
+    def known_lessons(self, trap: str, experiences: Sequence[ShownLesson]) -> "KnownLessons":
+        """The library's lessons about a trap."""
         read = [(shown.label, self.vocabulary.reader.read(shown.text)) for shown in experiences]
         on = [(label, lesson.stances.get(trap), bool(lesson.families)) for label, lesson in read]
-        return Sayings(
+        return KnownLessons(
             general=tuple(label for label, stance, narrow in on if stance == "addresses" and not narrow),
             narrow=tuple(label for label, stance, narrow in on if stance == "addresses" and narrow),
             against=tuple(label for label, stance, _ in on if stance == "contradicts"),
@@ -67,10 +73,12 @@ class ReflectorState:
 
 
 @dataclass(frozen=True, slots=True)
-class Sayings:
-    """Labels of the lessons that speak of one trap."""
+class KnownLessons:
+    """Labels of the library's lessons about one trap."""
 
     general: tuple[str, ...]
+    """Lessons that address the trap in all families."""
     narrow: tuple[str, ...]
-    """Address it for some families only."""
+    """Lessons that address the trap in some families only."""
     against: tuple[str, ...]
+    """Lessons that contradict the advice against the trap."""

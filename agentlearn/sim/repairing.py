@@ -1,57 +1,57 @@
-"""The simulated reflector's answer to a refusal: items mended where it can, the others left out."""
+"""The simulated reflector's answer to a refusal: repaired items, without those that it cannot repair."""
 
 import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentlearn.sim.lesson_writer import fits, shortened
+from agentlearn.sim.lesson_writer import shorten_lesson, within_lesson_limits
 from agentlearn.sim.malformed import Item
 from agentlearn.sim.reflector_state import ReflectorState
 from agentlearn.sim.skills import Trap
 
 _REFUSED = re.compile(r"\brefused\b", re.IGNORECASE)
 _REFUSAL = re.compile(r"^[ \t]*- item (\d+):[ \t]*(\w+)", re.MULTILINE)
-_LOST = frozenset({"prose", "object_not_array", "cut_json", "wrong_key", "no_reply"})
-"""Codes that refuse a reply as a whole: what it held has to be said again."""
+_UNREADABLE = frozenset({"prose", "object_not_array", "cut_json", "wrong_key", "no_reply"})
+"""Codes that refuse a whole reply, so that its items must be sent again."""
 _WRONG_TARGET = frozenset({"unknown_id", "id_used_twice", "too_few_targets", "missing_field"})
-"""Codes of changes that name no lesson they may change; what they say can still be added."""
-_WORDS = frozenset({
+"""Codes of changes with invalid targets; their lessons can still be added."""
+_REWORDABLE = frozenset({
     "too_long", "holds_answer", "copies_task", "copies_page", "names_address", "not_an_object", "multi_line",
     "control_characters", "invisible_characters", "surrogates", "forged_id", "forged_header", "role_tag",
     "tool_syntax", "malformed", "unsupported",
 })  # fmt: skip
-"""Codes that other words, or the form that was asked for, can mend."""
+"""Codes that rewording, or using the requested form, can fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedItem:
-    """One refused item, by its place from 1, and the code of the reason."""
+    """A refused item: its number (from 1) and the code of the refusal."""
 
     item: int
     code: str
 
 
 def refusals_in(text: str) -> tuple[RefusedItem, ...]:
-    """The refusals that a message lists; none for any other message."""
+    """The refusals that a message lists; empty for other messages."""
     if not _REFUSED.search(text):
         return ()
     return tuple(RefusedItem(int(number), code.lower()) for number, code in _REFUSAL.findall(text))
 
 
-def repair(
+def reflector_repair(
     refusals: Sequence[RefusedItem], previous: str, again: Sequence[Item], reflector_state: ReflectorState
 ) -> list[Item]:
-    """The items that can be mended, in the same form.
+    """Return the items that can be repaired, in the same form.
 
-    previous: the refused reply as it was sent; again: what the stage would answer now, for what was lost of it.
+    previous: the refused reply as it was sent. again: a new answer of the stage, used for what is missing in it.
     """
     items = _items_of(previous)
-    if any(one.code in _LOST for one in refusals):
-        return _not_said_yet(again, items, reflector_state)
+    if any(one.code in _UNREADABLE for one in refusals):
+        return _not_covered(again, items, reflector_state)
     numbered = [(one.code, items[one.item - 1]) for one in refusals if 1 <= one.item <= len(items)]
-    mended = (_mended(code, item, again, reflector_state) for code, item in numbered)
-    return [item for item in mended if item is not None]
+    repaired = (_repaired(code, item, again, reflector_state) for code, item in numbered)
+    return [item for item in repaired if item is not None]
 
 
 def _items_of(reply: str) -> list[object]:
@@ -63,11 +63,11 @@ def _items_of(reply: str) -> list[object]:
     return list(found) if isinstance(found, list) else [found]
 
 
-def _mended(code: str, item: object, again: Sequence[Item], reflector_state: ReflectorState) -> Item | None:
+def _repaired(code: str, item: object, again: Sequence[Item], reflector_state: ReflectorState) -> Item | None:
     lesson = _lesson_of(item)
-    if not lesson or code not in _WORDS | _WRONG_TARGET:
+    if not lesson or code not in _REWORDABLE | _WRONG_TARGET:
         return None
-    better = shortened(lesson) if not fits(lesson) else _reworded(lesson, reflector_state)
+    better = shorten_lesson(lesson) if not within_lesson_limits(lesson) else _reworded(lesson, reflector_state)
     if better is None:
         return None
     if isinstance(item, dict) and code not in _WRONG_TARGET and ("rests_on" in item or not _supports(again)):
@@ -82,7 +82,7 @@ def _lesson_of(item: object) -> str:
 
 
 def _reworded(lesson: str, reflector_state: ReflectorState) -> str | None:
-    """The same advice in other words; None where it does not know what was meant."""
+    """The same advice in other words; None if the lesson is about no known trap."""
     trap = _trap_of(lesson, reflector_state)
     return reflector_state.writer.lesson(trap, reflector_state.rng) if trap is not None else None
 
@@ -94,18 +94,18 @@ def _trap_of(lesson: str, reflector_state: ReflectorState) -> Trap | None:
 
 
 def _supports(again: Sequence[Item]) -> bool:
-    """Whether this stage's items say what they rest on."""
+    """Whether the items of this stage list the proposals they rest on."""
     return any("rests_on" in item for item in again)
 
 
 def _support(lesson: str, again: Sequence[Item], reflector_state: ReflectorState) -> object:
-    """What an answer of today on the same subject rests on; None for nothing."""
+    """The proposals that a new item about the same trap rests on; None if there is none."""
     trap = _trap_of(lesson, reflector_state)
     same = (item for item in again if _trap_of(_lesson_of(item), reflector_state) is trap)
     return next((item["rests_on"] for item in same if "rests_on" in item), None)
 
 
-def _not_said_yet(again: Sequence[Item], said: Sequence[object], reflector_state: ReflectorState) -> list[Item]:
-    """Of a fresh answer, what the earlier reply's readable items do not hold."""
+def _not_covered(again: Sequence[Item], said: Sequence[object], reflector_state: ReflectorState) -> list[Item]:
+    """The items of a new answer about traps that the readable items of the earlier reply do not cover."""
     covered = [trap for one in said if (trap := _trap_of(_lesson_of(one), reflector_state)) is not None]
     return [item for item in again if _trap_of(_lesson_of(item), reflector_state) not in covered]

@@ -1,6 +1,6 @@
 """The simulated world as a service: OpenAI-compatible chat completions over loopback HTTP.
 
-Everything it says comes from a request and the world's seed. It counts what it was asked, so that tests can prove it.
+Answers depend only on the request and the world's seed. The service counts its requests, for tests to check.
 """
 
 import asyncio
@@ -14,22 +14,24 @@ from agentlearn.serving.chat_completion import completion, completion_body, comp
 from agentlearn.serving.chat_request import ChatRequest, JsonObject, RequestRefused, chat_request
 from agentlearn.serving.http11 import HOST, ConnectionCut, HttpRequest, HttpResponse, listening
 from agentlearn.sim.conversation import moment_of, reflection_of, seed_of
+from agentlearn.serving.http11 import HOST, Cut, HttpRequest, HttpResponse, listening
+from agentlearn.sim import MODELS
+from agentlearn.sim.conversation import reflector_request, request_seed, solver_input
 from agentlearn.sim.delivering import AssistantMessage, act_answer, stage_answer
 from agentlearn.sim.draws import fingerprint, uniform
-from agentlearn.sim.faults import Faults, Garbled, Silence, injected, with_headers
-from agentlearn.sim.models import MODELS
+from agentlearn.sim.faults import Faults, Garbled, NoAnswer, draw_fault, with_headers
 from agentlearn.sim.novice import Novice
-from agentlearn.sim.reflector import Reflection, Reflector
+from agentlearn.sim.reflector import Reflector, ReflectorRequest
 from agentlearn.sim.reflector_state import ReflectorParameters
 from agentlearn.sim.skills import Skills
 
 REMEMBERED_REQUESTS = 100_000
 SEED_HEADER = "x-sim-seed"
-"""For clients that cannot send the field `seed`."""
+"""Request header for clients that cannot send the field `seed`."""
 
 
 class World:
-    """One simulated world: its models, its dials, and its counts."""
+    """One simulated world: its models, its parameters and its counts of requests."""
 
     def __init__(
         self,
@@ -51,12 +53,12 @@ class World:
 
     @asynccontextmanager
     async def serve(self, port: int = 0) -> AsyncGenerator[str]:
-        """Answer on 127.0.0.1 while the block runs; yields the base URL. Raises OSError when the port is taken."""
+        """Serve on 127.0.0.1 while the block runs; yields the base URL. Raises OSError when the port is taken."""
         async with listening(self.respond, port) as bound:
             yield f"http://{HOST}:{bound}/v1"
 
     async def respond(self, request: HttpRequest) -> HttpResponse:
-        """AssistantMessage one HTTP request."""
+        """Answer one HTTP request."""
         try:
             match request.method, request.path:
                 case "POST", "/v1/chat/completions":
@@ -73,7 +75,7 @@ class World:
             return self._refusal(refused)
 
     def stats(self) -> JsonObject:
-        """How many chat completions were asked for, of which model and stage, how they ended, what was made to fail."""
+        """Counts of chat completions: all, by model and stage, by status, and of injected faults."""
         by_model: dict[str, dict[str, int]] = {}
         for (model, stage), count in sorted(self._asked.items()):
             by_model.setdefault(model, {})[stage] = count
@@ -92,19 +94,19 @@ class World:
             known = ", ".join(MODELS)
             message = f"The model {request.model!r} does not exist here (known: {known})."
             raise RequestRefused(404, message, code="model_not_found")
-        reflection = None if request.model == "echo" else reflection_of(request, malformed=faults.malformed)
-        self._asked[request.model, _stage(request, reflection)] += 1
+        stage_request = None if request.model == "echo" else reflector_request(request, malformed=faults.malformed)
+        self._asked[request.model, _stage(request, stage_request)] += 1
         request_hash = fingerprint(http.body)
         named = (self._seed, request.seed, request_hash, self._repeat(request_hash))
-        failure = injected(faults, *named)
-        at_the_door = isinstance(failure, RequestRefused) and failure.status == 429
-        if not at_the_door and (wait_s := faults.latency.seconds(uniform("latency", *named))):
+        failure = draw_fault(faults, *named)
+        rate_limited = isinstance(failure, RequestRefused) and failure.status == 429
+        if not rate_limited and (wait_s := faults.latency.seconds(uniform("latency", *named))):
             await asyncio.sleep(wait_s)
         match failure:
             case RequestRefused():
                 self._injected[str(failure.status)] += 1
                 return self._refusal(failure, retry_after_s=faults.retry_after_s)
-            case Silence(kind=kind, after_s=after_s):
+            case NoAnswer(kind=kind, after_s=after_s):
                 self._injected[kind] += 1
                 await asyncio.sleep(after_s)
                 raise ConnectionCut(kind)
@@ -114,11 +116,11 @@ class World:
             case None:
                 pass
         done = completion(
-            self._answer(request, reflection, faults, named),
+            self._answer(request, stage_request, faults, named),
             request,
             request_hash=request_hash,
-            # Depends on the seed and the place in the conversation: no lesson moves it.
-            call_id=f"call_{fingerprint('call', seed_of(request), len(request.messages))}",
+            # Depends on the seed and the position in the conversation, so lessons do not change it.
+            call_id=f"call_{fingerprint('call', request_seed(request), len(request.messages))}",
             served_by="sim",
         )
         self._statuses[200] += 1
@@ -129,16 +131,16 @@ class World:
         )
 
     def _answer(
-        self, request: ChatRequest, reflection: Reflection | None, faults: Faults, named: tuple[object, ...]
+        self, request: ChatRequest, stage_request: ReflectorRequest | None, faults: Faults, named: tuple[object, ...]
     ) -> AssistantMessage:
         if request.model == "echo":
             return AssistantMessage(next((one.text for one in reversed(request.messages) if one.role == "user"), ""))
-        if reflection is not None:
-            reply = self._reflector.answer(reflection)
+        if stage_request is not None:
+            reply = self._reflector.answer(stage_request)
             if reply.malformation is not None:
                 self._injected[f"malformed_{reply.malformation}"] += 1
-            return stage_answer(reply, "steps" if reflection.stage == "summarise" else "proposals", request)
-        answer = act_answer(self._novice.answer(moment_of(request)).act, request)
+            return stage_answer(reply, "steps" if stage_request.stage == "summarise" else "proposals", request)
+        answer = act_answer(self._novice.answer(solver_input(request)).act, request)
         if answer.call is not None and uniform("cut", *named) < (faults.malformed or 0):
             self._injected["malformed_call"] += 1
             tool, arguments = answer.call
@@ -146,7 +148,7 @@ class World:
         return answer
 
     def _repeat(self, request_hash: str) -> int:
-        """How often this very request was asked before, so that a retry is another draw."""
+        """How often the same request arrived before, so that a retry gets other random faults."""
         before = self._repeats.pop(request_hash, 0)
         self._repeats[request_hash] = before + 1
         if len(self._repeats) > REMEMBERED_REQUESTS:
@@ -160,7 +162,7 @@ class World:
 
 
 def _seeded(request: ChatRequest, http: HttpRequest) -> ChatRequest:
-    """The request with the seed of its header, where its body has none. Raises Refused (400)."""
+    """The request with the seed of its header if its body has none. Raises RequestRefused (400)."""
     header = http.headers.get(SEED_HEADER)
     if header is None or request.seed is not None:
         return request
@@ -171,9 +173,9 @@ def _seeded(request: ChatRequest, http: HttpRequest) -> ChatRequest:
         raise RequestRefused(400, message, code="invalid_value") from None
 
 
-def _stage(request: ChatRequest, reflection: Reflection | None) -> str:
-    if reflection is not None:
-        return f"{reflection.stage}_repair" if reflection.refusal else reflection.stage
+def _stage(request: ChatRequest, stage_request: ReflectorRequest | None) -> str:
+    if stage_request is not None:
+        return f"{stage_request.stage}_repair" if stage_request.refusal else stage_request.stage
     return "echo" if request.model == "echo" else "rollout"
 
 

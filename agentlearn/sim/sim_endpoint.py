@@ -1,4 +1,4 @@
-"""`sim:…` as an endpoint: the simulated world in a child process, for as long as somebody uses it."""
+"""The endpoint `sim:…`: the simulated world in a child process while it is used."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from agentlearn.errors import ConfigError
 from agentlearn.serving.child_process import ChildService, running_child
 from agentlearn.sim.models import MODELS
+from agentlearn.serving.child_process import Child, running
+from agentlearn.sim import MODELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +25,21 @@ class SimService:
 async def sim_endpoint(
     name: str, *, seed: int = 0, options: Mapping[str, float] | None = None
 ) -> AsyncGenerator[SimService]:
-    """The simulated model of that name (`novice`, `reflector`, `echo`), served while the block runs.
+    """Serve the simulated model of that name (`novice`, `reflector`, `echo`) while the block runs.
 
-    seed: which world. options: dials of `python -m agentlearn.sim`, such as {"latency-s": 0.2}.
+    seed: seed of the world. options: options of `python -m agentlearn.sim`, such as {"latency-s": 0.2}.
     Raises ConfigError for an unknown name, EndpointError when the service does not start within a minute.
     """
     if name not in MODELS:
         known = ", ".join(f"'sim:{model}'" for model in MODELS)
         raise ConfigError(f"the simulated world has no model {name!r} (it has {known})", code="unknown_model")
-    parameters = [word for dial, number in (options or {}).items() for word in (f"--{dial}", f"{number:g}")]
+    parameters = [word for name, number in (options or {}).items() for word in (f"--{name}", f"{number:g}")]
     child = ChildService(
         module="agentlearn.sim",
         arguments=("--seed", str(seed), *parameters),
         called="the simulated world",
         code="sim_not_started",
-        # Skills written by others may walk over sets of words: equal worlds shall walk alike.
+        # Skills of other packages may iterate over sets: a fixed hash seed makes equal worlds behave equally.
         environment={"PYTHONHASHSEED": "0"},
     )
     async with running_child(child) as service:

@@ -1,7 +1,7 @@
-"""What a domain gives the simulated solver: its traps, and how to act on a problem with or without falling into them.
+"""What a domain provides for the simulated solver: its traps, and how to act on a problem, with or without flaws.
 
-Announced by the entry-point group `agentlearn.skills`, apart from the domain itself, so that no learning code meets it.
-Skills see only the conversation. They recognise the problem from its words; there is no answer key.
+Skills have their own entry-point group, `agentlearn.skills`, separate from the domain, so that learning code never
+imports them. They see only the conversation and recognise the problem from its text; they have no answer key.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,40 +12,40 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """A named habit that cuts across families, and the words by which a lesson speaks of it."""
+    """A careless habit that occurs in several families of problems, and the words by which a lesson refers to it."""
 
     name: str
-    """lower_snake, such as `endpoints_left_out`."""
+    """Name in lower_snake, such as `endpoints_left_out`."""
     careless: tuple[str, ...]
-    """Phrases in which a solver that falls in states its decision, as a comment in a program or a thought.
+    """Phrases with which a solver that falls into the trap states its decision, in a comment or a thought.
     At least two; no numbers; none is a substring of a phrase of another trap."""
     careful: tuple[str, ...]
-    """The same for a solver that does not fall in."""
+    """Phrases with which a solver that avoids the trap states its decision, with the same rules."""
     cues: tuple[tuple[str, ...], ...]
-    """A lesson addresses the trap when every tuple has at least one of its stems in the lesson: ((endpoint, boundary),
-    (includ, inclusive, closed)). Stems are lower case, matched at the start of a word; a `*`-free prefix."""
+    """A lesson is about the trap if it contains at least one stem of every tuple: ((endpoint, boundary), (includ,
+    inclusive, closed)). Stems are lower case and match at the start of a word; no wildcards."""
     advice: tuple[str, ...]
-    """Clauses a reflector may use after "When …, ": imperative, general, no numbers; each must satisfy `cues`.
-    At least four, in different words."""
+    """Clauses that a reflector may use after "When …, ": imperative, general, without numbers; each must satisfy
+    `cues`. At least four, in different words."""
     situations: tuple[str, ...]
-    """Clauses for "When …": kinds of problem in which the trap lies; general. At least three."""
+    """Clauses for "When …": general kinds of problem in which the trap occurs. At least three."""
     base: float = 0.35
-    """Probability of falling in without a lesson at temperature 0.7."""
+    """Probability of falling into the trap without a lesson, at temperature 0.7."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """What the solver asks of a tool."""
+    """A tool call of the solver."""
 
     tool: str
     arguments: Mapping[str, object]
     text: str = ""
-    """What it says beside the call."""
+    """Text sent with the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinalMessage:
-    """A final message."""
+    """The solver's final message."""
 
     text: str
 
@@ -55,7 +55,7 @@ Act = ToolUse | FinalMessage
 
 @dataclass(frozen=True, slots=True)
 class ToolExchange:
-    """One exchange with a tool, as the conversation shows it."""
+    """One tool call with its result, as in the conversation."""
 
     tool: str
     arguments: Mapping[str, object]
@@ -64,42 +64,42 @@ class ToolExchange:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What a served model is sent: instructions, the user's words, and the turns so far."""
+    """A conversation as the model gets it: instructions, the question and the tool calls so far."""
 
     instructions: str
     question: str
     tools: tuple[str, ...]
-    """Names of the tools offered."""
+    """Names of the available tools."""
     turns: tuple[ToolExchange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Heeded:
-    """Which lesson keeps the solver out of which trap: trap name to the label shown in the prompt, such as `G7`."""
+class FollowedLessons:
+    """The lesson that the solver follows for each trap: label in the prompt, such as `G7`, by trap name."""
 
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Situation(Protocol):
-    """A recognised moment of a recognised problem."""
+    """A recognised problem, at one turn of its conversation."""
 
     @property
     def family(self) -> str:
-        """Which family of problems it was recognised as."""
+        """The family of problems that it belongs to."""
         ...
 
     @property
     def traps(self) -> tuple[str, ...]:
-        """Names of the traps that lie in this very turn; empty when the turn has none."""
+        """Names of the traps in this turn; empty if it has none."""
         ...
 
-    def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
-        """Act, having fallen into `flaws` (a subset of `traps`). rng varies wording only, never rightness."""
+    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
+        """Act with the given flaws (a subset of `traps`). rng varies only the wording, never the correctness."""
         ...
 
 
 class Skills(Protocol):
-    """A domain's part of the simulated solver."""
+    """A domain's skills for the simulated solver."""
 
     @property
     def domain(self) -> str: ...
@@ -109,10 +109,10 @@ class Skills(Protocol):
 
     @property
     def topics(self) -> Mapping[str, tuple[str, ...]]:
-        """Per family, stems that name its topic. A lesson whose "When …" clause names topics helps in those families
-        only: over-fitted lessons do not carry over."""
+        """By family, stems that name its topic. A lesson whose "When …" clause names topics applies only to those
+        families, so over-specific lessons do not generalise."""
         ...
 
     def recognise(self, conversation: Conversation) -> Situation | None:
-        """The situation, from the words alone; None when the problem is none of ours."""
+        """The situation, recognised from the text only; None if the problem is not of this domain."""
         ...

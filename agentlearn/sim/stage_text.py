@@ -1,4 +1,4 @@
-"""The three stages' prompts as values: what the simulated reflector can see, and nothing else."""
+"""Parse the prompts of the three stages into the values that the simulated reflector works with."""
 
 import json
 import re
@@ -26,21 +26,22 @@ _PROPOSAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ShownStep:
-    """One numbered step of a trajectory, as the prompt shows it."""
+    """One numbered step of a trajectory in a prompt."""
 
     kind: Literal["model", "tool"]
     text: str
-    """What the model said, or what the tool returned."""
+    """The model's text, or the tool's result."""
     calls: tuple[tuple[str, str], ...] = ()
-    """Of a model step: each tool with the text of its arguments, code unwrapped."""
+    """Tool calls of a model step: name and arguments as text, code without its fence."""
     tool: str = ""
+    """Name of the tool of a tool step."""
     status: str = ""
-    """Of a tool step: `ok` or what went wrong."""
+    """Status of a tool step: `ok` or the kind of failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummarisePrompt:
-    """One attempt to be summed up."""
+    """The prompt of the stage summarise: one attempt."""
 
     right: bool
     experiences: tuple[ShownLesson, ...]
@@ -49,7 +50,7 @@ class SummarisePrompt:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt's summary."""
+    """The summary of one attempt."""
 
     right: bool
     text: str
@@ -57,7 +58,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class ComparePrompt:
-    """Several attempts at one problem."""
+    """The prompt of the stage compare: several attempts at one problem."""
 
     problem: str
     gold: str | None
@@ -67,7 +68,7 @@ class ComparePrompt:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A proposal of the compare stage, as the consolidate stage sees it."""
+    """A proposal of the stage compare, as shown to the stage consolidate."""
 
     label: str
     op: str
@@ -77,20 +78,20 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class ConsolidatePrompt:
-    """A batch's proposals."""
+    """The prompt of the stage consolidate: the proposals of a batch."""
 
     experiences: tuple[ShownLesson, ...]
     suggestions: tuple[Suggestion, ...]
 
 
 def stage_of(text: str) -> ReflectorStage | None:
-    """Which stage a user's text asks for; None for any other text."""
+    """The stage that a user message belongs to; None for other messages."""
     found = _STAGE.search(text)
     return _TAGS[found[1]] if found and f"</{found[1]}" in text else None
 
 
 def summarise_prompt(text: str) -> SummarisePrompt:
-    """What a summarise prompt holds."""
+    """Parse a prompt of the stage summarise."""
     return SummarisePrompt(
         right=_section(text, "verdict").lstrip().lower().startswith("right"),
         experiences=experiences_in(text),
@@ -99,7 +100,7 @@ def summarise_prompt(text: str) -> SummarisePrompt:
 
 
 def compare_prompt(text: str) -> ComparePrompt:
-    """What a compare prompt holds."""
+    """Parse a prompt of the stage compare."""
     attempts = _ATTEMPT.findall(_section(text, "attempts", last=True))
     return ComparePrompt(
         problem=_section(text, "problem"),
@@ -110,7 +111,7 @@ def compare_prompt(text: str) -> ComparePrompt:
 
 
 def consolidate_prompt(text: str) -> ConsolidatePrompt:
-    """What a consolidate prompt holds; lines of detail under a proposal are passed over."""
+    """Parse a prompt of the stage consolidate; detail lines under a proposal are ignored."""
     lines = _PROPOSAL.findall(_section(text, "proposals", last=True))
     return ConsolidatePrompt(
         experiences=experiences_in(text),
@@ -122,7 +123,7 @@ def consolidate_prompt(text: str) -> ConsolidatePrompt:
 
 
 def _section(text: str, tag: str, *, last: bool = False) -> str:
-    """What stands between a tag and its end. last: up to the last end tag, for material that may hold some itself."""
+    """The text between a tag and its end tag. last: use the last end tag, for text that may itself contain end tags."""
     start = re.search(rf"<{tag}\b[^>]*>", text)
     if start is None:
         return ""
@@ -158,7 +159,7 @@ def _model_step(body: str) -> ShownStep:
 
 
 def _arguments(body: str, at: int) -> tuple[str, int]:
-    """The text of a call's arguments, as JSON or as fenced code, and where they end."""
+    """The text of a call's arguments, given as JSON or as fenced code, and the position where they end."""
     fence = _FENCE.match(body, at)
     if fence is not None:
         return fence[1], fence.end()

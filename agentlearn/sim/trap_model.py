@@ -1,7 +1,7 @@
-"""The law of the simulated solver: how probable each trap is, given the lessons in context.
+"""The trap model of the simulated solver: the probability of falling into each trap, given the lessons in context.
 
-This is the whole truth about the solver, kept apart from its draws, so that an oracle can state it exactly. Traps act
-independently given the library, but for the declared `INTERACTIONS`.
+It contains no random draws, so that the oracle can compute exact success probabilities. Given the library, traps are
+independent, apart from the declared `INTERACTIONS`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,101 +11,110 @@ from agentlearn.sim.draws import uniform
 from agentlearn.sim.lessons import LessonReader, ReadLesson
 
 TEMPERATURE = 0.7
-"""Where a trap's base rate is stated; also taken for a request that names no temperature."""
-COLD = 0.85
-"""Scale of every probability at temperature 0."""
-HEEDED = 0.04
+"""Temperature at which base rates are defined; also the default for a request without a temperature."""
+SCALE_AT_ZERO = 0.85
+"""Factor on every probability at temperature 0."""
+ADDRESSED = 0.04
+"""Probability of a trap that a lesson addresses."""
 CONTRADICTED = 0.8
+"""Probability of a trap about which a lesson gives reversed advice."""
 CEILING = 0.95
+"""Largest probability of a trap."""
 BASE_SHIFT = 0.05
-"""Each world moves each trap's base rate by at most this much."""
+"""Largest shift of a trap's base rate between worlds."""
 FREE_IRRELEVANT = 20
-"""Irrelevant lessons that cost nothing."""
+"""Number of irrelevant lessons without a penalty."""
 IRRELEVANT_COST = 0.004
+"""Added probability per further irrelevant lesson."""
 FREE_TOKENS = 2_000
-"""Estimated tokens of lessons that cost nothing."""
+"""Estimated tokens of lessons without a penalty."""
 THOUSAND_TOKENS_COST = 0.02
+"""Added probability per 1,000 further tokens."""
 
 INTERACTIONS: Mapping[tuple[str, str], float] = {
-    # Checking a small case by hand also shows a missing end and a wrong order.
+    # Checking a small case by hand also reveals a missing endpoint and a wrong order.
     ("small_case_unchecked", "endpoints_left_out"): 0.7,
     ("small_case_unchecked", "ordered_for_unordered"): 0.7,
-    # Who keeps fractions exact is nearer to reducing them.
+    # A solver that keeps fractions exact is more likely to reduce them.
     ("float_for_exact", "fraction_not_reduced"): 0.8,
-    # Who has learnt to drop repeats drops those that count.
+    # A solver that has learned to drop repeats may drop ones that count.
     ("distinct_ignored", "multiplicity_ignored"): 1.3,
 }
-"""(trap that a lesson keeps one out of, other trap): factor on the other's probability."""
+"""(trap that a lesson addresses, other trap): factor on the probability of the other trap."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heed:
+class TrapAdvice:
     """What the lessons in context say about one trap."""
 
-    by: int | None = None
-    """Place of the first lesson that addresses it."""
+    addressed_by: int | None = None
+    """Index of the first lesson that addresses the trap; None if no lesson does."""
     contradicted: bool = False
+    """Whether a lesson gives reversed advice about the trap."""
 
     @property
     def safe(self) -> bool:
-        """Addressed, and by no lesson contradicted."""
-        return self.by is not None and not self.contradicted
+        """Whether the trap is addressed and not contradicted."""
+        return self.addressed_by is not None and not self.contradicted
 
 
-def scale(temperature: float | None) -> float:
-    """How temperature moves every probability: 0.85 at 0, 1 at 0.7, and on along that line."""
-    return COLD + (1 - COLD) * (TEMPERATURE if temperature is None else max(temperature, 0.0)) / TEMPERATURE
+def temperature_scale(temperature: float | None) -> float:
+    """Factor on every probability: linear in temperature, 0.85 at 0 and 1 at 0.7."""
+    return (
+        SCALE_AT_ZERO
+        + (1 - SCALE_AT_ZERO) * (TEMPERATURE if temperature is None else max(temperature, 0.0)) / TEMPERATURE
+    )
 
 
-def bloat(irrelevant: int, tokens: int) -> float:
-    """What a crowded context adds to every trap's probability."""
+def crowding_penalty(irrelevant: int, tokens: int) -> float:
+    """Probability that a crowded context adds to every trap. irrelevant: lessons about none of the traps."""
     crowd = IRRELEVANT_COST * max(0, irrelevant - FREE_IRRELEVANT)
     return crowd + THOUSAND_TOKENS_COST * max(0, tokens - FREE_TOKENS) / 1_000
 
 
 @dataclass(frozen=True)
 class TrapModel:
-    """One world's law for one domain's traps."""
+    """The trap probabilities of one domain in one world."""
 
     reader: LessonReader
     world: int
-    """The world's seed: another one is another novice."""
+    """Seed of the world, which shifts the base rates."""
 
     def base(self, trap: str) -> float:
-        """The trap's probability in this world without a lesson, at temperature 0.7."""
+        """Probability of a trap in this world without lessons, at temperature 0.7."""
         shift = BASE_SHIFT * (2 * uniform("base", self.world, trap) - 1)
         return min(max(self.reader.traps[trap].base + shift, 0.0), CEILING)
 
-    def heeds(self, traps: Sequence[str], family: str, lessons: Sequence[str]) -> dict[str, Heed]:
-        """What the lessons say about each of the traps in that family."""
+    def advice_on(self, traps: Sequence[str], family: str, lessons: Sequence[str]) -> dict[str, TrapAdvice]:
+        """What the lessons say about each trap, for problems of a family."""
         read = [self.reader.read(lesson) for lesson in lessons]
-        return {trap: _heed(trap, family, read) for trap in traps}
+        return {trap: _advice_on(trap, family, read) for trap in traps}
 
     def probabilities(
         self, traps: Sequence[str], family: str, lessons: Sequence[str], temperature: float | None
     ) -> dict[str, float]:
-        """The probability of falling into each trap of a situation; the draws are independent."""
+        """Probability of falling into each trap of a situation; independent given the lessons."""
         read = [self.reader.read(lesson) for lesson in lessons]
         irrelevant = sum(all(lesson.on(trap, family) == "silent" for trap in traps) for lesson in read)
-        weight = bloat(irrelevant, sum(lesson.tokens for lesson in read))
-        warmth = scale(temperature)
+        weight = crowding_penalty(irrelevant, sum(lesson.tokens for lesson in read))
+        scale = temperature_scale(temperature)
 
         def probability(trap: str) -> float:
-            level = self._level(trap, _heed(trap, family, read))
+            level = self._level(trap, _advice_on(trap, family, read))
             for (cause, effect), factor in INTERACTIONS.items():
-                if effect == trap and cause in self.reader.traps and _heed(cause, family, read).safe:
+                if effect == trap and cause in self.reader.traps and _advice_on(cause, family, read).safe:
                     level *= factor
-            return min(level * warmth + weight, CEILING)
+            return min(level * scale + weight, CEILING)
 
         return {trap: probability(trap) for trap in traps}
 
-    def _level(self, trap: str, heed: Heed) -> float:
-        if heed.contradicted:
-            return CONTRADICTED if heed.by is None else (HEEDED + CONTRADICTED) / 2
-        return self.base(trap) if heed.by is None else HEEDED
+    def _level(self, trap: str, advice: TrapAdvice) -> float:
+        if advice.contradicted:
+            return CONTRADICTED if advice.addressed_by is None else (ADDRESSED + CONTRADICTED) / 2
+        return self.base(trap) if advice.addressed_by is None else ADDRESSED
 
 
-def _heed(trap: str, family: str, lessons: Sequence[ReadLesson]) -> Heed:
-    sayings = [lesson.on(trap, family) for lesson in lessons]
-    by = sayings.index("addresses") if "addresses" in sayings else None
-    return Heed(by, "contradicts" in sayings)
+def _advice_on(trap: str, family: str, lessons: Sequence[ReadLesson]) -> TrapAdvice:
+    known_lessons = [lesson.on(trap, family) for lesson in lessons]
+    addressed_by = known_lessons.index("addresses") if "addresses" in known_lessons else None
+    return TrapAdvice(addressed_by, "contradicts" in known_lessons)

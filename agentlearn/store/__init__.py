@@ -3,7 +3,7 @@
 Open it with `open_store` (asynchronous, reads and writes) or `read_store`. No other code may open the database file.
 """
 
-from agentlearn.store.check import StoreProblem, StoreReport, check_store
+from agentlearn.store.integrity import StoreProblem, StoreReport, check_store
 from agentlearn.store.parquet import TableFile
 from agentlearn.store.reader import StoreReader
 from agentlearn.store.repair import Repaired, repair_store

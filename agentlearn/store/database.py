@@ -12,6 +12,7 @@ import duckdb
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked, StoreMissing
 from agentlearn.store.lock import StoreLock, Watermark
 from agentlearn.store.migrate import apply_migrations, known_migrations, pending_migrations
+from agentlearn.store.text import error_line, sql_string
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
@@ -136,7 +137,7 @@ class Database:
         except duckdb.Error as error:
             connection.close()
             raise StoreDamaged(
-                f"the store {store!r} cannot be opened: {_first_line(error)}; first copy the directory,"
+                f"the store {store!r} cannot be opened: {error_line(error)}; first copy the directory,"
                 " then run `agentlearn store check`"
             ) from error
         except BaseException:
@@ -160,20 +161,15 @@ def open_read_only(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
     The caller must hold the store's lock and must not have the file open otherwise.
     """
     with duckdb.connect(":memory:", config=_SETTINGS) as connection:
-        connection.execute(f"ATTACH {_quoted(path)} AS store (READ_ONLY)")
+        connection.execute(f"ATTACH {sql_string(path)} AS store (READ_ONLY)")
         connection.execute("USE store; SET enable_external_access = false; SET lock_configuration = true")
         yield connection
 
 
 def _restrict_file_access(connection: duckdb.DuckDBPyConnection, staging: Path) -> None:
     """Allow SQL to write files to `staging` only, and lock that setting."""
-    connection.execute(f"SET allowed_directories = [{_quoted(staging)}]")
+    connection.execute(f"SET allowed_directories = [{sql_string(staging)}]")
     connection.execute("SET enable_external_access = false; SET lock_configuration = true")
-
-
-def _quoted(path: Path) -> str:
-    text = str(path).replace("'", "''")
-    return f"'{text}'"
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
@@ -181,11 +177,11 @@ def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     connection.execute("PRAGMA disable_checkpoint_on_shutdown")
     # ROW_GROUP_SIZE holds per ATTACH: without it the next checkpoint merges row groups and writes stall for longer.
     try:
-        connection.execute(f"ATTACH {_quoted(path)} AS store (ROW_GROUP_SIZE 2048)")
+        connection.execute(f"ATTACH {sql_string(path)} AS store (ROW_GROUP_SIZE 2048)")
     except duckdb.IOException as error:
         if "Could not set lock" in str(error):
             raise StoreLocked(
-                f"the database of the store {str(path.parent)!r} is open in another program: {_first_line(error)}"
+                f"the database of the store {str(path.parent)!r} is open in another program: {error_line(error)}"
             ) from error
         raise
     connection.execute("USE store")
@@ -195,7 +191,3 @@ def last_seq_of(connection: duckdb.DuckDBPyConnection) -> int:
     """Sequence number of the last group commit in the attached store."""
     found = connection.execute("SELECT coalesce(max(seq), 0) FROM commit_log").fetchone()
     return 0 if found is None else int(found[0])
-
-
-def _first_line(error: duckdb.Error) -> str:
-    return str(error).partition("\n")[0].rstrip(".")

@@ -11,6 +11,7 @@ import duckdb
 from agentlearn.errors import StoreError
 from agentlearn.store.database import Database
 from agentlearn.store.table_row import RowGroup, unfit_number
+from agentlearn.store.text import error_line
 from agentlearn.store.write_ahead_log import JOURNAL_FILE, WriteAheadLog
 
 RETRY_PAUSES_S = (0.0, 0.05, 0.2, 0.8)
@@ -128,7 +129,7 @@ class GroupCommit:
         if not isinstance(failure, duckdb.Error) or isinstance(failure, (*_TRANSIENT, *_INVALIDATES)):
             return [_not_written(failure)] * len(units)
         if len(units) == 1:
-            return [_refused(units[0], _first_line(failure))]
+            return [_refused(units[0], error_line(failure))]
         middle = len(units) // 2
         return self.commit(units[:middle]) + self.commit(units[middle:])
 
@@ -181,9 +182,7 @@ class GroupCommit:
             if isinstance(error, _INVALIDATES):
                 self._connection = None
                 self._connected()
-            raise StoreError(
-                f"the store could not be checkpointed: {_first_line(error)}", code="store_write"
-            ) from error
+            raise StoreError(f"the store could not be checkpointed: {error_line(error)}", code="store_write") from error
 
     def close(self) -> None:
         """Flush, then close the connection and the journal file. The next opening commits unflushed entries."""
@@ -261,8 +260,4 @@ def _insert_statement(connection: duckdb.DuckDBPyConnection, table: str, columns
 
 
 def _not_written(failure: Exception | None) -> StoreError:
-    return StoreError(f"the store could not be written: {_first_line(failure)}", code="store_write")
-
-
-def _first_line(error: Exception | None) -> str:
-    return str(error).partition("\n")[0].rstrip(".")
+    return StoreError(f"the store could not be written: {error_line(failure)}", code="store_write")

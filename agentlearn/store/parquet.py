@@ -17,6 +17,7 @@ from agentlearn.errors import DataError, StoreError
 from agentlearn.files import put
 from agentlearn.store.database import STAGING, Database
 from agentlearn.store.queries import Query
+from agentlearn.store.text import error_line, sql_string
 from agentlearn.store.views import Selection
 
 SNAPSHOTS = "snapshots"
@@ -99,8 +100,9 @@ def draft_tables(database: Database, selection: Selection | None) -> TableDrafts
         shutil.rmtree(folder, ignore_errors=True)
         if not isinstance(error, (duckdb.Error, OSError)):
             raise
-        sentence = str(error).partition("\n")[0].rstrip(".")
-        raise StoreError(f"the tables of {str(database.directory)!r} could not be written: {sentence}") from error
+        raise StoreError(
+            f"the tables of {str(database.directory)!r} could not be written: {error_line(error)}"
+        ) from error
     return TableDrafts(folder.name, tuple(tables))
 
 
@@ -142,8 +144,8 @@ def nothing_selected() -> DataError:
 
 
 def _draft(cursor: duckdb.DuckDBPyConnection, folder: Path, table: str, query: str) -> TableDraft:
-    quoted = str(folder / f"{table}.parquet").replace("'", "''")
-    copied = cursor.execute(f"COPY ({query}) TO '{quoted}' (FORMAT parquet, COMPRESSION zstd)").fetchone()
+    file = sql_string(folder / f"{table}.parquet")
+    copied = cursor.execute(f"COPY ({query}) TO {file} (FORMAT parquet, COMPRESSION zstd)").fetchone()
     return TableDraft(table=table, rows=0 if copied is None else int(copied[0]))
 
 

@@ -10,6 +10,7 @@ from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store.database import Database
 from agentlearn.store.parquet import TableDrafts, draft_tables
 from agentlearn.store.queries import Query
+from agentlearn.store.text import error_line
 from agentlearn.store.views import Selection
 from agentlearn.types.ids import RunId
 
@@ -60,8 +61,7 @@ class LocalSource:
                 return [dict(zip(columns, values, strict=True)) for values in found.fetchall()]
         except duckdb.Error as error:
             kind = StoreDamaged if "Corrupt" in str(error) else StoreError
-            sentence = str(error).partition("\n")[0].rstrip(".")
-            raise kind(f"the store {str(self.directory)!r} could not be read: {sentence}") from error
+            raise kind(f"the store {str(self.directory)!r} could not be read: {error_line(error)}") from error
 
     def draft_tables(self, selection: Selection | None) -> TableDrafts:
         """Write draft files, see `parquet.draft_tables`."""

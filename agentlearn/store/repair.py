@@ -19,6 +19,7 @@ from agentlearn.store.database import (
 )
 from agentlearn.store.group_commit import GroupCommit
 from agentlearn.store.lock import StoreLock, Watermark
+from agentlearn.store.text import error_line
 from agentlearn.store.write_ahead_log import JOURNAL_FILE, lost_entries, read_state, sound_part
 from agentlearn.types.value import Value
 
@@ -162,8 +163,7 @@ class _StoreRepair:
         self._kept.append(copy.name)
 
     def _beyond_repair(self, error: duckdb.Error) -> StoreDamaged:
-        sentence = str(error).partition("\n")[0].rstrip(".")
         return StoreDamaged(
-            f"the database file of {str(self._directory)!r} cannot be repaired ({sentence}); restore the directory"
-            " from a backup"
+            f"the database file of {str(self._directory)!r} cannot be repaired ({error_line(error)}); restore the"
+            " directory from a backup"
         )

@@ -10,6 +10,8 @@ import duckdb
 
 from agentlearn.errors import DataError
 from agentlearn.files import put
+from agentlearn.store.files import put
+from agentlearn.store.text import error_line, sql_string
 
 ColumnType = Literal["VARCHAR", "VARCHAR[]", "BIGINT", "DOUBLE"]
 
@@ -38,11 +40,10 @@ def write_parquet(path: Path, columns: Mapping[str, tuple[ColumnType, Sequence[o
     """Write columns of equal length as one file (zstd), atomically. Raises DataError, OSError."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
     selected = ", ".join(f'unnest(?::{kind}[]) AS "{name}"' for name, (kind, _) in columns.items())
-    quoted = str(draft).replace("'", "''")
     try:
         with _database(f"{path.name} cannot be written as Parquet") as connection:
             connection.execute(
-                f"COPY (SELECT {selected}) TO '{quoted}' (FORMAT parquet, COMPRESSION zstd)",
+                f"COPY (SELECT {selected}) TO {sql_string(draft)} (FORMAT parquet, COMPRESSION zstd)",
                 [list(cells) for _, cells in columns.values()],
             )
         put(draft, path)
@@ -56,8 +57,7 @@ def _database(what: str) -> Generator[duckdb.DuckDBPyConnection]:
         with duckdb.connect(":memory:", config=_SETTINGS) as connection:
             yield connection
     except duckdb.Error as error:
-        cause = str(error).partition("\n")[0].rstrip(".")
-        raise DataError(f"{what} ({cause}); write it again", code="bad_parquet") from error
+        raise DataError(f"{what} ({error_line(error)}); write it again", code="bad_parquet") from error
 
 
 def _literal(path: Path) -> str:

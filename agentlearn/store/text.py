@@ -47,3 +47,14 @@ def from_json(adapter: TypeAdapter[T], text: str) -> T:
         return adapter.validate_json(text)
     decoded: Any = json.loads(text)
     return adapter.validate_python(decoded)
+
+
+def error_line(error: BaseException | None) -> str:
+    """First line of an error's message, without a final full stop, for use inside a sentence."""
+    return str(error).partition("\n")[0].rstrip(".")
+
+
+def sql_string(text: object) -> str:
+    """The text (or path) as a quoted SQL string."""
+    escaped = str(text).replace("'", "''")
+    return f"'{escaped}'"

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from agentlearn.sandbox.tool_text import TOOL, printed_value
-from agentlearn.sim.skills import Act, Conversation, FinalMessage, Heeded, Situation, ToolUse, Trap
+from agentlearn.sim.skills import Act, Conversation, FinalMessage, FollowedLessons, Situation, ToolUse, Trap
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family
 from agentlearn_math.traps import TRAPS
@@ -55,8 +55,8 @@ class Writing:
     def traps(self) -> tuple[str, ...]:
         return self.problem.traps
 
-    def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
-        notes = {trap: _note(_BY_NAME[trap], trap in flaws, heeded, rng) for trap in self.traps}
+    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
+        notes = {trap: _note(_BY_NAME[trap], trap in flaws, followed, rng) for trap in self.traps}
         code = self.problem.program(self.params, flaws, notes)
         return ToolUse(TOOL, {"code": code}, text=rng.choice(PLANS))
 
@@ -69,7 +69,7 @@ class Retrying:
     arguments: Mapping[str, object]
     traps: tuple[str, ...] = ()
 
-    def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
+    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
         return ToolUse(TOOL, self.arguments, text=rng.choice(RETRIES))
 
 
@@ -82,7 +82,7 @@ class Speaking:
     value: str = ""
     traps: tuple[str, ...] = ()
 
-    def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
+    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
         return FinalMessage(rng.choice(self.wordings).format(value=self.value))
 
 
@@ -118,10 +118,10 @@ def _situation(family: Family[Any], params: Any, conversation: Conversation) -> 
     return Speaking(family.name, FAILURES)
 
 
-def _note(trap: Trap, fallen: bool, heeded: Heeded, rng: Random) -> str:
+def _note(trap: Trap, fallen: bool, followed: FollowedLessons, rng: Random) -> str:
     """Return the comment on a decision; a careful one names the lesson that it follows."""
     phrase = rng.choice(trap.careless if fallen else trap.careful)
-    label = heeded.labels.get(trap.name)
+    label = followed.labels.get(trap.name)
     return f"{phrase} ({label})" if label and not fallen else phrase
 
 

@@ -18,7 +18,7 @@ from statistics import NormalDist, mean, stdev
 from agentlearn.sim.controls import placebo, useless_library
 from agentlearn.sim.draws import uniform
 from agentlearn.sim.lessons import LessonReader, ShownLesson
-from agentlearn.sim.novice import Moment, Novice
+from agentlearn.sim.novice import Novice, SolverInput
 from agentlearn.sim.oracle import Case, success_probability
 from agentlearn.sim.skills import Conversation
 from agentlearn.sim.trap_model import TrapModel
@@ -113,8 +113,8 @@ def _agrees(world: World, seen: Sequence[Observation], lessons: Sequence[str], k
     for one in seen[:: max(1, len(seen) // 20)]:
         seed = derive_seed(world.number, "compare", one.arm, one.task, one.g)
         asked = (Conversation("", by_id[one.task].problem, TOOLS),)  # type: ignore[index]
-        deed = novice.answer(Moment(asked, shown, seed, TEMPERATURE))
-        if bool(deed.flaws) != (one.score == 0.0):
+        action = novice.answer(SolverInput(asked, shown, seed, TEMPERATURE))
+        if bool(action.flaws) != (one.score == 0.0):
             return False
     return True
 

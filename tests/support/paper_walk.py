@@ -8,7 +8,7 @@ from itertools import product
 from random import Random
 from urllib.parse import urlencode, urljoin, urlsplit
 
-from agentlearn.sim.skills import Conversation, Heeded, Skills, ToolExchange, ToolUse
+from agentlearn.sim.skills import Conversation, FollowedLessons, Skills, ToolExchange, ToolUse
 from agentlearn.types.task import Task
 from agentlearn_web.observation import ElementLine, PageObservation, TabLine, format_line, render_observation
 from agentlearn_web.sites import all_sites
@@ -279,7 +279,7 @@ def walked(
         assert situation is not None
         assert situation.family == task.family
         traps.append(situation.traps)
-        act = situation.act(flaws & set(situation.traps), Heeded(), Random(seed * 100 + number))
+        act = situation.act(flaws & set(situation.traps), FollowedLessons(), Random(seed * 100 + number))
         assert isinstance(act, ToolUse)
         said.append(act.text)
         if act.tool == "answer":

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 
-from agentlearn.sim.skills import Conversation, Heeded, ToolExchange, ToolUse
+from agentlearn.sim.skills import Conversation, FollowedLessons, ToolExchange, ToolUse
 from agentlearn.types.task import Task
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
@@ -56,7 +56,7 @@ async def in_browser(walk: Walk, task: Task, flaws: frozenset[str]) -> Done:
     while True:
         situation = skills.recognise(Conversation("", question(task), TOOLS, turns))
         assert situation is not None
-        act = situation.act(flaws & set(situation.traps), Heeded(), Random(0))
+        act = situation.act(flaws & set(situation.traps), FollowedLessons(), Random(0))
         assert isinstance(act, ToolUse)
         if act.tool == "answer":
             assert act.arguments["url"] in walk.visited

@@ -79,8 +79,8 @@ class ChildSessions:
             if child is not None:
                 self._report_end(child, os.waitstatus_to_exitcode(status))
                 self._clean(child.scratch)
-        for stranger in children() - self._children.keys() - self._cleaners:
-            os.kill(stranger, signal.SIGKILL)
+        for orphan in children() - self._children.keys() - self._cleaners:
+            os.kill(orphan, signal.SIGKILL)
 
     def clear(self) -> None:
         """Kill all child processes and wait until they have ended."""
@@ -92,8 +92,8 @@ class ChildSessions:
             child = self._children.pop(left, None)
             if child is not None and self._quota:
                 unmount_scratch(child.scratch)
-            for stranger in children() - self._children.keys():
-                os.kill(stranger, signal.SIGKILL)
+            for orphan in children() - self._children.keys():
+                os.kill(orphan, signal.SIGKILL)
 
     def _fork(self, order: Order, socket_fd: int) -> tuple[_ChildSession, int]:
         scratch = self._home / str(order.id)

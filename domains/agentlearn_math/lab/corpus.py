@@ -19,7 +19,7 @@ from agentlearn.sandbox.protocol import CodeResult, CodeStatus
 from agentlearn.sandbox.tool_text import TOOL, render_result
 from agentlearn.serving.chat_request import CallInMessage, Message
 from agentlearn.sim.lessons import LessonReader, ShownLesson, experiences_in
-from agentlearn.sim.skills import Conversation, FinalMessage, Heeded, ToolExchange, ToolUse
+from agentlearn.sim.skills import Conversation, FinalMessage, FollowedLessons, ToolExchange, ToolUse
 from agentlearn.sim.trap_model import TEMPERATURE, TrapModel
 from agentlearn.types.experience import library_of
 from agentlearn_math.agent import solve_prompt
@@ -86,9 +86,13 @@ class Teacher:
         falls = {trap: at_temperature_one(trap, chances[trap]) for trap in situation.traps}
         flaws = frozenset(trap for trap in situation.traps if rng.random() < falls[trap])
         careful = [trap for trap in situation.traps if trap not in flaws]
-        heeds = TRAP_MODEL.heeds(careful, situation.family, lessons)
-        labels = {trap: self.shown[heed.by].label for trap, heed in heeds.items() if heed.by is not None}
-        act = situation.act(flaws, Heeded(labels), rng)
+        advice_on = TRAP_MODEL.advice_on(careful, situation.family, lessons)
+        labels = {
+            trap: self.shown[advice.addressed_by].label
+            for trap, advice in advice_on.items()
+            if advice.addressed_by is not None
+        }
+        act = situation.act(flaws, FollowedLessons(labels), rng)
         if not isinstance(act, ToolUse):
             return act, ()
         speaking = {trap: self._speaking_of(trap, situation.family) for trap in situation.traps}

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentlearn.sim.controls import placebo
 from agentlearn.sim.habits import Vocabulary
-from agentlearn.sim.lesson_writer import LessonSource, LessonWriter, fits
+from agentlearn.sim.lesson_writer import LessonSource, LessonWriter, within_lesson_limits
 from agentlearn.sim.neutral import ADVICE, SITUATIONS, TAILS
 from agentlearn.sim.skills import Trap
 from agentlearn_math.family import Family
@@ -90,7 +90,7 @@ def _free(trap: Trap, rng: Random) -> str:
     clause = rng.choice(FREE_CLAUSES).format(advice=rng.choice(trap.advice))
     text = rng.choice(FREE_FRAMES).format(clause=clause, situation=rng.choice(trap.situations))
     text = text[:1].upper() + text[1:]
-    return text if fits(text) else _WRITER.lesson(trap, rng)
+    return text if within_lesson_limits(text) else _WRITER.lesson(trap, rng)
 
 
 def _cued(frames: Sequence[str], trap: Trap, rng: Random) -> str:

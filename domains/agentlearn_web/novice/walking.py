@@ -12,6 +12,8 @@ from typing import TypeVar
 
 from agentlearn.sim.skills import Act, Heeded, ToolExchange, ToolUse
 from agentlearn_web.novice.page_view import NotOnPage, PageView, require
+from agentlearn.sim.skills import Act, FollowedLessons, ToolExchange, ToolUse
+from agentlearn_web.novice.page_view import Lost, PageView, needed
 from agentlearn_web.novice.traps import FOOTER, FORM, TRAPS
 from agentlearn_web.observation import ElementLine, ParsedObservation, parse_observation
 
@@ -53,10 +55,10 @@ class WalkTurn:
         """The traps of this turn."""
         return self.step.traps
 
-    def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
+    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
         """Return the act, with a sentence that explains it."""
         chosen = self.step.choose(flaws)
-        notes = [_decision_sentence(trap, trap in flaws, heeded, rng) for trap in self.traps]
+        notes = [_decision_sentence(trap, trap in flaws, followed, rng) for trap in self.traps]
         return ToolUse(chosen.tool, chosen.arguments, text=" ".join(notes) or rng.choice(_SENTENCES[chosen.tool]))
 
 
@@ -176,9 +178,9 @@ _SENTENCES = {
 }
 
 
-def _decision_sentence(name: str, fallen: bool, heeded: Heeded, rng: Random) -> str:
+def _decision_sentence(name: str, fallen: bool, followed: FollowedLessons, rng: Random) -> str:
     """Return the sentence for a decision. A careful decision names the lesson that it follows."""
     trap = _TRAP_BY_NAME[name]
     phrase = rng.choice(trap.careless if fallen else trap.careful)
-    label = "" if fallen else heeded.labels.get(name, "")
+    label = "" if fallen else followed.labels.get(name, "")
     return f"{phrase[0].upper()}{phrase[1:]}{f' ({label})' if label else ''}."

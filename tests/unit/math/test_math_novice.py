@@ -8,7 +8,7 @@ import pytest
 from agentlearn.domain.base import load_domain
 from agentlearn.sandbox.protocol import CodeResult
 from agentlearn.sandbox.tool_text import render_result
-from agentlearn.sim.skills import Conversation, FinalMessage, Heeded, Situation, ToolExchange, ToolUse
+from agentlearn.sim.skills import Conversation, FinalMessage, FollowedLessons, Situation, ToolExchange, ToolUse
 from agentlearn_math.answers import answer_key, boxed
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family, combinations_of, printed
@@ -52,11 +52,11 @@ def test_rightness_depends_on_the_flaws_alone(family: Family[Any]) -> None:
     assert (first.family, first.traps) == (family.name, family.traps)
     gold = family.gold(family.recognise(talk.question))
     for seed, flaws in enumerate([frozenset[str](), *combinations_of(family.traps)]):
-        code = program(first.act(flaws, Heeded(), Random(seed)))
+        code = program(first.act(flaws, FollowedLessons(), Random(seed)))
         result = render_result(CodeResult(status="ok", stdout=printed(code) + "\n"))
         last = situation(conversation(family, ToolExchange("run_python", {"code": code}, result)))
         assert last.traps == ()
-        answer = boxed(said(last.act(frozenset(), Heeded(), Random(seed))))
+        answer = boxed(said(last.act(frozenset(), FollowedLessons(), Random(seed))))
         verdict = judge_exactly(answer, gold)
         assert verdict is not None
         assert verdict.status == ("incorrect" if flaws else "correct")
@@ -66,7 +66,7 @@ def test_rightness_depends_on_the_flaws_alone(family: Family[Any]) -> None:
 def test_every_decision_is_stated_in_the_words_of_its_trap(family: Family[Any]) -> None:
     first = situation(conversation(family))
     for seed, flaws in enumerate([frozenset[str](), *combinations_of(family.traps)]):
-        code = program(first.act(flaws, Heeded(), Random(seed)))
+        code = program(first.act(flaws, FollowedLessons(), Random(seed)))
         for name, trap in BY_NAME.items():
             assert any(f"# {phrase}\n" in code for phrase in trap.careless) == (name in flaws)
             assert any(f"# {phrase}\n" in code for phrase in trap.careful) == (name in set(family.traps) - flaws)
@@ -74,9 +74,9 @@ def test_every_decision_is_stated_in_the_words_of_its_trap(family: Family[Any]) 
 
 @every_family
 def test_a_heeded_lesson_is_named_where_it_was_heeded(family: Family[Any]) -> None:
-    heeded = Heeded({trap: f"G{number}" for number, trap in enumerate(family.traps)})
+    followed = FollowedLessons({trap: f"G{number}" for number, trap in enumerate(family.traps)})
     fallen = family.traps[0]
-    code = program(situation(conversation(family)).act(frozenset({fallen}), heeded, Random(2)))
+    code = program(situation(conversation(family)).act(frozenset({fallen}), followed, Random(2)))
     for number, trap in enumerate(family.traps[1:], start=1):
         assert any(f"# {phrase} (G{number})\n" in code for phrase in BY_NAME[trap].careful)
     assert "(G0)" not in code
@@ -85,14 +85,17 @@ def test_a_heeded_lesson_is_named_where_it_was_heeded(family: Family[Any]) -> No
 def test_chance_varies_the_words_and_never_the_result() -> None:
     for family in FAMILIES:
         first = situation(conversation(family))
-        programs = {program(first.act(frozenset(), Heeded(), Random(seed))) for seed in range(12)}
+        programs = {program(first.act(frozenset(), FollowedLessons(), Random(seed))) for seed in range(12)}
         assert len(programs) > 1
         assert len({printed(code) for code in programs}) == 1
 
 
 def test_the_answer_is_what_the_tool_printed() -> None:
     use = ToolExchange("run_python", {"code": "print(1)"}, "checking\n  41 \n")
-    answers = {said(situation(conversation(FAMILIES[0], use)).act(frozenset(), Heeded(), Random(s))) for s in range(20)}
+    answers = {
+        said(situation(conversation(FAMILIES[0], use)).act(frozenset(), FollowedLessons(), Random(s)))
+        for s in range(20)
+    }
     assert len(answers) > 2
     assert {boxed(answer) for answer in answers} == {"41"}
 
@@ -101,19 +104,19 @@ def test_a_failed_run_is_tried_once_more_with_the_same_program() -> None:
     use = ToolExchange("run_python", {"code": "print(1 / 0)"}, ERROR)
     again = situation(conversation(FAMILIES[0], use))
     assert again.traps == ()
-    assert program(again.act(frozenset(), Heeded(), Random(0))) == "print(1 / 0)"
+    assert program(again.act(frozenset(), FollowedLessons(), Random(0))) == "print(1 / 0)"
 
 
 def test_after_two_failures_it_says_so_and_leaves_the_box_out() -> None:
     use = ToolExchange("run_python", {"code": "print(1 / 0)"}, ERROR)
-    text = said(situation(conversation(FAMILIES[0], use, use)).act(frozenset(), Heeded(), Random(0)))
+    text = said(situation(conversation(FAMILIES[0], use, use)).act(frozenset(), FollowedLessons(), Random(0)))
     assert "could not compute" in text
     assert boxed(text) is None
 
 
 def test_a_second_run_that_works_gives_the_answer() -> None:
     turns = (ToolExchange("run_python", {"code": "x"}, ERROR), ToolExchange("run_python", {"code": "x"}, "12"))
-    text = said(situation(conversation(FAMILIES[0], *turns)).act(frozenset(), Heeded(), Random(0)))
+    text = said(situation(conversation(FAMILIES[0], *turns)).act(frozenset(), FollowedLessons(), Random(0)))
     assert boxed(text) == "12"
 
 
@@ -121,7 +124,7 @@ def test_without_the_tool_it_says_so() -> None:
     talk = conversation(FAMILIES[0], tools=("search",))
     first = situation(talk)
     assert first.traps == ()
-    text = said(first.act(frozenset(), Heeded(), Random(0)))
+    text = said(first.act(frozenset(), FollowedLessons(), Random(0)))
     assert "could not compute" in text
     assert boxed(text) is None
 
@@ -138,7 +141,7 @@ def test_every_generated_task_is_recognised_as_what_it_is() -> None:
             talk = Conversation(instructions="", question=domain.question(task), tools=("run_python",))
             first = situation(talk)
             assert first.family == task.family
-            code = program(first.act(frozenset(), Heeded(), Random(0)))
+            code = program(first.act(frozenset(), FollowedLessons(), Random(0)))
             assert answer_key(printed(code)) == task.answer
 
 
@@ -146,11 +149,11 @@ def test_success_without_lessons_leaves_room_and_all_lessons_nearly_close_it() -
     residual = 0.04
     without, with_all = [], []
     for family in FAMILIES:
-        chance, heeded = 1.0, 1.0
+        chance, followed = 1.0, 1.0
         for trap in family.traps:
             chance *= 1 - BY_NAME[trap].base
-            heeded *= 1 - residual
+            followed *= 1 - residual
         without.append(chance)
-        with_all.append(heeded)
+        with_all.append(followed)
     assert 0.35 <= sum(without) / len(without) <= 0.5
     assert min(with_all) >= 0.85

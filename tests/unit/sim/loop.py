@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentlearn.sim.lessons import ShownLesson
-from agentlearn.sim.novice import Moment, Novice
-from agentlearn.sim.reflector import Reflection, Reflector
+from agentlearn.sim.novice import Novice, SolverInput
+from agentlearn.sim.reflector import Reflector, ReflectorRequest
 from agentlearn.sim.skills import Conversation, FinalMessage, ToolExchange, ToolUse
 from agentlearn.types.experience import library_of
 
@@ -45,7 +45,7 @@ def attempt(novice: Novice, question: str, lessons: Sequence[str], seed: int, go
     lines: list[str] = []
     for call in range(4):
         conversation = Conversation("", question, TOOLS, turns)
-        act = novice.answer(Moment((conversation,), shown(lessons), seed * 10 + call, 0.7)).act
+        act = novice.answer(SolverInput((conversation,), shown(lessons), seed * 10 + call, 0.7)).act
         if isinstance(act, FinalMessage):
             lines.append(f"step {len(lines) + 1} · model\n{act.text}")
             answer = act.text.rpartition("{")[2].rstrip("}")
@@ -62,9 +62,9 @@ def attempt(novice: Novice, question: str, lessons: Sequence[str], seed: int, go
 def gold_of(novice: Novice, question: str) -> str:
     """The answer of the flawless program: no seed falls when nothing can."""
     act = next(
-        deed.act
+        action.act
         for seed in range(1_000)
-        if not (deed := novice.answer(Moment((Conversation("", question, TOOLS),), (), seed))).flaws
+        if not (action := novice.answer(SolverInput((Conversation("", question, TOOLS),), (), seed))).flaws
     )
     assert isinstance(act, ToolUse)
     return run(str(act.arguments["code"]))
@@ -72,7 +72,7 @@ def gold_of(novice: Novice, question: str) -> str:
 
 def ask(reflector: Reflector, stage: str, prompt: str, seed: int) -> list[dict[str, object]]:
     """The items of a reply that is well formed; none of any other."""
-    reply = reflector.answer(Reflection(stage=stage, prompt=prompt, seed=seed))  # type: ignore[arg-type]
+    reply = reflector.answer(ReflectorRequest(stage=stage, prompt=prompt, seed=seed))  # type: ignore[arg-type]
     try:
         found = json.loads(reply.text).get("steps" if stage == "summarise" else "proposals")
     except (ValueError, AttributeError):

@@ -4,12 +4,12 @@ import pytest
 
 from agentlearn.errors import ConfigError
 from agentlearn.sim.controls import placebo, useless_library
-from agentlearn.sim.draws import stream
+from agentlearn.sim.draws import random_stream
 from agentlearn.sim.lessons import LessonReader
 from agentlearn.sim.neutral import neutral_lessons
-from agentlearn.sim.novice import Moment, Novice
+from agentlearn.sim.novice import Novice, SolverInput
+from agentlearn.sim.oracle import JUDGING_WORLDS, TUNING_WORLDS
 from agentlearn.sim.skills import Conversation
-from agentlearn.sim.worlds import JUDGING_WORLDS, TUNING_WORLDS
 from agentlearn.types.experience import estimated_tokens, library_of
 from tests.unit.sim.loop import shown
 from tests.unit.sim.toy import ToySkills, problems
@@ -42,12 +42,12 @@ def test_controls_leave_every_draw_as_it_was() -> None:
     for question in problems(3):
         conversation = Conversation("", question, ("run_python",))
         for seed in range(100):
-            plain = novice.answer(Moment((conversation,), (), seed))
-            assert all(novice.answer(Moment((conversation,), shown(one), seed)) == plain for one in controls)
+            plain = novice.answer(SolverInput((conversation,), (), seed))
+            assert all(novice.answer(SolverInput((conversation,), shown(one), seed)) == plain for one in controls)
 
 
 def test_neutral_lessons_are_distinct() -> None:
-    lessons = list(neutral_lessons(stream("any"), lambda lesson: True))
+    lessons = list(neutral_lessons(random_stream("any"), lambda lesson: True))
     assert len(lessons) == len(set(lessons))
 
 

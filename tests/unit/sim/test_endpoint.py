@@ -81,7 +81,7 @@ def test_it_is_gone_when_the_block_is_cancelled() -> None:
     assert not alive(asyncio.run(all_of_it()))
 
 
-def test_dials_reach_the_child() -> None:
+def test_options_reach_the_child() -> None:
     async def all_of_it() -> int:
         async with sim_endpoint("echo", options={"rate-limited": 1.0}) as service, httpx2.AsyncClient() as client:
             body = {"model": "echo", "messages": [{"role": "user", "content": "x"}]}

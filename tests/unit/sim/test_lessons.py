@@ -4,12 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.sim.lessons import LessonReader, ShownLesson, experiences_in, reading, stance, without_experiences
+from agentlearn.sim.lessons import LessonReader, ShownLesson, experiences_in, stance, without_experiences
 from agentlearn.sim.neutral import WORDS
 from agentlearn.sim.skills import Trap
 from tests.unit.sim.toy import ENDPOINTS, ORDER, REDUCTION, SMALL_CASE, TRAPS, ToySkills
-
-TOPICS = ToySkills.topics
 
 ADDRESSES = [
     ("When counting, include endpoints.", ENDPOINTS),
@@ -123,19 +121,21 @@ def test_case_and_typography_do_not_matter() -> None:
 
 def test_a_lesson_on_a_topic_speaks_of_that_topic_s_families_only() -> None:
     narrow = "When counting multiples of seven, include both endpoints of the range."
-    assert reading(narrow, ENDPOINTS, "multiples", TOPICS) == "addresses"
-    assert reading(narrow, ENDPOINTS, "committees", TOPICS) == "silent"
+    read = LessonReader(ToySkills()).read(narrow)
+    assert read.on(ENDPOINTS.name, "multiples") == "addresses"
+    assert read.on(ENDPOINTS.name, "committees") == "silent"
 
 
 def test_a_topic_outside_the_when_clause_does_not_narrow_a_lesson() -> None:
     general = "When counting, include both endpoints, as with multiples."
-    assert reading(general, ENDPOINTS, "committees", TOPICS) == "addresses"
+    assert LessonReader(ToySkills()).read(general).on(ENDPOINTS.name, "committees") == "addresses"
 
 
 def test_the_when_clause_may_stand_last() -> None:
     narrow = "Include both endpoints when you count multiples."
-    assert reading(narrow, ENDPOINTS, "multiples", TOPICS) == "addresses"
-    assert reading(narrow, ENDPOINTS, "chance", TOPICS) == "silent"
+    read = LessonReader(ToySkills()).read(narrow)
+    assert read.on(ENDPOINTS.name, "multiples") == "addresses"
+    assert read.on(ENDPOINTS.name, "chance") == "silent"
 
 
 def test_only_the_block_holds_lessons() -> None:
@@ -151,13 +151,6 @@ def test_only_the_block_holds_lessons() -> None:
 def test_text_without_a_block_holds_no_lessons() -> None:
     assert experiences_in("[G1] When in, include.") == ()
     assert experiences_in("<experiences>\n[G1] When never closed, include.") == ()
-
-
-def test_a_reader_agrees_with_reading() -> None:
-    reader = LessonReader(ToySkills())
-    for lesson, trap in [*ADDRESSES, *CONTRADICTS, *SILENT]:
-        for family in TOPICS:
-            assert reader.read(lesson).on(trap.name, family) == reading(lesson, trap, family, TOPICS)
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=30))

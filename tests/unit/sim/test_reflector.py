@@ -9,11 +9,18 @@ from random import Random
 import pytest
 
 from agentlearn.sim.habits import Vocabulary
-from agentlearn.sim.lesson_writer import DEFECTS, Defect, LessonSource, LessonWriter, fits, shortened
+from agentlearn.sim.lesson_writer import (
+    DEFECTS,
+    Defect,
+    LessonSource,
+    LessonWriter,
+    shorten_lesson,
+    within_lesson_limits,
+)
 from agentlearn.sim.lessons import LessonReader, stance
 from agentlearn.sim.malformed import MALFORMATIONS, Malformation
 from agentlearn.sim.novice import Novice
-from agentlearn.sim.reflector import Reflection, Reflector
+from agentlearn.sim.reflector import Reflector, ReflectorRequest
 from agentlearn.sim.reflector_state import FLAWLESS, ReflectorParameters
 from agentlearn.sim.skills import Conversation, Skills, Trap
 from agentlearn.sim.stage_text import ReflectorStage
@@ -38,7 +45,9 @@ def items(
     refusal: str = "",
     previous: str = "",
 ) -> list[dict[str, object]]:
-    reflection = Reflection(stage, prompt, seed=seed, refusal=refusal, previous=previous, earlier=int(bool(refusal)))
+    reflection = ReflectorRequest(
+        stage, prompt, seed=seed, refusal=refusal, previous=previous, earlier=int(bool(refusal))
+    )
     reply = json.loads(Reflector([SKILLS], parameters=parameters).answer(reflection).text)
     assert list(reply) == ["steps" if stage == "summarise" else "proposals"]
     return next(iter(reply.values()))
@@ -215,7 +224,7 @@ def test_a_dial_at_one_spoils_every_lesson(defect: Defect) -> None:
         case "over_specific":
             assert READER.read(told[0]).families
         case "over_long":
-            assert not fits(told[0])
+            assert not within_lesson_limits(told[0])
         case "duplicate":
             assert [stance(lesson, ENDPOINTS) for lesson in told] == ["addresses"] * 2
         case "harmful":
@@ -233,9 +242,9 @@ def test_the_answer_never_leaves_the_prompt_but_by_its_dial() -> None:
 # --- malformed ---
 
 
-def spoilt(kind: Malformation, stage: ReflectorStage, prompt: str) -> tuple[str, bool]:
+def malformed_answer(kind: Malformation, stage: ReflectorStage, prompt: str) -> tuple[str, bool]:
     parameters = replace(FLAWLESS, malformed=1.0, malformations=(kind,))
-    reply = Reflector([SKILLS], parameters=parameters).answer(Reflection(stage, prompt))
+    reply = Reflector([SKILLS], parameters=parameters).answer(ReflectorRequest(stage, prompt))
     assert reply.malformation == kind
     return reply.text, reply.structured
 
@@ -244,31 +253,33 @@ def test_each_malformation_is_what_it_says() -> None:
     prompt = compare_prompt(*ENDS_APART)
     good = items("compare", prompt)
     with pytest.raises(ValueError, match="Expecting"):
-        json.loads(spoilt("prose", "compare", prompt)[0])
-    assert spoilt("prose", "compare", prompt)[1] is False
+        json.loads(malformed_answer("prose", "compare", prompt)[0])
+    assert malformed_answer("prose", "compare", prompt)[1] is False
     with pytest.raises(ValueError, match=r".+"):
-        json.loads(spoilt("cut", "compare", prompt)[0])
-    assert json.loads(spoilt("object", "compare", prompt)[0]) == {"proposals": good[0]}
-    assert json.loads(spoilt("single", "compare", prompt)[0]) == good[0]
-    assert json.loads(spoilt("strings", "compare", prompt)[0]) == {"proposals": [lesson_of(good[0])]}
-    assert str(json.loads(spoilt("unknown_ids", "compare", prompt)[0])["proposals"][0]["target"]).startswith("G9")
-    neighbours = json.loads(spoilt("bad_neighbour", "compare", prompt)[0])["proposals"]
+        json.loads(malformed_answer("cut", "compare", prompt)[0])
+    assert json.loads(malformed_answer("object", "compare", prompt)[0]) == {"proposals": good[0]}
+    assert json.loads(malformed_answer("single", "compare", prompt)[0]) == good[0]
+    assert json.loads(malformed_answer("strings", "compare", prompt)[0]) == {"proposals": [lesson_of(good[0])]}
+    assert str(json.loads(malformed_answer("unknown_ids", "compare", prompt)[0])["proposals"][0]["target"]).startswith(
+        "G9"
+    )
+    neighbours = json.loads(malformed_answer("bad_neighbour", "compare", prompt)[0])["proposals"]
     assert (neighbours[0], neighbours[1]["op"]) == (good[0], "rewrite")
 
 
 @pytest.mark.parametrize("kind", MALFORMATIONS)
 def test_summaries_can_be_malformed_too(kind: Malformation) -> None:
-    assert spoilt(kind, "summarise", SUMMARISE)[0]
+    assert malformed_answer(kind, "summarise", SUMMARISE)[0]
 
 
 def test_all_malformations_come_up_and_a_rate_of_zero_stops_them() -> None:
     prompt = compare_prompt(*ENDS_APART)
     reflector = Reflector([SKILLS], parameters=FLAWLESS)
-    rated = [reflector.answer(Reflection("compare", prompt, seed=seed, malformed=0.5)) for seed in range(300)]
+    rated = [reflector.answer(ReflectorRequest("compare", prompt, seed=seed, malformed=0.5)) for seed in range(300)]
     seen = Counter(reply.malformation for reply in rated)
     assert set(seen) == {None, *MALFORMATIONS}
     assert seen[None] == pytest.approx(150, abs=30)
-    calm = Reflector([SKILLS]).answer(Reflection("compare", prompt, malformed=0.0))
+    calm = Reflector([SKILLS]).answer(ReflectorRequest("compare", prompt, malformed=0.0))
     assert calm.malformation is None
 
 
@@ -276,7 +287,8 @@ def test_asking_again_in_the_same_conversation_is_another_draw() -> None:
     prompt = compare_prompt(*ENDS_APART)
     reflector = Reflector([SKILLS], parameters=FLAWLESS)
     replies = [
-        reflector.answer(Reflection("compare", prompt, earlier=at, malformed=0.5)).malformation for at in range(20)
+        reflector.answer(ReflectorRequest("compare", prompt, earlier=at, malformed=0.5)).malformation
+        for at in range(20)
     ]
     assert None in replies
     assert len(set(replies)) > 1
@@ -323,8 +335,8 @@ def test_an_inverted_lesson_loses_against_a_sound_one() -> None:
 
 
 def test_nothing_is_touched_twice_and_unknown_labels_are_left_out() -> None:
-    turned = f"modify G1: When a loop runs over an interval, {ENDPOINTS.advice[1]}."
-    made = items("consolidate", consolidate_prompt("delete G1", turned, "delete G7", lessons=library(AGAINST)))
+    negated = f"modify G1: When a loop runs over an interval, {ENDPOINTS.advice[1]}."
+    made = items("consolidate", consolidate_prompt("delete G1", negated, "delete G7", lessons=library(AGAINST)))
     assert [(item["op"], item["target"]) for item in made] == [("modify", "G1")]
 
 
@@ -341,7 +353,9 @@ def test_the_dials_reach_the_plan() -> None:
     prompt = consolidate_prompt(SAME[0])
     doubled = items("consolidate", prompt, parameters=replace(FLAWLESS, duplicate=1.0))
     assert [item["rests_on"] for item in doubled] == [["P1"], ["P1"]]
-    assert not fits(lesson_of(items("consolidate", prompt, parameters=replace(FLAWLESS, over_long=1.0))[0]))
+    assert not within_lesson_limits(
+        lesson_of(items("consolidate", prompt, parameters=replace(FLAWLESS, over_long=1.0))[0])
+    )
 
 
 def test_an_empty_batch_gets_an_empty_plan() -> None:
@@ -362,7 +376,7 @@ def test_an_over_long_item_comes_back_cut_and_the_good_ones_do_not() -> None:
     good: dict[str, object] = {"op": "add", "lesson": OTHER}
     (item,) = repaired([good, {"op": "modify", "target": "G1", "lesson": long}], "2: too_long: 46 words, at most 32")
     assert (item["op"], item["target"]) == ("modify", "G1")
-    assert fits(lesson_of(item))
+    assert within_lesson_limits(lesson_of(item))
     assert stance(lesson_of(item), ENDPOINTS) == "addresses"
 
 
@@ -419,9 +433,9 @@ def test_a_mended_consolidation_says_what_it_rests_on() -> None:
 @pytest.mark.parametrize("length", [33, 40, 80])
 def test_shortening_keeps_the_form_of_a_lesson(length: int) -> None:
     lesson = "When counting, include both endpoints" + " and so on" * length
-    assert fits(shortened(lesson))
-    assert shortened(lesson).endswith(".")
-    assert shortened("Short.") == "Short."
+    assert within_lesson_limits(shorten_lesson(lesson))
+    assert shorten_lesson(lesson).endswith(".")
+    assert shorten_lesson("Short.") == "Short."
 
 
 # --- the whole ---
@@ -453,7 +467,7 @@ def test_with_several_domains_the_one_that_knows_the_words_speaks(skills: tuple[
     reflector = Reflector(skills, parameters=FLAWLESS)
 
     def said(stage: ReflectorStage, prompt: str) -> str:
-        return str(json.loads(reflector.answer(Reflection(stage, prompt)).text)["proposals"][0]["lesson"])
+        return str(json.loads(reflector.answer(ReflectorRequest(stage, prompt)).text)["proposals"][0]["lesson"])
 
     links = compare_prompt(("right", Other.traps[0].careful[0]), ("wrong", Other.traps[0].careless[0]))
     assert "link" in said("compare", links)
@@ -465,7 +479,7 @@ def test_with_several_domains_the_one_that_knows_the_words_speaks(skills: tuple[
 
 
 def test_without_any_skills_it_still_answers() -> None:
-    reply = Reflector([], parameters=FLAWLESS).answer(Reflection("compare", compare_prompt(*ENDS_APART)))
+    reply = Reflector([], parameters=FLAWLESS).answer(ReflectorRequest("compare", compare_prompt(*ENDS_APART)))
     assert json.loads(reply.text) == {"proposals": []}
 
 

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from agentlearn.errors import ConfigError
-from agentlearn.sim.faults import Faults, Fixed, Lognormal, faults_of, injected
+from agentlearn.sim.faults import Faults, Fixed, Lognormal, draw_fault, faults_of
 from agentlearn.sim.reflector_state import FLAWLESS, ReflectorParameters
 from agentlearn.sim.server import World
 from tests.unit.sim.loop import run
@@ -311,7 +311,7 @@ def test_a_garbled_answer_is_no_chat_completion() -> None:
 def test_shares_of_failures_stay_apart() -> None:
     faults = Faults(rate_limited=0.2, server_error=0.2, reset=0.2, stall=0.2, garbled=0.2)
     drawn = Counter(
-        getattr(failure, "kind", "garbled") for n in range(1_000) if (failure := injected(faults, n)) is not None
+        getattr(failure, "kind", "garbled") for n in range(1_000) if (failure := draw_fault(faults, n)) is not None
     )
     assert drawn.keys() == {"requests", "server_error", "reset", "stall", "garbled"}
     assert sum(drawn.values()) == 1_000
@@ -326,19 +326,19 @@ def test_latency_spreads_about_its_median() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dials", "sentence"),
+    ("parameters", "sentence"),
     [
         ({"reset": 1.5}, "--reset is 1.5; give a share from 0 to 1"),
-        ({"stall_s": -1.0}, "--stall-s is -1.0; give no negative number"),
-        ({"rate_limited": 0.6, "stall": 0.6}, "the shares of failures add up to 1.2; keep them to 1 in all"),
+        ({"stall_s": -1.0}, "--stall-s is -1.0; give a number of at least 0"),
+        ({"rate_limited": 0.6, "stall": 0.6}, "the shares of failures add up to 1.2; reduce them to at most 1"),
     ],
 )
-def test_dials_out_of_range_are_refused(parameters: dict[str, float | None], sentence: str) -> None:
+def test_parameters_out_of_range_are_refused(parameters: dict[str, float | None], sentence: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(sentence)):
         faults_of(parameters)
 
 
-def test_a_header_sets_a_dial_for_its_request_alone() -> None:
+def test_a_header_sets_a_parameter_for_its_request_only() -> None:
     async def act(client: Client) -> None:
         body = chat("x", model="echo")
         headers = {"x-sim-rate-limited": "1", "x-sim-retry-after-s": "3"}
@@ -368,8 +368,8 @@ def test_failures_are_drawn_alike_in_every_run() -> None:
 def test_a_malformed_call_is_cut_and_counts_as_no_turn() -> None:
     async def act(client: Client) -> None:
         body = chat("Solve it.", QUESTION, tools=[tool()])
-        spoilt = (await client.post(CHAT, json=body, headers={"x-sim-malformed": "1"})).json()
-        said = spoilt["choices"][0]["message"]
+        malformed = (await client.post(CHAT, json=body, headers={"x-sim-malformed": "1"})).json()
+        said = malformed["choices"][0]["message"]
         with pytest.raises(ValueError, match=r".+"):
             json.loads(said["tool_calls"][0]["function"]["arguments"])
         assert (await client.get("/stats")).json()["injected"] == {"malformed_call": 1}

@@ -8,7 +8,7 @@ import pytest
 from agentlearn.sim.controls import useless_library
 from agentlearn.sim.habits import Vocabulary
 from agentlearn.sim.installed import installed_skills
-from agentlearn.sim.lesson_writer import LessonSource, LessonWriter, fits
+from agentlearn.sim.lesson_writer import LessonSource, LessonWriter, within_lesson_limits
 from agentlearn.sim.lessons import LessonReader, stance
 from agentlearn.sim.skills import Skills
 from tests.unit.sim.toy import ToySkills
@@ -55,7 +55,7 @@ def test_a_reflector_can_write_general_and_harmful_lessons_on_each_trap(skills: 
     writer, reader = LessonWriter(Vocabulary(skills)), LessonReader(skills)
     for trap, seed in product(skills.traps, range(10)):
         read = reader.read(lesson := writer.lesson(trap, Random(seed)))
-        assert fits(lesson)
+        assert within_lesson_limits(lesson)
         assert (read.stances[trap.name], read.families) == ("addresses", frozenset())
         harmful = writer.defective("harmful", trap, LessonSource(), Random(seed))
         assert harmful is not None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agentlearn.sim.reflector import Reflection, Reflector
+from agentlearn.sim.reflector import Reflector, ReflectorRequest
 from agentlearn_math.novice import skills as math
 from agentlearn_math.traps import TRAPS as MATH_TRAPS
 from agentlearn_web.novice import skills as web
@@ -24,7 +24,7 @@ Call the option of the course "delivery"; list the first page of the archive, se
 def test_the_words_of_habits_decide_which_domain_a_prompt_is_of(trap) -> None:
     alone = math if trap in MATH_TRAPS else web
     prompt = PROMPT.format(about="a range of integers", careful=trap.careful[0], careless=trap.careless[0])
-    asked = Reflection(stage="compare", prompt=prompt, seed=3, malformed=0.0)
+    asked = ReflectorRequest(stage="compare", prompt=prompt, seed=3, malformed=0.0)
     said = Reflector([alone]).answer(asked)
     assert json.loads(said.text)["proposals"]
     assert Reflector([math, web]).answer(asked) == Reflector([web, math]).answer(asked) == said

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from agentlearn.sim.skills import Act, Conversation, FinalMessage, Heeded, ToolUse, Trap
+from agentlearn.sim.skills import Act, Conversation, FinalMessage, FollowedLessons, ToolUse, Trap
 
 ENDPOINTS = Trap(
     name="endpoints_left_out",
@@ -74,13 +74,13 @@ class ToySituation:
     numbers: tuple[int, ...]
     output: str | None
 
-    def act(self, flaws: frozenset[str], heeded: Heeded, rng: Random) -> Act:
+    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
         if self.output is not None:
             return FinalMessage(f"The program says so.\n\\boxed{{{self.output.strip()}}}")
         comments: list[str] = []
         for trap in (one for one in TRAPS if one.name in self.traps):
             words = rng.choice(trap.careless if trap.name in flaws else trap.careful)
-            label = heeded.labels.get(trap.name)
+            label = followed.labels.get(trap.name)
             comments.append(f"# {label}: {words}" if label and trap.name not in flaws else f"# {words}")
         code = "\n".join([*comments, _program(self.family, self.numbers, flaws)])
         return ToolUse("run_python", {"code": code}, "I will count by a program.")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import agentlearn_web.novice
 from agentlearn.sim.lessons import LessonReader, ShownLesson
-from agentlearn.sim.novice import Moment, Novice
+from agentlearn.sim.novice import Novice, SolverInput
 from agentlearn.sim.oracle import Case, success_probability
-from agentlearn.sim.skills import Conversation, Heeded, Situation, ToolExchange, ToolUse
+from agentlearn.sim.skills import Conversation, FollowedLessons, Situation, ToolExchange, ToolUse
 from agentlearn.sim.trap_model import TrapModel
 from agentlearn.types.task import Task
 from agentlearn_math.novice import skills as math_skills
@@ -58,8 +58,10 @@ def situation(task: Task, *turns: ToolExchange) -> Situation:
     return found
 
 
-def use(of: Situation, flaws: frozenset[str] = frozenset(), heeded: Heeded | None = None, seed: int = 0) -> ToolUse:
-    act = of.act(flaws, heeded or Heeded(), Random(seed))
+def use(
+    of: Situation, flaws: frozenset[str] = frozenset(), followed: FollowedLessons | None = None, seed: int = 0
+) -> ToolUse:
+    act = of.act(flaws, followed or FollowedLessons(), Random(seed))
     assert isinstance(act, ToolUse)
     return act
 
@@ -89,12 +91,12 @@ def test_the_oracle_states_the_exact_share_of_right_walks(family: str) -> None:
     task = tasks_of(family)[0]
     turns = [Met(family, traps) for traps in walked(skills, task).traps]
     traps = tuple(trap for turn in turns for trap in turn.traps)
-    law = TrapModel(LessonReader(skills), 3)
+    trap_model = TrapModel(LessonReader(skills), 3)
     right = [flaws for flaws in subsets(traps) if walked(skills, task, flaws).answer == task.answer]
     for lessons in ((), tuple(trap.advice[0] for trap in TRAPS), (BY_NAME[traps[0]].advice[1],)):
-        falls = law.probabilities(traps, family, lessons, 0.7)
+        falls = trap_model.probabilities(traps, family, lessons, 0.7)
         share = sum(prod(falls[trap] if trap in flaws else 1 - falls[trap] for trap in traps) for flaws in right)
-        assert share == pytest.approx(success_probability(Case(tuple(turns)), lessons, law))
+        assert share == pytest.approx(success_probability(Case(tuple(turns)), lessons, trap_model))
 
 
 class Met:
@@ -106,11 +108,11 @@ class Met:
 
 def test_a_drawn_solver_is_right_as_often_as_the_oracle_says() -> None:
     task, walks = tasks_of("library_hours")[0], 100
-    novice, law = Novice([skills], world=1), TrapModel(LessonReader(skills), 1)
+    novice, trap_model = Novice([skills], world=1), TrapModel(LessonReader(skills), 1)
     turns = [Met(task.family, traps) for traps in walked(skills, task).traps]
     for lessons in ((), ("Compare all links before you click one.", "Tell similar entries apart by their details.")):
         right = sum(drawn(novice, task, lessons, seed) == task.answer for seed in range(walks))
-        expected = success_probability(Case(tuple(turns)), lessons, law)
+        expected = success_probability(Case(tuple(turns)), lessons, trap_model)
         deviation = (expected * (1 - expected) / walks) ** 0.5
         assert abs(right / walks - expected) < 3.5 * deviation
 
@@ -121,7 +123,7 @@ def drawn(novice: Novice, task: Task, lessons: tuple[str, ...], seed: int) -> st
     known = tuple(ShownLesson(f"G{at}", lesson) for at, lesson in enumerate(lessons, start=1))
     for call in range(8):
         talk = Conversation("", question(task), TOOLS, turns)
-        act = novice.answer(Moment((talk,), known, seed * 100 + call, 0.7)).act
+        act = novice.answer(SolverInput((talk,), known, seed * 100 + call, 0.7)).act
         assert isinstance(act, ToolUse)
         if act.tool == "answer":
             return str(act.arguments["answer"])
@@ -159,9 +161,9 @@ def test_success_without_lessons_leaves_room_and_all_lessons_nearly_close_it() -
     for family in FAMILIES:
         case = Case(tuple(Met(family, traps) for traps in walked(skills, tasks_of(family)[0]).traps))
         for world in range(5):
-            law = TrapModel(LessonReader(skills), world)
-            without.append(success_probability(case, (), law))
-            with_all.append(success_probability(case, lessons, law))
+            trap_model = TrapModel(LessonReader(skills), world)
+            without.append(success_probability(case, (), trap_model))
+            with_all.append(success_probability(case, lessons, trap_model))
     assert 0.35 <= sum(without) / len(without) <= 0.5
     assert min(with_all) >= 0.85
 
@@ -183,11 +185,11 @@ def test_every_decision_uses_a_phrase_of_its_trap(family: str) -> None:
 def test_a_followed_lesson_is_named(family: str) -> None:
     task = tasks_of(family)[0]
     turns, walk = (), PaperWalk()
-    heeded = Heeded({name: f"G{at}" for at, name in enumerate(BY_NAME)})
+    followed = FollowedLessons({name: f"G{at}" for at, name in enumerate(BY_NAME)})
     while True:
         here = situation(task, *turns)
-        act = use(here, heeded=heeded)
-        fallen = use(here, frozenset(here.traps), heeded)
+        act = use(here, followed=followed)
+        fallen = use(here, frozenset(here.traps), followed)
         for at, name in enumerate(BY_NAME):
             assert (f"(G{at})." in act.text) == (name in here.traps)
             assert f"(G{at})" not in fallen.text

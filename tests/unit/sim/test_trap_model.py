@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from agentlearn.sim.controls import useless_library
 from agentlearn.sim.draws import uniform
 from agentlearn.sim.lessons import LessonReader
-from agentlearn.sim.novice import IGNORANT, Moment, Novice
+from agentlearn.sim.novice import IGNORANT, Novice, SolverInput
 from agentlearn.sim.oracle import Case, lesson_effects, mean_success, success_probability
-from agentlearn.sim.skills import Conversation, FinalMessage, Heeded, ToolExchange, ToolUse
-from agentlearn.sim.trap_model import INTERACTIONS, TrapModel, bloat, scale
+from agentlearn.sim.skills import Conversation, FinalMessage, FollowedLessons, ToolExchange, ToolUse
+from agentlearn.sim.trap_model import INTERACTIONS, TrapModel, crowding_penalty, temperature_scale
 from tests.unit.sim.loop import run, shown
 from tests.unit.sim.toy import ENDPOINTS, SMALL_CASE, TRAPS, ToySkills, problems
 
@@ -25,22 +25,22 @@ MULTIPLES = "How many multiples of 7 lie from 3 to 70?"
 SEEDS = range(300)
 
 
-def law(world: int = 0) -> TrapModel:
+def trap_model(world: int = 0) -> TrapModel:
     return TrapModel(LessonReader(SKILLS), world)
 
 
 def falls(lessons: list[str], *, temperature: float = 0.7, world: int = 0) -> dict[str, float]:
-    return law(world).probabilities((ENDPOINTS.name, SMALL_CASE.name), "multiples", lessons, temperature)
+    return trap_model(world).probabilities((ENDPOINTS.name, SMALL_CASE.name), "multiples", lessons, temperature)
 
 
 def ask(lessons: list[str], seed: int, *, world: int = 0, question: str = MULTIPLES) -> ToolUse | FinalMessage:
     conversation = Conversation("", question, ("run_python",))
-    return Novice([SKILLS], world=world).answer(Moment((conversation,), shown(lessons), seed, 0.7)).act
+    return Novice([SKILLS], world=world).answer(SolverInput((conversation,), shown(lessons), seed, 0.7)).act
 
 
 def flaws(lessons: list[str], seed: int, *, question: str = MULTIPLES) -> frozenset[str]:
     conversation = Conversation("", question, ("run_python",))
-    return Novice([SKILLS]).answer(Moment((conversation,), shown(lessons), seed, 0.7)).flaws
+    return Novice([SKILLS]).answer(SolverInput((conversation,), shown(lessons), seed, 0.7)).flaws
 
 
 def test_lessons_move_only_the_trap_that_they_speak_of() -> None:
@@ -50,7 +50,7 @@ def test_lessons_move_only_the_trap_that_they_speak_of() -> None:
 
 
 def test_a_world_moves_each_base_rate_by_at_most_a_twentieth() -> None:
-    bases = [law(world).base(trap.name) - trap.base for world in range(50) for trap in TRAPS]
+    bases = [trap_model(world).base(trap.name) - trap.base for world in range(50) for trap in TRAPS]
     assert all(-0.05 <= base <= 0.05 for base in bases)
     assert min(bases) < -0.04 < 0.04 < max(bases)
 
@@ -58,19 +58,19 @@ def test_a_world_moves_each_base_rate_by_at_most_a_twentieth() -> None:
 @given(st.floats(0, 2), st.floats(0, 2))
 def test_temperature_scales_monotonously(one: float, other: float) -> None:
     colder, warmer = sorted((one, other))
-    assert scale(colder) <= scale(warmer)
+    assert temperature_scale(colder) <= temperature_scale(warmer)
 
 
 def test_temperature_has_its_stated_scale() -> None:
-    assert (scale(0.7), scale(0.0), scale(None)) == pytest.approx((1.0, 0.85, 1.0))
+    assert (temperature_scale(0.7), temperature_scale(0.0), temperature_scale(None)) == pytest.approx((1.0, 0.85, 1.0))
     warm, cold = falls([], temperature=0.7), falls([], temperature=0.0)
     assert cold == pytest.approx({trap: chance * 0.85 for trap, chance in warm.items()})
 
 
 def test_bloat_begins_after_twenty_irrelevant_lessons_and_two_thousand_tokens() -> None:
-    assert bloat(20, 2_000) == 0
-    assert bloat(25, 2_000) == pytest.approx(0.02)
-    assert bloat(0, 3_500) == pytest.approx(0.03)
+    assert crowding_penalty(20, 2_000) == 0
+    assert crowding_penalty(25, 2_000) == pytest.approx(0.02)
+    assert crowding_penalty(0, 3_500) == pytest.approx(0.03)
     useless = list(useless_library(25, 1, skills=[SKILLS]))
     assert falls(useless[:20]) == falls([])
     assert falls(useless)[ENDPOINTS.name] == pytest.approx(falls([])[ENDPOINTS.name] + 0.02)
@@ -90,8 +90,8 @@ def test_a_declared_interaction_holds_only_for_a_heeded_cause() -> None:
 
 def test_a_narrow_lesson_helps_in_its_family_only() -> None:
     narrow = ["When counting multiples, check the program on a small case first."]
-    here = law().probabilities((SMALL_CASE.name,), "multiples", narrow, 0.7)
-    there = law().probabilities((SMALL_CASE.name,), "committees", narrow, 0.7)
+    here = trap_model().probabilities((SMALL_CASE.name,), "multiples", narrow, 0.7)
+    there = trap_model().probabilities((SMALL_CASE.name,), "committees", narrow, 0.7)
     assert here[SMALL_CASE.name] < 0.05 < there[SMALL_CASE.name]
 
 
@@ -134,14 +134,14 @@ def test_the_newest_message_that_is_a_problem_counts() -> None:
     turns = (ToolExchange("run_python", {}, "10"),)
     nudge = Conversation("", "Please go on.", ("run_python",))
     problem = Conversation("", MULTIPLES, ("run_python",), turns)
-    assert isinstance(Novice([SKILLS]).answer(Moment((nudge, problem))).act, FinalMessage)
+    assert isinstance(Novice([SKILLS]).answer(SolverInput((nudge, problem))).act, FinalMessage)
 
 
 @pytest.mark.parametrize("lessons", [[], [GOOD], [BAD], [CHECK], [GOOD, CHECK]])
 def test_the_oracle_states_what_the_novice_does(lessons: list[str]) -> None:
     situation = SKILLS.recognise(Conversation("", MULTIPLES, ("run_python",)))
     assert situation is not None
-    exact = success_probability(Case((situation,)), lessons, law())
+    exact = success_probability(Case((situation,)), lessons, trap_model())
     rolled = sum(not flaws(lessons, seed) for seed in range(4_000)) / 4_000
     assert rolled == pytest.approx(exact, abs=0.03)
 
@@ -151,26 +151,26 @@ def test_the_oracle_sums_over_the_flaw_sets_that_are_right() -> None:
     assert situation is not None
     chances = falls([])
     harmless = Case((situation,), right=lambda found: ENDPOINTS.name not in found)
-    assert success_probability(harmless, [], law()) == pytest.approx(1 - chances[ENDPOINTS.name])
-    assert success_probability(Case((situation,), right=lambda found: True), [], law()) == pytest.approx(1)
+    assert success_probability(harmless, [], trap_model()) == pytest.approx(1 - chances[ENDPOINTS.name])
+    assert success_probability(Case((situation,), right=lambda found: True), [], trap_model()) == pytest.approx(1)
 
 
 def test_a_trap_of_two_turns_has_to_be_passed_twice() -> None:
     situation = SKILLS.recognise(Conversation("", MULTIPLES, ("run_python",)))
     assert situation is not None
-    once = success_probability(Case((situation,)), [], law())
-    assert success_probability(Case((situation, situation)), [], law()) == pytest.approx(once**2)
+    once = success_probability(Case((situation,)), [], trap_model())
+    assert success_probability(Case((situation, situation)), [], trap_model()) == pytest.approx(once**2)
 
 
 def test_each_lesson_has_its_true_effect() -> None:
     found = [SKILLS.recognise(Conversation("", question, ())) for question in problems(3)]
     cases = [Case((situation,)) for situation in found if situation is not None]
     lessons = [GOOD, BAD.replace("both endpoints of the range", "the boundary"), CHECK, "When it rains, stay in."]
-    effects = lesson_effects(cases, lessons, law())
+    effects = lesson_effects(cases, lessons, trap_model())
     assert effects[0] > 0 > effects[1]
     assert effects[2] > effects[0]  # it lives in every family
     assert effects[3] == 0
-    assert mean_success(cases, [GOOD, CHECK], law()) > mean_success(cases, [], law())
+    assert mean_success(cases, [GOOD, CHECK], trap_model()) > mean_success(cases, [], trap_model())
 
 
 def test_all_interactions_name_pairs() -> None:
@@ -185,7 +185,7 @@ def test_the_toy_s_programs_are_wrong_exactly_when_flawed() -> None:
             fallen: run(str(act.arguments["code"]))
             for size in range(3)
             for fallen in map(frozenset[str], itertools.combinations(situation.traps, size))
-            if isinstance(act := situation.act(fallen, Heeded(), Random(0)), ToolUse)
+            if isinstance(act := situation.act(fallen, FollowedLessons(), Random(0)), ToolUse)
         }
         right = results.pop(frozenset())
         assert right not in results.values()

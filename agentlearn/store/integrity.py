@@ -10,6 +10,7 @@ from agentlearn.store.codec import entry_rows
 from agentlearn.store.database import DATABASE, WATERMARK, last_seq_of, open_read_only
 from agentlearn.store.lock import StoreLock, Watermark
 from agentlearn.store.migrate import known_migrations, pending_migrations
+from agentlearn.store.text import error_line
 from agentlearn.store.write_ahead_log import JOURNAL_FILE, read_state
 from agentlearn.types.value import Value
 
@@ -82,7 +83,7 @@ def _report(directory: Path) -> StoreReport:
         in_log = "WAL" in str(error)
         fix = _REPAIR if in_log else _BACKUP
         code = "unreadable_log" if in_log else "unreadable_database"
-        database_problems.append(_problem(code, _first_line(error), fix))
+        database_problems.append(_problem(code, error_line(error), fix))
     except AgentlearnError as error:
         fix = _BACKUP if isinstance(error, StoreDamaged) else _INSTALL
         database_problems.append(_problem(error.code, str(error), fix))
@@ -178,7 +179,7 @@ def _count_rows(directory: Path, table: str, problems: list[StoreProblem]) -> di
             found = connection.execute(f"SELECT count(*), bit_xor(hash(t)) FROM {_quoted(table)} t").fetchone()  # noqa: S608
             return {table: 0 if found is None else int(found[0])}
     except duckdb.Error as error:
-        problems.append(_problem("unreadable_table", f"table {table} cannot be read: {_first_line(error)}", _BACKUP))
+        problems.append(_problem("unreadable_table", f"table {table} cannot be read: {error_line(error)}", _BACKUP))
         return {}
 
 
@@ -201,7 +202,3 @@ def _problem(code: str, words: str, fix: str) -> StoreProblem:
 def _quoted(table: str) -> str:
     quoted = table.replace('"', '""')
     return f'"{quoted}"'
-
-
-def _first_line(error: duckdb.Error) -> str:
-    return str(error).partition("\n")[0].rstrip(".")

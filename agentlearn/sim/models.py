@@ -1,3 +1,0 @@
-"""The models of the simulated world."""
-
-MODELS = ("novice", "reflector", "echo")
