@@ -48,7 +48,10 @@ _MEASURES = (
     ),
     _Measure("Tokens out", lambda arm: _number(arm.tokens_out, large), lambda arm: arm.tokens_out is not None),
     _Measure(
-        "Tool calls per rollout", lambda arm: _number(arm.tool_calls, decimal), lambda arm: arm.tool_calls is not None
+        "Tool calls",
+        lambda arm: _number(arm.tool_calls, decimal),
+        lambda arm: arm.tool_calls is not None,
+        note="Tool calls: mean per rollout.",
     ),
     _Measure(
         "Time p50, p95",

@@ -1,4 +1,4 @@
-"""What `compare` refuses before anything is begun: options that nobody would heed, and files that cannot be written."""
+"""`compare` refuses contradictory options and unwritable files before it starts."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ((*ARMS, "--domain", "math", "--log", "silly"), "--log 'silly' is no level"),
     ],
 )
-def test_what_nobody_would_heed_is_refused(
+def test_contradictory_options_are_refused(
     arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(["compare", *arguments]) == 2
@@ -67,7 +67,7 @@ def test_an_arm_may_be_named_in_any_script() -> None:
     assert [arm.name for arm in found.arms] == ["none", "été", "日本"]
 
 
-def test_one_judge_judges_all_arms_and_is_asked_about_before_it_is_paid() -> None:
+def test_one_judge_judges_all_arms_and_is_confirmed_before_it_is_paid() -> None:
     arms = ("a=none,model=openai:gpt-5-mini", "b=none,model=sim:novice")
     own = {"arms": arms, "data": "own.jsonl", "reward": "judge"}
     plan = plan_comparison(CompareSettings.model_validate(own))
@@ -79,7 +79,7 @@ def test_one_judge_judges_all_arms_and_is_asked_about_before_it_is_paid() -> Non
     assert "without the calls to the judge openai:gpt-5" in paid.lines()[-1][1]
 
 
-def test_where_the_page_cannot_be_written_the_result_is_told_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_result_is_printed_when_the_page_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
     Path("file").write_text("no folder")
     assert command(["compare", "--logs", "logs.csv", "--store", "file", "--json"]) == 1
     told = capsys.readouterr()
@@ -91,7 +91,7 @@ def test_where_the_page_cannot_be_written_the_result_is_told_all_the_same(capsys
     assert refused.value.code == "not_written"
 
 
-def test_reports_of_arms_with_like_names_do_not_overwrite_each_other() -> None:
+def test_reports_of_arms_with_similar_names_do_not_overwrite_each_other() -> None:
     Path("like.csv").write_text(
         "task,arm,score\n" + "".join(f"t{n},{arm},1\n" for arm in ("a:b", "a/b") for n in (1, 2))
     )

@@ -1,4 +1,4 @@
-"""What an effect takes, before anything is spent."""
+"""`power`: tasks and rollouts that are needed to detect an effect."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_more_arms_take_more_tasks() -> None:
     assert five.rollouts > 2 * two.rollouts
 
 
-def test_tasks_that_there_are_say_how_many_rollouts_they_take() -> None:
+def test_given_tasks_give_the_number_of_rollouts_needed() -> None:
     report = power(PowerSettings(effect=0.05, tasks=100))
     assert report.rollouts_needed is not None
     enough = next(one for one in report.designs if one.k == report.rollouts_needed)
@@ -36,7 +36,7 @@ def test_tasks_that_there_are_say_how_many_rollouts_they_take() -> None:
     assert any("more tasks" in note for note in few.notes)
 
 
-def test_prices_are_known_unknown_or_nothing() -> None:
+def test_prices_are_known_unknown_or_zero() -> None:
     costs = [
         power(PowerSettings(k=1, model=model)).designs[0].price.cost_usd
         for model in ("openai:gpt-5-mini", "sim:novice")
@@ -65,7 +65,7 @@ def test_variances_are_measured_in_an_earlier_comparison() -> None:
     ("found", "code"),
     [(earlier(1, [(0.0, 1.0), (1.0, 1.0)]), "one_rollout"), (earlier(4, [(0.1, 0.9), (0.3, 0.5)]), "partial_scores")],
 )
-def test_a_comparison_that_cannot_tell_its_variances_is_refused(found: Comparison, code: str) -> None:
+def test_a_comparison_without_variances_is_refused(found: Comparison, code: str) -> None:
     with pytest.raises(ConfigError) as refused:
         power(PowerSettings(), found)
     assert refused.value.code == code

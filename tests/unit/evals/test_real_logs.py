@@ -1,4 +1,4 @@
-"""Logs that other harnesses wrote are read whole: two of them are run here, without network."""
+"""Real logs of other programs are read completely; two of the programs are run here, without network."""
 
 import json
 import os

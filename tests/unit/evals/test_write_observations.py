@@ -1,4 +1,4 @@
-"""What is written is read again as it was: observations as tables, a comparison's arm as a report of pydantic-evals."""
+"""Written observations and pydantic-evals reports can be read again unchanged."""
 
 import json
 import tempfile
