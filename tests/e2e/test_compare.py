@@ -93,8 +93,8 @@ def test_the_helpful_library_wins_and_the_placebo_does_not() -> None:
 def test_a_library_that_holds_answers_is_flagged_and_gets_no_verdict() -> None:
     from agentlearn_math import domain
 
-    told = max((task.answer or "" for task in domain.tasks("test", seed=0, limit=8)), key=len)
-    write("leaking", (*GOOD, f"For such a problem the result is {told}."))
+    leaked = max((task.answer or "" for task in domain.tasks("test", seed=0, limit=8)), key=len)
+    write("leaking", (*GOOD, f"For such a problem the result is {leaked}."))
     found = run("none", "leaking.json")
     assert [flag.code for flag in found.flags] == ["leaks_answer"]
     assert found.contrasts[0].verdict == "cannot_tell"
@@ -221,10 +221,10 @@ def test_bad_input_is_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert command(["compare", *arguments]) == 2
-    told = capsys.readouterr()
-    assert words in told.err
-    assert len(told.err.strip().splitlines()) == 1
-    assert told.out == ""
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert len(printed.err.strip().splitlines()) == 1
+    assert printed.out == ""
     assert not (tmp_path / ".agentlearn").exists(), "nothing was begun"
 
 

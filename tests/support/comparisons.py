@@ -178,7 +178,7 @@ def _contrast(name: str, n: int, mean: float, tasks: int) -> Contrast:
     half = 0.08 if verdict in ("better", "worse") else abs(mean) + 0.05
     unsafe = "only 3 clusters of tasks: an interval cannot be trusted below 5" if n == 2 else ""
     words = {"better": "is better than", "worse": "is worse than", "no_worse": "is no worse than"}
-    said = words.get(verdict, "cannot be told from")
+    verdict_words = words.get(verdict, "cannot be told from")
     return Contrast(
         arm=name,
         baseline="none",
@@ -204,7 +204,10 @@ def _contrast(name: str, n: int, mean: float, tasks: int) -> Contrast:
         tasks_needed=340 if verdict == "cannot_tell" else None,
         unsafe=unsafe,
         verdict=verdict,
-        sentence=f"{name} {said} none: {mean:+.2f} [{mean - half:+.2f}, {mean + half:+.2f}] over {tasks} tasks x 4.",
+        sentence=(
+            f"{name} {verdict_words} none: {mean:+.2f} [{mean - half:+.2f}, {mean + half:+.2f}],"
+            f" {tasks} tasks x 4 rollouts."
+        ),
     )
 
 

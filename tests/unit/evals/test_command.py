@@ -53,10 +53,10 @@ def test_contradictory_options_are_refused(
     arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(["compare", *arguments]) == 2
-    told = capsys.readouterr()
-    assert words in told.err
-    assert len(told.err.splitlines()) == 1
-    assert told.out == ""
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert len(printed.err.splitlines()) == 1
+    assert printed.out == ""
     assert not Path(".agentlearn").exists(), "nothing was begun"
 
 
@@ -82,10 +82,10 @@ def test_one_judge_judges_all_arms_and_is_confirmed_before_it_is_paid() -> None:
 def test_the_result_is_printed_when_the_page_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
     Path("file").write_text("no folder")
     assert command(["compare", "--logs", "logs.csv", "--store", "file", "--json"]) == 1
-    told = capsys.readouterr()
-    assert json.loads(told.out)["contrasts"][0]["verdict"] == "better"
-    assert told.err.startswith("agentlearn: the result could not be written: ")
-    assert len(told.err.splitlines()) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["contrasts"][0]["verdict"] == "better"
+    assert printed.err.startswith("agentlearn: the result could not be written: ")
+    assert len(printed.err.splitlines()) == 1
     with pytest.raises(AgentlearnError) as refused:
         write_all(compare_logs(["logs.csv"]), store=Path("file"), out=())
     assert refused.value.code == "not_written"

@@ -100,7 +100,7 @@ def test_an_untrusted_arm_gets_no_verdict() -> None:
     assert found.verdict == "cannot_tell"
     assert "hold an expected answer" in found.sentence
     assert found.mean is not None
-    assert found.mean > 0.5, "what was measured is still told"
+    assert found.mean > 0.5, "the measured difference is still reported"
 
 
 def test_too_few_tasks_get_no_verdict() -> None:

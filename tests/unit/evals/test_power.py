@@ -81,9 +81,9 @@ def test_the_command_prints_designs_and_takes_variances_from_an_earlier_comparis
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["power", "--effect", "0.1", "--tasks", "40"]) == 0
-    said = capsys.readouterr().out
-    assert "to detect a difference of 0.1 with 80% power" in said
-    assert "rollouts each" in said
+    printed = capsys.readouterr().out
+    assert "to detect a difference of 0.1 with 80% power" in printed
+    assert "rollouts each" in printed
     Path("earlier.json").write_text(earlier(4, [(0.0, 1.0), (0.25, 1.0), (0.0, 0.75)]).model_dump_json())
     assert run(["power", "--like", "earlier.json", "--k", "4", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -111,7 +111,7 @@ def test_bad_input_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     Path("bad.json").write_text("{}")
     assert run(["power", *arguments]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert words in said.err
-    assert len(said.err.strip().splitlines()) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert words in printed.err
+    assert len(printed.err.strip().splitlines()) == 1

@@ -20,8 +20,8 @@ from tests.unit.evals import log_samples
 def test_every_format_gives_the_same_rollouts(tmp_path: Path, form: str, name: str | None) -> None:
     file = log_samples.FORMS[form](tmp_path / (name or form))
     logs = read_logs([file], arm="mine")
-    told = {(one.problem, one.g): (one.arm, one.score, one.status) for one in logs.observations}
-    assert told == {(f"{task}?", g): ("mine", score, "ok") for (task, g), score in log_samples.SCORES.items()}
+    actual = {(one.problem, one.g): (one.arm, one.score, one.status) for one in logs.observations}
+    assert actual == {(f"{task}?", g): ("mine", score, "ok") for (task, g), score in log_samples.SCORES.items()}
     assert len({one.task for one in logs.observations}) == 2
     assert logs.notes == ()
     assert list(logs.sources) == [file.name]
@@ -140,13 +140,13 @@ def test_any_file_is_read_or_refused_in_one_sentence(data: st.DataObject) -> Non
         start = data.draw(st.integers(0, len(body)))
         end = data.draw(st.integers(start, len(body)) | st.just(start))
         file.write_bytes(body[:start] + data.draw(odd) + body[end:])
-        said = ""
+        printed = ""
         try:
             assert read_logs([file]).observations
         except ConfigError as refused:
-            said = str(refused)
-        assert "\n" not in said
-        assert len(said) < 600
+            printed = str(refused)
+        assert "\n" not in printed
+        assert len(printed) < 600
 
 
 def lines(*rows: dict[str, Any]) -> Callable[[Path], None]:
