@@ -1,4 +1,4 @@
-"""The evals harness: which arm is better, with honest statistics; for our own rollouts and for other programs' logs.
+"""Compares agents with statistics: which arm is better, and how sure that is. Also for logs of other programs.
 
 from agentlearn_evals import CompareSettings, compare_sync
 

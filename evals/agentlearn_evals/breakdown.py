@@ -16,16 +16,16 @@ _PASSES = (1, 2, 4, 8, 16, 32, 64)
 
 def arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str, object]) -> ArmLine:
     """Return the results of one arm. arm_facts: further fields of `ArmLine`."""
-    seen = table.all[arm]
+    rollouts = table.all[arm]
     interval = arm_score(table, arm, level)
-    statuses = Counter(one.status for one in seen)
-    seconds = sorted(one.seconds for one in seen if one.seconds is not None)
-    calls = [one.tool_calls for one in seen if one.tool_calls is not None]
+    statuses = Counter(one.status for one in rollouts)
+    seconds = sorted(one.seconds for one in rollouts if one.seconds is not None)
+    calls = [one.tool_calls for one in rollouts if one.tool_calls is not None]
     fields = {
         "arm": arm,
         "label": arm,
         "tasks": len(table.tasks),
-        "rollouts": len(seen),
+        "rollouts": len(rollouts),
         "score": interval.mean,
         "low": interval.low,
         "high": interval.high,
@@ -33,11 +33,11 @@ def arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str, 
         "failed": statuses["failed"],
         "timeouts": statuses["timeout"],
         "undecided": statuses["undecided"],
-        "errors": dict(Counter(one.error or one.status for one in seen if one.status in {"failed", "timeout"})),
-        "cost_usd": _total([one.cost_usd for one in seen]),
-        "tokens_in": _total([one.tokens_in for one in seen]),
-        "tokens_library": _total([one.tokens_library for one in seen]),
-        "tokens_out": _total([one.tokens_out for one in seen]),
+        "errors": dict(Counter(one.error or one.status for one in rollouts if one.status in {"failed", "timeout"})),
+        "cost_usd": _total([one.cost_usd for one in rollouts]),
+        "tokens_in": _total([one.tokens_in for one in rollouts]),
+        "tokens_library": _total([one.tokens_library for one in rollouts]),
+        "tokens_out": _total([one.tokens_out for one in rollouts]),
         "tool_calls": sum(calls) / len(calls) if calls else None,
         "seconds_p50": _percentile(seconds, 0.5),
         "seconds_p95": _percentile(seconds, 0.95),
@@ -147,9 +147,9 @@ def flips(table: ScoreTable) -> tuple[Flip, ...]:
     return tuple(sorted(found, key=lambda one: (order[one.arm], -abs(one.score - one.baseline_score), one.task)))
 
 
-def _by_task_and_index(seen: Sequence[Observation]) -> dict[str, dict[int, Observation]]:
+def _by_task_and_index(rollouts: Sequence[Observation]) -> dict[str, dict[int, Observation]]:
     places: dict[str, dict[int, Observation]] = {}
-    for one in seen:
+    for one in rollouts:
         places.setdefault(one.task, {})[one.g] = one
     return places
 

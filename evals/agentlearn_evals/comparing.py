@@ -216,7 +216,7 @@ class _Session:
         started: float,
     ) -> Comparison:
         budget = self.collector.call_context.budget
-        drifted = [one.words for one in drift if one.drifted]
+        drifted = [f"{one.arm}: {one.words}" for one in drift if one.drifted]
         return comparison.model_copy(
             update={
                 "run": self.collector.call_context.run,

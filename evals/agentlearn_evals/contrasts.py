@@ -163,9 +163,9 @@ def _worst_case(table: ScoreTable, arm: str, baseline: str) -> Worst | None:
     return Worst(low=bounds[0], high=bounds[1])
 
 
-def _means_with_undecided_as(seen: Sequence[Observation], fill: float) -> dict[str, float]:
+def _means_with_undecided_as(rollouts: Sequence[Observation], fill: float) -> dict[str, float]:
     by_task: dict[str, list[float]] = {}
-    for one in seen:
+    for one in rollouts:
         by_task.setdefault(one.task, []).append(fill if one.score is None else one.score)
     return {task: math.fsum(scores) / len(scores) for task, scores in by_task.items()}
 

@@ -70,9 +70,8 @@ def power(settings: PowerSettings, measured: Comparison | None = None) -> PowerR
         )
     if measured is None:
         notes.append(
-            f"variances are guessed: baseline {settings.baseline:g}, spread of the tasks {settings.task_spread:g},"
-            f" spread of their differences {settings.difference_spread:g}; --like RUN measures them in an earlier"
-            " comparison"
+            f"variances are guessed: baseline {settings.baseline:g}, task spread {settings.task_spread:g}, difference"
+            f" spread {settings.difference_spread:g}; give an earlier comparison with --like to measure them"
         )
     enough = None
     if settings.tasks is not None and settings.k is None:

@@ -53,7 +53,7 @@ def _drift_check(arm: str, pairs: Sequence[tuple[float, float]], seed: int) -> D
     then, now = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
     p = sign_flip_p([late - early for early, late in pairs], seed=seed)
     drifted = p < _ALPHA
-    words = f"{arm}: {len(pairs)} reused rollouts were repeated; they scored {then:.3f} then and {now:.3f} now"
+    words = f"{len(pairs)} reused rollouts were repeated; they scored {then:.3f} then and {now:.3f} now"
     if drifted:
         words += "; the service no longer answers as it did, so make all rollouts again with --fresh"
     return DriftCheck(arm=arm, rollouts=len(pairs), then=then, now=now, p=p, drifted=drifted, words=words)

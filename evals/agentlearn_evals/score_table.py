@@ -65,20 +65,20 @@ def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_
     for one in observations:
         if one.arm in by_arm:
             by_arm[one.arm].append(one)
-    for arm, seen in by_arm.items():
-        if not seen:
+    for arm, rollouts in by_arm.items():
+        if not rollouts:
             raise DataError(f"the arm {arm!r} has no rollouts; leave the arm out, or give its log", code="empty_arm")
-        _refuse_twice(arm, seen)
+        _refuse_twice(arm, rollouts)
     missing = _missing(by_arm, allow_missing=allow_missing)
-    undecided = {(one.task, one.g) for seen in by_arm.values() for one in seen if one.score is None}
+    undecided = {(one.task, one.g) for rollouts in by_arm.values() for one in rollouts if one.score is None}
     scores: dict[str, dict[str, tuple[float, ...]]] = {}
-    for arm, seen in by_arm.items():
+    for arm, rollouts in by_arm.items():
         kept: defaultdict[str, list[float]] = defaultdict(list)
-        for one in sorted(seen, key=lambda each: each.g):
+        for one in sorted(rollouts, key=lambda each: each.g):
             if one.score is not None and (one.task, one.g) not in undecided:
                 kept[one.task].append(one.score)
         scores[arm] = {task: tuple(values) for task, values in kept.items()}
-    order = dict.fromkeys(one.task for seen in by_arm.values() for one in seen)
+    order = dict.fromkeys(one.task for rollouts in by_arm.values() for one in rollouts)
     shared = tuple(task for task in order if all(task in scores[arm] for arm in arms))
     if not shared:
         raise DataError(
@@ -91,7 +91,7 @@ def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_
         tasks=shared,
         facts=_facts(observations),
         scores=scores,
-        all={arm: tuple(seen) for arm, seen in by_arm.items()},
+        all={arm: tuple(rollouts) for arm, rollouts in by_arm.items()},
         dropped=len(undecided),
         missing=missing,
     )
@@ -104,8 +104,8 @@ def comparable(observations: Sequence[Observation], arms: Sequence[str]) -> bool
     return any(all((arm, task) in decided for arm in arms) for task in {one.task for one in observations})
 
 
-def _refuse_twice(arm: str, seen: Sequence[Observation]) -> None:
-    counts = Counter((one.task, one.g) for one in seen)
+def _refuse_twice(arm: str, rollouts: Sequence[Observation]) -> None:
+    counts = Counter((one.task, one.g) for one in rollouts)
     (task, g), count = counts.most_common(1)[0]
     if count > 1:
         raise DataError(
@@ -116,8 +116,8 @@ def _refuse_twice(arm: str, seen: Sequence[Observation]) -> None:
 
 
 def _missing(by_arm: Mapping[str, Sequence[Observation]], *, allow_missing: bool) -> tuple[Missing, ...]:
-    tasks = {arm: {one.task for one in seen} for arm, seen in by_arm.items()}
-    every = dict.fromkeys(one.task for seen in by_arm.values() for one in seen)
+    tasks = {arm: {one.task for one in rollouts} for arm, rollouts in by_arm.items()}
+    every = dict.fromkeys(one.task for rollouts in by_arm.values() for one in rollouts)
     missing = tuple(
         Missing(arm=arm, task=task, reason="no rollout")
         for task in every

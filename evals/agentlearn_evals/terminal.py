@@ -148,7 +148,7 @@ def _remarks(found: Comparison) -> list[tuple[str, list[str]]]:
             "look",
             [f"{one.arm}: earlier look at {one.pairs} pairs (run {one.run}); p is corrected" for one in found.looks],
         ),
-        ("drift", [one.words for one in found.sentinels]),
+        ("drift", [f"{one.arm}: {one.words}" for one in found.sentinels]),
         ("missing", [f"{one.arm}: {one.task}: {one.reason}" for one in found.missing[:_FLIPS]]),
         ("flip", [_flip(one) for one in found.flips[:_FLIPS] if one.rollout]),
         ("note", list(found.notes)),

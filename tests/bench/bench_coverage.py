@@ -1,8 +1,8 @@
-"""How often the 95 % interval of a difference covers the truth, and how often its tests find what is not there.
+"""How often the 95 % interval of a difference covers the true value, and how often its tests give false findings.
 
-Simulated comparisons with known truth, fixed seeds, the library's own functions. For each scenario: the method that was
-picked, the share where the interval was called unsafe, coverage among the others, and, with both arms alike, how often
-the sign-flip test (999 samples) and the interval itself reject at 5 %.
+Simulated comparisons with known truth and fixed seeds, computed with the library's own functions. For each scenario:
+the method that was chosen, the share of intervals called unsafe, coverage of the others, and, with equal arms, how
+often the sign-flip test (999 samples) and the interval reject at 5 %.
 
     just bench coverage
     just bench coverage --simulations 1000 --only ties
@@ -21,12 +21,12 @@ from tests.bench.found import Found, Number, Row, Target
 
 Rng = np.random.Generator
 Draw = Callable[[Rng, bool], tuple[list[float], list[int] | None]]
-"""Draws the tasks' differences, and their clusters; with True, both arms are alike."""
+"""Draws the differences of the tasks, and their clusters. With True, both arms are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One way in which comparisons come about, and its true mean difference when the arms differ."""
+    """One kind of comparison, with its true mean difference when the arms differ."""
 
     name: str
     draw: Draw
@@ -34,7 +34,7 @@ class Scenario:
 
 
 def rollouts(k: int | Sequence[int], tasks: int) -> Draw:
-    """Independent tasks, k rollouts each in both arms; rates between never and always."""
+    """Return independent tasks with k rollouts in both arms and success rates between 0 and 1."""
 
     def draw(rng: Rng, alike: bool) -> tuple[list[float], None]:
         before, after = rates(rng, tasks, alike)
@@ -45,9 +45,9 @@ def rollouts(k: int | Sequence[int], tasks: int) -> Draw:
 
 
 def clustered(count: int, spread: float, k: int, shared: float = 0.5) -> Draw:
-    """Clusters of about 5 tasks, sizes equal or lognormal with that spread; rates are partly shared in a cluster."""
+    """Return clusters of about 5 tasks, of equal or lognormal sizes, whose tasks share part of their success rate."""
 
-    # 500 sets of sizes, each met again and again: a set's t quantile is the dearest part, and is kept.
+    # Only 500 sets of sizes, used repeatedly, because the t quantile of a set is expensive and is cached.
     drawn = np.random.default_rng(count).normal(size=(500, count))
     sizes = np.maximum(1, np.round(5 * np.exp(spread * drawn))).astype(int)
 
@@ -63,7 +63,7 @@ def clustered(count: int, spread: float, k: int, shared: float = 0.5) -> Draw:
 
 
 def ties(moved: float, k: int, gains: float) -> Draw:
-    """200 tasks that both arms always or never solve, but for a few; `gains` of those move upwards."""
+    """Return 200 tasks that both arms always or never solve, except a few; the share `gains` of these improves."""
 
     def draw(rng: Rng, alike: bool) -> tuple[list[float], None]:
         up = 0.5 if alike else gains
@@ -76,17 +76,17 @@ def ties(moved: float, k: int, gains: float) -> Draw:
 
 
 def rare(rng: Rng, alike: bool) -> tuple[list[float], None]:
-    """60 tasks with small differences, of which one in 20 is wholly mended: what is rare may not be seen at all."""
-    mended = rng.random(60) < 0.05
+    """Return 60 tasks with small differences; one in 20 goes from 0 to 1, so a sample may contain none of these."""
+    solved_now = rng.random(60) < 0.05
     sign = np.where(rng.random(60) < 0.5, 1.0, -1.0) if alike else np.ones(60)
     small = (rng.integers(0, 3, size=60) - 1) / 16
-    return np.where(mended, sign, small).tolist(), None
+    return np.where(solved_now, sign, small).tolist(), None
 
 
 def rates(rng: Rng, count: int, alike: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Success rates before and after: Beta(1/2, 1/2); one in three tasks gains up to all, one in six loses up to half.
+    """Return success rates before and after, from Beta(1/2, 1/2); 1/3 of the tasks improves, 1/6 loses up to half.
 
-    Alike, the arms of that draw are swapped at random, so that every difference is as likely as its mirror.
+    With equal arms, before and after are swapped at random, so that the differences are symmetric.
     """
     before = rng.beta(0.5, 0.5, size=count)
     fate = rng.random(count)
@@ -100,12 +100,12 @@ def rates(rng: Rng, count: int, alike: bool) -> tuple[np.ndarray, np.ndarray]:
     return before, after
 
 
-# E of 1/3 * 1/2 * (1 - 1/2) - 1/6 * 1/4 * 1/2.
+# Expected value of 1/3 * 1/2 * (1 - 1/2) - 1/6 * 1/4 * 1/2.
 RATES_GAIN = 1 / 12 - 1 / 48
 
 
 def measured(rng: Rng, before: np.ndarray, after: np.ndarray, counts: np.ndarray) -> list[float]:
-    """Differences of the mean over so many rollouts."""
+    """Return differences of mean scores over the given numbers of rollouts."""
     return ((rng.binomial(counts, after) - rng.binomial(counts, before)) / counts).tolist()
 
 
@@ -135,28 +135,32 @@ SCENARIOS = (
         Scenario(f"ties: {100 * moved:g} % moved, K=8, 3 of 4 up", ties(moved, 8, 0.75), moved * 0.5 * (1 + 8) / 16)
         for moved in (0.02, 0.05, 0.1)
     ),
-    Scenario("rare: 1 of 20 mended, n=60, K=16", rare, 0.05),
+    Scenario("rare: 1 of 20 solved_now, n=60, K=16", rare, 0.05),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was counted in one scenario; shares of the simulations."""
+    """The results of one scenario, as shares of the simulations."""
 
     methods: dict[str, float]
+    """Share of each method."""
     unsafe: float
+    """Share of the intervals called unsafe."""
     coverage: float
-    """Among those that were not unsafe."""
+    """Share of the safe intervals that cover the true difference."""
     coverage_unsafe: float
+    """Share of the unsafe intervals that cover the true difference."""
     width: float
-    """Median width of the intervals that were not unsafe."""
+    """Median width of the safe intervals."""
     sign_flip: float
+    """Share of the sign-flip tests that reject although the arms are equal."""
     rejected: float
-    """How often the interval, where not unsafe, leaves 0 out with both arms alike."""
+    """Share of the safe intervals that exclude 0 although the arms are equal."""
 
 
 def simulate(scenario: Scenario, simulations: int) -> Result:
-    """Draw, estimate, and count."""
+    """Simulate the scenario and return its results."""
     rng = np.random.default_rng(20_261_121)
     methods = Counter[str]()
     held, widths = {False: list[bool](), True: list[bool]()}, list[float]()
@@ -186,18 +190,18 @@ def simulate(scenario: Scenario, simulations: int) -> Result:
 
 
 def share(these: Sequence[bool]) -> float:
-    """How many of them are true; not a number when there are none."""
+    """Return the share of true values; NaN for no values."""
     return sum(these) / len(these) if these else math.nan
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
+    """Add the options of this benchmark."""
     parser.add_argument("--simulations", type=int, default=10_000)
-    parser.add_argument("--only", default="", help="scenarios whose name holds this")
+    parser.add_argument("--only", default="", help="only scenarios whose name contains this text")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """A row per scenario; no coverage where nothing, or everything, was called unsafe."""
+    """Return one row per scenario; coverage is missing when no interval was safe."""
     named = [scenario for scenario in SCENARIOS if chosen.only in scenario.name]
     results = [(scenario.name, simulate(scenario, chosen.simulations)) for scenario in named]
     widest = max((result.sign_flip for _, result in results), default=0.0)
@@ -208,7 +212,7 @@ def measure(chosen: argparse.Namespace) -> Found:
         ),
         notes=(
             f"{chosen.simulations:,} simulations each, fixed seeds, the library's own functions",
-            "t, cr2, score: how often each was picked; unsafe: how often the interval was called so",
+            "t, cr2, score: share of each method; unsafe: share of intervals called unsafe",
         ),
     )
 

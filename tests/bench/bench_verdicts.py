@@ -1,9 +1,9 @@
-"""Verdicts of `compare` in simulated worlds, whose truth is known: how often it is right, and how often it overclaims.
+"""Verdicts of `compare` in simulated worlds with known truth: how often it is right, and how often it claims too much.
 
-Each world is another novice with other tasks. What the simulated solver would do is drawn in this process by its own
-law, from seeds that differ between the arms, as with a service that honours no seed; a sample is held against the
-solver itself. Everything else is what `agentlearn compare` does. Beside it stand how
-often two usual tests claim a difference: a z of two means of tasks that ignores the pairs, and a z over all rollouts.
+Each world has another novice and other tasks. The simulated solver's results are drawn in this process from its trap
+model, with seeds that differ between arms, as for a service that ignores seeds; a sample is checked against the solver
+itself. Everything else is done as `agentlearn compare` does it. Two common tests are counted for comparison: a z-test
+of two means of tasks that ignores the pairing, and a z-test over all rollouts.
 
     just bench verdicts --worlds 200
 """
@@ -43,7 +43,7 @@ ARMS = ("helpful", "one lesson", "null", "placebo", "harmful", "leaking")
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One novice and the tasks it is measured on."""
+    """One simulated novice and its tasks."""
 
     number: int
     tasks: tuple[Task, ...]
@@ -53,12 +53,12 @@ class World:
         return TrapModel(LessonReader(MathSkills()), self.number)
 
     def libraries(self) -> Mapping[str, tuple[str, ...]]:
-        """Lessons of every kind, other ones in each world."""
+        """Return the lessons of each arm, different in each world."""
         rng = Random(f"lessons {self.number}")
         traps = rng.sample(TRAPS, 6)
         helpful = tuple(f"When {rng.choice(trap.situations)}, {rng.choice(trap.advice)}." for trap in traps)
         harmful = tuple(f"When {rng.choice(trap.situations)}, never {rng.choice(trap.advice)}." for trap in traps)
-        told = max((task for task in self.tasks if task.answer), key=lambda task: len(task.answer or ""))
+        leaked = max((task for task in self.tasks if task.answer), key=lambda task: len(task.answer or ""))
         return {
             "none": (),
             "helpful": helpful,
@@ -66,12 +66,12 @@ class World:
             "null": useless_library(6, self.number),
             "placebo": placebo(150, self.number),
             "harmful": harmful,
-            "leaking": (*helpful, f"When a problem looks like this one, the result is {told.answer}."),
+            "leaking": (*helpful, f"When a problem looks like this one, the result is {leaked.answer}."),
         }
 
 
 def _chances(world: World, lessons: Sequence[str]) -> dict[str, dict[str, float]]:
-    """By task: the probability of each trap."""
+    """Return the probability of each trap, by task."""
     skills, law = MathSkills(), world.law
     chances: dict[str, dict[str, float]] = {}
     for task in world.tasks:
@@ -82,7 +82,7 @@ def _chances(world: World, lessons: Sequence[str]) -> dict[str, dict[str, float]
 
 
 def _truth(world: World, lessons: Sequence[str]) -> float:
-    """The exact probability of a right answer, mean over tasks."""
+    """Return the exact probability of a right answer, averaged over tasks."""
     skills, found = MathSkills(), []
     for task in world.tasks:
         situation = skills.recognise(Conversation("", task.problem, TOOLS))
@@ -92,7 +92,7 @@ def _truth(world: World, lessons: Sequence[str]) -> float:
 
 
 def _rollouts(world: World, arm: str, lessons: Sequence[str], k: int) -> list[Observation]:
-    """What the solver does: right exactly where it falls into no trap."""
+    """Return the solver's rollouts: right when it falls into no trap."""
     seen: list[Observation] = []
     chances = _chances(world, lessons)
     for task in world.tasks:
@@ -106,7 +106,7 @@ def _rollouts(world: World, arm: str, lessons: Sequence[str], k: int) -> list[Ob
 
 
 def _agrees(world: World, seen: Sequence[Observation], lessons: Sequence[str], k: int) -> bool:
-    """Whether the solver itself, asked in words, did the same."""
+    """Return whether the solver itself gives the same results for a sample."""
     novice = Novice([MathSkills()], world=world.number)
     shown = tuple(ShownLesson(f"G{n}", text) for n, text in enumerate(lessons, start=1))
     by_id = {task.id: task for task in world.tasks}
@@ -120,28 +120,28 @@ def _agrees(world: World, seen: Sequence[Observation], lessons: Sequence[str], k
 
 
 def _pooled_z(table: ScoreTable, arm: str) -> bool:
-    """Whether a two-proportion z over all rollouts, as if each were a task of its own, claims a difference."""
+    """Return whether a two-proportion z-test over all rollouts, as if independent, claims a difference."""
     mine, other = ([score for task in table.tasks for score in table.scores[name][task]] for name in (arm, "none"))
     variance = sum(mean(scores) * (1 - mean(scores)) / len(scores) for scores in (mine, other))
     return variance > 0 and abs(mean(mine) - mean(other)) / variance**0.5 > Z
 
 
 def _unpaired_z(table: ScoreTable, arm: str) -> bool:
-    """Whether a z of two means of tasks, each with its own error, claims a difference: the pairs are not used."""
+    """Return whether a z-test of two means of tasks, without pairing, claims a difference."""
     means = [table.means(name) for name in (arm, "none")]
     variance = sum(stdev(values) ** 2 / len(values) for values in means)
     return variance > 0 and abs(mean(means[0]) - mean(means[1])) / variance**0.5 > Z
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
+    """Add the options of this benchmark."""
     parser.add_argument("--worlds", type=int, default=200)
     parser.add_argument("--tasks", type=int, default=60)
     parser.add_argument("--k", type=int, default=4)
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Verdicts by kind of library."""
+    """Return the verdicts by kind of library."""
     verdicts = {arm: Counter[str]() for arm in ARMS}
     effects: dict[str, list[float]] = {arm: [] for arm in ARMS}
     covered, agreed = Counter[str](), True
@@ -150,7 +150,7 @@ def measure(chosen: argparse.Namespace) -> Found:
         libraries = world.libraries()
         nothing = _rollouts(world, "none", (), chosen.k)
         base = _truth(world, ())
-        for arm in ARMS:  # each a comparison of its own: what is counted is how often one comparison errs
+        for arm in ARMS:  # separate comparisons, because the error rate of one comparison is counted
             lessons = libraries[arm]
             seen = _rollouts(world, arm, lessons, chosen.k)
             agreed = agreed and _agrees(world, seen, lessons, chosen.k)
@@ -199,7 +199,9 @@ def measure(chosen: argparse.Namespace) -> Found:
         ),
         notes=(
             f"simulated: {chosen.worlds} worlds, {chosen.tasks} tasks x {chosen.k} rollouts, alpha 0.05",
-            "the solver itself did the same in every sampled rollout" if agreed else "THE SOLVER ITSELF DID OTHERWISE",
-            "0.09: what 200 worlds at a true level of 0.05 stay below with 99 % probability",
+            "the solver itself gave the same result in every sampled rollout"
+            if agreed
+            else "THE SOLVER ITSELF DIFFERED",
+            "0.09: with a true error rate of 0.05, 200 worlds stay below this with 99 % probability",
         ),
     )

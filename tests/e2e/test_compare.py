@@ -1,4 +1,4 @@
-"""`agentlearn compare` with simulated models: what is reused, what is corrected, what is written, what is refused."""
+"""`agentlearn compare` with simulated models: reuse, corrections, output and errors."""
 
 import json
 from pathlib import Path
@@ -93,15 +93,15 @@ def test_the_helpful_library_wins_and_the_placebo_does_not() -> None:
 def test_a_library_that_holds_answers_is_flagged_and_gets_no_verdict() -> None:
     from agentlearn_math import domain
 
-    told = max((task.answer or "" for task in domain.tasks("test", seed=0, limit=8)), key=len)
-    write("leaking", (*GOOD, f"For such a problem the result is {told}."))
+    leaked = max((task.answer or "" for task in domain.tasks("test", seed=0, limit=8)), key=len)
+    write("leaking", (*GOOD, f"For such a problem the result is {leaked}."))
     found = run("none", "leaking.json")
     assert [flag.code for flag in found.flags] == ["leaks_answer"]
     assert found.contrasts[0].verdict == "cannot_tell"
 
 
 @pytest.mark.usefixtures("folder")
-def test_sentinels_are_made_anew_where_old_stands_beside_new() -> None:
+def test_drift_checks_repeat_reused_rollouts_when_others_are_new() -> None:
     run("none", "good.json", sentinels=4)
     found = run("none", "good.json", "placebo.json", sentinels=4)
     assert {one.arm: one.rollouts for one in found.sentinels} == {"none": 4, "good": 4}
@@ -122,7 +122,7 @@ def test_instructions_and_temperature_are_arms() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_comparison_that_was_stopped_goes_on_where_it_was() -> None:
+def test_a_stopped_comparison_continues() -> None:
     with pytest.raises(BudgetExceeded):
         run("none", "good.json", max_tokens=20_000, concurrency=4)
     found = run("none", "good.json")
@@ -221,14 +221,14 @@ def test_bad_input_is_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert command(["compare", *arguments]) == 2
-    told = capsys.readouterr()
-    assert words in told.err
-    assert len(told.err.strip().splitlines()) == 1
-    assert told.out == ""
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert len(printed.err.strip().splitlines()) == 1
+    assert printed.out == ""
     assert not (tmp_path / ".agentlearn").exists(), "nothing was begun"
 
 
-def test_a_dry_run_spends_nothing_and_says_what_it_would(tmp_path: Path) -> None:
+def test_a_dry_run_prints_the_forecast_and_spends_nothing(tmp_path: Path) -> None:
     done = agentlearn(
         *("compare", "none", "x=none,model=openai:gpt-5-mini", "--domain", "math", "--dry-run"), cwd=tmp_path
     )
@@ -238,7 +238,7 @@ def test_a_dry_run_spends_nothing_and_says_what_it_would(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_sequential_comparison_stops_when_it_knows() -> None:
+def test_a_sequential_comparison_stops_when_it_has_a_verdict() -> None:
     found = run("good.json", "bad=none", sequential=True, limit=60, k=2)
     assert found.sequential.startswith("stopped early" if len(found.tasks) < 60 else "went through all")
     assert found.contrasts[0].method == "bets"

@@ -224,10 +224,10 @@ def test_the_keyboard_reaches_the_contents_and_the_tables(browser: Browser, file
             if met[-1] == "BUTTON Difference":
                 break
         assert met[:2] == ["A Skip to the details", "A Differences"]
-        assert met[-3:] == ["DIV Arms against none (simulated)", "BUTTON Arm", "BUTTON Difference"]
+        assert met[-3:] == ["DIV Arms compared with none (simulated)", "BUTTON Arm", "BUTTON Difference"]
         assert [one for one in met if one.endswith("(not seen)")] == []
 
-        table = page.get_by_role("region", name="Arms against none (simulated)")
+        table = page.get_by_role("region", name="Arms compared with none (simulated)")
         before = table.locator("tbody tr td:nth-child(2)").all_inner_texts()
         page.keyboard.press("Enter")
         after = table.locator("tbody tr td:nth-child(2)").all_inner_texts()

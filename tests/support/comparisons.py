@@ -1,4 +1,4 @@
-"""Comparisons made by hand, for tests of what shows them: one that says hardly anything, one that says everything."""
+"""Hand-made comparisons for tests of pages and printing: one with almost no content, one with every field set."""
 
 import random
 
@@ -34,7 +34,7 @@ _NAMES = ("none", "math@7f3c91aa", "math@02bd", "sorted-lessons", "control", "ma
 
 
 def minimal() -> Comparison:
-    """Two arms that nothing is known about."""
+    """Return a comparison of two arms without any results."""
     arms = (
         ArmLine(arm="a", label="", tasks=0, rollouts=0, score=None),
         ArmLine(arm="b", label="", tasks=0, rollouts=0, score=None),
@@ -45,7 +45,7 @@ def minimal() -> Comparison:
 
 
 def rich(*, tasks: int = 60, arms: int = 4, simulated: bool = True, seed: int = 0) -> Comparison:
-    """A comparison in which every field says something. The figures fit each other loosely; nothing was run."""
+    """Return a comparison with every field set. The numbers are only roughly consistent; nothing was run."""
     draw = random.Random(seed)
     names = _NAMES[:arms]
     lines = tuple(_task(draw, n, arms) for n in range(tasks))
@@ -98,7 +98,10 @@ def rich(*, tasks: int = 60, arms: int = 4, simulated: bool = True, seed: int = 
                 now=0.21,
                 p=0.002,
                 drifted=True,
-                words="24 rollouts made anew score 0.21, not 0.46 as then: the reused ones may not be comparable.",
+                words=(
+                    "24 reused rollouts were repeated; they scored 0.460 then and 0.210 now; the service no longer"
+                    " answers as it did, so make all rollouts again with --fresh"
+                ),
             ),
         ),
         flags=(
@@ -175,7 +178,7 @@ def _contrast(name: str, n: int, mean: float, tasks: int) -> Contrast:
     half = 0.08 if verdict in ("better", "worse") else abs(mean) + 0.05
     unsafe = "only 3 clusters of tasks: an interval cannot be trusted below 5" if n == 2 else ""
     words = {"better": "is better than", "worse": "is worse than", "no_worse": "is no worse than"}
-    said = words.get(verdict, "cannot be told from")
+    verdict_words = words.get(verdict, "cannot be told from")
     return Contrast(
         arm=name,
         baseline="none",
@@ -201,7 +204,10 @@ def _contrast(name: str, n: int, mean: float, tasks: int) -> Contrast:
         tasks_needed=340 if verdict == "cannot_tell" else None,
         unsafe=unsafe,
         verdict=verdict,
-        sentence=f"{name} {said} none: {mean:+.2f} [{mean - half:+.2f}, {mean + half:+.2f}] over {tasks} tasks x 4.",
+        sentence=(
+            f"{name} {verdict_words} none: {mean:+.2f} [{mean - half:+.2f}, {mean + half:+.2f}],"
+            f" {tasks} tasks x 4 rollouts."
+        ),
     )
 
 

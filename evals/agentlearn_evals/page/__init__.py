@@ -1,4 +1,4 @@
-"""The comparison page: one self-contained HTML file that says what was found out, and with what right."""
+"""The comparison page: one self-contained HTML file with the result and the evidence for it."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.page.arm_tables import arms_section, cost_section, passes_section
 from agentlearn_evals.page.checks import checks_section
 from agentlearn_evals.page.differences import differences_section
-from agentlearn_evals.page.findings import front
+from agentlearn_evals.page.findings import opening_parts
 from agentlearn_evals.page.reproducing import reproducing_section
 from agentlearn_evals.page.slices import breakdown_section, curve_section, domains_section
 from agentlearn_evals.page.task_results import flips_section, tasks_section
@@ -16,14 +16,14 @@ from agentlearn_evals.page.task_results import flips_section, tasks_section
 __all__ = ["comparison_page"]
 
 TITLE = 200
-"""Characters of a title that are shown."""
+"""Largest number of characters of the title that is shown."""
 
 
 def comparison_page(comparison: Comparison, *, trace_of: Callable[[str], str] | None = None) -> str:
-    """The comparison as one HTML file that loads nothing. What is empty is left out.
+    """Return the comparison as one HTML file that loads nothing. Empty sections are left out.
 
-    trace_of: gives the transcript of a rollout, empty where there is none; the transcripts of the flips shown are then
-    part of the page, each and all together capped in size.
+    trace_of: returns the transcript of a rollout, or empty text. With it, the page includes transcripts of the flips
+    that it shows; each transcript, and all together, are limited in size.
     """
     sections = (
         differences_section(comparison),
@@ -40,10 +40,10 @@ def comparison_page(comparison: Comparison, *, trace_of: Callable[[str], str] | 
     )
     page = HtmlPage(
         title=clipped(comparison.title, TITLE),
-        kicker="Comparison of agents over the same tasks",
+        kicker="Comparison of agents on the same tasks",
         mark="simulated" if comparison.simulated else "lab model" if comparison.of_lab_models else "",
-        front=front(comparison),
+        front=opening_parts(comparison),
         sections=tuple(section for section in sections if section is not None),
-        footer="One file: it loads nothing, sends nothing, and can be passed on.",
+        footer="This page is one file. It loads nothing and sends nothing.",
     )
     return render_page(page)

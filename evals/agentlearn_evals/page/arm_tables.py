@@ -1,4 +1,4 @@
-"""The arms by themselves: scores, failures, tokens, time; pass@k; what they cost for what they give."""
+"""The results of each arm: scores, failures, tokens and time; pass@k; score against cost."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import TypeVar
 from agentlearn.html import Column, PagePart, Scatter, ScatterPoint, Section, Table, TableCell, Tone
 from agentlearn.html.number_format import count, decimal, duration, interval, large, money
 from agentlearn_evals.comparison import ArmLine, Comparison
-from agentlearn_evals.page.findings import TONES, level_words
+from agentlearn_evals.page.findings import TONES, level_text
 
 _N = TypeVar("_N", int, float)
 
@@ -18,17 +18,17 @@ class _Measure:
 
     name: str
     cell: Callable[[ArmLine], TableCell]
-    said: Callable[[ArmLine], object] = lambda _: True
-    """Whether an arm has something to say here; a column of which no arm has is left out."""
+    has_value: Callable[[ArmLine], object] = lambda _: True
+    """Whether an arm has a value here; a column without any value is left out."""
     note: str = ""
-    """What the column's numbers mean, said beneath the table."""
+    """What the column's numbers mean, shown below the table."""
 
 
 _MEASURES = (
     _Measure(
         "Score",
         lambda arm: _number(arm.score, decimal, interval(arm.low, arm.high)),
-        note="Score: mean over tasks; failures and timeouts count as 0, undecided rollouts are left out.",
+        note="Score: mean over tasks. Failures and timeouts count as 0; undecided rollouts are left out.",
     ),
     _Measure("Tasks", lambda arm: _number(arm.tasks, count)),
     _Measure("Rollouts", lambda arm: _number(arm.rollouts, count, f"{arm.reused:,} reused" if arm.reused else "")),
@@ -38,36 +38,41 @@ _MEASURES = (
     _Measure(
         "Cost",
         lambda arm: _number(arm.cost_usd, money),
-        note="Cost: of all rollouts, also of those that earlier comparisons paid for.",
+        note="Cost: of all rollouts, including reused ones.",
     ),
     _Measure(
         "Tokens in",
         lambda arm: _number(arm.tokens_in, large, _of_library(arm)),
         lambda arm: arm.tokens_in is not None,
-        note="Tokens in, and beneath them those that lessons took (estimated).",
+        note="Tokens in: below, the part that lessons took (estimated).",
     ),
     _Measure("Tokens out", lambda arm: _number(arm.tokens_out, large), lambda arm: arm.tokens_out is not None),
-    _Measure("Tool calls each", lambda arm: _number(arm.tool_calls, decimal), lambda arm: arm.tool_calls is not None),
+    _Measure(
+        "Tool calls",
+        lambda arm: _number(arm.tool_calls, decimal),
+        lambda arm: arm.tool_calls is not None,
+        note="Tool calls: mean per rollout.",
+    ),
     _Measure(
         "Time p50, p95",
         lambda arm: _number(arm.seconds_p50, duration, duration(arm.seconds_p95)),
         lambda arm: arm.seconds_p50 is not None,
-        note="Time: what half of the rollouts, and beneath it what 95 % of them, took at most.",
+        note="Time: half of the rollouts took at most this long; below: 95 % of them did.",
     ),
 )
 
 
 def arms_section(comparison: Comparison) -> Section | None:
-    """Every arm by itself."""
+    """Return the section with the results of each arm."""
     if not comparison.arms:
         return None
-    measures = [one for one in _MEASURES if any(one.said(arm) for arm in comparison.arms)]
+    measures = [one for one in _MEASURES if any(one.has_value(arm) for arm in comparison.arms)]
     table = Table(
         caption="Score, failures, cost and time of each arm",
         columns=(Column(name="Arm"), *(Column(name=one.name, kind="number") for one in measures)),
         rows=tuple((_arm(arm, comparison.simulated), *(one.cell(arm) for one in measures)) for arm in comparison.arms),
         note=" ".join(
-            (f"Intervals are {level_words(comparison)} over tasks.", *(one.note for one in measures if one.note))
+            (f"Intervals are {level_text(comparison)} over tasks.", *(one.note for one in measures if one.note))
         ),
     )
     parts: list[PagePart] = [table]
@@ -76,7 +81,7 @@ def arms_section(comparison: Comparison) -> Section | None:
 
 
 def passes_section(comparison: Comparison) -> Section | None:
-    """pass@k and pass^k of every arm."""
+    """Return the section with pass@k and pass^k of every arm; None when no arm has them."""
     sizes = sorted({one.k for arm in comparison.arms for one in arm.passes})
     if not sizes:
         return None
@@ -91,14 +96,14 @@ def passes_section(comparison: Comparison) -> Section | None:
         caption="pass@k and pass^k",
         columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in columns)),
         rows=tuple(rows),
-        note="pass@k: the chance that at least one of k rollouts is right. pass^k: that all of k are. Means over "
-        "tasks, unbiased; a dash where tasks have fewer than k rollouts.",
+        note="pass@k: chance that at least one of k rollouts is right. pass^k: chance that all k rollouts are right. "
+        "Unbiased means over tasks; a dash when some task has fewer than k rollouts.",
     )
     return Section(title="Several tries", parts=(table,))
 
 
 def cost_section(comparison: Comparison) -> Section | None:
-    """What a rollout costs against what it scores: in dollars where all prices are known and not 0, else in tokens."""
+    """Return a chart of score against cost: in dollars when all prices are known and above 0, else in tokens."""
     arms = [arm for arm in comparison.arms if arm.score is not None and arm.rollouts]
     priced = [arm for arm in arms if arm.cost_usd]
     if len(arms) > 1 and len(priced) == len(arms):
@@ -134,8 +139,8 @@ def _scatter(
         x_name=x_name,
         y_name="mean score",
         points=points,
-        note=f"A square is {comparison.baseline}; ▲ better, ▼ worse, ◆ no worse, ○ cannot tell. Upright lines: "
-        f"{level_words(comparison)} intervals.",
+        note=f"Square: {comparison.baseline}. ▲ better, ▼ worse, ◆ no worse, ○ cannot tell. Vertical lines: "
+        f"{level_text(comparison)} intervals.",
     )
     return Section(title="Cost and score", parts=(chart,))
 
@@ -153,13 +158,13 @@ def _of_library(arm: ArmLine) -> str:
 
 
 def _arm(arm: ArmLine, all_simulated: bool) -> TableCell:
-    said = (
+    details = (
         arm.label,
         f"library {arm.library[:12]}" if arm.library else "",
         f"{arm.lessons} lessons" if arm.lessons is not None else "",
         "simulated model" if arm.simulated and not all_simulated else "",
     )
-    return TableCell(text=arm.arm, sub=" · ".join(word for word in said if word))
+    return TableCell(text=arm.arm, sub=" · ".join(word for word in details if word))
 
 
 def _errors(arms: Sequence[ArmLine]) -> Table | None:

@@ -1,15 +1,16 @@
-"""What speaks for and against the figures: flags, missing pairs, sentinels, earlier looks, notes."""
+"""Checks on the result: notes, flags, drift checks, missing rollouts and earlier looks."""
 
 from agentlearn.html import Column, Note, PagePart, Section, Table, TableCell
 from agentlearn.html.number_format import count, decimal, p_value
 from agentlearn_evals.comparison import Comparison
 
 MISSING_SHOWN = 200
+"""Largest number of missing rollouts that is shown."""
 
 
 def checks_section(comparison: Comparison) -> Section | None:
-    """Left out where there is nothing to say."""
-    tables = (_flags(comparison), _sentinels(comparison), _missing(comparison), _looks(comparison))
+    """Return the section; None when there is nothing to report."""
+    tables = (_flags(comparison), _drift_checks(comparison), _missing(comparison), _looks(comparison))
     parts: list[PagePart] = [Note(text=text) for text in comparison.notes]
     if comparison.sequential:
         parts.append(Note(title="Sequential", text=comparison.sequential))
@@ -21,7 +22,7 @@ def _flags(comparison: Comparison) -> Table | None:
     if not comparison.flags:
         return None
     return Table(
-        caption="Flags: what makes a score suspect",
+        caption="Flags: reasons not to trust a score",
         columns=(Column(name="Arm"), Column(name="Code"), Column(name="Why")),
         rows=tuple(
             (TableCell(text=one.arm), TableCell(text=one.code), TableCell(text=one.words)) for one in comparison.flags
@@ -29,12 +30,12 @@ def _flags(comparison: Comparison) -> Table | None:
     )
 
 
-def _sentinels(comparison: Comparison) -> Table | None:
+def _drift_checks(comparison: Comparison) -> Table | None:
     if not comparison.sentinels:
         return None
     numbers = ("Rollouts", "Then", "Now", "p")
     return Table(
-        caption="Sentinels: does the service still answer as it did?",
+        caption="Drift checks: does the service still answer as it did?",
         columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in numbers), Column(name="Finding")),
         rows=tuple(
             (
@@ -50,7 +51,7 @@ def _sentinels(comparison: Comparison) -> Table | None:
             )
             for one in comparison.sentinels
         ),
-        note="Some of the reused rollouts, made anew with the same tasks, seeds and indexes.",
+        note="Some reused rollouts were repeated with the same tasks, seeds and indexes. Then and now: mean scores.",
     )
 
 
@@ -59,13 +60,13 @@ def _missing(comparison: Comparison) -> Table | None:
         return None
     more = len(comparison.missing) - MISSING_SHOWN
     return Table(
-        caption=f"Missing pairs: {len(comparison.missing):,}",
+        caption=f"Missing rollouts: {len(comparison.missing):,}",
         columns=(Column(name="Task"), Column(name="Arm"), Column(name="Reason")),
         rows=tuple(
             (TableCell(text=one.task), TableCell(text=one.arm), TableCell(text=one.reason))
             for one in comparison.missing[:MISSING_SHOWN]
         ),
-        note=f"{more:,} more are in the comparison as JSON." if more > 0 else "",
+        note=f"{more:,} more are in the JSON of this comparison." if more > 0 else "",
     )
 
 
@@ -73,7 +74,7 @@ def _looks(comparison: Comparison) -> Table | None:
     if not comparison.looks:
         return None
     return Table(
-        caption=f"Earlier looks at these data; this is look {comparison.look}",
+        caption=f"Earlier looks at these data (this is look {comparison.look})",
         columns=(
             Column(name="Run"),
             Column(name="When"),
@@ -89,5 +90,5 @@ def _looks(comparison: Comparison) -> Table | None:
             )
             for one in comparison.looks
         ),
-        note="Looking again as data grow finds differences that are not there; the adjusted p takes it into account.",
+        note="Each further look at growing data raises the chance of a false finding. The corrected p allows for this.",
     )

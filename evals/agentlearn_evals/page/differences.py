@@ -1,30 +1,40 @@
-"""The contrasts in numbers: intervals, p-values, corrections, what could have been seen, worst cases, methods."""
+"""The differences in numbers: intervals, p-values, corrections, detectable differences, bounds, margins and methods."""
 
 from agentlearn.html import Column, Forest, ForestRow, Note, PagePart, Section, Table, TableCell
 from agentlearn.html.number_format import DASH, count, decimal, interval, p_value, signed
 from agentlearn_evals.comparison import Comparison, Contrast
-from agentlearn_evals.page.findings import TONES, WORDS, limits_of
+from agentlearn_evals.page.findings import TONES, WORDS, scale_limits
 
 CORRECTIONS = {
-    "holm": "Adjusted p: Holm's correction for the number of arms, and for earlier looks where there were any.",
-    "bh": "Adjusted p: Benjamini and Hochberg's correction for the number of arms.",
-    "none": "The p-values are not corrected for the number of arms.",
+    "holm": "Corrected p: corrected for the number of arms (Holm) and for earlier looks if any.",
+    "bh": "Corrected p: corrected for the number of arms (Benjamini and Hochberg) and for earlier looks if any.",
+    "none": "Corrected p: corrected for earlier looks if any, but not for the number of arms.",
 }
+P_NOTE = (
+    "p: two-sided sign-flip test, uncorrected. It asks how often random signs of the differences of tasks, or of "
+    "clusters, give a mean difference at least this large. It is valid for any number of tasks."
+)
+SEQUENTIAL_P_NOTE = "p: valid at any time during a sequential comparison, uncorrected for the number of arms."
+PAIRS_NOTE = (
+    "Pairs: rollouts of both arms with the same task and index. Clusters: groups of tasks with a common source, whose "
+    "errors are not independent."
+)
 METHODS = {
     "t": "t: Student's t over tasks.",
-    "cr2": "cr2: clustered standard errors that hold at few clusters, with Satterthwaite degrees of freedom.",
+    "cr2": "cr2: clustered standard errors for few clusters (CR2), with Satterthwaite's degrees of freedom.",
     "score": "score: a score interval for paired shares.",
-    "bets": "bets: holds at any time, over the means of clusters.",
+    "bets": "bets: valid at any time during a sequential comparison, over the means of clusters.",
 }
 
-WHAT_THEY_SHOW = (
-    "Wins, losses and ties count tasks. Detectable: the smallest true difference that as many tasks and rollouts show "
-    "with 80 % power. Needed: rollouts per task and arm, or tasks, that would show the difference seen."
+COLUMN_NOTE = (
+    "Wins, losses and ties count tasks. Detectable: the smallest true difference that this many tasks and rollouts "
+    "detect with 80 % power. Needed: rollouts per task and arm, or tasks, to detect the observed difference. "
+    "Degrees: degrees of freedom of the interval."
 )
 
 
 def differences_section(comparison: Comparison) -> Section | None:
-    """Every arm against the baseline, in numbers."""
+    """Return the section that compares every arm with the baseline in numbers."""
     if not comparison.contrasts:
         return None
     tables = (_estimates(comparison), _evidence(comparison), _worst(comparison), _margins(comparison))
@@ -33,7 +43,7 @@ def differences_section(comparison: Comparison) -> Section | None:
 
 
 def _estimates(comparison: Comparison) -> Table:
-    columns = ("Difference", "Standard error", "Adjusted p", "p", "Tasks", "Pairs", "Clusters")
+    columns = ("Difference", "Standard error", "Corrected p", "p", "Tasks", "Pairs", "Clusters")
     mcnemar = any(one.mcnemar_p is not None for one in comparison.contrasts)
     rows = tuple(
         (
@@ -49,17 +59,18 @@ def _estimates(comparison: Comparison) -> Table:
         )
         for one in comparison.contrasts
     )
+    p_note = SEQUENTIAL_P_NOTE if comparison.sequential else P_NOTE
     names = [*columns[:4], *(["McNemar p"] if mcnemar else []), *columns[4:]]
     return Table(
-        caption=f"Arms against {comparison.baseline}",
+        caption=f"Arms compared with {comparison.baseline}",
         columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in names)),
         rows=rows,
-        note=f"{CORRECTIONS[comparison.correction]} p: two-sided sign-flip test over tasks, uncorrected.",
+        note=" ".join((p_note, CORRECTIONS[comparison.correction], PAIRS_NOTE)),
     )
 
 
 def _evidence(comparison: Comparison) -> Table | None:
-    """How the interval was made and how much these data can show."""
+    """Return how the intervals were computed and which differences they can detect."""
     if not any(one.method or one.tasks or one.unsafe for one in comparison.contrasts):
         return None
     numbers = ("Wins", "Losses", "Ties", "Detectable", "Rollouts needed", "Tasks needed", "Degrees")
@@ -74,21 +85,21 @@ def _evidence(comparison: Comparison) -> Table | None:
             TableCell(text=count(one.tasks_needed), value=one.tasks_needed),
             TableCell(text=decimal(one.degrees, 1), value=one.degrees),
             TableCell(text=one.method or DASH),
-            TableCell(text=one.unsafe or one.caution or "safe", tone="bad" if one.unsafe else "plain"),
+            TableCell(text=one.unsafe or one.caution or "none", tone="bad" if one.unsafe else "plain"),
         )
         for one in comparison.contrasts
     )
     used = {one.method for one in comparison.contrasts}
     return Table(
-        caption="What these data can show",
+        caption="What this comparison can detect",
         columns=(
             Column(name="Arm"),
             *(Column(name=name, kind="number") for name in numbers),
-            Column(name="Interval"),
-            Column(name="Safe to trust"),
+            Column(name="Interval method"),
+            Column(name="Caution"),
         ),
         rows=rows,
-        note=" ".join((WHAT_THEY_SHOW, *(METHODS[name] for name in METHODS if name in used))),
+        note=" ".join((COLUMN_NOTE, *(METHODS[name] for name in METHODS if name in used))),
     )
 
 
@@ -105,13 +116,13 @@ def _worst(comparison: Comparison) -> Table | None:
     )
     if not rows:
         return None
-    names = ("Difference", "At the least", "At the most")
+    names = ("Difference", "Lowest", "Highest")
     return Table(
-        caption="Worst cases: whatever the undecided rollouts really were",
+        caption="Worst cases: bounds for undecided rollouts",
         columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in names)),
         rows=rows,
-        note="An undecided rollout leaves its pair out of every arm; these are the differences if all of them had gone "
-        "against the arm, or for it.",
+        note="An undecided rollout is left out of every arm. The bounds are the differences if all undecided rollouts "
+        "had gone against the arm, or in its favour.",
     )
 
 
@@ -122,7 +133,7 @@ def _margins(comparison: Comparison) -> Table | None:
             TableCell(text=signed(-one.margin.margin), value=-one.margin.margin),
             TableCell(text=signed(one.margin.bound), value=one.margin.bound),
             TableCell(text=p_value(one.margin.p), value=one.margin.p),
-            TableCell(text="kept" if one.margin.holds else "not shown", tone="held" if one.margin.holds else "open"),
+            TableCell(text="shown" if one.margin.holds else "not shown", tone="held" if one.margin.holds else "open"),
         )
         for one in comparison.contrasts
         if one.margin is not None
@@ -131,10 +142,10 @@ def _margins(comparison: Comparison) -> Table | None:
         return None
     names = ("Margin", "Lower bound", "p")
     return Table(
-        caption="No worse than the baseline by more than the margin?",
+        caption="Test: the arm is not worse than the baseline by more than the margin",
         columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in names), Column(name="Finding")),
         rows=rows,
-        note="The bound is the one-sided 95 % lower bound of the difference; the margin was stated beforehand.",
+        note="Lower bound: one-sided 95 % bound of the difference. The margin was stated beforehand.",
     )
 
 
@@ -153,11 +164,11 @@ def _methods(comparison: Comparison) -> list[PagePart]:
         for one in comparison.methods
     )
     figure = Forest(
-        caption=f"Methods against {comparison.baseline}, over the libraries they learned",
+        caption=f"Methods compared with {comparison.baseline}, over the libraries that they learned",
         rows=rows,
         row_name="method",
         words_name="sign-flip test",
-        limits=limits_of([row.mean for row in rows]),
+        limits=scale_limits([row.mean for row in rows]),
         left=f"{comparison.baseline} better",
         right="method better",
     )

@@ -1,4 +1,4 @@
-"""What the comparison page says first: a sentence for each contrast, the forest plot, and what to be wary of."""
+"""The top of the comparison page: one sentence per contrast, the forest plot, warnings and key figures."""
 
 from agentlearn.html import Forest, ForestRow, KeyFigure, KeyFigures, Note, PagePart, Paragraph, Statement, Tone
 from agentlearn.html.markup import clipped
@@ -14,13 +14,14 @@ WORDS: dict[ContrastVerdict, str] = {
 }
 
 SENTENCE = 500
-"""Characters of a finding that are shown."""
+"""Largest number of characters of a sentence that is shown."""
 
 
-def front(comparison: Comparison) -> tuple[PagePart, ...]:
-    """Everything above the first section."""
+def opening_parts(comparison: Comparison) -> tuple[PagePart, ...]:
+    """Return everything above the first section."""
     statements = [Statement(text=_sentence(one), tone=TONES[one.verdict]) for one in comparison.contrasts]
     parts: list[PagePart] = [*statements]
+    parts.append(Paragraph(text=_what_is_compared(comparison), quiet=True))
     if comparison.simulated:
         parts.append(Paragraph(text=SIMULATED, quiet=True))
     parts += _forest(comparison)
@@ -29,18 +30,27 @@ def front(comparison: Comparison) -> tuple[PagePart, ...]:
     return tuple(parts)
 
 
-SIMULATED = "A simulated model answered: these figures show the mechanics, they are no result about any real model."
+SIMULATED = (
+    "A simulated model answered: these numbers show how the comparison works. They are not a result about a real model."
+)
 
 
-def limits_of(values: list[float | None]) -> tuple[float, float]:
-    """How far a scale of differences may go: between scores of 0 to 1, as is usual, no further than -1 and 1."""
+def scale_limits(values: list[float | None]) -> tuple[float, float]:
+    """Return the limits of a scale of differences: -1 and 1, unless scores go beyond 0 to 1."""
     usual = all(value is None or abs(value) <= 1 for value in values)
     return (-1.0, 1.0) if usual else (-float("inf"), float("inf"))
 
 
-def level_words(comparison: Comparison) -> str:
-    """Of its intervals: `95 %`."""
+def level_text(comparison: Comparison) -> str:
+    """Return the confidence level as text: `95 %`."""
     return f"{comparison.level * 100:g} %"
+
+
+def _what_is_compared(comparison: Comparison) -> str:
+    return (
+        "Each arm is one variant of the agent, such as a library of lessons, a model or instructions. Every arm is"
+        f" compared with the baseline, {comparison.baseline}, on the same tasks."
+    )
 
 
 def _sentence(contrast: Contrast) -> str:
@@ -70,16 +80,16 @@ def _forest(comparison: Comparison) -> list[PagePart]:
         rows=rows,
         left=f"{base} better",
         right=f"{rows[0].label if len(rows) == 1 else 'arm'} better",
-        limits=limits_of([row.mean for row in rows]),
-        note=f"Mean over tasks with its {level_words(comparison)} interval, over the same tasks and rollout indexes.",
+        limits=scale_limits([row.mean for row in rows]),
+        note=f"Mean over tasks with its {level_text(comparison)} interval, on the same tasks and rollout indexes.",
     )
     return [figure]
 
 
 def _warnings(comparison: Comparison) -> list[PagePart]:
-    """What a reader must know before believing the sentences."""
+    """Return the warnings that a reader should see before trusting the sentences."""
     unsafe = [
-        Note(kind="warning", title=f"{one.arm}: figures not to be trusted", text=one.unsafe)
+        Note(kind="warning", title=f"{one.arm}: these scores cannot be trusted", text=one.unsafe)
         for one in comparison.contrasts
         if one.unsafe
     ]
@@ -95,7 +105,7 @@ def _warnings(comparison: Comparison) -> list[PagePart]:
         if one.drifted
     ]
     more = len(comparison.flags) - len(flags)
-    rest = [Note(kind="warning", text=f"{more} more flags stand under Checks.")] if more > 0 else []
+    rest = [Note(kind="warning", text=f"The section Checks lists {more} more.")] if more > 0 else []
     return [*unsafe, *flags, *rest, *drifted, *rough]
 
 
@@ -105,11 +115,13 @@ def _key_figures(comparison: Comparison) -> KeyFigures:
     figures = [
         KeyFigure(label="Tasks", value=count(max((arm.tasks for arm in arms), default=0))),
         KeyFigure(label="Rollouts per task", value=count(comparison.k)),
-        KeyFigure(label="Rollouts in all", value=count(rollouts), sub=f"{count(reused)} reused" if reused else ""),
+        KeyFigure(label="Rollouts in total", value=count(rollouts), sub=f"{count(reused)} reused" if reused else ""),
         KeyFigure(label="Spent", value=money(comparison.cost_usd)),
         KeyFigure(label="Time", value=duration(comparison.wall_s)),
     ]
     if len(comparison.contrasts) == 1 and comparison.contrasts[0].detectable is not None:
-        shows = comparison.contrasts[0].detectable
-        figures.append(KeyFigure(label="Detectable", value=signed(shows).lstrip("+"), sub="at 80 % power"))
+        detectable = comparison.contrasts[0].detectable
+        figures.append(
+            KeyFigure(label="Detectable difference", value=signed(detectable).lstrip("+"), sub="or more, at 80 % power")
+        )
     return KeyFigures(caption="At a glance", figures=tuple(figures))

@@ -1,4 +1,4 @@
-"""Where the arms differ: domain by domain, in parts of the tasks, and version by version of a library."""
+"""Differences by domain, cluster and tag, and the learning curve."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -19,21 +19,21 @@ from agentlearn.html import (
 )
 from agentlearn.html.number_format import DASH, count, decimal, finite, interval, signed
 from agentlearn_evals.comparison import Comparison, Slice, VersionPoint
-from agentlearn_evals.page.findings import level_words, limits_of
+from agentlearn_evals.page.findings import level_text, scale_limits
 
 EXPLORATORY = (
-    "Exploratory: these parts were not chosen beforehand and nothing is corrected for their number, so no verdict is "
-    "drawn from them. Some differ by chance alone."
+    "Exploratory: these parts were not chosen beforehand and their intervals are not corrected for their number, so "
+    "they get no verdict. Some will differ by chance alone."
 )
 ENDS = 15
-"""Parts with the highest differences, and with the lowest, that are shown where there are many."""
+"""Number of parts with the highest differences, and with the lowest, that are shown."""
 UNFOLDED = 15
-"""Rows of a forest plot that are shown without being unfolded."""
+"""Largest number of rows of a forest plot that is shown unfolded."""
 _NAMES: dict[Literal["domain", "cluster", "tag"], str] = {"domain": "domain", "cluster": "cluster", "tag": "tag"}
 
 
 def domains_section(comparison: Comparison) -> Section | None:
-    """Arms by domains: what a library does where it was not learned. Only where there is more than one."""
+    """Return the table of arms by domains; None for a single domain."""
     slices = [one for one in comparison.slices if one.by == "domain"]
     domains = sorted({one.name for one in slices})
     if len(domains) < 2:
@@ -46,13 +46,13 @@ def domains_section(comparison: Comparison) -> Section | None:
         caption="Score by arm and domain",
         columns=(Column(name="Arm"), *(Column(name=domain, kind="number") for domain in domains)),
         rows=rows,
-        note=f"Beneath each score: the difference from {comparison.baseline} with its interval. {EXPLORATORY}",
+        note=f"Below each score: the difference from {comparison.baseline} with its interval. {EXPLORATORY}",
     )
     return Section(title="Across domains", parts=(table,))
 
 
 def breakdown_section(comparison: Comparison) -> Section | None:
-    """Differences within parts of the tasks."""
+    """Return the differences by domain, cluster and tag; None when there are no parts."""
     parts: list[PagePart] = []
     for by, word in _NAMES.items():
         for arm in comparison.names:
@@ -65,7 +65,7 @@ def breakdown_section(comparison: Comparison) -> Section | None:
 
 
 def curve_section(comparison: Comparison) -> Section | None:
-    """How the score went from version to version."""
+    """Return the learning curve; None without one."""
     arms = list(dict.fromkeys(point.arm for point in comparison.curve))
     if not arms:
         return None
@@ -74,10 +74,10 @@ def curve_section(comparison: Comparison) -> Section | None:
     )
     chart = LineChart(
         caption="Score by version of the library",
-        x_name="versions since the first",
+        x_name="versions after the first",
         y_name="mean score",
         series=series,
-        note=f"Upright lines: {level_words(comparison)} intervals.",
+        note=f"Vertical lines: {level_text(comparison)} intervals.",
     )
     return Section(title="Learning curve", parts=(chart,))
 
@@ -96,7 +96,7 @@ def _forest(comparison: Comparison, arm: str, word: str, slices: Sequence[Slice]
     kept = ordered if len(ordered) <= 2 * ENDS else ordered[:ENDS] + ordered[-ENDS:]
     left_out = len(ordered) - len(kept)
     forest = Forest(
-        caption=f"{arm} against {comparison.baseline}, by {word} (exploratory)",
+        caption=f"{arm} compared with {comparison.baseline}, by {word} (exploratory)",
         rows=tuple(
             ForestRow(
                 label=one.name,
@@ -110,8 +110,8 @@ def _forest(comparison: Comparison, arm: str, word: str, slices: Sequence[Slice]
         row_name=word,
         left=f"{comparison.baseline} better",
         right=f"{arm} better",
-        limits=limits_of([one.mean for one in kept]),
-        note=f"{left_out:,} parts between these are in the comparison as JSON." if left_out else "",
+        limits=scale_limits([one.mean for one in kept]),
+        note=f"{left_out:,} parts with differences in between are in the JSON of this comparison." if left_out else "",
     )
     if len(comparison.contrasts) == 1 and len(ordered) <= UNFOLDED:
         return forest

@@ -1,4 +1,4 @@
-"""Task by task: what went up, what went down, and for those that flipped the two rollouts to look at."""
+"""Results by task: scores in every arm, and for tasks on which arms differ, two rollouts to compare."""
 
 import shlex
 from collections.abc import Callable, Iterator
@@ -20,15 +20,15 @@ from agentlearn.html.number_format import decimal, finite, signed
 from agentlearn_evals.comparison import Comparison, Flip, TaskLine
 
 FLIPS_SHOWN = 20
-"""Tasks won, and tasks lost, that are shown of each contrast."""
+"""Largest number of won tasks, and of lost tasks, that is shown for each contrast."""
 EXCERPT, PROBLEM = 110, 2_000
-"""Characters of a problem in a list, and where it stands by itself."""
+"""Largest number of characters of a problem in a list, and in its own paragraph."""
 TRACE, TRACES = 12_000, 3_000_000
-"""Characters of one transcript, and of all on one page."""
+"""Largest number of characters of one transcript, and of all transcripts on the page."""
 
 
 def tasks_section(comparison: Comparison) -> Section | None:
-    """Every task in every arm, and what changed in each contrast."""
+    """Return the scores of every task in every arm; None without tasks."""
     if not comparison.tasks:
         return None
     charts = [chart for arm in comparison.names[1:] if (chart := _dumbbell(comparison, arm)) is not None]
@@ -41,7 +41,7 @@ def tasks_section(comparison: Comparison) -> Section | None:
 
 
 def flips_section(comparison: Comparison, trace_of: Callable[[str], str] | None) -> Section | None:
-    """Tasks that an arm and the baseline answer differently, with both rollouts."""
+    """Return the tasks on which an arm and the baseline differ, each with two rollouts; None without any."""
     if not comparison.flips:
         return None
     transcripts = _Transcripts(trace_of)
@@ -52,8 +52,8 @@ def flips_section(comparison: Comparison, trace_of: Callable[[str], str] | None)
             parts += _flips(contrast.arm, comparison.baseline, won, flips, transcripts)
     return Section(
         title="Flips",
-        lede="Tasks on which an arm and the baseline differ, the largest differences first, each with two rollouts of "
-        "the same index. The commands show a rollout down to each message.",
+        lede="Flips are tasks on which an arm and the baseline have different scores, largest difference first. Each "
+        "has one rollout of either arm that shows the difference. The commands print every message of a rollout.",
         parts=tuple(parts),
     )
 
@@ -67,7 +67,7 @@ def _dumbbell(comparison: Comparison, arm: str) -> Dumbbell | None:
     )
     if not rows:
         return None
-    caption = f"{arm} against {comparison.baseline}, task by task"
+    caption = f"{arm} compared with {comparison.baseline}, by task"
     return Dumbbell(caption=caption, before=comparison.baseline, after=arm, rows=rows)
 
 
@@ -76,39 +76,39 @@ def _score(task: TaskLine, position: int) -> float | None:
 
 
 def _every_task(comparison: Comparison) -> Details:
-    wheres = any(task.domain or task.cluster for task in comparison.tasks)
-    where = [Column(name="PagePart")] if wheres else []
-    columns = (Column(name="Task"), *where, *(Column(name=arm, kind="number") for arm in comparison.names))
+    has_groups = any(task.domain or task.cluster for task in comparison.tasks)
+    group_column = [Column(name="Domain and cluster")] if has_groups else []
+    columns = (Column(name="Task"), *group_column, *(Column(name=arm, kind="number") for arm in comparison.names))
     table = Table(
         caption="Every task in every arm",
         columns=columns,
-        rows=tuple(_task_row(task, len(comparison.arms), wheres) for task in comparison.tasks),
-        note="Mean score over the rollouts of a task; a dash where every one was undecided or left out.",
+        rows=tuple(_task_row(task, len(comparison.arms), has_groups) for task in comparison.tasks),
+        note="Mean score over the rollouts of a task; a dash when all of them were undecided or left out.",
     )
     return Details(summary="Every task in every arm", aside=f"{len(comparison.tasks)} tasks", parts=(table,))
 
 
-def _task_row(task: TaskLine, arms: int, wheres: bool) -> tuple[TableCell, ...]:
+def _task_row(task: TaskLine, arms: int, has_groups: bool) -> tuple[TableCell, ...]:
     scores = [_score(task, position) for position in range(arms)]
-    part = [TableCell(text=" · ".join(filter(None, (task.domain, task.cluster))))] if wheres else []
+    group = [TableCell(text=" · ".join(filter(None, (task.domain, task.cluster))))] if has_groups else []
     name = TableCell(text=task.task, sub=clipped(task.problem, EXCERPT))
-    return (name, *part, *(TableCell(text=decimal(score)) for score in scores))
+    return (name, *group, *(TableCell(text=decimal(score)) for score in scores))
 
 
 class _Transcripts:
-    """Transcripts as parts, as long as there is room for them on the page."""
+    """Adds transcripts to the page until their size limit is reached."""
 
     def __init__(self, trace_of: Callable[[str], str] | None) -> None:
         self._trace_of = trace_of
-        self._room = TRACES
+        self._characters_left = TRACES
 
     def of(self, rollout: str) -> Iterator[PagePart]:
-        if self._trace_of is None or self._room <= 0:
+        if self._trace_of is None or self._characters_left <= 0:
             return
         text = self._trace_of(rollout)
         if text:
-            kept = text[: min(TRACE, self._room)]
-            self._room -= len(kept)
+            kept = text[: min(TRACE, self._characters_left)]
+            self._characters_left -= len(kept)
             cut = f"\n… {len(text) - len(kept):,} more characters" if len(kept) < len(text) else ""
             yield Details(summary=f"Transcript of {rollout}", parts=(CodeBlock(text=kept + cut),))
 
@@ -120,14 +120,14 @@ def _flips(arm: str, baseline: str, won: bool, flips: list[Flip], transcripts: _
     word = "better" if won else "worse"
     parts: list[PagePart] = [_flip(one, transcripts) for one in ordered[:FLIPS_SHOWN]]
     if len(ordered) > FLIPS_SHOWN:
-        rest = f"{len(ordered) - FLIPS_SHOWN} more are in the comparison as JSON."
+        rest = f"{len(ordered) - FLIPS_SHOWN} more are in the JSON of this comparison."
         parts.append(Paragraph(text=rest, quiet=True))
     return [Details(summary=f"{arm} {word} than {baseline}", aside=f"{len(ordered)} tasks", parts=tuple(parts))]
 
 
 def _flip(flip: Flip, transcripts: _Transcripts) -> Details:
     parts: list[PagePart] = []
-    if len(flip.problem) > EXCERPT:  # else the line above holds all of it
+    if len(flip.problem) > EXCERPT:  # otherwise the summary line shows all of it
         parts.append(Paragraph(text=clipped(flip.problem, PROBLEM)))
     for name, score, rollout in (
         (flip.baseline, flip.baseline_score, flip.baseline_rollout),
@@ -138,6 +138,6 @@ def _flip(flip: Flip, transcripts: _Transcripts) -> Details:
             parts.append(CodeBlock(label=label, text=f"agentlearn trace {shlex.quote(rollout)}"))
             parts += transcripts.of(rollout)
         else:
-            parts.append(Paragraph(text=f"{label}; there is no record of its rollouts.", quiet=True))
+            parts.append(Paragraph(text=f"{label}; its rollouts were not recorded.", quiet=True))
     summary = ": ".join(filter(None, (clipped(flip.task, EXCERPT), clipped(flip.problem, EXCERPT))))
     return Details(summary=summary, aside=signed(flip.score - flip.baseline_score), parts=tuple(parts))

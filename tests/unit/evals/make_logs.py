@@ -73,8 +73,8 @@ def run_inspect() -> None:
         return get_model("mockllm/model", custom_outputs=outputs())
 
     def sample(name: str, target: str) -> Sample:
-        told = {"cluster": "sums", "tags": ["easy", "short"]}
-        return Sample(id=name, input=f"{name}: 1 + 1?", target=target, metadata=told)
+        metadata = {"cluster": "sums", "tags": ["easy", "short"]}
+        return Sample(id=name, input=f"{name}: 1 + 1?", target=target, metadata=metadata)
 
     samples = [sample("right", "2"), sample("wrong", "3")]
     samples += [sample(name, "2") for name in ("raises", "late", "long")]

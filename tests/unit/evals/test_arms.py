@@ -74,7 +74,7 @@ def test_lessons_are_left_out_by_the_beginning_of_their_id(library_store: Librar
         (("none", "a b=math"), "bad_arm", "'a b'"),
     ],
 )
-def test_what_is_no_arm_is_refused(library_store: LibraryStore, texts: tuple[str, ...], code: str, words: str) -> None:
+def test_bad_arms_are_refused(library_store: LibraryStore, texts: tuple[str, ...], code: str, words: str) -> None:
     with pytest.raises(ConfigError) as refused:
         arms(library_store, *texts)
     assert refused.value.code == code

@@ -1,4 +1,4 @@
-"""What `compare` refuses before anything is begun: options that nobody would heed, and files that cannot be written."""
+"""`compare` refuses contradictory options and unwritable files before it starts."""
 
 import json
 from pathlib import Path
@@ -49,14 +49,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ((*ARMS, "--domain", "math", "--log", "silly"), "--log 'silly' is not a level"),
     ],
 )
-def test_options_that_would_have_no_effect_are_refused(
+def test_contradictory_options_are_refused(
     arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(["compare", *arguments]) == 2
-    told = capsys.readouterr()
-    assert words in told.err
-    assert len(told.err.splitlines()) == 1
-    assert ("error" in json.loads(told.out)) if "--json" in arguments else told.out == ""
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert len(printed.err.splitlines()) == 1
+    assert ("error" in json.loads(printed.out)) if "--json" in arguments else printed.out == ""
     assert not Path(".agentlearn").exists(), "nothing was begun"
 
 
@@ -67,7 +67,7 @@ def test_an_arm_may_be_named_in_any_script() -> None:
     assert [arm.name for arm in found.arms] == ["none", "été", "日本"]
 
 
-def test_one_judge_judges_all_arms_and_is_asked_about_before_it_is_paid() -> None:
+def test_one_judge_judges_all_arms_and_is_confirmed_before_it_is_paid() -> None:
     arms = ("a=none,model=openai:gpt-5-mini", "b=none,model=sim:novice")
     own = {"arms": arms, "data": "own.jsonl", "reward": "judge"}
     plan = plan_comparison(CompareSettings.model_validate(own))
@@ -79,19 +79,19 @@ def test_one_judge_judges_all_arms_and_is_asked_about_before_it_is_paid() -> Non
     assert "without the calls to the judge openai:gpt-5" in paid.lines()[-1][1]
 
 
-def test_where_the_page_cannot_be_written_the_result_is_told_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_result_is_printed_when_the_page_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
     Path("file").write_text("no folder")
     assert command(["compare", "--logs", "logs.csv", "--store", "file", "--json"]) == 1
-    told = capsys.readouterr()
-    assert json.loads(told.out)["contrasts"][0]["verdict"] == "better"
-    assert told.err.startswith("agentlearn: the result could not be written: ")
-    assert len(told.err.splitlines()) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["contrasts"][0]["verdict"] == "better"
+    assert printed.err.startswith("agentlearn: the result could not be written: ")
+    assert len(printed.err.splitlines()) == 1
     with pytest.raises(AgentlearnError) as refused:
         write_all(compare_logs(["logs.csv"]), store=Path("file"), out=())
     assert refused.value.code == "not_written"
 
 
-def test_reports_of_arms_with_like_names_do_not_overwrite_each_other() -> None:
+def test_reports_of_arms_with_similar_names_do_not_overwrite_each_other() -> None:
     Path("like.csv").write_text(
         "task,arm,score\n" + "".join(f"t{n},{arm},1\n" for arm in ("a:b", "a/b") for n in (1, 2))
     )

@@ -29,7 +29,7 @@ def verdicts(found: ScoreTable, rules: Rules | None = None, looks: int = 1) -> d
     return {one.arm: one for one in with_verdicts(drafts, found, rules)}
 
 
-def test_each_arm_gets_the_verdict_it_deserves() -> None:
+def test_verdicts_are_right() -> None:
     found = verdicts(rolled({"none": 0.5, "good": 0.8, "bad": 0.2, "same": 0.5}))
     assert {arm: one.verdict for arm, one in found.items()} == {"good": "better", "bad": "worse", "same": "cannot_tell"}
     assert found["good"].sentence.startswith("good is better than none: +0.")
@@ -38,7 +38,7 @@ def test_each_arm_gets_the_verdict_it_deserves() -> None:
     assert "could reliably detect only differences of 0." in found["same"].sentence
 
 
-def test_arms_that_tie_on_every_task_of_few_clusters_are_not_said_to_tell_any_difference() -> None:
+def test_arms_that_tie_on_every_task_have_no_detectable_difference() -> None:
     rows = [
         Observation(arm=arm, task=f"t{task}", g=0, score=task % 2, cluster=cluster)
         for cluster, tasks in (("x", range(5)), ("y", range(5, 8)))
@@ -61,7 +61,7 @@ def test_tasks_of_one_cluster_tell_nothing_and_it_is_said() -> None:
     assert found.caution.startswith("1 cluster leaves 0 degrees of freedom; ")
 
 
-def test_more_arms_cost_certainty() -> None:
+def test_p_is_corrected_for_the_number_of_arms() -> None:
     alone = verdicts(rolled({"none": 0.5, "a": 0.6}))["a"]
     among = verdicts(rolled({"none": 0.5, "a": 0.6, "b": 0.6, "c": 0.6}))
     assert alone.p is not None
@@ -73,7 +73,7 @@ def test_more_arms_cost_certainty() -> None:
     assert adjusted[least] == pytest.approx(min(1.0, 3 * (ps[least] or 0)))
 
 
-def test_a_second_look_that_was_not_planned_costs_certainty() -> None:
+def test_p_is_corrected_for_unplanned_looks() -> None:
     found = rolled({"none": 0.5, "a": 0.57}, seed=3)
     first, third = verdicts(found)["a"], verdicts(found, looks=3)["a"]
     assert first.p is not None
@@ -83,7 +83,7 @@ def test_a_second_look_that_was_not_planned_costs_certainty() -> None:
     assert "corrected" in third.sentence
 
 
-def test_no_worse_needs_a_margin_that_was_stated() -> None:
+def test_no_worse_needs_a_margin() -> None:
     found = rolled({"none": 0.5, "same": 0.5}, tasks=200, k=8)
     assert verdicts(found)["same"].verdict == "cannot_tell"
     one = verdicts(found, Rules(margin=0.1))["same"]
@@ -94,13 +94,13 @@ def test_no_worse_needs_a_margin_that_was_stated() -> None:
     assert verdicts(found, Rules(margin=0.001))["same"].verdict == "cannot_tell"
 
 
-def test_a_spoiled_arm_gets_no_verdict_however_good_it_looks() -> None:
+def test_an_untrusted_arm_gets_no_verdict() -> None:
     rules = Rules(untrusted={"good": "2 of its lessons hold an expected answer"})
     found = verdicts(rolled({"none": 0.2, "good": 0.9}), rules)["good"]
     assert found.verdict == "cannot_tell"
     assert "hold an expected answer" in found.sentence
     assert found.mean is not None
-    assert found.mean > 0.5, "what was measured is still told"
+    assert found.mean > 0.5, "the measured difference is still reported"
 
 
 def test_too_few_tasks_get_no_verdict() -> None:
@@ -112,7 +112,7 @@ def test_too_few_tasks_get_no_verdict() -> None:
     assert "the interval may be too narrow" in mixed.sentence
 
 
-def test_few_clusters_get_a_verdict_by_signs_but_none_by_their_interval() -> None:
+def test_few_clusters_get_a_verdict_from_the_sign_flip_test_but_not_from_the_interval() -> None:
     """The test by signs holds at any size; no margin may rest on an interval over few clusters."""
     rng = Random(3)
     rows = [
@@ -129,7 +129,7 @@ def test_few_clusters_get_a_verdict_by_signs_but_none_by_their_interval() -> Non
     assert found["same"].verdict == "cannot_tell"
 
 
-def test_clusters_widen_the_interval_and_are_told() -> None:
+def test_clusters_widen_the_interval_and_are_in_the_sentence() -> None:
     rng = Random(1)
     shifts = [rng.choice([-0.4, 0.0, 0.6]) for _ in range(12)]
     rows = [
@@ -173,7 +173,7 @@ def test_wins_losses_and_ties_are_counted_by_task() -> None:
     assert (one.wins, one.losses, one.ties) == (2, 1, 1)
 
 
-def test_what_it_would_take_shows_the_difference_when_it_is_done() -> None:
+def test_the_named_number_of_tasks_detects_the_difference() -> None:
     """The number of tasks that is named finds an effect of that size in about four of five repetitions."""
     pilot = verdicts(rolled({"none": 0.5, "a": 0.6}, tasks=30, k=4, seed=11))["a"]
     assert pilot.verdict == "cannot_tell"
@@ -186,7 +186,7 @@ def test_what_it_would_take_shows_the_difference_when_it_is_done() -> None:
     assert 35 <= found.count("better") <= 58, found.count("better")
 
 
-def test_the_interval_of_an_arm_stays_where_scores_can_be() -> None:
+def test_the_interval_of_an_arm_stays_between_0_and_1() -> None:
     found = rolled({"none": 0.02, "good": 0.97}, tasks=12, k=4)
     low, high = arm_score(found, "none", 0.95), arm_score(found, "good", 0.95)
     assert low.low is not None

@@ -1,4 +1,4 @@
-"""The learning curve: versions of one library along their parents, whatever the order of the arms."""
+"""The learning curve: versions of one library in the order of their parents."""
 
 from agentlearn.types.experience import Library, library_of
 from agentlearn_evals.arms import Arm

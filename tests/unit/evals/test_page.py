@@ -1,4 +1,4 @@
-"""The comparison page: everything the comparison says is on it, and nothing else."""
+"""The comparison page shows everything in the comparison, and nothing else."""
 
 import re
 
@@ -84,7 +84,7 @@ def test_the_findings_come_first_then_the_forest_plot() -> None:
         "agentlearn trace r-none-t-0006",
         "gold_in_lesson",
         "the verifier could not decide in 3 s",
-        "24 rollouts made anew score 0.21",
+        "24 reused rollouts were repeated; they scored 0.460 then and 0.210 now",
         "2026-11-20T09:12:44Z",
         "Stopped at the second look",
         "3 tasks have the same problem text",
@@ -95,11 +95,11 @@ def test_the_findings_come_first_then_the_forest_plot() -> None:
         "samples.jsonl",
     ],
 )
-def test_what_the_comparison_says_is_on_the_page(words: str) -> None:
+def test_the_page_shows(words: str) -> None:
     assert words in READ.text
 
 
-def test_simulated_stands_at_every_figure_and_on_top() -> None:
+def test_every_figure_is_marked_simulated() -> None:
     captions = READ.inside["figcaption"]
     assert len(captions) > 20
     assert all(caption.endswith(" simulated") for caption in captions)
@@ -122,7 +122,7 @@ def test_the_minimal_page_leaves_out_what_is_empty() -> None:
     assert read.inside["figcaption"] == [
         "Difference in mean score from a",
         "At a glance",
-        "Arms against a",
+        "Arms compared with a",
         "Score, failures, cost and time of each arm",
     ]
     assert "b against a: cannot tell." in read.text
@@ -137,9 +137,9 @@ def test_a_comparison_without_contrasts_still_has_a_page() -> None:
     assert headings(Read(comparison_page(alone))) == ["Arms"]
 
 
-def test_columns_that_no_arm_fills_are_left_out() -> None:
-    assert "Tool calls each" in READ.text
-    assert "Tool calls each" not in Read(comparison_page(minimal())).text
+def test_empty_columns_are_left_out() -> None:
+    assert "Tool calls:" in READ.text
+    assert "Tool calls:" not in Read(comparison_page(minimal())).text
     assert "McNemar p" not in READ.text
     first = RICH.contrasts[0].model_copy(update={"mcnemar_p": 0.0123})
     assert "McNemar p" in Read(comparison_page(RICH.model_copy(update={"contrasts": (first,)}))).text
@@ -158,7 +158,7 @@ def test_of_many_parts_the_highest_and_lowest_are_shown() -> None:
     text = Read(comparison_page(RICH.model_copy(update={"slices": slices}))).text
     shown = [int(found) for found in re.findall(r"part-(\d{3})1 tasks", text)]
     assert shown == [*range(199, 184, -1), *range(14, -1, -1)]
-    assert "170 parts between these are in the comparison as JSON." in text
+    assert "170 parts with differences in between are in the JSON of this comparison." in text
 
 
 def test_cost_is_in_tokens_where_nothing_was_paid_and_left_out_where_unknown() -> None:
@@ -181,8 +181,8 @@ def test_flips_are_the_largest_ones_and_the_rest_is_counted() -> None:
     read = Read(comparison_page(Comparison(title="t", k=1, baseline="a", arms=arms, contrasts=contrasts, flips=flips)))
     shown = re.findall(r"agentlearn trace 'r (\d+)'", read.text)
     assert shown == [str(n) for n in range(60, 60 - FLIPS_SHOWN, -1)]
-    assert f"{60 - FLIPS_SHOWN} more are in the comparison as JSON." in read.text
-    assert "a, mean score 0.00; there is no record of its rollouts." in read.text
+    assert f"{60 - FLIPS_SHOWN} more are in the JSON of this comparison." in read.text
+    assert "a, mean score 0.00; its rollouts were not recorded." in read.text
 
 
 def test_transcripts_are_folded_in_and_capped() -> None:
@@ -210,7 +210,7 @@ def test_five_hundred_tasks_and_six_arms_stay_below_a_megabyte_and_a_half() -> N
     assert len(comparison_page(rich(tasks=500, arms=6)).encode()) < 1_500_000
 
 
-def test_arms_that_differ_on_every_task_stay_below_it_too() -> None:
+def test_arms_that_differ_on_every_task_stay_below_a_megabyte_and_a_half_too() -> None:
     big = rich(tasks=500, arms=6)
     lines = tuple(
         line.model_copy(
@@ -285,7 +285,7 @@ def hostile(text: str) -> Comparison:
 
 @settings(max_examples=40)
 @given(texts)
-def test_no_text_of_others_becomes_part_of_the_page(text: str) -> None:
+def test_foreign_text_is_escaped(text: str) -> None:
     page = comparison_page(hostile(text), trace_of=lambda rollout: rollout)
     page.encode("utf-8")
     Read(page).assert_ours()
@@ -298,7 +298,7 @@ def test_hostile_texts_stay_texts(text: str) -> None:
     assert len(page) < 1_500_000
 
 
-def test_numbers_that_are_none_are_shown_as_such() -> None:
+def test_numbers_that_are_not_finite_are_shown() -> None:
     broken = Contrast(arm="b", baseline="a", mean=float("nan"), low=float("-inf"), high=float("inf"), p=float("nan"))
     arms = tuple(ArmLine(arm=name, label="", tasks=1, rollouts=1, score=float("nan")) for name in "ab")
     text = Read(comparison_page(Comparison(title="t", k=1, baseline="a", arms=arms, contrasts=(broken,)))).text

@@ -1,4 +1,4 @@
-"""What an effect takes, before anything is spent."""
+"""`power`: tasks and rollouts that are needed to detect an effect."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_more_arms_take_more_tasks() -> None:
     assert five.rollouts > 2 * two.rollouts
 
 
-def test_tasks_that_there_are_say_how_many_rollouts_they_take() -> None:
+def test_given_tasks_give_the_number_of_rollouts_needed() -> None:
     report = power(PowerSettings(effect=0.05, tasks=100))
     assert report.rollouts_needed is not None
     enough = next(one for one in report.designs if one.k == report.rollouts_needed)
@@ -36,7 +36,7 @@ def test_tasks_that_there_are_say_how_many_rollouts_they_take() -> None:
     assert any("more tasks" in note for note in few.notes)
 
 
-def test_prices_are_known_unknown_or_nothing() -> None:
+def test_prices_are_known_unknown_or_zero() -> None:
     costs = [
         power(PowerSettings(k=1, model=model)).designs[0].price.cost_usd
         for model in ("openai:gpt-5-mini", "sim:novice")
@@ -65,7 +65,7 @@ def test_variances_are_measured_in_an_earlier_comparison() -> None:
     ("found", "code"),
     [(earlier(1, [(0.0, 1.0), (1.0, 1.0)]), "one_rollout"), (earlier(4, [(0.1, 0.9), (0.3, 0.5)]), "partial_scores")],
 )
-def test_a_comparison_that_cannot_tell_its_variances_is_refused(found: Comparison, code: str) -> None:
+def test_a_comparison_without_variances_is_refused(found: Comparison, code: str) -> None:
     with pytest.raises(ConfigError) as refused:
         power(PowerSettings(), found)
     assert refused.value.code == code
@@ -81,9 +81,9 @@ def test_the_command_prints_designs_and_takes_variances_from_an_earlier_comparis
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["power", "--effect", "0.1", "--tasks", "40"]) == 0
-    said = capsys.readouterr().out
-    assert "to detect a difference of 0.1 with 80% power" in said
-    assert "rollouts each" in said
+    printed = capsys.readouterr().out
+    assert "to detect a difference of 0.1 with 80% power" in printed
+    assert "rollouts each" in printed
     Path("earlier.json").write_text(earlier(4, [(0.0, 1.0), (0.25, 1.0), (0.0, 0.75)]).model_dump_json())
     assert run(["power", "--like", "earlier.json", "--k", "4", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -111,7 +111,7 @@ def test_bad_input_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     Path("bad.json").write_text("{}")
     assert run(["power", *arguments]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert words in said.err
-    assert len(said.err.strip().splitlines()) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert words in printed.err
+    assert len(printed.err.strip().splitlines()) == 1

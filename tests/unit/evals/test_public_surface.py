@@ -1,4 +1,4 @@
-"""What `import agentlearn_evals` gives."""
+"""The public names of `agentlearn_evals`."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Every format tells the same rollouts, is known by what it holds, and is refused in one sentence where it is wrong."""
+"""Log formats: all give the same rollouts, are recognised by content, and report errors in one sentence."""
 
 import json
 import tempfile
@@ -17,11 +17,11 @@ from tests.unit.evals import log_samples
 
 @pytest.mark.parametrize("form", log_samples.FORMS)
 @pytest.mark.parametrize("name", [None, "no-suffix"])
-def test_every_format_tells_the_same(tmp_path: Path, form: str, name: str | None) -> None:
+def test_every_format_gives_the_same_rollouts(tmp_path: Path, form: str, name: str | None) -> None:
     file = log_samples.FORMS[form](tmp_path / (name or form))
     logs = read_logs([file], arm="mine")
-    told = {(one.problem, one.g): (one.arm, one.score, one.status) for one in logs.observations}
-    assert told == {(f"{task}?", g): ("mine", score, "ok") for (task, g), score in log_samples.SCORES.items()}
+    actual = {(one.problem, one.g): (one.arm, one.score, one.status) for one in logs.observations}
+    assert actual == {(f"{task}?", g): ("mine", score, "ok") for (task, g), score in log_samples.SCORES.items()}
     assert len({one.task for one in logs.observations}) == 2
     assert logs.notes == ()
     assert list(logs.sources) == [file.name]
@@ -31,12 +31,12 @@ def test_every_format_tells_the_same(tmp_path: Path, form: str, name: str | None
     ("form", "arm"),
     [("inspect.eval", "toy/m"), ("pydantic-evals.json", "toy"), ("lm-eval.jsonl", "lm-eval"), ("trl.jsonl", "trl@3")],
 )
-def test_an_arm_that_nobody_named_is_called_as_the_log_calls_it(tmp_path: Path, form: str, arm: str) -> None:
+def test_an_unnamed_arm_has_the_name_in_the_log(tmp_path: Path, form: str, arm: str) -> None:
     logs = read_logs([log_samples.FORMS[form](tmp_path / form)])
     assert {one.arm for one in logs.observations} == {arm}
 
 
-def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+def test_files_with_the_same_name_are_distinguished_by_folder(tmp_path: Path) -> None:
     files = [tmp_path / folder / "runs.csv" for folder in ("before", "after")]
     for file in files:
         file.parent.mkdir()
@@ -47,13 +47,13 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> No
     assert [one.arm for one in logs.observations] == ["before"] * 4 + ["after"] * 4
 
 
-def test_rollouts_go_on_over_the_files_of_a_named_arm(tmp_path: Path) -> None:
+def test_rollout_numbers_continue_across_files_of_a_named_arm(tmp_path: Path) -> None:
     files = [log_samples.write_lines(tmp_path / f"{at}.jsonl", [{"task": "t", "score": at}]) for at in (0, 1)]
     logs = read_logs(files, arm="both")
     assert [(one.g, one.score) for one in logs.observations] == [(0, 0.0), (1, 1.0)]
 
 
-def test_two_files_that_call_their_arm_the_same_are_not_mixed(tmp_path: Path) -> None:
+def test_two_files_with_the_same_arm_name_are_not_combined(tmp_path: Path) -> None:
     rows = [{"task": "t", "arm": "a", "score": at} for at in (0, 1)]
     files = [log_samples.write_lines(tmp_path / f"{at}.jsonl", [row]) for at, row in enumerate(rows)]
     with pytest.raises(DataError) as refused:
@@ -74,7 +74,7 @@ def test_the_same_log_twice_does_not_count_twice(tmp_path: Path) -> None:
     assert len(read_logs([LogFile(path=file, arm=file.stem) for file in files]).observations) == 2
 
 
-def test_failures_are_kept_and_said(tmp_path: Path) -> None:
+def test_failures_are_kept_and_reported(tmp_path: Path) -> None:
     rows = [
         {"task": "1", "arm": "a", "score": 1, "status": "ok"},
         {"task": "2", "arm": "a", "status": "failed", "error": "endpoint"},
@@ -97,7 +97,7 @@ def test_failures_are_kept_and_said(tmp_path: Path) -> None:
     )
 
 
-def test_columns_are_read_as_what_they_mean(tmp_path: Path) -> None:
+def test_columns_are_parsed(tmp_path: Path) -> None:
     row = {
         "task": 7,
         "arm": "a",
@@ -122,14 +122,14 @@ def test_another_column_may_be_the_score(tmp_path: Path) -> None:
     assert read_logs([Path(f"{file}#f1")]).observations[0].score == 0.5
 
 
-def test_a_lone_surrogate_is_kept_written_out(tmp_path: Path) -> None:
+def test_a_lone_surrogate_is_escaped(tmp_path: Path) -> None:
     file = tmp_path / "runs.jsonl"
     file.write_text('{"task": "t\\ud800", "arm": "a", "score": 1}\n')
     assert read_logs([file]).observations[0].task == "t\\ud800"
 
 
 @given(st.data())
-def test_whatever_a_file_holds_is_read_or_refused_in_one_sentence(data: st.DataObject) -> None:
+def test_any_file_is_read_or_refused_in_one_sentence(data: st.DataObject) -> None:
     odd = st.binary(max_size=4) | st.sampled_from([b"null", b"NaN", b"-1", b"1e999", b"[]", b"{}", b'"', b"\\ud800"])
     with tempfile.TemporaryDirectory() as folder:
         form = data.draw(
@@ -140,13 +140,13 @@ def test_whatever_a_file_holds_is_read_or_refused_in_one_sentence(data: st.DataO
         start = data.draw(st.integers(0, len(body)))
         end = data.draw(st.integers(start, len(body)) | st.just(start))
         file.write_bytes(body[:start] + data.draw(odd) + body[end:])
-        said = ""
+        printed = ""
         try:
             assert read_logs([file]).observations
         except ConfigError as refused:
-            said = str(refused)
-        assert "\n" not in said
-        assert len(said) < 600
+            printed = str(refused)
+        assert "\n" not in printed
+        assert len(printed) < 600
 
 
 def lines(*rows: dict[str, Any]) -> Callable[[Path], None]:
@@ -397,7 +397,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, case: str) -> None:
+def test_errors_are_one_sentence(tmp_path: Path, case: str) -> None:
     write, code, sentence = REFUSALS[case]
     write(tmp_path / "log")
     with pytest.raises(ConfigError) as refused:
@@ -405,7 +405,7 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, case: str) -> Non
     assert (str(refused.value), refused.value.code) == (sentence, code)
 
 
-def test_a_score_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+def test_an_unknown_score_is_refused_and_the_known_ones_are_listed(tmp_path: Path) -> None:
     file = log_samples.inspect_json(tmp_path / "log")
     with pytest.raises(ConfigError) as refused:
         read_logs([LogFile(path=file, score="f1")])

@@ -1,4 +1,4 @@
-"""Logs that other harnesses wrote are read whole: two of them are run here, without network."""
+"""Real logs of other programs are read completely; two of the programs are run here, without network."""
 
 import json
 import os
@@ -92,11 +92,11 @@ def test_an_inspect_log_with_several_scorers_asks_which(made: Path) -> None:
 def test_an_inspect_scorer_with_several_values_is_chosen_by_key_and_may_be_undecided(made: Path) -> None:
     file = only(made / "eval")
     logs = read_logs([Path(f"{file}#judged.style")])
-    told = outcomes(logs.observations)
-    assert told["right", 0] == (0.5, "ok", "")
-    assert told["wrong", 1] == (None, "undecided", "grader_failed")
-    assert told["long", 0] == (0.5, "ok", "")
-    assert told["late", 0] == (0.0, "timeout", "time_limit")
+    actual = outcomes(logs.observations)
+    assert actual["right", 0] == (0.5, "ok", "")
+    assert actual["wrong", 1] == (None, "undecided", "grader_failed")
+    assert actual["long", 0] == (0.5, "ok", "")
+    assert actual["late", 0] == (0.0, "timeout", "time_limit")
     assert f"{file.name}: samples over their time limit count as 0, although the log grades some of them higher" in (
         logs.notes
     )
@@ -156,9 +156,9 @@ def test_lm_eval_samples_alone_are_called_by_their_file(tmp_path: Path) -> None:
 def test_a_metric_of_lm_eval_that_is_better_when_smaller_is_refused(tmp_path: Path) -> None:
     samples, results = tmp_path / LM_EVAL.name, tmp_path / LM_EVAL.name.replace("samples_toy_sums", "results")
     samples.write_bytes(LM_EVAL.read_bytes())
-    told = json.loads((LOGS / results.name.replace(".jsonl", ".json")).read_text())
-    told["higher_is_better"]["toy_sums"]["exact_match"] = False
-    results.with_suffix(".json").write_text(json.dumps(told))
+    actual = json.loads((LOGS / results.name.replace(".jsonl", ".json")).read_text())
+    actual["higher_is_better"]["toy_sums"]["exact_match"] = False
+    results.with_suffix(".json").write_text(json.dumps(actual))
     with pytest.raises(DataError) as refused:
         read_logs([LogFile(path=samples, score="exact_match,strict-match")])
     assert refused.value.code == "smaller_is_better"

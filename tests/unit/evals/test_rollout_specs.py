@@ -1,4 +1,4 @@
-"""Cells: interleaved, with seeds that all arms share, and named by everything that determines them."""
+"""Rollout specs: interleaved, with the same seeds in all arms, stored under everything that determines them."""
 
 from collections import Counter
 from pathlib import Path
@@ -24,13 +24,13 @@ ARMS = [arm("none"), arm("a", ("Count both ends.",)), arm("b", ("Start at zero."
 PHASES = {one.name: f"compare:{one.name}" for one in ARMS}
 
 
-def test_every_rollout_is_there_once() -> None:
+def test_every_rollout_is_scheduled_once() -> None:
     specs = list(schedule(TASKS, ARMS, 4, 0, PHASES))
     places = Counter((spec.arm.name, spec.task.id, spec.g) for spec in specs)
     assert len(places) == len(specs) == 3 * 6 * 4
 
 
-def test_arms_share_seeds_and_stand_side_by_side() -> None:
+def test_arms_share_seeds_and_are_interleaved() -> None:
     specs = list(schedule(TASKS, ARMS, 4, 0, PHASES))
     for at in range(0, len(specs), 3):
         three = specs[at : at + 3]

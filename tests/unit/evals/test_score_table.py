@@ -1,4 +1,4 @@
-"""Which scores are held against each other: denominators, pairs that leave, arms over other tasks."""
+"""The score table: what is counted, which rollouts are left out, arms on different tasks."""
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ def test_failures_are_zeros_that_count() -> None:
     assert found.differences("b", "a") == [-0.5]
 
 
-def test_an_undecided_rollout_leaves_with_its_index_from_every_arm() -> None:
+def test_an_undecided_rollout_is_left_out_of_every_arm() -> None:
     rows = [seen(arm, "t", g, float(g == 0)) for arm in "abc" for g in range(3)]
     rows[4] = seen("b", "t", 1, None)
     found = tabulate(rows, ["a", "b", "c"])
@@ -31,7 +31,7 @@ def test_an_undecided_rollout_leaves_with_its_index_from_every_arm() -> None:
     assert len(found.all["b"]) == 3, "it is still there to be counted"
 
 
-def test_arms_over_other_tasks_are_refused_or_listed() -> None:
+def test_arms_on_different_tasks_are_refused_or_listed() -> None:
     rows = [seen("a", "t"), seen("b", "t"), seen("a", "u")]
     with pytest.raises(DataError, match=r"'b' has no rollout of task 'u'.*--allow-missing") as refused:
         tabulate(rows, ["a", "b"])
@@ -41,14 +41,14 @@ def test_arms_over_other_tasks_are_refused_or_listed() -> None:
     assert [(one.arm, one.task) for one in found.missing] == [("b", "u")]
 
 
-def test_arms_are_comparable_as_soon_as_one_task_is_decided_in_all() -> None:
+def test_arms_are_comparable_when_one_task_is_decided_in_all() -> None:
     rows = [seen("a", "t", score=None), seen("b", "t"), seen("a", "u", 0), seen("b", "u", 1)]
     assert not comparable(rows[:2], ["a", "b"])
     assert comparable(rows, ["a", "b"])
     assert not comparable([*rows[:2], seen("c", "t")], ["a", "b"])
 
 
-def test_the_rollouts_that_show_a_flip_are_found_without_trying_all_pairs() -> None:
+def test_example_rollouts_of_a_flip_are_found_without_trying_all_pairs() -> None:
     many = 20_000
     rows = [seen(arm, "t", g, float(arm == "b")) for arm in "ab" for g in range(many)]
     rows = [one.model_copy(update={"rollout": f"{one.arm}{one.g}"}) for one in rows]
@@ -65,7 +65,7 @@ def test_the_rollouts_that_show_a_flip_are_found_without_trying_all_pairs() -> N
         ([seen("a", "t", cluster="x"), seen("b", "t", cluster="y")], "two_clusters"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(rows: list[Observation], code: str) -> None:
+def test_incomparable_observations_are_refused(rows: list[Observation], code: str) -> None:
     with pytest.raises(DataError) as refused:
         tabulate(rows, ["a", "b"])
     assert refused.value.code == code
@@ -77,7 +77,7 @@ def test_a_score_is_none_exactly_when_undecided_and_never_nan(score: float | Non
         Observation.model_validate({"arm": "a", "task": "t", "score": score, "status": status})
 
 
-def test_tasks_without_a_cluster_stand_alone() -> None:
+def test_a_task_without_a_cluster_is_its_own_cluster() -> None:
     rows = [seen(arm, task, cluster=cluster) for arm in "ab" for task, cluster in (("t", ""), ("u", ""), ("v", "x"))]
     found = tabulate(rows, ["a", "b"])
     assert len(set(found.clusters())) == 3

@@ -1,4 +1,4 @@
-"""Comparisons that stop as soon as they know: order, stopping, and how seldom they err."""
+"""Sequential comparisons: order of tasks, stopping, and error rate."""
 
 from pathlib import Path
 from random import Random
@@ -30,7 +30,7 @@ def rolled(chances: dict[str, float], tasks: int, seed: int) -> ScoreTable:
     return tabulate(rows, list(chances))
 
 
-def test_a_task_that_stays_undecided_does_not_pass_for_an_early_stop(tmp_path: Path) -> None:
+def test_an_undecided_task_is_not_an_early_stop(tmp_path: Path) -> None:
     design, found = (
         SequentialDesign(plan(tmp_path, limit=8), Rules()),
         rolled({"none": 0.5, "hot": 0.5}, tasks=7, seed=0),
@@ -53,7 +53,7 @@ def test_clusters_come_whole_and_each_task_once(tmp_path: Path) -> None:
     assert [task.family for task in other] != [task.family for task in tried]
 
 
-def test_it_knows_sooner_the_larger_the_difference(tmp_path: Path) -> None:
+def test_a_larger_difference_stops_sooner(tmp_path: Path) -> None:
     design = SequentialDesign(plan(tmp_path), Rules())
 
     def needed(gain: float) -> int:
@@ -63,7 +63,7 @@ def test_it_knows_sooner_the_larger_the_difference(tmp_path: Path) -> None:
     assert 3 < large < small
 
 
-def test_it_errs_at_most_as_often_as_promised_though_it_looks_every_time(tmp_path: Path) -> None:
+def test_the_error_rate_holds_although_it_looks_every_time(tmp_path: Path) -> None:
     design = SequentialDesign(plan(tmp_path), Rules())
     wrong = 0
     for seed in range(60):
@@ -77,7 +77,7 @@ def test_it_errs_at_most_as_often_as_promised_though_it_looks_every_time(tmp_pat
     assert wrong <= 7, "3 are expected at most; more than 7 of 60 has a chance below 2 %"
 
 
-def test_what_is_told_holds_at_any_time(tmp_path: Path) -> None:
+def test_sequential_estimates_are_valid_at_any_time(tmp_path: Path) -> None:
     design = SequentialDesign(plan(tmp_path), Rules())
     found = rolled({"none": 0.3, "hot": 0.8}, 60, 2)
     (one,) = with_verdicts(design.anytime_contrasts(estimate_contrasts(found, Rules()), found), found, Rules())

@@ -1,4 +1,4 @@
-"""A comparison over several domains shows on the terminal what each library does on each of them."""
+"""The terminal shows a table by domain for a comparison over several domains."""
 
 from io import StringIO
 

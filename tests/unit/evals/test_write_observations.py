@@ -1,4 +1,4 @@
-"""What is written is read again as it was: observations as tables, a comparison's arm as a report of pydantic-evals."""
+"""Written observations and pydantic-evals reports can be read again unchanged."""
 
 import json
 import tempfile
@@ -54,9 +54,9 @@ def observations(draw: st.DrawFn) -> Observation:
 
 def stored(one: Observation) -> Observation:
     """The observation as it can be kept: lone surrogates written out."""
-    told = one.model_dump()
-    changed = {name: storable(value) for name, value in told.items() if isinstance(value, str)}
-    return Observation(**{**told, **changed, "tags": tuple(map(storable, one.tags))})
+    actual = one.model_dump()
+    changed = {name: storable(value) for name, value in actual.items() if isinstance(value, str)}
+    return Observation(**{**actual, **changed, "tags": tuple(map(storable, one.tags))})
 
 
 def distinct(rows: Sequence[Observation]) -> bool:
