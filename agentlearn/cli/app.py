@@ -40,46 +40,50 @@ _GROUPS = {
     "runs": (
         "List and show past runs.",
         {
-            "list": CommandEntry("agentlearn.cli.runs:list_runs", "List runs, newest first."),
-            "show": CommandEntry("agentlearn.cli.runs:show", "Show one run: its report and its rollouts."),
+            "list": CommandEntry("agentlearn.cli.runs:runs_list", "List runs, newest first."),
+            "show": CommandEntry("agentlearn.cli.runs:runs_show", "Show one run: its report and its rollouts."),
         },
     ),
     "library": (
         "List, show and export libraries of lessons.",
         {
-            "list": CommandEntry("agentlearn.cli.library:list_libraries", "List libraries."),
-            "show": CommandEntry("agentlearn.cli.library:show", "Show the lessons of a library."),
-            "log": CommandEntry("agentlearn.cli.library:log", "Show the versions of a library, newest first."),
-            "export": CommandEntry("agentlearn.cli.library:export", "Write a library to a file."),
+            "list": CommandEntry("agentlearn.cli.library:library_list", "List libraries."),
+            "show": CommandEntry("agentlearn.cli.library:library_show", "Show the lessons of a library."),
+            "log": CommandEntry("agentlearn.cli.library:library_log", "Show the versions of a library, newest first."),
+            "export": CommandEntry("agentlearn.cli.library:library_export", "Write a library to a file."),
         },
     ),
     "data": (
         "Check task files.",
-        {"check": CommandEntry("agentlearn.cli.data:check", "Check that the tasks of a file can be used.")},
+        {"check": CommandEntry("agentlearn.cli.data:data_check", "Check that the tasks of a file can be used.")},
     ),
     "domain": (
         "Write and check your own domains.",
         {
-            "new": CommandEntry("agentlearn.cli.domain:new", "Write a package for a new domain, with its tests."),
-            "check": CommandEntry("agentlearn.cli.domain:check", "Check that a domain keeps its promises."),
+            "new": CommandEntry("agentlearn.cli.domain:domain_new", "Write a package for a new domain, with tests."),
+            "check": CommandEntry("agentlearn.cli.domain:domain_check", "Check that a domain keeps its promises."),
         },
     ),
     "lab": (
         "Build and check lab models: tiny transformers trained from scratch.",
         {
-            "build": CommandEntry("agentlearn.cli.lab:build", "Train a lab model from random weights."),
-            "check": CommandEntry("agentlearn.cli.lab:check", "Measure a lab model with and without lessons."),
-            "export": CommandEntry("agentlearn.cli.lab:export", "Write a lab model as a Hugging Face checkpoint."),
+            "build": CommandEntry("agentlearn.cli.lab:lab_build", "Train a lab model from random weights."),
+            "check": CommandEntry("agentlearn.cli.lab:lab_check", "Measure a lab model with and without lessons."),
+            "export": CommandEntry("agentlearn.cli.lab:lab_export", "Write a lab model as a Hugging Face checkpoint."),
         },
     ),
     "store": (
         "Check, repair, export and import the trajectory store.",
         {
-            "check": CommandEntry("agentlearn.cli.store:check", "Check the whole store without changing it."),
-            "repair": CommandEntry("agentlearn.cli.store:repair", "Repair a damaged store, and list what is lost."),
-            "snapshot": CommandEntry("agentlearn.cli.store:snapshot", "Write the tables as Parquet, for notebooks."),
-            "export": CommandEntry("agentlearn.cli.store:export", "Write rollouts for other programs."),
-            "import": CommandEntry("agentlearn.cli.store:import_", "Import rollouts of other programs."),
+            "check": CommandEntry("agentlearn.cli.store:store_check", "Check the whole store without changing it."),
+            "repair": CommandEntry(
+                "agentlearn.cli.store:store_repair", "Repair a damaged store and list what is lost."
+            ),
+            "snapshot": CommandEntry(
+                "agentlearn.cli.store:store_snapshot", "Write the tables as Parquet for notebooks."
+            ),
+            "export": CommandEntry("agentlearn.cli.store:store_export", "Write rollouts for other programs."),
+            "import": CommandEntry("agentlearn.cli.store:store_import", "Import rollouts of other programs."),
         },
     ),
 }

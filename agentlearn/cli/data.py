@@ -22,7 +22,7 @@ _LABEL = 11
 _FAMILIES = 8
 
 
-def check(
+def data_check(
     source: Annotated[str, Parameter(help="A file (.jsonl, .json, .csv, .parquet), hf:NAME or gym:TASK.")],
     /,
     *,

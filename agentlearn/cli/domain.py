@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MARKS = {"ok": "ok      ", "broken": "BROKEN  ", "untested": "untested"}
 
 
-def new(
+def domain_new(
     name: Annotated[str, Parameter(help="Name of the domain, such as 'prices'.")],
     /,
     *,
@@ -32,7 +32,7 @@ def new(
     out.print(f"install and check it: pip install -e {folder} && agentlearn domain check {name}")
 
 
-def check(
+def domain_check(
     reference: Annotated[str, Parameter(help="An installed domain, or package.module:attribute.")],
     /,
     *,

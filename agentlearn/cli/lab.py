@@ -20,7 +20,7 @@ NOVICE = "novice"
 LabName = Annotated[str, Parameter(help="Name of the lab model.")]
 
 
-def build(
+def lab_build(
     name: LabName = NOVICE,
     /,
     *,
@@ -62,7 +62,7 @@ def build(
         _print(asyncio.run(_scores(name, folder / SHIPPED, exams, seed)))
 
 
-def check(
+def lab_check(
     name: LabName = NOVICE,
     /,
     *,
@@ -82,7 +82,7 @@ def check(
         _print(scores)
 
 
-def export(
+def lab_export(
     folder: Annotated[Path, Parameter(help="Folder to write.")],
     /,
     *,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agentlearn.library import LibraryStore
 
 
-def list_libraries(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
+def library_list(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
     """List libraries with their current versions."""
     found = _library_store(store).list()
     if json:
@@ -27,7 +27,7 @@ def list_libraries(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
         out.print(f"{one.name}@{one.version[:8]}  {one.lessons} lessons, {one.tokens} tokens  {one.at:%Y-%m-%d %H:%M}")
 
 
-def show(reference: LibraryReference, /, *, store: Store = DEFAULT_STORE, json: Json = False) -> None:
+def library_show(reference: LibraryReference, /, *, store: Store = DEFAULT_STORE, json: Json = False) -> None:
     """Show the lessons of a library."""
     library = _library_store(store).load(reference)
     if json:
@@ -42,7 +42,7 @@ def show(reference: LibraryReference, /, *, store: Store = DEFAULT_STORE, json: 
         out.print(f"      {one.id[:12]}  {one.origin.kind}{'  ' + ' '.join(one.tags) if one.tags else ''}")
 
 
-def log(
+def library_log(
     name: Annotated[str, Parameter(help="Name of a library.")],
     /,
     *,
@@ -59,7 +59,7 @@ def log(
         out.print(f"{name}@{one.version[:8]}  {one.lessons} lessons, {one.tokens} tokens  {one.at:%Y-%m-%d %H:%M}")
 
 
-def export(
+def library_export(
     reference: LibraryReference,
     /,
     *,

@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from agentlearn.cli.stages import cost_words, short
+from agentlearn.cli.stages import cost_words, short_count
 from agentlearn.cli.words import clock_time, count_words, proposal_words
 from agentlearn.learn.estimate import CostEstimate
 from agentlearn.learn.learner import Update
@@ -171,11 +171,11 @@ def _failures(endpoint_states: Sequence[EndpointState]) -> str:
 
 def _spent(traffic: Traffic) -> Text:
     budget, expected = traffic.call_context.budget, traffic.expected
-    tokens = short(budget.usage.tokens_in + budget.usage.tokens_out)
+    tokens = short_count(budget.usage.tokens_in + budget.usage.tokens_out)
     cost = cost_words(None if budget.unpriced_calls else budget.cost_usd)
     price = "an unknown price" if cost == "unknown" else cost
     words = Text(f"{price} for {tokens} tokens")
-    about = f"{short(expected.tokens_in + expected.tokens_out)} tokens"
+    about = f"{short_count(expected.tokens_in + expected.tokens_out)} tokens"
     if not traffic.simulated and expected.cost_usd is not None:
         about = f"{cost_words(expected.cost_usd)}, {about}"
     return words.append(f"   whole run: about {about} (a rough estimate)", style="dim")

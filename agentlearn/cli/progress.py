@@ -122,10 +122,10 @@ class LearnProgress(ProgressLines, Callbacks):
         mixed, groups = line.groups.get("mixed", 0), sum(line.groups.values())
         self.line(
             f"epoch {line.epoch}/{self.settings.as_pilot().epochs}",
-            f"reward {score_words(line.reward)}   {mixed} of {groups} tasks had both right and wrong rollouts   "
-            f"{count_words(line.lessons, 'lesson')}   "
-            f"{proposal_words(line.applied, line.folded, line.dropped, line.rejected)}   {clock_time(line.seconds)}",
+            f"reward {score_words(line.reward)}   {count_words(line.lessons, 'lesson')}   "
+            f"{mixed} of {groups} tasks had both right and wrong rollouts   {clock_time(line.seconds)}",
         )
+        self.line("", proposal_words(line.applied, line.folded, line.dropped, line.rejected))
 
     def measured(self, updates: int, score: HeldOutScore) -> None:
         self.print_score(updates, score)

@@ -11,7 +11,7 @@ from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 
 
-def list_runs(
+def runs_list(
     *,
     limit: Annotated[int, Parameter(help="Largest number of runs to list.")] = 20,
     store: Store = DEFAULT_STORE,
@@ -35,7 +35,7 @@ def list_runs(
         out.print(f"{run.run}  {when}  {run.kind:6}  {run.state:11}  {run.domain}  {run.model}{simulated}{result}")
 
 
-def show(
+def runs_show(
     run: Annotated[str, Parameter(help="The id of a run, or the start of it.")],
     /,
     *,

@@ -28,7 +28,7 @@ def stage_lines(stages: Mapping[str, StageLine]) -> tuple[str, ...]:
 
     `in`, `cached` and `out` are tokens. `seconds` is the sum over all calls, many of which ran at the same time.
     """
-    named = [(name, line) for name, line in in_order(stages) if line.calls]
+    named = [(name, line) for name, line in stage_order(stages) if line.calls]
     rows = [_cells(name, line) for name, line in named]
     if len(rows) > 1:
         rows.append(_cells("all", _sum([line for _, line in named])))
@@ -39,12 +39,12 @@ def malformed_words(stages: Mapping[str, StageLine]) -> tuple[str, ...]:
     """For each stage with malformed replies, the counts by kind of mistake."""
     return tuple(
         f"{name}: {', '.join(f'{code} {count:,}' for code, count in line.malformed.items())}"
-        for name, line in in_order(stages)
+        for name, line in stage_order(stages)
         if line.malformed
     )
 
 
-def in_order(stages: Mapping[str, StageLine]) -> list[tuple[str, StageLine]]:
+def stage_order(stages: Mapping[str, StageLine]) -> list[tuple[str, StageLine]]:
     """The stages in the order of a run."""
     places = {name: place for place, name in enumerate(_ORDER)}
     return sorted(stages.items(), key=lambda stage: (places.get(stage[0], len(places)), stage[0]))
@@ -54,9 +54,9 @@ def _cells(name: str, line: StageLine) -> tuple[str, ...]:
     return (
         name,
         f"{line.calls:,}",
-        short(line.tokens_in),
-        short(line.tokens_cached),
-        short(line.tokens_out),
+        short_count(line.tokens_in),
+        short_count(line.tokens_cached),
+        short_count(line.tokens_out),
         cost_words(line.cost_usd),
         f"{line.seconds:,.0f}",
         f"{line.retried:,}",
@@ -72,7 +72,7 @@ def cost_words(cost_usd: float | None) -> str:
     return f"${cost_usd:,.4f}" if 0 < cost_usd < 1 else f"${cost_usd:,.2f}" if cost_usd else "nothing"
 
 
-def short(number: int) -> str:
+def short_count(number: int) -> str:
     """A count in at most six characters: `812`, `81.2k`, `38.0M`."""
     for unit, name in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         # a number that rounds up to the next unit uses that unit: 999,960 is 1.0M, not 1000.0k

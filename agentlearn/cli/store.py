@@ -11,7 +11,7 @@ from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import StoreDamaged
 
 
-def check(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
+def store_check(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
     """Check the whole store without changing it; exit with status 1 when something is damaged."""
     from agentlearn.store import check_store
 
@@ -35,7 +35,7 @@ def check(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
         raise StoreDamaged(f"the store {str(store)!r} has {found} problem{'s' * (found > 1)}, listed above")
 
 
-def repair(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
+def store_repair(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
     """Restore a damaged store to its last sound state. Copies damaged files first, and lists what is lost."""
     from agentlearn.store import repair_store
 
@@ -55,7 +55,7 @@ def repair(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
     out.print(f"the store is at commit {done.last_commit}; resume interrupted runs with: agentlearn learn --resume RUN")
 
 
-def snapshot(
+def store_snapshot(
     *,
     out: Annotated[Path | None, Parameter(help="Folder to write. [default: snapshots in the store]")] = None,
     store: Store = DEFAULT_STORE,
@@ -73,7 +73,7 @@ def snapshot(
         console().print(f"wrote {one.path}  {one.rows:,} rows, {one.size_bytes:,} bytes")
 
 
-def export(
+def store_export(
     *,
     form: Annotated[
         Literal["parquet", "openai-jsonl", "trl-jsonl", "trl-grpo", "trl-sft", "trl-dpo"],
@@ -110,7 +110,7 @@ def export(
     console().print(f"wrote {out}  {count:,} {what}")
 
 
-def import_(
+def store_import(
     file: Annotated[Path, Parameter(help="JSONL with OpenAI chat messages, and optionally reward, answer and task.")],
     /,
     *,

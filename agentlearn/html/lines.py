@@ -8,7 +8,7 @@ from agentlearn.html.axis import placed
 from agentlearn.html.figure import figure, named
 from agentlearn.html.markup import Html, element, joined
 from agentlearn.html.number_format import DASH, decimal, finite, interval
-from agentlearn.html.plane import across_of, folded, plane, up_of, whisker
+from agentlearn.html.plane import across_of, plane, up_of, values_fold, whisker
 from agentlearn.html.scale import Scale, percent
 from agentlearn.html.table import Column, Table, TableCell, table
 from agentlearn.types.value import Value
@@ -57,7 +57,7 @@ def line_chart(part: LineChart, mark: str) -> Html:
     content = joined(
         plane(joined(*series), across, up, name=name, x_name=part.x_name, y_name=part.y_name),
         _key(part.series) if len(part.series) > 1 else None,
-        folded(table(_as_table(part), mark)),
+        values_fold(table(_as_table(part), mark)),
     )
     return figure("chart lines", part.caption, content, mark=mark, note=part.note)
 

@@ -38,7 +38,7 @@ def whisker(x: float, low: float | None, high: float | None, across: Scale, up: 
     return element("line", class_="whisker", x1=at, x2=at, y1=percent(up.at(low)), y2=percent(up.at(high)))
 
 
-def folded(table: Html) -> Html:
+def values_fold(table: Html) -> Html:
     """The values of a chart as a folded table."""
     return fold("The values as a table", table)
 

@@ -9,7 +9,7 @@ from agentlearn.html.axis import placed
 from agentlearn.html.figure import figure, named
 from agentlearn.html.markup import Html, clipped, element, joined
 from agentlearn.html.number_format import decimal, interval
-from agentlearn.html.plane import across_of, folded, plane, up_of, whisker
+from agentlearn.html.plane import across_of, plane, up_of, values_fold, whisker
 from agentlearn.html.scale import percent
 from agentlearn.html.table import Column, Table, TableCell, table
 from agentlearn.html.tone import Tone, shape
@@ -80,7 +80,7 @@ def scatter(part: Scatter, mark: str) -> Html:
     name = f"{named(part.caption, mark)}: {part.y_name} by {part.x_name}. A table of the values follows."
     content = joined(
         plane(drawing, across, up, name=name, x_name=part.x_name, y_name=part.y_name),
-        folded(table(_as_table(part), mark)),
+        values_fold(table(_as_table(part), mark)),
     )
     return figure("chart scatter", part.caption, content, mark=mark, note=part.note)
 

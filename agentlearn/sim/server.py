@@ -13,8 +13,6 @@ from dataclasses import replace
 from agentlearn.serving.chat_completion import completion, completion_body, completion_events
 from agentlearn.serving.chat_request import ChatRequest, JsonObject, RequestRefused, chat_request
 from agentlearn.serving.http11 import HOST, ConnectionCut, HttpRequest, HttpResponse, listening
-from agentlearn.sim.conversation import moment_of, reflection_of, seed_of
-from agentlearn.serving.http11 import HOST, Cut, HttpRequest, HttpResponse, listening
 from agentlearn.sim import MODELS
 from agentlearn.sim.conversation import reflector_request, request_seed, solver_input
 from agentlearn.sim.delivering import AssistantMessage, act_answer, stage_answer

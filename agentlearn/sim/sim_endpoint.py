@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from agentlearn.errors import ConfigError
 from agentlearn.serving.child_process import ChildService, running_child
-from agentlearn.sim.models import MODELS
-from agentlearn.serving.child_process import Child, running
 from agentlearn.sim import MODELS
 
 

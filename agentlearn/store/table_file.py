@@ -10,7 +10,6 @@ import duckdb
 
 from agentlearn.errors import DataError
 from agentlearn.files import put
-from agentlearn.store.files import put
 from agentlearn.store.text import error_line, sql_string
 
 ColumnType = Literal["VARCHAR", "VARCHAR[]", "BIGINT", "DOUBLE"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from agentlearn.cli.stages import cost_words, short
+from agentlearn.cli.stages import cost_words, short_count
 from agentlearn.cli.table import aligned
 from agentlearn_evals.comparison import ArmLine, Comparison, Contrast, Flip, MethodLine, Slice, Worst
 from agentlearn_evals.designing import PowerReport
@@ -70,7 +70,7 @@ def _arms(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
 
 
 def _tokens(count: int | None) -> str:
-    return "-" if count is None else short(count)
+    return "-" if count is None else short_count(count)
 
 
 def _interval(low: float | None, high: float | None, form: str) -> str:
@@ -191,8 +191,8 @@ def print_power(report: PowerReport, out: Console) -> None:
             f"{one.k:,}",
             f"{one.rollouts:,}",
             f"{one.detectable:.3f}",
-            short(one.price.tokens_in),
-            short(one.price.tokens_out),
+            short_count(one.price.tokens_in),
+            short_count(one.price.tokens_out),
             cost_words(one.price.cost_usd),
         )
         for one in report.designs

@@ -10,10 +10,8 @@ from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
-from agentlearn.sim.skills import Act, Heeded, ToolExchange, ToolUse
-from agentlearn_web.novice.page_view import NotOnPage, PageView, require
 from agentlearn.sim.skills import Act, FollowedLessons, ToolExchange, ToolUse
-from agentlearn_web.novice.page_view import Lost, PageView, needed
+from agentlearn_web.novice.page_view import NotOnPage, PageView, require
 from agentlearn_web.novice.traps import FOOTER, FORM, TRAPS
 from agentlearn_web.observation import ElementLine, ParsedObservation, parse_observation
 

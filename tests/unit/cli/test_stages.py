@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from agentlearn.cli.stages import cost_words, malformed_words, print_stages, short, stage_lines
+from agentlearn.cli.stages import cost_words, malformed_words, print_stages, short_count, stage_lines
 from agentlearn.learn.report import StageLine
 
 LARGEST = StageLine(
@@ -88,7 +88,7 @@ def test_nothing_is_printed_of_a_run_without_calls() -> None:
 
 @given(st.integers(min_value=0, max_value=10**12))
 def test_a_short_count_is_close_to_the_number(number: int) -> None:
-    words = short(number)
+    words = short_count(number)
     assert len(words) <= 7
     scale = {"G": 1e9, "M": 1e6, "k": 1e3}.get(words[-1], 1)
     assert abs(float(words.rstrip("GMk")) * scale - number) <= 0.051 * scale * (scale > 1)

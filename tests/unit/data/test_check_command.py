@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.cli.data import _check, check
+from agentlearn.cli.data import _check, data_check
 from agentlearn.errors import AgentlearnError, ConfigError, DataError, UnknownDomain
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
@@ -25,7 +25,7 @@ GOOD = [{"problem": f"What is {n} + 1?", "answer": n + 1} for n in range(10)]
 
 
 def test_a_sound_file_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    check(jsonl(tmp_path, *GOOD))
+    data_check(jsonl(tmp_path, *GOOD))
     told = " ".join(capsys.readouterr().out.split())
     assert "10 rows columns problem from 'problem', answer from 'answer' tasks 10 usable, 0 repeated" in told
     assert "answers integer 10 families mine 10 split 7 to learn from, 3 held out detects true differences" in told
@@ -35,7 +35,7 @@ def test_a_sound_file_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureFix
 def test_json_is_one_object_and_unusable_rows_end_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = jsonl(tmp_path, *GOOD, {"problem": "Q"})
     with pytest.raises(AgentlearnError, match=r"mine\.jsonl: 1 of 11 rows cannot be used") as caught:
-        check(path, json=True)
+        data_check(path, json=True)
     assert (caught.value.exit_status, caught.value.code) == (1, "unusable_rows")
     told = json.loads(capsys.readouterr().out)
     assert (told["usable"], told["refused"], told["sound"]) == (10, 1, False)
@@ -47,11 +47,11 @@ def test_json_is_one_object_and_unusable_rows_end_with_1(tmp_path: Path, capsys:
 def test_bad_options_are_refused(tmp_path: Path) -> None:
     path = jsonl(tmp_path, *GOOD)
     with pytest.raises(DataError, match=r"a share of 1.0 cannot be held out"):
-        check(path, test_share=1.0)
+        data_check(path, test_share=1.0)
     with pytest.raises(DataError, match="a limit of 0 rows"):
-        check(path, limit=0)
+        data_check(path, limit=0)
     with pytest.raises(UnknownDomain):
-        check(path, domain="nope")
+        data_check(path, domain="nope")
 
 
 class Picky(MathDomain):
@@ -81,10 +81,10 @@ PRICES = [{"question": "How many plims?", "answer": 12}, {"question": "How much?
 def checked(capsys: pytest.CaptureFixture[str], path: str, reward: str, *, sound: bool = False) -> dict[str, object]:
     """What `data check PATH --reward REWARD --json` prints."""
     if sound:
-        check(path, reward=reward, json=True)
+        data_check(path, reward=reward, json=True)
     else:
         with pytest.raises(AgentlearnError, match="rows cannot be used"):
-            check(path, reward=reward, json=True)
+            data_check(path, reward=reward, json=True)
     return json.loads(capsys.readouterr().out)
 
 
@@ -120,14 +120,14 @@ def test_generated_tasks_are_check_with_their_own_scorer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with stand_in_gym(tmp_path, monkeypatch):
-        check("gym:chain_sum?size=5", json=True)
+        data_check("gym:chain_sum?size=5", json=True)
     told = json.loads(capsys.readouterr().out)
     assert (told["usable"], told["unverifiable"], told["families"]) == (5, 0, {"chain_sum": 5})
 
 
 def test_one_judge_is_enough(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        check(jsonl(tmp_path, *PRICES), domain="math", reward="number")
+        data_check(jsonl(tmp_path, *PRICES), domain="math", reward="number")
     assert str(caught.value) == (
         "the domain 'math' and the reward 'number' cannot both judge; give one of --domain and --reward"
     )
