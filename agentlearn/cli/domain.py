@@ -21,26 +21,24 @@ def new(
     *,
     directory: Annotated[Path | None, Parameter(name="--dir", help="Folder to write. [default: ./NAME]")] = None,
 ) -> None:
-    """Write a small package with a domain of your own and its contract tests."""
+    """Write a small domain package with its contract tests."""
     from agentlearn.domain.templates import new_domain
 
     folder = directory if directory is not None else Path(name)
     out = console()
     for path in new_domain(name, folder):
         out.print(f"  {path}")
-    out.print(
-        f"install it, and see that it keeps its promises: pip install -e {folder} && agentlearn domain check {name}"
-    )
+    out.print(f"install and check it: pip install -e {folder} && agentlearn domain check {name}")
 
 
 def check(
     reference: Annotated[str, Parameter(help="An installed domain, or package.module:attribute.")],
     /,
     *,
-    data: Annotated[Path | None, Parameter(help="Tasks, for a domain that has none of its own.")] = None,
+    data: Annotated[Path | None, Parameter(help="File of tasks, for a domain that has no tasks itself.")] = None,
     json: Annotated[bool, Parameter(negative="", help="Print one JSON object.")] = False,
 ) -> None:
-    """Check every promise that a domain makes. Nothing is spent: a stand-in answers for the model."""
+    """Check everything that a domain promises. Costs nothing: a stand-in answers for the model."""
     from agentlearn.domain.contract import check_domain_sync, domain_at
 
     promises = check_domain_sync(domain_at(reference), data=data)

@@ -1,4 +1,4 @@
-"""MiniWoB++ as a domain: small pages with a task on each, done by the walker's acts, rewarded by the page itself."""
+"""MiniWoB++ as a domain: small pages with one task each; the agent acts in a browser and the page gives the reward."""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -24,30 +24,30 @@ __all__ = ["MiniwobDomain", "domain"]
 
 
 class MiniwobDomain(Domain):
-    """Implements `agentlearn.domain.base.Domain`. Heavy modules are imported when they are first needed."""
+    """Tasks on MiniWoB++'s small pages. Heavy modules are imported when first needed."""
 
     name: str = "miniwob"
     description: str = "tasks on MiniWoB++'s small pages, done in a real Chromium and rewarded by the page"
     threshold: float = 1.0
     runs_code: bool = False
     replayable: bool = False
-    """What a browser did cannot be done again: an interrupted episode begins anew."""
+    """A browser's acts cannot be repeated, so an interrupted episode restarts."""
 
     def __init__(self) -> None:
         self.browsers: Browsers | None = None
-        """A running browser, which `open` takes its walks from."""
+        """Running browser in which `open` starts its walks."""
         self.served: Mapping[str, HostPort] = {}
-        """The pages' site, with the loopback address behind it."""
+        """Loopback address of the site with the pages."""
 
     def max_open_rollouts(self) -> int:
-        """Episodes open at the same time, as many as the browser keeps contexts."""
+        """Return how many contexts the browser keeps."""
         from agentlearn_web.browser.pool import default_walkers
 
         return self.browsers.walkers if self.browsers else default_walkers()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Self]:
-        """The same domain with its pages served and its browser started. Raises MissingExtra, ConfigError."""
+        """Serve the pages and start the browser; yields the domain that uses them. Raises MissingExtra, ConfigError."""
         from agentlearn_web.browser.pool import open_browsers
         from agentlearn_web.miniwob.pages import pages_folder
         from agentlearn_web.miniwob.serving import pages_served
@@ -58,36 +58,36 @@ class MiniwobDomain(Domain):
             yield bound
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
-        """Episodes of all pages; no two splits share one, whatever their seeds. Default sizes: 40, 20 and 40."""
+        """Return episodes of all pages; no two splits share one for any seeds. Default sizes: 40, 20 and 40."""
         from agentlearn_web.miniwob.episode_tasks import generated
 
         return generated(split, seed, checked_limit(limit))
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
-        """Episodes that a file names. Raises DataError with file, line and next step."""
+        """Return the episodes that a file names. Raises DataError with file, line and next step."""
         from agentlearn_web.miniwob.episode_tasks import read_tasks
 
         return read_tasks(path, split=split, limit=checked_limit(limit))
 
     def agent(self) -> "Agent[EpisodeDeps, Answer]":
-        """The agent; its deps are what `open` yields."""
+        """Return the agent; its deps are the value that `open` yields."""
         from agentlearn_web.miniwob.episode_agent import miniwob_agent
 
         return miniwob_agent()
 
     def prompts(self) -> tuple[PromptRef, ...]:
-        """The instructions of the agent."""
+        """Return the prompt of the agent."""
         from agentlearn.prompts import load_prompt
 
         return (load_prompt("miniwob", 1, package="agentlearn_web.prompts").ref,)
 
     def question(self, task: Task) -> str:
-        """Which page is open."""
+        """Return a message that says which page is open."""
         return f"{task.problem}. The page is open in tab t1; its instruction stands on it."
 
     @asynccontextmanager
     async def open(self, context: RolloutContext) -> AsyncGenerator["EpisodeDeps"]:
-        """The task's page in a fresh browser context, its episode begun. Raises ToolError."""
+        """Open the task's page in a fresh browser context and start its episode. Raises ToolError."""
         from agentlearn_web.boundary.access_policy import AccessPolicy
         from agentlearn_web.miniwob.episode import begin
         from agentlearn_web.miniwob.episode_agent import EpisodeDeps
@@ -104,11 +104,11 @@ class MiniwobDomain(Domain):
             if seen.status != "ok":
                 raise ToolError(f"the page {page!r} did not open: {seen.note}", code="no_episode")
             begun = await begin(walk.page, seed=episode, mark=mark)
-            await walk.tabs()  # the view before was of a page that had not begun
+            await walk.tabs()  # the earlier view shows the page before its episode started
             yield EpisodeDeps(walk, nonce, begun)
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict:
-        """What the page gave: 1 is right, what lies between 0 and 1 is partly right."""
+        """Return the page's reward as a verdict: 1 is correct, a value between 0 and 1 is partial."""
         from agentlearn_web.miniwob.episode import reward_in
 
         answer = trajectory.answer
@@ -123,19 +123,19 @@ class MiniwobDomain(Domain):
         return Verdict(status="partial" if reward > 0 else "incorrect", reward=max(reward, 0.0), reason=reason)
 
     def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
-        """What the rollout saw of the page: names and texts, without refs and other words of ours."""
+        """Return names and texts of the page that the rollout saw, without refs and other text of the tools."""
         from agentlearn_web.observation import words_of
 
         return (words_of(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
 
     def machine_checks(self) -> "Iterator[CheckResult]":
-        """Whether the pages are here, for `agentlearn doctor`; what drives the browser, the web domain examines."""
+        """Return whether the pages are installed, for `agentlearn doctor`. The web domain checks the browser."""
         from agentlearn_web.miniwob.pages import examine
 
         return examine()
 
     def answer_key(self, answer: str) -> str | None:
-        """None: rewards are no answers to vote about."""
+        """Return None: a reward is not an answer to vote on."""
         return None
 
 
