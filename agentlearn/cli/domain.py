@@ -22,7 +22,7 @@ def domain_new(
     *,
     directory: Annotated[Path | None, Parameter(name="--dir", help="Folder to write. [default: ./NAME]")] = None,
 ) -> None:
-    """Write a small package with your own domain and its contract tests."""
+    """Write a small domain package with its contract tests."""
     from agentlearn.domain.templates import new_domain
 
     folder = directory if directory is not None else Path(name)

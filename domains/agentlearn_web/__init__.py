@@ -29,36 +29,36 @@ __all__ = ["WebDomain", "domain"]
 
 
 class WebDomain(Domain):
-    """The web domain. Heavy modules are imported when they are first needed."""
+    """Questions about websites. Heavy modules are imported when first needed."""
 
     name: str = "web"
     description: str = "questions about websites, walked in a real Chromium; on generated sites, or WebWalkerQA"
     threshold: float = 1.0
     runs_code: bool = False
     replayable: bool = False
-    """False, because acts in a browser cannot be replayed: an interrupted walk starts again from the beginning."""
+    """A browser's acts cannot be repeated, so an interrupted walk restarts."""
     uses_judge: bool = True
     rewards: tuple[str, ...] = ("answer", "path")
 
     def __init__(self) -> None:
         self.browsers: Browsers | None = None
-        """The running browser pool, from which `open` takes its walks."""
+        """Running browser in which `open` starts its walks."""
         self.served: Mapping[str, HostPort] = {}
-        """Host name of each generated site, with its loopback address."""
+        """Loopback address of each generated site."""
         self.judge: JudgeModel | None = None
-        """Model that `verify` asks about free-text answers."""
+        """Model that `verify` asks about answers in free text."""
         self.reward: str = "answer"
-        """`answer`, or `path`: partial credit for a wrong answer if the walk visited pages of the known path."""
+        """`path` also gives credit for pages on the known path that a walk without the right answer visited."""
 
     def max_open_rollouts(self) -> int:
-        """Number of walks that can be open at once: the size of the browser pool."""
+        """Return how many contexts the browser keeps."""
         from agentlearn_web.browser.pool import default_walkers
 
         return self.browsers.walkers if self.browsers else default_walkers()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Self]:
-        """Yield this domain with its sites served and its browser started. Raises MissingExtra, ConfigError."""
+        """Serve the sites and start the browser; yields the domain that uses them. Raises MissingExtra, ConfigError."""
         from agentlearn_web.browser.pool import open_browsers
         from agentlearn_web.sites.site_server import serve_sites
 
@@ -68,13 +68,13 @@ class WebDomain(Domain):
             yield bound
 
     def with_judge(self, judge: JudgeModel) -> Self:
-        """Return this domain with a model that judges free-text answers."""
+        """Return the same domain with a model that judges answers in free text."""
         bound = copy(self)
         bound.judge = judge
         return bound
 
     def with_reward(self, reward: str) -> Self:
-        """Return this domain with one of its `rewards`. Raises ConfigError for an unknown one."""
+        """Return the same domain with one of its `rewards`. Raises ConfigError for an unknown reward."""
         if reward not in self.rewards:
             known = " or ".join(map(repr, self.rewards))
             raise ConfigError(f"the web domain has no reward {reward!r}; choose {known}", code="bad_reward")
@@ -95,25 +95,25 @@ class WebDomain(Domain):
         return read_walk_tasks(path, split=split, limit=checked_limit(limit))
 
     def data_columns(self) -> "Columns":
-        """The accepted names of a source's columns."""
+        """Return the column names of known sources."""
         from agentlearn_web.task_reader import COLUMNS
 
         return COLUMNS
 
     def start_and_path(self, row: "SourceRow") -> "StartAndPath":
-        """Return a row's start address and the addresses of its known path. Raises ValueError without a start."""
+        """Return a row's start address and the addresses on the known path. Raises ValueError without a start."""
         from agentlearn_web.task_reader import way_of
 
         return way_of(row)
 
     def agent(self) -> "Agent[WalkDeps, Answer]":
-        """Return the agent. Its deps come from `open`."""
+        """Return the walker; its deps are the value that `open` yields."""
         from agentlearn_web.agent import web_agent
 
         return web_agent()
 
     def prompts(self) -> tuple[PromptRef, ...]:
-        """Return the references of the agent's instructions and of the judge's rubric."""
+        """Return the prompts of the agent and of the judge of answers in free text."""
         from agentlearn.prompts import load_prompt
 
         return tuple(load_prompt(name, 1, package="agentlearn_web.prompts").ref for name in ("walk", "judge"))
@@ -124,7 +124,7 @@ class WebDomain(Domain):
 
     @asynccontextmanager
     async def open(self, context: RolloutContext) -> AsyncGenerator["WalkDeps"]:
-        """Open a walk in a fresh browser context. Raises ToolError if no browser is running or it fails."""
+        """Open a walk in a fresh browser context. Raises ToolError when no browser is running or it opens none."""
         from agentlearn_web.agent import WalkDeps
 
         if self.browsers is None:
@@ -134,7 +134,7 @@ class WebDomain(Domain):
             yield WalkDeps(walk, nonce)
 
     def places(self, task: Task) -> "AccessPolicy":
-        """Return where a walk may go: only the generated sites, or the public web and hosts that the task names."""
+        """Return where a task's walk may go: the generated sites only, or the public web and the task's start."""
         from agentlearn_web.boundary.access_policy import AccessPolicy, host_port, named_by
 
         if task.start and host_port(task.start)[0] in self.served:

@@ -70,7 +70,7 @@ class _Reader:
     def _take(self, text: str) -> None:
         if not self._is(text):
             raise UnreadableFormula(
-                f"holds {self.here.text!r} where {text!r} should stand" if self.here.text else "is cut off"
+                f"holds {self.here.text!r} where {text!r} is expected" if self.here.text else "is cut off"
             )
         self._at += 1
 
@@ -101,10 +101,10 @@ class _Reader:
         while self._is("*", "/", "times", "cdot", "div"):
             divides = self._next().text in {"/", "div"}
             negative = self._is("-") and bool(self._next())
-            beside = self._side_by_side()
-            if divides and len(beside) > 1:
+            adjacent = self._side_by_side()
+            if divides and len(adjacent) > 1:
                 raise UnreadableFormula("holds a division before a product without brackets")
-            right = Apply("neg", (_product(beside),)) if negative else _product(beside)
+            right = Apply("neg", (_product(adjacent),)) if negative else _product(adjacent)
             factors = [self._divided(_product(factors), right)] if divides else [*factors, right]
         return _product(factors)
 
@@ -164,7 +164,7 @@ class _Reader:
         if self._is("'", "prime"):
             raise UnreadableFormula("holds a prime")
         if self._is("_"):
-            raise UnreadableFormula("holds an index that is no part of a letter")
+            raise UnreadableFormula("holds an index that is not part of a letter")
         if not self._is("^", "**"):
             return base
         if self._tokens[before] == Token("command", "frac", self._tokens[before].spaced):
@@ -233,7 +233,7 @@ class _Reader:
             case "end":
                 raise UnreadableFormula("is cut off")
             case _:
-                raise UnreadableFormula(f"holds {token.text!r} where a number or letter should stand")
+                raise UnreadableFormula(f"holds {token.text!r} where a number or letter is expected")
 
     def _number(self) -> Node:
         text = self._next().text
@@ -439,7 +439,7 @@ class _Reader:
             return Symbol(token.text)
         if token.kind == "command" and token.text in GREEK:
             return Symbol(f"\\{token.text}")
-        raise UnreadableFormula("holds a sum, product, integral or limit over something that is no letter")
+        raise UnreadableFormula("holds a sum, product, integral or limit over something that is not a letter")
 
 
 def _product(factors: list[Node]) -> Node:

@@ -117,7 +117,7 @@ class Evaluation:
 
     def _function(self, op: str, args: list[NumericValue]) -> NumericValue:
         if len(args) != 1:
-            raise NoValue(f"holds {op!r} of no whole numbers")
+            raise NoValue(f"holds {op!r} of numbers that are not whole")
         (value,) = args
         if op in {"arcsin", "arccos"}:
             if self.is_real and abs(value) > 1:
@@ -211,7 +211,7 @@ class Evaluation:
 
     def _natural(self, value: NumericValue) -> int:
         if not mpmath.isint(value) or value.real < 0 or value.real > 10**12:
-            raise NoValue("counts with what is no whole number")
+            raise NoValue("counts with a number that is not whole")
         return int(value.real)
 
     def _real(self, value: NumericValue) -> NumericValue:

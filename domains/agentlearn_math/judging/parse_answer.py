@@ -129,8 +129,8 @@ def _grouped(text: str, depth: int, usual: Form) -> Form:
     return Readings((usual, read(joined, depth)))
 
 
-def _choice(letter: str, beside: str, depth: int) -> Form:
-    return ChoiceLetter(letter, read(beside, depth - 1) if beside else None)
+def _choice(letter: str, content: str, depth: int) -> Form:
+    return ChoiceLetter(letter, read(content, depth - 1) if content else None)
 
 
 def _words(words: str, text: str) -> Form:

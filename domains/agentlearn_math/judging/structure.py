@@ -92,7 +92,7 @@ def relation_in(text: str, read: ReadForm) -> Form | None:
     ):
         forms = tuple(read(part) for part in parts)
         if all(isinstance(form, RealInterval | Union) for form in forms):
-            return Union(forms) if word == "or" else Unreadable("holds inequalities that are to hold together")
+            return Union(forms) if word == "or" else Unreadable("holds inequalities that must all be true")
     if len(split_outside(joined, ",")) > 1:
         return None
     parts = split_with_separators(text, *_RELATIONS)
@@ -117,7 +117,7 @@ def relation_in(text: str, read: ReadForm) -> Form | None:
             closed = (below == r"\geq", above == r"\geq")
             return RealInterval(read(sides[2]), read(sides[0]), closed, _plain(sides[1]))
         case _:
-            return Unreadable("holds a relation that is no plain equation or inequality")
+            return Unreadable("holds a relation that is not a plain equation or inequality")
 
 
 def collection_in(text: str, read: ReadForm) -> Form | None:

@@ -60,7 +60,7 @@ def formula_tokens(text: str) -> list[Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise UnreadableFormula(f"holds {text[at : at + 10].strip()!r}, which is no part of a formula")
+            raise UnreadableFormula(f"holds {text[at : at + 10].strip()!r}, which is not part of a formula")
         spaced = text[at] == " "
         kind, word = match.lastgroup, match[match.lastgroup or 0]
         if kind == "word" and word not in PLAIN_WORDS:

@@ -1,4 +1,4 @@
-"""The MiniWoB++ domain: small pages with one task each, done with the acts of a walk and rewarded by the page."""
+"""MiniWoB++ as a domain: small pages with one task each; the agent acts in a browser and the page gives the reward."""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -24,30 +24,30 @@ __all__ = ["MiniwobDomain", "domain"]
 
 
 class MiniwobDomain(Domain):
-    """The MiniWoB++ domain. Heavy modules are imported when they are first needed."""
+    """Tasks on MiniWoB++'s small pages. Heavy modules are imported when first needed."""
 
     name: str = "miniwob"
     description: str = "tasks on MiniWoB++'s small pages, done in a real Chromium and rewarded by the page"
     threshold: float = 1.0
     runs_code: bool = False
     replayable: bool = False
-    """False, because acts in a browser cannot be replayed: an interrupted episode starts again from the beginning."""
+    """A browser's acts cannot be repeated, so an interrupted episode restarts."""
 
     def __init__(self) -> None:
         self.browsers: Browsers | None = None
-        """The running browser pool, from which `open` takes its walks."""
+        """Running browser in which `open` starts its walks."""
         self.served: Mapping[str, HostPort] = {}
-        """Host name of the site with the pages, with its loopback address."""
+        """Loopback address of the site with the pages."""
 
     def max_open_rollouts(self) -> int:
-        """Number of episodes that can be open at once: the size of the browser pool."""
+        """Return how many contexts the browser keeps."""
         from agentlearn_web.browser.pool import default_walkers
 
         return self.browsers.walkers if self.browsers else default_walkers()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Self]:
-        """Yield this domain with its pages served and its browser started. Raises MissingExtra, ConfigError."""
+        """Serve the pages and start the browser; yields the domain that uses them. Raises MissingExtra, ConfigError."""
         from agentlearn_web.browser.pool import open_browsers
         from agentlearn_web.miniwob.pages import miniwob_folder
         from agentlearn_web.miniwob.serving import serve_miniwob
@@ -70,19 +70,19 @@ class MiniwobDomain(Domain):
         return read_episode_tasks(path, split=split, limit=checked_limit(limit))
 
     def agent(self) -> "Agent[EpisodeDeps, Answer]":
-        """Return the agent. Its deps come from `open`."""
+        """Return the agent; its deps are the value that `open` yields."""
         from agentlearn_web.miniwob.episode_agent import miniwob_agent
 
         return miniwob_agent()
 
     def prompts(self) -> tuple[PromptRef, ...]:
-        """Return the reference of the agent's instructions."""
+        """Return the prompt of the agent."""
         from agentlearn.prompts import load_prompt
 
         return (load_prompt("miniwob", 1, package="agentlearn_web.prompts").ref,)
 
     def question(self, task: Task) -> str:
-        """Return the user message: which page is open."""
+        """Return a message that says which page is open."""
         return f"{task.problem}. The page is open in tab t1; its instruction stands on it."
 
     @asynccontextmanager
@@ -135,7 +135,7 @@ class MiniwobDomain(Domain):
         return check_miniwob()
 
     def answer_key(self, answer: str) -> str | None:
-        """Return None, because rewards are not answers that can be voted on."""
+        """Return None: a reward is not an answer to vote on."""
         return None
 
 
