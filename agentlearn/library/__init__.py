@@ -1,4 +1,4 @@
-"""Published libraries as plain files: `LibraryStore`."""
+"""Libraries: published versions as files, text formats, rendering, and the capability that shows lessons to agents."""
 
 from agentlearn.library.form import Form
 from agentlearn.library.store import NO_LIBRARY, LibraryStore, Publication, StoredLibrary

@@ -87,12 +87,12 @@ class LibraryStore:
         if reference.endswith(".json") or "/" in reference:
             return _read_file(Path(reference))
         name, at, prefix = reference.partition("@")
-        self._known(name)
+        self._refuse_unknown(name)
         return self._version(name, self._resolve(name, prefix) if at else self._history(name)[-1][0])
 
     def log(self, name: str) -> list[Publication]:
         """Return the publications under that name, newest first. Raises LibraryError."""
-        self._known(name)
+        self._refuse_unknown(name)
         publications: list[Publication] = []
         before = EMPTY_LIBRARY
         for version, at in self._history(name):
@@ -137,7 +137,7 @@ class LibraryStore:
             sorted(head.parent.name for head in self.directory.glob("*/HEAD") if _NAME.fullmatch(head.parent.name))
         )
 
-    def _known(self, name: str) -> None:
+    def _refuse_unknown(self, name: str) -> None:
         if not (self._folder(name) / "HEAD").is_file():
             found = ", ".join(repr(one) for one in self._names()) or "none"
             raise LibraryError(

@@ -20,26 +20,26 @@ def normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).split())
 
 
-def words_in(text: str) -> tuple[str, ...]:
+def lower_case_words(text: str) -> tuple[str, ...]:
     """The words of a text in order, in lower case."""
     return tuple(_WORD.findall(normalised(text).casefold()))
 
 
 def words_line(text: str) -> str:
     """The words of a text with one space before, between and after them, so that any run of words is a substring."""
-    return f" {' '.join(words_in(text))} "
+    return f" {' '.join(lower_case_words(text))} "
 
 
 def word_runs(text: str) -> tuple[str, ...]:
     """Every run of eight words in the form that `words_line` returns; all words as one run when there are fewer."""
-    listed = words_in(text)
+    listed = lower_case_words(text)
     starts = range(max(len(listed) - COPIED_WORDS, 0) + 1)
     return tuple(f" {' '.join(listed[start : start + COPIED_WORDS])} " for start in starts)
 
 
 def shingles(text: str) -> frozenset[Shingle]:
     """Every run of eight words; empty for a shorter text."""
-    listed = words_in(text)
+    listed = lower_case_words(text)
     return frozenset(listed[start : start + COPIED_WORDS] for start in range(len(listed) - COPIED_WORDS + 1))
 
 
@@ -57,7 +57,7 @@ class LessonWords:
     @lru_cache(maxsize=16_384)  # the same library is compared with every group's proposals
     def of(cls, text: str) -> "LessonWords":
         """The prepared text; cached."""
-        return cls(text=text, normal=normalised(text), vocabulary=frozenset(words_in(text)))
+        return cls(text=text, normal=normalised(text), vocabulary=frozenset(lower_case_words(text)))
 
     def is_near(self, other: "LessonWords", similarity: float) -> bool:
         """Whether the vocabularies' Jaccard similarity is at least `similarity`, or the texts are the same."""
