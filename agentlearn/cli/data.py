@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import Json
+from agentlearn.cli.options import JsonOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, AnswerRules, DataReport, check_source
 from agentlearn.domain.base import Domain, load_domain
@@ -32,7 +32,7 @@ def data_check(
     ] = None,
     test_share: Annotated[float, Parameter(help="Share of the tasks to hold out.")] = 0.3,
     limit: Annotated[int | None, Parameter(help="Largest number of rows to check. [default: all]")] = None,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Check a source of tasks: what it holds, and whether every task can be used."""
     if not 0 <= test_share < 1:

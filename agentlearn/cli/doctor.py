@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import Json, Store, Yes
+from agentlearn.cli.options import JsonOption, StoreOption, YesOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import AgentlearnError
@@ -19,9 +19,9 @@ _MARKS = {"ok": "ok     ", "missing": "missing", "broken": "BROKEN ", "note": "n
 def doctor(
     *,
     model: Annotated[str | None, Parameter(help="Also test what this model can do, with three small calls.")] = None,
-    store: Store = DEFAULT_STORE,
-    yes: Yes = False,
-    json: Json = False,
+    store: StoreOption = DEFAULT_STORE,
+    yes: YesOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Check what works here, and print how to fix what does not."""
     from agentlearn.doctor import check_machine

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import Json
+from agentlearn.cli.options import JsonOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.errors import AgentlearnError
 
@@ -37,7 +37,7 @@ def domain_check(
     /,
     *,
     data: Annotated[Path | None, Parameter(help="Task file, for a domain without tasks.")] = None,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Check every promise that a domain makes. Costs nothing: a stand-in answers instead of a model."""
     from agentlearn.domain.contract import check_domain_sync, domain_at

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import Json
+from agentlearn.cli.options import JsonOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import ConfigError
@@ -69,7 +69,7 @@ def lab_check(
     folder: Annotated[Path | None, Parameter(help="Folder of the model. [default: the shipped one]")] = None,
     exams: Annotated[int, Parameter(help="Problems per condition.")] = 200,
     seed: Annotated[int, Parameter(help="Seed of the problems and of sampling.")] = 0,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Measure a lab model with and without lessons on problems it was not trained on. Its programs are executed."""
     from agentlearn.lab.contract import announced_lab

@@ -6,7 +6,15 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from agentlearn.cli.extras import require_extras
-from agentlearn.cli.options import DryRun, GivenSettings, Json, LogLevel, Resume, Yes, setting_options
+from agentlearn.cli.options import (
+    DryRunOption,
+    GivenSettings,
+    JsonOption,
+    LogOption,
+    ResumeOption,
+    YesOption,
+    setting_options,
+)
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import (
     DEFAULT_STORE,
@@ -31,11 +39,11 @@ def learn(
     /,
     *,
     given: GivenSettings,
-    resume: Resume = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    json: Json = False,
-    log: LogLevel = "warning",
+    resume: ResumeOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    json: JsonOption = False,
+    log: LogOption = "warning",
 ) -> None:
     """Learn lessons from rollouts and measure them on held-out tasks."""
     settings, run = _settings(what, resume, given)

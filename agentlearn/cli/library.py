@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import Json, LibraryReference, Store
+from agentlearn.cli.options import JsonOption, LibraryReference, StoreOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agentlearn.library import LibraryStore
 
 
-def library_list(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
+def library_list(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """List libraries with their current versions."""
     found = _library_store(store).list()
     if json:
@@ -27,7 +27,9 @@ def library_list(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
         out.print(f"{one.name}@{one.version[:8]}  {one.lessons} lessons, {one.tokens} tokens  {one.at:%Y-%m-%d %H:%M}")
 
 
-def library_show(reference: LibraryReference, /, *, store: Store = DEFAULT_STORE, json: Json = False) -> None:
+def library_show(
+    reference: LibraryReference, /, *, store: StoreOption = DEFAULT_STORE, json: JsonOption = False
+) -> None:
     """Show the lessons of a library."""
     library = _library_store(store).load(reference)
     if json:
@@ -46,8 +48,8 @@ def library_log(
     name: Annotated[str, Parameter(help="Name of a library.")],
     /,
     *,
-    store: Store = DEFAULT_STORE,
-    json: Json = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
 ) -> None:
     """Show the versions of a library, newest first."""
     versions = _library_store(store).log(name)
@@ -68,7 +70,7 @@ def library_export(
         Literal["agentlearn", "training-free-grpo"],
         Parameter(name="--format", help="training-free-grpo: the JSON of the original implementation."),
     ] = "agentlearn",
-    store: Store = DEFAULT_STORE,
+    store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Write a library to a file that `--from`, `--library` and other programs can read."""
     _library_store(store).export(reference, out, format=form)

@@ -14,17 +14,17 @@ from pydantic.fields import FieldInfo
 from agentlearn.config import environment_settings
 from agentlearn.types.value import Value
 
-Store = Annotated[
+StoreOption = Annotated[
     Path,
     Parameter(help="Directory of the trajectory store and the libraries.", env_var="AGENTLEARN_STORE"),
 ]
-Json = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON object.")]
-Yes = Annotated[bool, Parameter(negative="", show_default=False, help="Spend money without asking.")]
-DryRun = Annotated[
+JsonOption = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON object.")]
+YesOption = Annotated[bool, Parameter(negative="", show_default=False, help="Spend money without asking.")]
+DryRunOption = Annotated[
     bool, Parameter(negative="", show_default=False, help="Print what the run would do and cost, and stop.")
 ]
-Resume = Annotated[str | None, Parameter(help="Continue this interrupted run; the start of its id is enough.")]
-LogLevel = Annotated[str, Parameter(help="Log level on stderr: debug, info, warning, error.")]
+ResumeOption = Annotated[str | None, Parameter(help="Continue this interrupted run; the start of its id is enough.")]
+LogOption = Annotated[str, Parameter(help="Log level on stderr: debug, info, warning, error.")]
 LibraryReference = Annotated[str, Parameter(help="NAME, NAME@VERSION, or a file.")]
 
 _USUAL = Group.create_default_parameters()

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import Json, Store
+from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 
@@ -14,8 +14,8 @@ from agentlearn.config import DEFAULT_STORE
 def runs_list(
     *,
     limit: Annotated[int, Parameter(help="Largest number of runs to list.")] = 20,
-    store: Store = DEFAULT_STORE,
-    json: Json = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
 ) -> None:
     """List runs, newest first."""
     from agentlearn.store import read_store
@@ -39,8 +39,8 @@ def runs_show(
     run: Annotated[str, Parameter(help="The id of a run, or the start of it.")],
     /,
     *,
-    store: Store = DEFAULT_STORE,
-    json: Json = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
 ) -> None:
     """Show one run: its report, its rollouts by phase, and the proposals that changed the library."""
     from agentlearn.store import read_store

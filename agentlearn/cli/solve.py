@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from agentlearn.cli.extras import require_extras
-from agentlearn.cli.options import GivenSettings, Json, Yes, setting_options
+from agentlearn.cli.options import GivenSettings, JsonOption, YesOption, setting_options
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import SolveSettings, default_model, given_settings, is_lab
 from agentlearn.errors import RolloutError
@@ -20,8 +20,8 @@ def solve(
     /,
     *,
     given: GivenSettings,
-    yes: Yes = False,
-    json: Json = False,
+    yes: YesOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Solve one problem and show each step."""
     from agentlearn.cli.ask import ask

@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import Json, Store
+from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import StoreDamaged
 
 
-def store_check(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
+def store_check(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Check the whole store without changing it; exit with status 1 when something is damaged."""
     from agentlearn.store import check_store
 
@@ -35,7 +35,7 @@ def store_check(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
         raise StoreDamaged(f"the store {str(store)!r} has {found} problem{'s' * (found > 1)}, listed above")
 
 
-def store_repair(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
+def store_repair(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Restore a damaged store to its last sound state. Copies damaged files first, and lists what is lost."""
     from agentlearn.store import repair_store
 
@@ -58,8 +58,8 @@ def store_repair(*, store: Store = DEFAULT_STORE, json: Json = False) -> None:
 def store_snapshot(
     *,
     out: Annotated[Path | None, Parameter(help="Folder to write. [default: snapshots in the store]")] = None,
-    store: Store = DEFAULT_STORE,
-    json: Json = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
 ) -> None:
     """Write every table as Parquet, without its long texts, for notebooks."""
     from agentlearn.store import read_store
@@ -89,8 +89,8 @@ def store_export(
         Literal["ok", "failed", "undecided"] | None, Parameter(help="Only rollouts with this outcome.")
     ] = None,
     min_reward: Annotated[float | None, Parameter(help="Only rollouts with at least this reward.")] = None,
-    store: Store = DEFAULT_STORE,
-    json: Json = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
 ) -> None:
     """Write stored rollouts as Parquet, as OpenAI chat messages, or in a format for TRL."""
     from agentlearn.formats import export_lines
@@ -115,8 +115,8 @@ def store_import(
     /,
     *,
     domain: Annotated[str, Parameter(help="Domain of the rollouts.")],
-    store: Store = DEFAULT_STORE,
-    json: Json = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
 ) -> None:
     """Store rollouts of another program as a new run, marked as imported."""
     from agentlearn.formats import import_file

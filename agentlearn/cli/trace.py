@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import Json, Store
+from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 
@@ -13,8 +13,8 @@ def trace(
     rollout: Annotated[str, Parameter(help="The id of a rollout, or the start of it.")],
     /,
     *,
-    store: Store = DEFAULT_STORE,
-    json: Json = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
 ) -> None:
     """Show one rollout: task, treatment, every step, verdict, and the lessons in its prompt."""
     from agentlearn.rollout.transcript import transcript

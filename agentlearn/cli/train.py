@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import GivenSettings, Json, LogLevel, Resume, setting_options
+from agentlearn.cli.options import GivenSettings, JsonOption, LogOption, ResumeOption, setting_options
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import DEFAULT_STORE, LAB, default_model, packaged_recipe, read_recipe
 from agentlearn.errors import ConfigError
@@ -36,12 +36,12 @@ def train(
         list[str] | None,
         Parameter(name="--set", negative="", help="Another setting of the update, such as kl=k3; may be repeated."),
     ] = None,
-    resume: Resume = None,
-    json: Json = False,
-    log: LogLevel = "error",
+    resume: ResumeOption = None,
+    json: JsonOption = False,
+    log: LogOption = "error",
 ) -> None:
     """Train the weights of a local model on rollouts (gradient GRPO) and measure the result."""
-    settings, run = _settings(what, resume, given, {**gradient.options, **_pairs(set_ or ())})
+    settings, run = _settings(what, resume, given, gradient, _pairs(set_ or ()))
     show_logs(log)
     _require_training_packages()
     if _is_other_process():
@@ -85,13 +85,13 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _settings(
-    what: str | None, resume: str | None, given: GivenSettings, gradient: dict[str, Any]
+    what: str | None, resume: str | None, given: GivenSettings, gradient: GivenSettings, pairs: dict[str, str]
 ) -> tuple[TrainSettings, RunId | None]:
     """The settings of a new run; or, with `resume`, the settings and the id of the interrupted run."""
     if resume is not None:
         from agentlearn.train.resume import resumed_train_settings
 
-        if what is not None or gradient:
+        if what is not None or gradient.options or pairs:
             raise ConfigError(
                 f"--resume continues run {resume!r} with the settings it was started with; leave out everything else",
                 code="fixed_setting",
@@ -103,7 +103,7 @@ def _settings(
             "say what to train on: a domain (agentlearn train math --model PATH) or a recipe", code="no_task"
         )
     fields = _fields(what, given)
-    return train_settings({**fields, "gradient": {**(fields.get("gradient") or {}), **gradient}}), None
+    return train_settings({**fields, "gradient": gradient.over(fields.get("gradient")) | pairs}), None
 
 
 def _fields(what: str, given: GivenSettings) -> dict[str, Any]:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from agentlearn.cli.extras import require_extras
-from agentlearn.cli.options import DryRun, GivenSettings, Json, LogLevel, Store, Yes, setting_options
+from agentlearn.cli.options import (
+    DryRunOption,
+    GivenSettings,
+    JsonOption,
+    LogOption,
+    StoreOption,
+    YesOption,
+    setting_options,
+)
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import DEFAULT_STORE, given_settings
 from agentlearn.errors import AgentlearnError, ConfigError
@@ -56,10 +64,10 @@ def compare(
     fail_if: Annotated[
         Failing | None, Parameter(help="Exit with status 1 when an arm is worse, or not better, than the baseline.")
     ] = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    json: Json = False,
-    log: LogLevel = "warning",
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    json: JsonOption = False,
+    log: LogOption = "warning",
 ) -> None:
     """Compare libraries, models or instructions with a baseline, and report which is better."""
     from agentlearn_evals.write_results import refuse_unknown
@@ -180,8 +188,8 @@ def power(
     like: Annotated[
         str | None, Parameter(help="Take variances from an earlier comparison: its run id or its JSON file.")
     ] = None,
-    store: Store = DEFAULT_STORE,
-    json: Json = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
 ) -> None:
     """Show how many tasks and rollouts are needed to detect a difference, and their cost. Spends nothing."""
     from agentlearn_evals.designing import comparison_of
