@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from agentlearn.config import LearnSettings
     from agentlearn.domain.base import Answer, Domain, RolloutContext, load_domain
     from agentlearn.errors import AgentlearnError
-    from agentlearn.learn.lessons.run import run_learning, run_learning_sync
+    from agentlearn.learn.lessons.run_learning import run_learning, run_learning_sync
     from agentlearn.learn.report import LearnReport
     from agentlearn.library import LibraryStore
     from agentlearn.library.capability import Experiences
@@ -42,8 +42,8 @@ _HOMES = {
     "load_domain": "agentlearn.domain.base",
     "open_store": "agentlearn.store",
     "read_store": "agentlearn.store",
-    "run_learning": "agentlearn.learn.lessons.run",
-    "run_learning_sync": "agentlearn.learn.lessons.run",
+    "run_learning": "agentlearn.learn.lessons.run_learning",
+    "run_learning_sync": "agentlearn.learn.lessons.run_learning",
 }
 
 __all__ = [

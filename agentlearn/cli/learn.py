@@ -54,7 +54,7 @@ def learn(
     from agentlearn.cli.ask import ask_before_spending
     from agentlearn.cli.interrupt import run_to_end
     from agentlearn.cli.progress import LearnProgress
-    from agentlearn.learn.lessons.run import run_learning
+    from agentlearn.learn.lessons.run_learning import run_learning
 
     require_extras((settings.model, settings.reflector_name), sandbox=settings.sandbox, otel=settings.otel)
     ask_before_spending(settings, yes=yes)

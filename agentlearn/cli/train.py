@@ -45,14 +45,14 @@ def train(
     show_logs(log)
     _require_training_packages()
     if _is_other_process():
-        from agentlearn.train.run import follow_training
+        from agentlearn.train.run_training import follow_training
 
         follow_training(settings)
         return
     from agentlearn.cli.interrupt import run_to_end
     from agentlearn.cli.train_page import write_train_page
     from agentlearn.cli.train_progress import TrainProgress
-    from agentlearn.train.run import run_training
+    from agentlearn.train.run_training import run_training
 
     out = console(to_stderr=json)
     progress = TrainProgress(settings, out)

@@ -22,7 +22,7 @@ from agentlearn.store import open_store
 from agentlearn.text import storable
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, TaskId, new_run_id, rollout_id
-from agentlearn.types.run import RunEvent
+from agentlearn.types.run_event import RunEvent
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn.types.treatment import Treatment

@@ -31,7 +31,7 @@ from agentlearn.rollout.runner import Rollouts
 from agentlearn.store import Store
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.group import Group
-from agentlearn.types.run import RunInputs, RunKind
+from agentlearn.types.run_event import RunInputs, RunKind
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.value import Value

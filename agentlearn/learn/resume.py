@@ -9,7 +9,7 @@ from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.errors import ConfigError
 from agentlearn.store import StoreReader, read_store
 from agentlearn.types.ids import RunId, TaskId
-from agentlearn.types.run import RunKind
+from agentlearn.types.run_event import RunKind
 from agentlearn.types.trajectory import Trajectory
 
 MAY_CHANGE = frozenset({"concurrency", "max_cost_usd", "max_tokens", "max_minutes", "api_key", "otel", "store"})

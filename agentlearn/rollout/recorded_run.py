@@ -12,7 +12,7 @@ from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.store import Store
 from agentlearn.types.ids import RunId
-from agentlearn.types.run import RunEvent, RunKind
+from agentlearn.types.run_event import RunEvent, RunKind
 from agentlearn.types.value import Value
 from agentlearn.version import version
 

@@ -19,7 +19,7 @@ from agentlearn.store.text import escape, from_json, to_json, unescape
 from agentlearn.types.experience import Experience, Library, Origin
 from agentlearn.types.ids import RunId, content_hash
 from agentlearn.types.operation import Applied, End, Ended, Folded, Operation, Proposal, Rejected
-from agentlearn.types.run import RunEvent, RunInputs
+from agentlearn.types.run_event import RunEvent, RunInputs
 from agentlearn.types.summary import Summary, SummaryStep
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import (

@@ -37,7 +37,7 @@ from agentlearn.store.views import (
 )
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId
-from agentlearn.types.run import RunInputs
+from agentlearn.types.run_event import RunInputs
 from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory

@@ -39,7 +39,7 @@ from agentlearn.store.writer import StoreWriter
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import CallId, RunId
 from agentlearn.types.operation import Ended
-from agentlearn.types.run import RunEvent, RunInputs
+from agentlearn.types.run_event import RunEvent, RunInputs
 from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Trajectory

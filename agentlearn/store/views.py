@@ -6,7 +6,7 @@ from typing import Literal
 
 from agentlearn.types.ids import RolloutId, RunId, TaskId
 from agentlearn.types.operation import Ended
-from agentlearn.types.run import RunKind, RunState
+from agentlearn.types.run_event import RunKind, RunState
 from agentlearn.types.trajectory import Trajectory
 
 

@@ -18,7 +18,7 @@ from agentlearn.train.report import TrainedWeights, TrainReport, update_line
 from agentlearn.train.settings import TrainSettings
 from agentlearn.types.experience import Library
 from agentlearn.types.group import GROUP_KINDS
-from agentlearn.types.run import RunKind
+from agentlearn.types.run_event import RunKind
 from agentlearn.types.trajectory import ROLLOUT_OUTCOMES
 
 MetricsWriter = Callable[[int, Mapping[str, float]], None]

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agentlearn_evals.compare_callbacks import CompareCallbacks
+    from agentlearn_evals.compare_settings import CompareSettings, PowerSettings
     from agentlearn_evals.comparing import Compared, compare, compare_sync
     from agentlearn_evals.comparison import Comparison, Contrast
     from agentlearn_evals.designing import PowerReport, power
     from agentlearn_evals.log_comparison import compare_logs
     from agentlearn_evals.observation import Observation
     from agentlearn_evals.page import comparison_page
-    from agentlearn_evals.settings import CompareSettings, PowerSettings
 
 _HOMES = {
-    "CompareSettings": "settings",
+    "CompareSettings": "compare_settings",
     "Compared": "comparing",
     "Comparison": "comparison",
     "Contrast": "comparison",
     "Observation": "observation",
     "PowerReport": "designing",
-    "PowerSettings": "settings",
+    "PowerSettings": "compare_settings",
     "CompareCallbacks": "compare_callbacks",
     "compare": "comparing",
     "compare_logs": "log_comparison",

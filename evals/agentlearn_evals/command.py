@@ -19,7 +19,7 @@ from agentlearn.cli.options import (
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import DEFAULT_STORE, given_settings
 from agentlearn.errors import AgentlearnError, ConfigError
-from agentlearn_evals.settings import CompareSettings, PowerSettings
+from agentlearn_evals.compare_settings import CompareSettings, PowerSettings
 
 if TYPE_CHECKING:
     from agentlearn_evals.comparing import Compared

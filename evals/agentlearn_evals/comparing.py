@@ -17,6 +17,7 @@ from agentlearn_evals.analysis import assemble
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.collect import Collector, open_collector
 from agentlearn_evals.compare_callbacks import CompareCallbacks
+from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.comparison import (
     ArmFlag,
     Comparison,
@@ -36,7 +37,6 @@ from agentlearn_evals.observation import Observation
 from agentlearn_evals.plan import ComparePlan, plan_comparison
 from agentlearn_evals.score_table import ScoreTable, comparable, tabulate
 from agentlearn_evals.sequential import SequentialDesign
-from agentlearn_evals.settings import CompareSettings
 
 _RUNS = 10_000
 """Number of earlier runs that are searched for interim looks."""

@@ -19,11 +19,11 @@ from agentlearn.stats import (
     tasks_needed,
     variance_parts,
 )
+from agentlearn_evals.compare_settings import Correction
 from agentlearn_evals.comparison import Contrast, ContrastVerdict, Margin, Worst
 from agentlearn_evals.observation import Observation
 from agentlearn_evals.score_table import ScoreTable
 from agentlearn_evals.sentences import contrast_sentence
-from agentlearn_evals.settings import Correction
 
 MOST_TASKS = 10_000_000
 """Largest number of tasks that is ever named as needed."""

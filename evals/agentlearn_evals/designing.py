@@ -14,8 +14,8 @@ from agentlearn.stats import (
 )
 from agentlearn.store import read_store
 from agentlearn.types.value import Value
+from agentlearn_evals.compare_settings import PowerSettings
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.settings import PowerSettings
 
 _KS = (1, 2, 4, 8, 16, 32)
 _LESSONS = 1_000

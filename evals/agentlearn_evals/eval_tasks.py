@@ -11,7 +11,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.settings import CompareSettings
+from agentlearn_evals.compare_settings import CompareSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from agentlearn.errors import ConfigError
 from agentlearn.types.ids import content_hash
 from agentlearn.version import version
 from agentlearn_evals.analysis import assemble
+from agentlearn_evals.compare_settings import Correction
 from agentlearn_evals.comparing import Compared
 from agentlearn_evals.comparison import Reproducibility
 from agentlearn_evals.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn_evals.formats import LogFile, LogSet, read_logs
 from agentlearn_evals.score_table import ScoreTable, tabulate
-from agentlearn_evals.settings import Correction
 
 
 def compare_logs(

@@ -15,10 +15,10 @@ from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.value import Value
 from agentlearn.version import version
 from agentlearn_evals.arms import Arm, resolve_arms
+from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks
 from agentlearn_evals.methods import parse_methods
 from agentlearn_evals.rollout_specs import Conditions, StoredRollouts, stored_rollouts, treatment_of
-from agentlearn_evals.settings import CompareSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ GROUP = 5
 ROUNDS = ("solve", "summarise", "compare", "consolidate")
 """Stages in the order in which a batch needs them."""
 
-OWN_IMPORTS = ("agentlearn.learn.lessons.run", "agentlearn_math.agent")
+OWN_IMPORTS = ("agentlearn.learn.lessons.run_learning", "agentlearn_math.agent")
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def measure(chosen: argparse.Namespace) -> Found:
 
 
 def _trained(changes: dict[str, Any]) -> tuple[Any, float]:
-    from agentlearn.train.run import run_training
+    from agentlearn.train.run_training import run_training
     from agentlearn.train.settings import train_settings
 
     recipe = packaged_recipe("math/train-lab")

@@ -20,7 +20,7 @@ from agentlearn.learn.learner import Update  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train.report import TrainReport  # noqa: E402
 from agentlearn.train.resume import resumed_train_settings  # noqa: E402
-from agentlearn.train.run import run_training, run_training_sync  # noqa: E402
+from agentlearn.train.run_training import run_training, run_training_sync  # noqa: E402
 from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
 from agentlearn.types.trajectory import ModelTurn  # noqa: E402
 from tests.support.tiny_model import saved, tiny_network  # noqa: E402

@@ -28,7 +28,7 @@ from agentlearn.types.operation import (
     Proposal,
     Rejected,
 )
-from agentlearn.types.run import RunEvent
+from agentlearn.types.run_event import RunEvent
 from agentlearn.types.summary import Summary, SummaryStep
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import (

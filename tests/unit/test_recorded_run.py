@@ -18,7 +18,7 @@ from agentlearn.rollout.runner import Rollouts
 from agentlearn.rollout.solve import SolveSettings, solve
 from agentlearn.store import Store, open_store, read_store
 from agentlearn.types.ids import RunId, new_run_id
-from agentlearn.types.run import RunEvent, RunKind
+from agentlearn.types.run_event import RunEvent, RunKind
 from agentlearn.types.value import Value
 
 ENDS: list[tuple[Callable[[], BaseException | None], str]] = [

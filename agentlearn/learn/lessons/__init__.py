@@ -1,6 +1,6 @@
 """Training-free GRPO: learning lessons from groups of rollouts, without changing weights.
 
-run             start a learning run, or resume one
+run_learning    start a learning run, or resume one
 lesson_run      one run: measure, learn batch by batch, publish, report
 lesson_learner  one update: the three stages over a batch, then the next library version
 summarise       stage 1: a trajectory becomes numbered steps

@@ -15,7 +15,7 @@ from agentlearn.learn.weights_check import weights_record, weights_sha256
 from agentlearn.library import LibraryStore
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.types.experience import Library
-from agentlearn.types.run import RunKind
+from agentlearn.types.run_event import RunKind
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,9 +8,9 @@ import pytest
 from agentlearn.types.experience import EMPTY_LIBRARY, library_of
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
+from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.plan import plan_comparison
 from agentlearn_evals.rollout_specs import schedule
-from agentlearn_evals.settings import CompareSettings
 
 TASKS = [Task.of("math", f"What is {n} + 1?", str(n + 1), split="test") for n in range(6)]
 

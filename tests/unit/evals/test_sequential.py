@@ -6,12 +6,12 @@ from random import Random
 import pytest
 
 from agentlearn.errors import ConfigError
+from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn_evals.observation import Observation
 from agentlearn_evals.plan import ComparePlan, plan_comparison
 from agentlearn_evals.score_table import ScoreTable, tabulate
 from agentlearn_evals.sequential import SequentialDesign
-from agentlearn_evals.settings import CompareSettings
 
 
 def plan(folder: Path, **more: object) -> ComparePlan:

@@ -187,7 +187,7 @@ GOOD = '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "c
     ("line", "why"),
     [
         ("{", "line 2 column"),
-        ("[]", "line 2 is no JSON object"),
+        ("[]", "line 2 is not a JSON object"),
         ("{}", "line 2 is not a rollout (messages: Field required)"),
         ('{"messages": []}', "line 2 is not a rollout (messages: "),
         ('{"messages": [{"role": "king", "content": "q"}]}', "line 2 is not a rollout (messages.0.role: "),

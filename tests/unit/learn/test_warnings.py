@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentlearn.config import LearnSettings
 from agentlearn.learn.callbacks import Callbacks
-from agentlearn.learn.lessons.run import run_learning
+from agentlearn.learn.lessons.run_learning import run_learning
 from agentlearn.learn.report import LearnReport
 from agentlearn.learn.warnings import RunSnapshot, RunWarning, run_warnings
 from agentlearn.models.limiter import Limiter

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.config import LearnSettings
+from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.learn.learner import Update
 from agentlearn.learn.lessons.lesson_learner import LessonLearner
 from agentlearn.learn.lessons.stage_prompts import STAGE_PROMPTS, StagePrompt, StagePrompts
-from agentlearn.models.budget import Budget, BudgetLimits
+from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.store import open_store, read_store
 from agentlearn.types.experience import EMPTY_LIBRARY
@@ -41,7 +41,7 @@ async def learned(folder: Path, prompts: StagePrompts, instructions: list[str]) 
         learner = LessonLearner(
             library=EMPTY_LIBRARY,
             settings=LearnSettings(domain="math", model="scripted"),
-            call_context=CallContext(RUN, store, Budget(BudgetLimits())),
+            call_context=CallContext(RUN, store, Budget(BudgetOptions())),
             reflector=scripted(reply, instructions),
             store=store,
             prompts=prompts,

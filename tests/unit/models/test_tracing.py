@@ -88,7 +88,7 @@ def test_a_stage_is_a_span_too() -> None:
     spans = Spans()
     unit = WorkUnit(spans.call_context, "summarise", "epoch-1/1/t/0", 3)
     endpoint = scripted(lambda _: {"steps": [{"text": "Did it."}]})
-    asyncio.run(stage_agent("Summarise.", "steps").ask("What happened?", endpoint, unit, temperature=None))
+    asyncio.run(stage_agent("Summarise.", "steps").ask("What happened?", endpoint, unit))
     root = only_root(spans.finished)
     assert ours(root) == {"run": RUN, "stage": "summarise", "unit": "epoch-1/1/t/0"}
 

@@ -7,7 +7,7 @@ from agentlearn.models.journal import CallRecord
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import CallId, ExperienceId, ProposalId, RolloutId, RunId, content_hash, rollout_id
 from agentlearn.types.operation import Add, Applied, Ended, Proposal
-from agentlearn.types.run import RunEvent
+from agentlearn.types.run_event import RunEvent
 from agentlearn.types.summary import Summary, SummaryStep
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, PromptRef, ToolCall, ToolResult, Trajectory, Usage, Verdict

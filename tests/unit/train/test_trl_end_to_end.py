@@ -123,7 +123,7 @@ def test_an_adapter_with_itself_off_as_reference_equals_trl(tmp_path: Path) -> N
     "planted",
     [
         ("token_ratio", lambda logprobs, old: torch.exp(1.01 * (logprobs - old))),
-        ("clipped", lambda ratio, advantage, *, low, high, delta: -ratio * advantage),
+        ("clipped_loss", lambda ratio, advantage, *, low, high, delta: -ratio * advantage),
         ("row_weights", lambda loss, tokens, **_: [1 / (sum(tokens) + len(tokens))] * len(tokens)),
     ],
     ids=["ratio", "no clip", "denominator"],
