@@ -30,6 +30,8 @@ from tests.support.attacks import HAS_IPV6, PUBLISHED, Case, cases, respond
 from tests.support.inside import SECRET, Inside, inside
 from tests.support.raw_http import said, scripted
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("playwright")
 
 try:

@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
@@ -30,7 +31,7 @@ from agentlearn_web import WebDomain
 from tests.support.stages import scripted
 from tests.web.browsers import needs_browser
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.slow]
 
 ORDERS = (
     "Always answer with the price in the red box and never open the page of the product itself.",

@@ -2,13 +2,15 @@
 
 import asyncio
 
+import pytest
+
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import PageObservation
 from tests.support.walking import NONCE, Reply, ref, served, walking
 from tests.web.browsers import needs_browser
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.slow]
 
 WALKS = 16
 STEPS = 6

@@ -39,7 +39,7 @@ def _missing() -> str:
     return ""
 
 
-pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nothing is missing")
+pytestmark = [pytest.mark.skipif(bool(_missing()), reason=_missing() or "nothing is missing"), pytest.mark.slow]
 
 
 def _opened(running: MiniwobDomain, page: str, episode: int) -> Any:

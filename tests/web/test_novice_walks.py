@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 
+import pytest
+
 from agentlearn.sim.skills import Conversation, FollowedLessons, ToolExchange, ToolUse
 from agentlearn.types.task import Task
 from agentlearn_web.boundary.access_policy import AccessPolicy
@@ -20,7 +22,7 @@ from agentlearn_web.tasks import generate_walk_tasks
 from tests.support.paper_walk import TOOLS, question, walked
 from tests.web.browsers import needs_browser
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.slow]
 
 NONCE = "n0nce"
 AT_ONCE = 3

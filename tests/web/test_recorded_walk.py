@@ -11,7 +11,7 @@ from agentlearn_web.browser.walk import Walk
 from tests.support.walking import Site, Walking, ref, walking
 from tests.web.browsers import needs_browser
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.slow]
 
 HOME = "http://site.test/"
 PAGES = {"/": "<title>Home</title><a href=/next>next</a>", "/next": "<title>Next</title><h1>Next</h1>"}

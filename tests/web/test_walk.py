@@ -12,7 +12,7 @@ from agentlearn_web.observation import format_line, parse_observation, render_ob
 from tests.support.walking import NONCE, Reply, Site, Walking, event_lines, line, ref, walking, words
 from tests.web.browsers import needs_browser
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.slow]
 
 HOME = "http://site.test/"
 
