@@ -1,6 +1,7 @@
 """Command-line options: generated from the settings models, and the options that every command shares."""
 
 import inspect
+import re
 import types
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -151,7 +152,13 @@ def _in_order(kind: type[Value]) -> tuple[str, ...]:
 def _description(kind: type[Value], name: str) -> str:
     """The docstring of a field; a field that only changes the default has that of its base."""
     found = (base.model_fields[name].description for base in kind.__mro__ if _has(base, name))
-    return " ".join(next((words for words in found if words), "").split())
+    words = " ".join(next((one for one in found if one), "").split())
+    return re.sub(r"`([a-z_]+)`", lambda name: _as_option(kind, name[1]), words)
+
+
+def _as_option(kind: type[Value], name: str) -> str:
+    """A setting that another setting's description names, as its option; any other word as it is."""
+    return f"--{name.replace('_', '-')}" if name in kind.model_fields else name
 
 
 def _has(base: type, name: str) -> bool:

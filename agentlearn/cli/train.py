@@ -41,7 +41,7 @@ def train(
     log: LogOption = "error",
 ) -> None:
     """Train the weights of a local model on rollouts (gradient GRPO) and measure the result."""
-    settings, run = _settings(what, resume, given, gradient, _pairs(set_ or ()))
+    settings, run = train_run(what, resume, given, gradient, _pairs(set_ or ()))
     show_logs(log)
     _require_training_packages()
     if _is_other_process():
@@ -84,7 +84,7 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def _settings(
+def train_run(
     what: str | None, resume: str | None, given: GivenSettings, gradient: GivenSettings, pairs: dict[str, str]
 ) -> tuple[TrainSettings, RunId | None]:
     """The settings of a new run; or, with `resume`, the settings and the id of the interrupted run."""
@@ -103,14 +103,20 @@ def _settings(
             "say what to train on: a domain (agentlearn train math --model PATH) or a recipe", code="no_task"
         )
     fields = _fields(what, given)
-    return train_settings({**fields, "gradient": gradient.over(fields.get("gradient")) | pairs}), None
+    recipe: dict[str, Any] = fields.get("gradient") or {}
+    merged = gradient.over(recipe) if _is_recipe(what) else recipe | gradient.over()
+    return train_settings({**fields, "gradient": merged | pairs}), None
+
+
+def _is_recipe(what: str) -> bool:
+    """Whether the user named a recipe. The recipe that a domain ships as a default ranks below the environment."""
+    return (packaged_recipe(what) or Path(what)).suffix in {".yaml", ".yml"}
 
 
 def _fields(what: str, given: GivenSettings) -> dict[str, Any]:
     """All fields of a training run. A domain without `--model` is trained by the recipe of its lab model, if any."""
-    path = packaged_recipe(what) or Path(what)
-    if path.suffix in {".yaml", ".yml"}:
-        return given.over(read_recipe(path))
+    if _is_recipe(what):
+        return given.over(read_recipe(packaged_recipe(what) or Path(what)))
     usual: dict[str, Any] = {"domain": what}
     if "model" not in given and default_model(what).startswith(LAB):
         lab_recipe = packaged_recipe(f"{what}/{LAB_RECIPE}")

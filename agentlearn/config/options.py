@@ -45,7 +45,7 @@ class StoreOptions(OptionGroup):
     store: Path = DEFAULT_STORE
     """Directory of the trajectory store, the libraries and the reports."""
     otel: bool = False
-    """Send OpenTelemetry spans. Also on when OTEL_EXPORTER_OTLP_ENDPOINT is set; needs the extra `otel`."""
+    """Send OpenTelemetry spans. Also on when OTEL_EXPORTER_OTLP_ENDPOINT is set; needs the otel extra."""
 
 
 class SeedOptions(OptionGroup):
@@ -175,8 +175,8 @@ class StoredRolloutOptions(OptionGroup):
     from_store: bool = False
     """Learn from stored rollouts instead of making new ones."""
     from_run: str | None = None
-    """With from_store: only rollouts of this run, given by the start of its id."""
+    """With `from_store`: only rollouts of this run, given by the start of its id."""
     from_phase: str | None = None
-    """With from_store: only rollouts of this phase. Default: every phase that is not a measurement."""
+    """With `from_store`: only rollouts of this phase. Default: every phase that is not a measurement."""
     min_rollouts: int = Field(default=2, ge=2)
-    """With from_store: smallest number of stored rollouts that a task needs."""
+    """With `from_store`: smallest number of stored rollouts that a task needs."""

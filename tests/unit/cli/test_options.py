@@ -10,6 +10,7 @@ import pytest
 from agentlearn.cli.app import build, run
 from agentlearn.cli.learn import learn_fields
 from agentlearn.cli.options import GivenSettings, setting_options
+from agentlearn.cli.train import train_run
 from agentlearn.config import LearnSettings, OptionGroup
 from agentlearn.train.settings import TrainSettings
 
@@ -73,6 +74,19 @@ def test_options_win_over_a_recipe_and_a_recipe_over_the_environment() -> None:
 def test_the_environment_wins_over_a_default_recipe() -> None:
     fields = learn_fields("web", GivenSettings({}, {"concurrency": "3"}))
     assert (fields["concurrency"], fields["batch_size"]) == ("3", 12)
+
+
+def test_the_environment_wins_over_the_default_recipe_of_a_weight_update() -> None:
+    nothing = GivenSettings({})
+    assert train_run("math", None, nothing, nothing, {})[0].gradient.loss == "dapo"
+    assert train_run("math", None, nothing, GivenSettings({}, {"loss": "grpo"}), {})[0].gradient.loss == "grpo"
+    named = train_run("math/train-lab", None, nothing, GivenSettings({}, {"learning_rate": "5"}), {})[0]
+    assert named.gradient.learning_rate != 5, "a recipe that is named wins"
+
+
+def test_help_names_options_where_a_description_names_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", "--help"]) == 0
+    assert "With --from-store: only rollouts of this run" in " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
 def test_a_bad_variable_is_named(
