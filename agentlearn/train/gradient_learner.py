@@ -7,7 +7,6 @@ from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentlearn.errors import ConfigError
 from agentlearn.learn.learner import Advanced, Evidence, Held, Outcome, Update
 from agentlearn.train.distributed.torchrun import broadcast_command
 from agentlearn.train.sampler import Sampler
@@ -111,17 +110,10 @@ class GradientLearner:
             evidence=Evidence(groups=dict(kinds), notes=(f"{step}: {note}",) if note else (), metrics=figures),
         )
 
-    def snapshot(self) -> str:
-        """Return the path of the newest checkpoint. Raises ConfigError when there is none yet."""
-        newest = self.checkpoints.newest()
-        if newest is None:
-            raise ConfigError("there is no checkpoint yet; one is saved after save_every updates", code="no_state")
-        return str(newest)
-
-    def restore(self, snapshot: str) -> None:
-        """Restore the state from a checkpoint."""
-        broadcast_command("restore", snapshot)
-        self.done = self.checkpoints.restore(self.updater, Path(snapshot))
+    def restore(self, checkpoint: str) -> None:
+        """Restore the state from a checkpoint's folder."""
+        broadcast_command("restore", checkpoint)
+        self.done = self.checkpoints.restore(self.updater, Path(checkpoint))
 
     def publish(self) -> Path:
         """Write the current weights to the folder of the result; returns its path. Blocks."""

@@ -129,6 +129,7 @@ def test_an_unknown_run_or_rollout_is_named(tmp_path: Path) -> None:
     assert "'ffff'" in complaint(tmp_path, "trace", "ffff")
 
 
+@pytest.mark.slow
 def test_a_newer_store_is_left_alone(tmp_path: Path) -> None:
     make = (
         "import duckdb\n"

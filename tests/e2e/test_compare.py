@@ -100,6 +100,7 @@ def test_a_library_that_holds_answers_is_flagged_and_gets_no_verdict() -> None:
     assert found.contrasts[0].verdict == "cannot_tell"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_drift_checks_repeat_reused_rollouts_when_others_are_new() -> None:
     run("none", "good.json", sentinels=4)
@@ -121,6 +122,7 @@ def test_instructions_and_temperature_are_arms() -> None:
     assert "instructions" in names
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_a_stopped_comparison_continues() -> None:
     with pytest.raises(BudgetExceeded):
@@ -143,6 +145,7 @@ def test_a_sequential_comparison_that_stops_early_counts_as_reused_only_what_it_
     assert all(arm.reused == arm.rollouts == len(found.tasks) < 8 for arm in found.arms)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_tasks_that_were_learned_from_are_noticed() -> None:
     report = json.loads(
@@ -162,6 +165,7 @@ def test_tasks_that_were_learned_from_are_noticed() -> None:
     assert found.contrasts[0].verdict == "cannot_tell"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_several_domains_make_a_matrix() -> None:
     from agentlearn_math import domain
@@ -237,6 +241,7 @@ def test_a_dry_run_prints_the_forecast_and_spends_nothing(tmp_path: Path) -> Non
     assert not (tmp_path / ".agentlearn").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_a_sequential_comparison_stops_when_it_has_a_verdict() -> None:
     found = run("good.json", "bad=none", sequential=True, limit=60, k=2)
@@ -246,6 +251,7 @@ def test_a_sequential_comparison_stops_when_it_has_a_verdict() -> None:
     assert {arm.rollouts for arm in found.arms} == {2 * len(found.tasks)}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_a_method_is_compared_over_its_learning_seeds() -> None:
     write("other", GOOD[:3])

@@ -71,7 +71,7 @@ def test_filters_choose_and_what_is_left_must_be_enough(logged: tuple[Path, Lear
         for wrong in ({"from_phase": "epoch-9"}, {"min_rollouts": 4}):
             with pytest.raises(ConfigError, match="holds no task of domain 'math'"):
                 run(stub, store, from_store=True, **wrong)
-        with pytest.raises(ConfigError, match="that starts with 'zz'"):
+        with pytest.raises(ConfigError, match="has no run whose id starts with 'zz'"):
             run(stub, store, from_store=True, from_run="zz")
 
 

@@ -24,6 +24,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
     return folder, json.loads(done.stdout), done.stderr
 
 
+@pytest.mark.slow
 def test_lessons_help_a_transformer_that_learned_to_read_them(learned: tuple[Path, dict[str, Any], str]) -> None:
     _, report, _ = learned
     assert report["model"] == "lab:novice"
@@ -50,6 +51,7 @@ def test_its_weights_stay_as_they_are(learned: tuple[Path, dict[str, Any], str])
     assert report["weights"]["sha256_before"] == report["weights"]["sha256_after"] == shipped
 
 
+@pytest.mark.slow
 def test_lessons_that_say_nothing_do_not_move_it(tmp_path: Path) -> None:
     nothing = {
         "experiences": {

@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from agentlearn.sim.controls import placebo, useless_library
 from agentlearn.types.experience import estimated_tokens
 from tests.support.command import agentlearn, learn
@@ -28,6 +30,7 @@ def test_one_rollout_per_task_teaches_nothing_and_says_why(tmp_path: Path) -> No
     assert set(report["stages"]) == {"rollout"}, "groups of one verdict ask for no summary"
 
 
+@pytest.mark.slow
 def test_learning_without_labels_goes_by_majority(tmp_path: Path) -> None:
     report = learn(tmp_path, *SMALL, "--labels", "none")
     assert report["library"]["lessons"] > 0
@@ -46,6 +49,7 @@ def test_only_groups_that_differ_ask_for_summaries(tmp_path: Path) -> None:
     assert groups["mixed"] <= calls["compare"]["calls"] <= 2 * groups["mixed"]
 
 
+@pytest.mark.slow
 def test_the_controls_do_not_move_the_score(tmp_path: Path) -> None:
     """Lessons of proper form that say nothing to the point, and neutral text of equal length."""
     useless = useless_library(12, seed=5)
@@ -61,6 +65,7 @@ def test_the_controls_do_not_move_the_score(tmp_path: Path) -> None:
     assert means[1:] == means[:1] * 2
 
 
+@pytest.mark.slow
 def test_an_earlier_library_can_be_learned_on(tmp_path: Path) -> None:
     first = learn(tmp_path, *SMALL, "--seed", "3")
     second = learn(tmp_path, *SMALL, "--seed", "5", "--from", "math")

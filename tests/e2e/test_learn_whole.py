@@ -9,6 +9,8 @@ import pytest
 from agentlearn.types.experience import MAX_LESSON_WORDS, word_count
 from tests.support.command import agentlearn, learn
 
+pytestmark = pytest.mark.slow
+
 
 def excludes_zero(delta: dict[str, Any]) -> bool:
     return bool(delta["ci"][0] > 0)

@@ -58,6 +58,7 @@ def test_task_files_learn_to_the_end_with_tool_calls(file: str, request: pytest.
     assert report["cost_usd"] is None, "the price of a model on loopback is unknown, not zero"
 
 
+@pytest.mark.slow
 def test_a_csv_file_with_held_out_tasks_of_its_own(tmp_path: Path) -> None:
     pairs = list(PROBLEMS.items())
     for name, some in {"train.csv": pairs[:8], "test.csv": pairs[8:12]}.items():
@@ -70,6 +71,7 @@ def test_a_csv_file_with_held_out_tasks_of_its_own(tmp_path: Path) -> None:
     assert report["tasks"] == {"train": 8, "test": 4}
 
 
+@pytest.mark.slow
 def test_malformed_replies_cost_only_themselves(aime_like: Path, tmp_path: Path) -> None:
     stages = ("summarise", "compare", "consolidate")
     script = solver(malformed={stage: Malformed(rate=0.3) for stage in stages})
@@ -86,6 +88,7 @@ def test_malformed_replies_cost_only_themselves(aime_like: Path, tmp_path: Path)
     assert report["rollouts"]["failed"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["prose", "object", "strings", "unknown_ids", "cut", "one_bad"])
 def test_even_when_every_consolidation_is_malformed_lessons_grow(kind: Any, aime_like: Path, tmp_path: Path) -> None:
     with OpenAIStub(solver(malformed={"consolidate": Malformed(kinds=(kind,))})) as stub:

@@ -30,7 +30,10 @@ FLAGS = (
 PATIENCE_MS = 120_000
 PHONE, DESK = 360, 1280
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason=f"no browser here: none of {', '.join(NAMES)} is installed")
+pytestmark = [
+    pytest.mark.skipif(PROGRAM is None, reason=f"no browser here: none of {', '.join(NAMES)} is installed"),
+    pytest.mark.slow,
+]
 
 # Each text on the page with its contrast against what is painted beneath it, where that is below the given ratio.
 TOO_PALE = """(least) => {

@@ -225,6 +225,7 @@ def test_what_cannot_be_done_is_said_in_one_sentence(
     assert sentence in line
 
 
+@pytest.mark.slow
 def test_two_processes_of_torchrun_come_to_the_weights_of_one(weights: Path, tasks: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 

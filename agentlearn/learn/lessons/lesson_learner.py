@@ -110,14 +110,6 @@ class LessonLearner:
             ),
         )
 
-    def snapshot(self) -> str:
-        """The library as JSON."""
-        return self.library.model_dump_json()
-
-    def restore(self, snapshot: str) -> None:
-        """Use the library that `snapshot` returned."""
-        self.library = Library.model_validate_json(snapshot)
-
     def _stage_context(self, step: str) -> StageContext:
         return StageContext(
             call_context=self.call_context,

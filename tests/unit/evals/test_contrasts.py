@@ -173,6 +173,7 @@ def test_wins_losses_and_ties_are_counted_by_task() -> None:
     assert (one.wins, one.losses, one.ties) == (2, 1, 1)
 
 
+@pytest.mark.slow
 def test_the_named_number_of_tasks_detects_the_difference() -> None:
     """The number of tasks that is named finds an effect of that size in about four of five repetitions."""
     pilot = verdicts(rolled({"none": 0.5, "a": 0.6}, tasks=30, k=4, seed=11))["a"]

@@ -73,6 +73,7 @@ def test_a_pilot_of_all_tasks_extrapolates_to_itself() -> None:
         assert stage.cost_usd == pytest.approx(one.cost_usd)
 
 
+@pytest.mark.slow
 @given(times=st.integers(1, 50), epochs=st.integers(1, 5))
 def test_tokens_and_dollars_grow_with_tasks_and_epochs(times: int, epochs: int) -> None:
     settings = SETTINGS.model_copy(update={"epochs": epochs})

@@ -117,6 +117,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_when_our_process_is_killed_workers_of_monty_end_at_the_time_limit() -> None:
     needs("monty")
     with subprocess.Popen(

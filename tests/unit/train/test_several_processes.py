@@ -26,6 +26,8 @@ from agentlearn.train.update.updater import Updater
 from tests.support.one_of_several import ROWS, trained
 from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference
 
+pytestmark = pytest.mark.slow
+
 FIELDS: dict[str, Any] = {
     "loss": "grpo",
     "learning_rate": 1.0,

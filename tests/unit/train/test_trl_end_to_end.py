@@ -24,6 +24,8 @@ from agentlearn.train.weights.model import with_adapter
 from tests.support.tiny_lm import tiny_lm, worst_difference
 from tests.support.trl_run import Run, train
 
+pytestmark = pytest.mark.slow
+
 PASSES = 3
 SAME = {"optimizer": "sgd", "iterations": PASSES, "max_grad_norm": None, "importance_sampling": "none"}
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
