@@ -1,6 +1,6 @@
-"""`just bench` runs every benchmark; `just bench store --total 1000` runs one, with options of its own.
+"""`just bench` runs every benchmark. `just bench store --total 1000` runs one benchmark with its options.
 
-Beside the tables on the screen, all that was found goes to one JSON file, written anew after each benchmark.
+The results are printed as tables and written to one JSON file. The file is rewritten after each benchmark.
 """
 
 import argparse
@@ -21,7 +21,7 @@ OUT = DEFAULT_STORE / "bench.json"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the benchmark named first, or all; the exit status is 1 where one came to no end, never for a slow one."""
+    """Run the named benchmark, or all. The exit status is 1 if a benchmark failed with an error, never for slowness."""
     parser = argparse.ArgumentParser(prog="just bench", description=__doc__)
     parser.add_argument("--out", type=Path, default=OUT, help=f"the JSON file (default {OUT})")
     named = parser.add_subparsers(dest="name", metavar="NAME", title="benchmarks")
@@ -49,7 +49,7 @@ def _run(name: str, chosen: argparse.Namespace) -> Bench:
     found, error = Found(), ""
     try:
         found = module.measure(chosen)
-    except Exception as broken:  # the others are measured all the same
+    except Exception as broken:  # continue with the other benchmarks
         traceback.print_exc()
         error = f"{type(broken).__name__}: {broken}"
     given = {option: value for option, value in vars(chosen).items() if option not in {"name", "out"}}
@@ -60,7 +60,7 @@ def _run(name: str, chosen: argparse.Namespace) -> Bench:
 
 
 def _module(name: str) -> Any:
-    """A benchmark: `options(parser)` says what it can be told, `measure(chosen)` gives what it found."""
+    """Import a benchmark. `options(parser)` adds its options and `measure(chosen)` returns its results."""
     return importlib.import_module(f"tests.bench.bench_{name}")
 
 

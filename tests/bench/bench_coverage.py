@@ -1,8 +1,9 @@
-"""How often the 95 % interval of a difference covers the true value, and how often its tests give false findings.
+"""How often the 0.95 interval of a difference covers the true value, and how often its tests give false findings.
 
-Simulated comparisons with known truth and fixed seeds, computed with the library's own functions. For each scenario:
-the method that was chosen, the share of intervals called unsafe, coverage of the others, and, with equal arms, how
-often the sign-flip test (999 samples) and the interval reject at 5 %.
+The comparisons are simulated with a known true difference and fixed seeds, and computed with the library's functions.
+The figures are shares of the simulations. For each scenario they are: the method that was chosen, the intervals called
+unsafe, the coverage of the other intervals, and, with equal arms, how often the sign-flip test (999 samples) and the
+interval reject at the level 0.05.
 
     just bench coverage
     just bench coverage --simulations 1000 --only ties
@@ -196,7 +197,7 @@ def share(these: Sequence[bool]) -> float:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
-    parser.add_argument("--simulations", type=int, default=10_000)
+    parser.add_argument("--simulations", type=int, default=10_000, help="simulated comparisons per scenario")
     parser.add_argument("--only", default="", help="only scenarios whose name contains this text")
 
 
@@ -211,7 +212,7 @@ def measure(chosen: argparse.Namespace) -> Found:
             Target(what="level of the sign-flip test at 0.05, worst", figure=widest, bound="at_most", limit=0.06),
         ),
         notes=(
-            f"{chosen.simulations:,} simulations each, fixed seeds, the library's own functions",
+            f"{chosen.simulations:,} simulations each, fixed seeds, the library's functions",
             "t, cr2, score: share of each method; unsafe: share of intervals called unsafe",
         ),
     )

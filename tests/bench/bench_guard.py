@@ -1,6 +1,9 @@
-"""The cost of the proxy for a walk: opening a page of 10 kB with and without it.
+"""Time in milliseconds to open a page of 10 kB in the browser, with the access proxy and without it.
 
-Both ways take turns in one browser, so that a busy machine slows both.
+Pages are opened alternately with and without the proxy in one browser, so that load on the machine affects both
+equally. The target limits the ratio of the two medians to 1.1.
+
+    just bench guard --pages 200
 """
 
 import argparse
@@ -21,23 +24,23 @@ from tests.bench.found import Found, Row, Target
 
 LIMIT = 1.1
 WARM = 5
-"""Pages opened each way before any is timed."""
+"""Number of warm-up pages per way; these are not timed."""
 BODY = b"<!doctype html><title>page</title>" + b"<p>ten kilobytes of a page</p>\n" * 330
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
-    parser.add_argument("--pages", type=int, default=200, help="pages opened each way")
-    parser.add_argument("--browser", default="", help="the browser's program (default: as for walks)")
+    """Add the options of this benchmark."""
+    parser.add_argument("--pages", type=int, default=200, help="timed pages, with and without the proxy each")
+    parser.add_argument("--browser", default="", help="path of the browser program (default: the same as for walks)")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Times of each way, and their ratio."""
+    """Measure the time of `goto` in ms with and without the proxy, and the ratio."""
     return asyncio.run(guard_overhead(chosen.browser or find_chromium().path, chosen.pages))
 
 
 async def guard_overhead(program: str | Path, pages: int) -> Found:
-    """The p50 and p90 of `goto`, with and without the guard, in turns."""
+    """Return the p50 and p90 of `goto` with and without the proxy, measured alternately."""
     async with _two_ways(program) as ways:
         took: dict[str, list[float]] = {name: [] for name in ways}
         for number in range(-WARM, pages):
@@ -54,7 +57,7 @@ async def guard_overhead(program: str | Path, pages: int) -> Found:
 
 @asynccontextmanager
 async def _two_ways(program: str | Path) -> AsyncGenerator[dict[str, tuple[Any, str]]]:
-    """A page behind the open_proxy and one that is not, each with the address of the same site."""
+    """Yield one page that uses the proxy and one that does not, each with its address of the same site."""
     from playwright.async_api import async_playwright
 
     async def site(request: HttpRequest) -> HttpResponse:

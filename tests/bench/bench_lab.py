@@ -1,7 +1,8 @@
-"""Lab model: tokens per second of the numpy runtime, beside `transformers.generate` with the same weights and prompts.
+"""Lab model: tokens per second of the numpy runtime, compared with `transformers.generate` on the same weights.
 
-Prompts are those of exams, most of each a library that all share; every stream draws until its message ends. One
-thread each, unless OMP_NUM_THREADS and OPENBLAS_NUM_THREADS say otherwise before it is started.
+Both get prompts of the lab model's evaluation tasks. Most of each prompt is a library of lessons that all prompts
+share. Each request samples until its message ends. Both use one thread, unless the environment variables
+OMP_NUM_THREADS and OPENBLAS_NUM_THREADS set another number.
 
     just bench lab --streams 32 --rounds 3
 """
@@ -28,14 +29,14 @@ LIMIT_TOKENS_S = 2_500.0
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
+    """Add the options of this benchmark."""
     parser.add_argument("--streams", type=int, default=32, help="requests in flight")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the median is given")
-    parser.add_argument("--requests", type=int, default=256, help="per round")
+    parser.add_argument("--rounds", type=int, default=3, help="number of repetitions; medians are printed")
+    parser.add_argument("--requests", type=int, default=256, help="requests per repetition")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Drawn tokens per second."""
+    """Measure sampled tokens per second: numpy with many streams and with one, and transformers."""
     ours = [asyncio.run(_ours(chosen.requests, chosen.streams)) for _ in range(chosen.rounds)]
     alone = asyncio.run(_ours(min(chosen.requests, 32), 1))
     rows = [_row(f"numpy, {chosen.streams} streams", ours), _row("numpy, 1 stream", [alone])]
@@ -59,7 +60,7 @@ def _row(name: str, runs: list[tuple[int, float]]) -> Row:
 
 
 def _prompts(number: int) -> list[str]:
-    """Conversations that end where the assistant speaks; all behind the lessons of the first."""
+    """Return prompts that end where the assistant's message begins. All contain the lessons of the first task."""
     from agentlearn.serving.chat_request import Message
 
     tasks = announced_lab(NAME).evaluation_tasks("full", number, 0)

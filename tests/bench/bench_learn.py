@@ -1,12 +1,13 @@
-"""A learn run beside a bare pydantic-ai loop that makes the same calls: CPU per call, wall, memory.
+"""A learn run compared with a bare pydantic-ai loop that makes the same model calls: CPU, wall time and memory.
 
-A stub on loopback answers both. The bare loop holds the learn run's own conversations again, as the stub recorded them:
-the same instructions, questions, repairs and tools, in the same order, as far as one call needs another's answer. It
-keeps nothing, and its code tool runs nothing.
+A stub server on loopback answers both. The bare loop repeats the same conversations, as the stub recorded them, with
+the same instructions, questions, repairs and tools. The order is the same where one call needs the answer of another.
+The bare loop stores nothing, and its code tool runs no code.
 
-CPU is the parent process's, of the workload on which the closest peer was measured (20 problems, 5 rollouts each, 2
-epochs, batches of 10, 16 in flight), imports and all; and in the steady state: what a run three times as long takes
-more, over the calls that it makes more, for both sides alike.
+CPU is measured in ms per model call in the parent process, on the workload that was used to measure the most similar
+other library (20 problems, 5 rollouts each, 2 epochs, batches of 10, 16 in flight). There are two figures: the whole
+run including imports, and the steady state. The steady state is the additional CPU of a run with three times as many
+epochs, divided by its additional calls. Wall time is in seconds, memory in MB.
 
     just bench learn
     just bench learn --only cpu --rounds 5
@@ -33,30 +34,30 @@ from tests.support.openai_stub import OpenAIStub
 
 GROUP = 5
 ROUNDS = ("solve", "summarise", "compare", "consolidate")
-"""Stages in the order in which a batch needs them."""
+"""Stages of a batch, in the order in which they run."""
 
 OWN_IMPORTS = ("agentlearn.learn.lessons.run_learning", "agentlearn_math.agent")
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is learned from."""
+    """The workload of a learn run."""
 
     problems: int
     epochs: int
     batch: int
     in_flight: int
     lessons: int = 0
-    """Lessons of the library that it starts from."""
+    """Number of lessons in the initial library."""
 
     def answers(self) -> dict[str, str]:
-        """Right answers by problem."""
+        """Return the right answer of each problem."""
         numbers = range(40, 40 + self.problems)
         return {f"How many dots has a triangle of {n} rows?": str(n * (n + 1) // 2) for n in numbers}
 
 
 PEERS = Load(problems=20, epochs=2, batch=10, in_flight=16)
-"""The workload on which the closest peer was measured."""
+"""The workload that was used to measure the most similar other library."""
 LONG = replace(PEERS, epochs=6)
 WALL = (Load(problems=60, epochs=1, batch=60, in_flight=50), Load(problems=100, epochs=1, batch=100, in_flight=100))
 MEMORY = Load(problems=100, epochs=2, batch=50, in_flight=50, lessons=100)
@@ -64,13 +65,15 @@ PARTS = ("cpu", "wall", "memory")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
-    parser.add_argument("--only", choices=PARTS, help="measure this alone")
-    parser.add_argument("--rounds", type=int, default=3, help="of the CPU figures; medians are told")
+    """Add the options of this benchmark."""
+    parser.add_argument("--only", choices=PARTS, help="measure only this part")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="number of repetitions for the CPU figures; medians are printed"
+    )
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Every part in turn, or one."""
+    """Measure all parts, or the chosen one."""
     measured = {"cpu": lambda: _cpu(chosen.rounds), "wall": _wall, "memory": _memory}
     parts = [measured[part]() for part in ((chosen.only,) if chosen.only else PARTS)]
     return Found(
@@ -80,7 +83,7 @@ def measure(chosen: argparse.Namespace) -> Found:
 
 
 def _cpu(rounds: int) -> Found:
-    """Both sides in turn, short and long, once per round."""
+    """Measure both sides with the short and the long workload, once per repetition."""
     both = [(_pair(PEERS, 0.0), _pair(LONG, 0.0)) for _ in range(rounds)]
     kinds = {
         "whole runs": [short for short, _ in both],
@@ -133,7 +136,7 @@ def _memory() -> Found:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What one process made and used."""
+    """Model calls of one process, and its wall time, CPU and memory."""
 
     calls: int
     wall_s: float
@@ -143,30 +146,30 @@ class Used:
 
     @property
     def call_ms(self) -> float:
-        """Milliseconds of CPU per model call."""
+        """CPU per model call in ms."""
         return 1000 * self.cpu_s / self.calls
 
     @property
     def over_imports_mb(self) -> float:
-        """The peak over what the bare imports take."""
+        """Peak memory minus the memory after the imports, in MB."""
         return self.peak_mb - self.imports_mb
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A learn run, and the bare loop that holds its conversations again."""
+    """A learn run, and the bare loop that repeats its conversations."""
 
     learn: Used
     bare: Used
 
     @property
     def cpu_ratio(self) -> float:
-        """How many times the bare loop's CPU a call takes."""
+        """CPU per call of the learn run, divided by that of the bare loop."""
         return self.learn.call_ms / self.bare.call_ms
 
 
 SIDES = {"learn": "agentlearn", "bare": "bare loop"}
-"""Fields of a pair, and what they are called."""
+"""Printed name of each field of a pair."""
 
 
 def _pair(load: Load, latency_s: float) -> Pair:
@@ -177,7 +180,7 @@ def _pair(load: Load, latency_s: float) -> Pair:
 
 
 def _steady(short: Used, long: Used) -> Used:
-    """What the long run used beyond the short one."""
+    """Return calls, wall time and CPU of the long run minus those of the short run."""
     return Used(
         long.calls - short.calls, long.wall_s - short.wall_s, long.cpu_s - short.cpu_s, long.peak_mb, long.imports_mb
     )
@@ -197,17 +200,17 @@ def _row(name: str, used: Used) -> Row:
 
 
 Batch = dict[str, list[dict[str, Any]]]
-"""Conversations by stage: the system's words, what the user says first, and then, and the seed of the first request."""
+"""Conversations by stage: system prompt, first user message, later user messages, and the first request's seed."""
 
 
 def _batches(requests: list[Request]) -> list[Batch]:
-    """The conversations that the stub saw, in order of their beginning."""
+    """Return the conversations that the stub recorded, in the order in which they started."""
     batches: list[Batch] = [{}]
     begun: dict[str, dict[str, Any]] = {}
     for request in requests:
         stage, (first, *later) = stage_of(request), _said(request, "user")
         if any(message["role"] == "assistant" for message in request["messages"]):
-            if later and request["messages"][-1]["role"] == "user":  # a repair round; no two begin with the same words
+            if later and request["messages"][-1]["role"] == "user":  # a repair; `first` identifies the conversation
                 begun[first]["later"] = later
             continue
         if stage == "solve" and "consolidate" in batches[-1]:
@@ -245,7 +248,7 @@ def _run(kind: str, base_url: str, task: dict[str, Any]) -> None:
 
 
 def _peak_mb() -> float:
-    """The most that this program has held (`ru_maxrss` counts what the process was before it became this program)."""
+    """Return the peak memory of this program in MB. `ru_maxrss` would include the process before `exec`."""
     (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("VmHWM")]
     return int(line.split()[1]) / 1024
 
@@ -284,7 +287,7 @@ def _library(folder: Path, lessons: int) -> str:
 
 
 async def _bare(base_url: str, in_flight: int, batches: list[Batch]) -> int:
-    """The floor: agents with the same words and tools; no journal, no store, no check, no program that runs."""
+    """Run agents with the same prompts and tools, without journal, store, checks or code execution."""
     import httpx2
     from openai import AsyncOpenAI
     from pydantic_ai import Agent, ToolOutput

@@ -1,7 +1,8 @@
-"""Questions over a million trajectories: spread of rewards in each group, pass@k, cost by model; beside plain Python.
+"""Questions over a million trajectories: spread of rewards by group, pass@k, cost by model. Times in ms.
 
-The rows are made in bulk by SQL, in a store with the real schema and settings. They are metadata only: bodies and steps
-stand in tables of their own, which these questions do not touch.
+The spread of rewards is also computed by a loop in plain Python, for comparison. One SQL statement creates the rows, in
+a store with the real schema and settings. The rows contain only metadata. Message bodies and steps are in other tables,
+which these queries do not read.
 
     just bench million --trajectories 1000000 --rounds 9
 """
@@ -53,7 +54,7 @@ PASS_COUNTS = """
     FROM (SELECT count(*) AS n, count(*) FILTER (reward >= 1) AS c FROM trajectory GROUP BY run, phase, task)
     GROUP BY n, c
 """
-"""Tasks by rollouts and right ones: pass@k of a task depends on these alone, so that a few rows are left to Python."""
+"""Number of tasks by rollouts and right rollouts. pass@k depends only on these, so Python gets only a few rows."""
 COST = """
     SELECT model, count(*) AS rollouts, sum(tokens_in)::BIGINT AS tokens_in, sum(tokens_out)::BIGINT AS tokens_out,
            sum(cost_usd) AS cost_usd
@@ -63,13 +64,13 @@ SPREAD = f"SELECT count(*), count(*) FILTER (std > 0), avg(std) FROM ({GROUP_STD
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
-    parser.add_argument("--trajectories", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=9)
+    """Add the options of this benchmark."""
+    parser.add_argument("--trajectories", type=int, default=1_000_000, help="rows in the store")
+    parser.add_argument("--rounds", type=int, default=9, help="number of repetitions; medians are printed")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Milliseconds of each question."""
+    """Measure the time of each query in ms (median and slowest)."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         with closing(Database(Path(folder), create=True)) as database, database.cursor() as cursor:
@@ -92,7 +93,7 @@ def measure(chosen: argparse.Namespace) -> Found:
             if row.name in answers
         ),
         notes=(
-            "rows were made in bulk, metadata only",
+            "the rows were created by one SQL statement and contain only metadata",
             *(f"{name}: {said}" for name, said in answers.items()),
         ),
     )
@@ -100,7 +101,7 @@ def measure(chosen: argparse.Namespace) -> Found:
 
 def _asked(cursor: duckdb.DuckDBPyConnection, rounds: int) -> tuple[list[Row], dict[str, str]]:
     questions = {"group std": _group_std, f"pass@{K}": _pass_at_k, "cost by model": _cost}
-    answers = {name: ask(cursor) for name, ask in questions.items()}  # the first one reads the file
+    answers = {name: ask(cursor) for name, ask in questions.items()}  # the first run reads the file
     taken: dict[str, list[float]] = {name: [] for name in questions}
     for _ in range(rounds):
         for name, ask in questions.items():
@@ -131,7 +132,7 @@ def _cost(cursor: duckdb.DuckDBPyConnection) -> str:
 
 
 def _in_python(cursor: duckdb.DuckDBPyConnection, sql_ms: float) -> Row:
-    """Something known beside it: the same spread by a loop over the rows, fetching them left out."""
+    """Time a Python loop over the rows that computes the same spread, without the time to fetch the rows."""
     found = cursor.execute("SELECT run, phase, task, reward FROM trajectory WHERE reward IS NOT NULL").fetchall()
     began = time.perf_counter()
     groups = defaultdict[tuple[str, str, str], list[float]](list)

@@ -1,7 +1,8 @@
-"""Learn runs killed with -9 at random moments and resumed, beside one that nothing disturbs (simulated model).
+"""Learn runs killed by SIGKILL at random times and resumed, compared with an uninterrupted run (simulated model).
 
-Counted by the server: what was asked in all, against what an undisturbed run asks. Checked: the library, the scores on
-held-out tasks, and that nothing on record after a kill is missing after the next.
+The server counts the requests of each run; requests beyond those of the uninterrupted run are repeated ones. The
+benchmark also checks that the library and the scores on held-out tasks are the same, and that no record found after a
+kill is missing after the next kill.
 
     just bench resume
     just bench resume --kills 60
@@ -28,15 +29,15 @@ IN_FLIGHT = 16
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
-    parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--per-run", type=int, default=6, help="kills of one run before it may end")
-    parser.add_argument("--limit", type=int, default=10, help="tasks, of 5 rollouts each")
-    parser.add_argument("--seed", type=int, default=0)
+    """Add the options of this benchmark."""
+    parser.add_argument("--kills", type=int, default=10, help="number of kills in all runs together")
+    parser.add_argument("--per-run", type=int, default=6, help="most kills of one run")
+    parser.add_argument("--limit", type=int, default=10, help="number of tasks, with 5 rollouts each")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random times")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Kill, resume, compare."""
+    """Kill and resume runs, and compare them with the uninterrupted run."""
     rows = asyncio.run(_runs(chosen))
     kills, lost, repeated, same = (
         sum(row.figures[name] or 0 for row in rows) for name in ("kills", "records_lost", "repeated", "same_result")
@@ -55,7 +56,7 @@ def measure(chosen: argparse.Namespace) -> Found:
             Target(what="runs that ended otherwise", figure=len(rows) - same, bound="at_most", limit=0),
             Target(what="requests repeated per kill", figure=repeated / kills, bound="at_most", limit=IN_FLIGHT),
         ),
-        notes=("repeated: requests at the server beyond those of an undisturbed run",),
+        notes=("repeated: requests at the server beyond those of an uninterrupted run",),
     )
 
 
@@ -88,7 +89,7 @@ async def _runs(options: argparse.Namespace) -> list[Row]:
 
 
 class Killed:
-    """One run that is killed and resumed, and what of its records was found again."""
+    """One run that is killed and resumed, with a count of the records that were lost."""
 
     def __init__(self, store: Path, command: list[str]) -> None:
         self.store = store
@@ -96,12 +97,12 @@ class Killed:
         self.kills = 0
         self.lost = 0
         self.report: dict[str, Any] | None = None
-        """Of a run that was done before it could be killed again."""
+        """Report of the run, if it finished before the next kill."""
         self._rollouts: set[str] = set()
         self._calls = 0
 
     async def once_more(self, after_s: float) -> bool:
-        """Let it run so long, kill it, and look what is there; False when it was done before."""
+        """Run for `after_s`, kill the process and check its records. Return False if the run finished earlier."""
         child = await asyncio.create_subprocess_exec(
             *self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -135,13 +136,13 @@ def _command(base_url: str, store: Path, limit: int) -> list[str]:
 
 
 async def _ended(command: list[str]) -> dict[str, Any]:
-    """The report of a command that nobody kills."""
+    """Return the report of a command that is not killed."""
     child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     said, _ = await child.communicate()
     return json.loads(said)
 
 
 async def _requests(base_url: str) -> int:
-    """Requests that the server was asked so far."""
+    """Return the number of requests that the server has received."""
     async with httpx2.AsyncClient() as client:
         return (await client.get(base_url.removesuffix("/v1") + "/stats")).json()["requests"]

@@ -1,8 +1,9 @@
-"""Sampling on this machine: our engine beside batched `transformers.generate`, same model, same prompts.
+"""Sampled tokens per second on this machine: our engine compared with batched `transformers.generate`.
 
-A Qwen3 of 0.8M weights and random numbers; prompts share most of their tokens, as those of one group and library do.
-Rounds alternate. `generate` gets all prompts at once, left-padded, and each answer has the same length: its best case.
-The service row is the same work through HTTP, chat template, JSON with tokens and log-probabilities.
+Both use the same model and prompts. The model is a Qwen3 with 0.8 million random weights. The prompts share most of
+their tokens, like the prompts of one group with one library. The two are measured alternately. `generate` gets all
+prompts in one batch and all answers have the same length, which is the best case for it. The service row measures the
+same amount of work through HTTP, with the chat template and JSON that contains tokens and log-probabilities.
 
     just bench sampler --requests 32 --rounds 5
 """
@@ -23,16 +24,18 @@ VOCABULARY = 1_200
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
-    parser.add_argument("--requests", type=int, default=32)
-    parser.add_argument("--shared", type=int, default=260, help="tokens that all prompts begin with")
-    parser.add_argument("--own", type=int, default=40, help="tokens of its own that a prompt has")
-    parser.add_argument("--answer", type=int, default=60, help="tokens drawn per request")
-    parser.add_argument("--rounds", type=int, default=5)
+    """Add the options of this benchmark."""
+    parser.add_argument("--requests", type=int, default=32, help="requests per repetition")
+    parser.add_argument(
+        "--shared", type=int, default=260, help="tokens at the start of each prompt that all prompts share"
+    )
+    parser.add_argument("--own", type=int, default=40, help="tokens of each prompt that differ between prompts")
+    parser.add_argument("--answer", type=int, default=60, help="tokens sampled per request")
+    parser.add_argument("--rounds", type=int, default=5, help="number of repetitions; medians are printed")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Tokens drawn per second of wall time."""
+    """Measure sampled tokens per second of wall time."""
     network = _network()
     chance = np.random.default_rng(0)
     shared = chance.integers(10, VOCABULARY, chosen.shared).tolist()
@@ -44,7 +47,7 @@ def measure(chosen: argparse.Namespace) -> Found:
         theirs = _generate_s(network, prompts, chosen.answer)
         with _one_thread():
             alone = _generate_s(network, prompts, chosen.answer)
-        if at >= 0:  # the round before is for warming up
+        if at >= 0:  # the first repetition is a warm-up
             for name, one in zip(names, (first, again, theirs, alone), strict=True):
                 taken[name].append(one)
     tokens = chosen.requests * chosen.answer
@@ -57,7 +60,7 @@ def measure(chosen: argparse.Namespace) -> Found:
     target = Target(
         what="engine over the better generate, tokens per second", figure=ratio, bound="at_least", limit=1.0
     )
-    return Found(rows=tuple(rows), targets=(target,), notes=("Random weights: speed only.",))
+    return Found(rows=tuple(rows), targets=(target,), notes=("The weights are random: only the speed is meaningful.",))
 
 
 def _row(name: str, tokens: int, seconds: Sequence[float]) -> Row:
@@ -101,7 +104,7 @@ def _one_thread() -> Generator[None]:
 
 
 def _engine_s(network: Any, prompts: Sequence[Sequence[int]], answer: int) -> tuple[float, float]:
-    """Seconds for all requests, and for as many again with other seeds."""
+    """Return the seconds for all requests, and for the same requests again with other seeds."""
     from agentlearn.serving.engine import Sampling
     from agentlearn.train.engine.torch_engine import TorchEngine
 
@@ -130,7 +133,7 @@ def _generate_s(network: Any, prompts: Sequence[Sequence[int]], answer: int) -> 
 
 
 def _service_s(network: Any, chosen: argparse.Namespace) -> float:
-    """Seconds for all requests through the endpoint's own service."""
+    """Return the seconds for all requests through the HTTP service of the local endpoint."""
     import httpx2
 
     from agentlearn.train.serving.local import serve_model

@@ -1,7 +1,8 @@
-"""What the code sandboxes cost: opening a session, a call, sessions per second, memory; beside other ways to run code.
+"""Cost of the code sandboxes compared with other ways to run code.
 
-A row is one way. Those of other packages are measured where they are installed: smolagents' interpreter, which runs in
-our own process and isolates nothing, and a Jupyter kernel per session.
+Measured are the times to open a session and to run a call (ms), sessions per second, CPU per session (ms) and memory
+(MB). Each row is one way to run code. Two ways from other packages are measured if these are installed: the interpreter
+of smolagents, which runs in our process without isolation, and one Jupyter kernel per session.
 
     just bench sandbox [--sessions 100] [--growth 1000] [--only zygote]
 """
@@ -31,19 +32,21 @@ LIVE = 16
 TARGETS_MS = {"open_p50_ms": 12.0, "call_p50_ms": 1.0}
 
 Run = Callable[[str], Awaitable[str]]
-"""Runs one cell in a live session: what it printed."""
+"""Runs one cell in an open session and returns its output."""
 Open = Callable[[int], AbstractAsyncContextManager[Run]]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
+    """Add the options of this benchmark."""
     parser.add_argument("--sessions", type=int, default=100, help="sessions per figure")
-    parser.add_argument("--growth", type=int, default=1_000, help="sessions over which growth is looked for")
-    parser.add_argument("--only", choices=sandbox_names(), help="measure this sandbox alone")
+    parser.add_argument(
+        "--growth", type=int, default=1_000, help="sessions over which memory growth is measured; 0 skips it"
+    )
+    parser.add_argument("--only", choices=sandbox_names(), help="measure only this sandbox")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Every way in turn."""
+    """Measure each way to run code."""
     sessions, ways, memory = chosen.sessions, list[Row](), list[Row]()
     for name in (chosen.only,) if chosen.only else sandbox_names():
         if name != "monty" or importlib.util.find_spec("pydantic_monty"):
@@ -67,7 +70,7 @@ def measure(chosen: argparse.Namespace) -> Found:
 
 async def _sandbox(name: str, sessions: int, growth: int) -> list[Row]:
     async with open_sandbox(name) as sandbox:
-        async with sandbox.open(0) as session:  # warm: a zygote has imported by now what its sessions need
+        async with sandbox.open(0) as session:  # warm-up: the zygote has now imported what its sessions need
             await session.run("1")
 
         @contextlib.asynccontextmanager
@@ -105,7 +108,7 @@ async def _timed(run: Run, code: str) -> float:
 
 
 async def _rate(opened: Open, sessions: int) -> tuple[float, float]:
-    """Sessions of four calls each per second, 16 in flight, and the ms of processor time of each, ours and theirs."""
+    """Return sessions per second (four calls each, 16 in flight), and CPU ms per session with child processes."""
     seeds = iter(range(sessions))
 
     async def worker() -> None:
@@ -123,13 +126,13 @@ async def _rate(opened: Open, sessions: int) -> tuple[float, float]:
 
 
 def _cpu_s() -> float:
-    """Processor time of ours, of every process below, and of those that have ended."""
+    """Return the CPU seconds of this process and all its descendants, including those that have ended."""
     us = psutil.Process()
     return sum(sum(process.cpu_times()[:4]) for process in (us, *us.children(recursive=True)))
 
 
 async def _memory(sandbox: CodeSandbox, name: str) -> Row:
-    """Proportional memory of what stands by, and of each live session that has run a call."""
+    """Return the PSS in MB of the idle sandbox, and of each open session after one call."""
     alone = _pss_mb(psutil.Process().children(recursive=True))
     async with contextlib.AsyncExitStack() as stack:
         for seed in range(LIVE):
@@ -141,7 +144,7 @@ async def _memory(sandbox: CodeSandbox, name: str) -> Row:
 
 
 async def _growth(sandbox: CodeSandbox, name: str, sessions: int) -> Row:
-    """What sessions one after the other leave behind, in our process and in what stands by."""
+    """Return the growth of memory, descriptors and processes over consecutive sessions, here and in the sandbox."""
 
     async def many(count: int) -> None:
         for seed in range(count):
@@ -182,7 +185,7 @@ def _spread(what: str, seconds: list[float]) -> dict[str, float]:
 
 @contextlib.asynccontextmanager
 async def _fresh_python(seed: int) -> AsyncIterator[Run]:
-    """A new interpreter per call: no state, no isolation."""
+    """Start a new interpreter for each call, without state or isolation."""
 
     async def run(code: str) -> str:
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=subprocess.PIPE)

@@ -1,6 +1,7 @@
-"""Start-up: CPU of `agentlearn --help` and `import agentlearn` over a bare interpreter, beside other imports.
+"""Start-up: CPU seconds of `agentlearn --help` and `import agentlearn` beyond those of a bare interpreter.
 
-Medians of processes started in turn, one of each kind per round.
+The imports of pydantic_ai and openai are measured for comparison. Each repetition starts one process per command. The
+figures are medians in seconds.
 
     just bench startup --rounds 15
 """
@@ -29,14 +30,14 @@ _TARGETS_S = {HELP: 0.3, IMPORT: 0.15}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
-    parser.add_argument("--rounds", type=int, default=9)
+    """Add the options of this benchmark."""
+    parser.add_argument("--rounds", type=int, default=9, help="number of repetitions; medians are printed")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Seconds of each command."""
+    """Measure CPU and wall time of each command in seconds."""
     for command in COMMANDS.values():
-        _seconds(command)  # files are read into the page cache, modules compiled
+        _seconds(command)  # warm-up: fill the page cache and compile modules
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in COMMANDS}
     for _ in range(chosen.rounds):
         for name, command in COMMANDS.items():
@@ -63,7 +64,7 @@ def measure(chosen: argparse.Namespace) -> Found:
 
 
 def _seconds(command: list[str]) -> tuple[float, float]:
-    """CPU and wall time of one process."""
+    """Return CPU and wall time of one process in seconds."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after, wall_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - began

@@ -1,6 +1,7 @@
-"""Durable trajectories per second with 16 producers, beside one commit per trajectory.
+"""Durable trajectories per second with 16 producers: group commits compared with one commit per trajectory.
 
-The ratio is what counts: absolute figures follow the disk.
+Also measured is the longest wait for a commit, in seconds. The absolute figures depend on the disk; the ratio of the
+two rates is more meaningful.
 
     just bench store --total 4000
 """
@@ -27,7 +28,7 @@ TEXT = " ".join(content_hash("word", n % 300)[: 3 + n % 6] for n in range(220))
 
 
 def trajectory(n: int) -> tuple[Trajectory, bytes]:
-    """The n-th rollout: five steps, and about 9 KB of text with its messages."""
+    """Return the n-th rollout and its messages: five steps, about 9 KB of text together."""
     task = TaskId(content_hash("task", n // 8))
     turn = ModelTurn(text=f"{n} {TEXT}"[:800], usage=Usage(requests=1, tokens_in=900, tokens_out=200), seconds=1.0)
     result = ToolResult(call="1", tool="python", content=TEXT[:300], ok=True)
@@ -50,7 +51,7 @@ def trajectory(n: int) -> tuple[Trajectory, bytes]:
 
 
 async def rate(directory: Path, *, total: int, producers: int) -> tuple[float, float]:
-    """Trajectories per second, and the longest wait for one acknowledgement in seconds."""
+    """Return trajectories per second, and the longest wait for an acknowledgement in seconds."""
     waits_s: list[float] = []
     numbers = iter(range(total))
     async with open_store(directory) as store:
@@ -70,14 +71,14 @@ async def rate(directory: Path, *, total: int, producers: int) -> tuple[float, f
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
-    parser.add_argument("--total", type=int, default=75_000)
-    parser.add_argument("--single", type=int, default=400, help="trajectories committed one by one")
-    parser.add_argument("--producers", type=int, default=16)
+    """Add the options of this benchmark."""
+    parser.add_argument("--total", type=int, default=75_000, help="trajectories saved with group commits")
+    parser.add_argument("--single", type=int, default=400, help="trajectories saved with one commit each")
+    parser.add_argument("--producers", type=int, default=16, help="number of concurrent producers")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Rates and waits of both ways."""
+    """Measure the rates and longest waits of both ways to commit."""
     total, producers = chosen.total, chosen.producers
     with tempfile.TemporaryDirectory() as folder:
         grouped, worst_s = asyncio.run(rate(Path(folder) / "grouped", total=total, producers=producers))

@@ -1,8 +1,9 @@
-"""A learn run through a storm beside the same run in calm weather: wall time, failures, what is left behind.
+"""A learn run against a faulty service, compared with the same run against a reliable one. Both are simulated.
 
-The storm, in a service on loopback (simulated): 20 % of requests refused with 429 and Retry-After, 5 % answered 5xx,
-3 % reset, 3 % stalled past the deadline, 10 % answered with garbage. Failures are drawn by request, so that a retry is
-another draw.
+Measured are the wall time in seconds, the failed and retried requests, and the asyncio tasks and sockets that are still
+open after the run. The faulty service refuses 20 % of requests with 429 and Retry-After, answers 5 % with a 5xx status,
+resets 3 % of connections, stalls 3 % past the deadline, and answers 10 % with malformed content. Each request draws its
+failure, so a retry can succeed.
 
     just bench storm
     just bench storm --limit 100 --deadline-s 3
@@ -29,7 +30,7 @@ STORM = {"rate-limited": 0.20, "server-error": 0.05, "reset": 0.03, "stall": 0.0
 
 
 class Looker(Callbacks):
-    """Remembers the endpoint."""
+    """Stores the endpoint of the run."""
 
     endpoint: Endpoint
 
@@ -45,7 +46,7 @@ class Looker(Callbacks):
 
 
 async def _run(options: argparse.Namespace, parameters: dict[str, float]) -> tuple[LearnReport, Row]:
-    """The report and its figures; `_left` are asyncio tasks and sockets that the run left behind."""
+    """Return the report and its figures. `_left` counts asyncio tasks and sockets still open after the run."""
     latency = {"latency-s": options.latency_s, "latency-spread": 0.3, "retry-after-s": 1.0}
     async with sim_endpoint("novice", options={**latency, **parameters}) as service:
         with tempfile.TemporaryDirectory() as folder:
@@ -81,20 +82,20 @@ async def _run(options: argparse.Namespace, parameters: dict[str, float]) -> tup
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
-    parser.add_argument("--limit", type=int, default=40, help="tasks, of 5 rollouts each")
-    parser.add_argument("--in-flight", type=int, default=64)
-    parser.add_argument("--latency-s", type=float, default=1.0)
-    parser.add_argument("--deadline-s", type=float, default=5.0)
+    """Add the options of this benchmark."""
+    parser.add_argument("--limit", type=int, default=40, help="number of tasks, with 5 rollouts each")
+    parser.add_argument("--in-flight", type=int, default=64, help="most concurrent requests")
+    parser.add_argument("--latency-s", type=float, default=1.0, help="latency of the service, seconds")
+    parser.add_argument("--deadline-s", type=float, default=5.0, help="deadline of one call, seconds")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Both runs, and what the storm costs."""
+    """Measure both runs, and the ratio of their wall times."""
     calm, calm_row = asyncio.run(_run(chosen, {}))
     storm, storm_row = asyncio.run(_run(chosen, STORM))
     ratio = (storm_row.figures["wall_s"] or 0) / (calm_row.figures["wall_s"] or 1)
     same = storm.library.version == calm.library.version
     return Found(
         rows=(calm_row, storm_row, Row(name="storm / calm", figures={"wall_ratio": ratio, "same_library": same})),
-        notes=(f"requests that failed in the storm: {dict(storm.failed_requests)}",),
+        notes=(f"requests that failed at the faulty service: {dict(storm.failed_requests)}",),
     )

@@ -1,7 +1,8 @@
-"""Training the lab model: what the recipe `math/train-lab` gains and takes, and what store and provenance cost of it.
+"""Training the lab model with the recipe `math/train-lab`: held-out reward gained, wall time, and cost of the store.
 
-The cost is paired: runs with the store as it is alternate with runs whose journal entries, trajectories and numbers are
-thrown away in the moment in which they would be written. Nothing else differs.
+Wall time is in seconds. The cost of the store is the ratio of the wall times of two runs: one normal run, and one that
+discards journal entries, trajectories and metrics instead of writing them. The two kinds of runs alternate, and nothing
+else differs.
 
     just bench train --pairs 3 --updates 10
 """
@@ -24,14 +25,16 @@ _THROWN_AWAY = ("record", "save_trajectory", "save_metrics", "save_tasks", "save
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
-    parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--updates", type=int, default=6, help="in each run of a pair")
-    parser.add_argument("--no-recipe", action="store_true", help="leave out the whole recipe")
+    """Add the options of this benchmark."""
+    parser.add_argument(
+        "--pairs", type=int, default=3, help="pairs of runs with and without the store; medians are printed"
+    )
+    parser.add_argument("--updates", type=int, default=6, help="updates in each run of a pair")
+    parser.add_argument("--no-recipe", action="store_true", help="do not run the whole recipe, only the pairs")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Seconds of wall time, and held-out rewards."""
+    """Measure held-out rewards and wall time in seconds."""
     rows: list[Row] = []
     targets: list[Target] = []
     if not chosen.no_recipe:
@@ -65,7 +68,11 @@ def measure(chosen: argparse.Namespace) -> Found:
     rows.append(Row(name=f"{chosen.updates} updates, store kept", figures={"wall_s": kept_s}))
     rows.append(Row(name=f"{chosen.updates} updates, store thrown away", figures={"wall_s": bare_s, "ratio": ratio}))
     targets.append(Target(what="time with the store over without", figure=ratio, bound="at_most", limit=1.05))
-    return Found(rows=tuple(rows), targets=tuple(targets), notes=("A lab model: it shows machinery, not talent.",))
+    return Found(
+        rows=tuple(rows),
+        targets=tuple(targets),
+        notes=("The lab model shows that training works; it says nothing about the quality of real models.",),
+    )
 
 
 def _trained(changes: dict[str, Any]) -> tuple[Any, float]:
@@ -83,7 +90,7 @@ def _trained(changes: dict[str, Any]) -> tuple[Any, float]:
 
 @contextmanager
 def _thrown_away() -> Generator[None]:
-    """While the block runs a store takes what it is given, and keeps nothing of it."""
+    """Make stores discard everything that is saved while the block runs."""
 
     async def nothing(*given: object, **more: object) -> None: ...
 

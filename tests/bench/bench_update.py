@@ -1,8 +1,10 @@
-"""One update beside TRL's trainer, on the same rows in one process, step by step; memory in processes of their own.
+"""One training update compared with TRL's trainer: seconds per step, peak memory in MiB, difference of losses.
 
-A Qwen3 of 1.1 million weights, 8 prompts x 8 rollouts, prompts of 32 tokens and answers of at most 128, AdamW, dapo, 16
-rows of 160 tokens to a micro-batch, layers not checkpointed, fp32. TRL's time is a step's less the making and scoring
-of its rollouts. Needs the extra `dev`. Ratios count: absolute figures follow the machine and what else it does.
+Both do each step on the same rows in one process. Memory is measured in a separate process for each. The model is a
+Qwen3 with 1.1 million weights. A step has 8 prompts x 8 rollouts, with prompts of 32 tokens and answers of at most 128
+tokens. The settings are AdamW, the dapo loss, micro-batches of 16 rows of 160 tokens, no gradient checkpointing, fp32.
+TRL's time excludes the time to generate and score its rollouts. The absolute figures depend on the machine and its
+load; the ratios are more meaningful. Needs the extra `dev`.
 
     just bench update --steps 15
 """
@@ -21,15 +23,15 @@ KINDS = ("uniform", "spread")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
-    parser.add_argument("--steps", type=int, default=10, help="steps of each, after two that are not counted")
-    parser.add_argument("--memory-steps", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seeds", type=int, default=8, help="of the grid of losses held against TRL's")
+    """Add the options of this benchmark."""
+    parser.add_argument("--steps", type=int, default=10, help="timed steps, after two warm-up steps")
+    parser.add_argument("--memory-steps", type=int, default=3, help="steps when memory is measured")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
+    parser.add_argument("--seeds", type=int, default=8, help="seeds for the comparison of losses with those of TRL")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Times, memory, and how far losses are apart."""
+    """Measure seconds per step, peak memory in MiB, and the difference of the losses."""
     speed = {kind: _speed(kind, chosen) for kind in KINDS}
     memory = {
         (kind, which): _run("alone", which, kind, chosen.memory_steps)["extra_mib"]
@@ -55,12 +57,12 @@ def measure(chosen: argparse.Namespace) -> Found:
             _target("head, 2,048 tokens, H = 256, V = 151,936, extra peak MiB", head["extra_mib"], "at_most", 400),
             _target("losses and gradients apart from TRL's, fp32", grid["fp32"], "at_most", 1e-5),
         ),
-        notes=("ratio: median over the steps of TRL's time for a step by ours for the same, with its quartiles",),
+        notes=("ratio: TRL's time divided by ours for the same step; the median over the steps, with quartiles",),
     )
 
 
 def _speed(kind: str, chosen: argparse.Namespace) -> tuple[Row, float]:
-    """The table's row, and the median ratio."""
+    """Return the row of the table, and the median ratio."""
     load = load_1min()
     found = _run("pair", kind, chosen.steps + 2, chosen.threads)
     assert found["gap"] < 1e-4, f"the first gradients differ by {found['gap']}, so different work was timed"
@@ -85,7 +87,7 @@ def _target(what: str, figure: float, bound: Any, limit: float) -> Target:
 
 
 def _run(*arguments: object) -> dict[str, Any]:
-    """A measurement in a fresh process."""
+    """Run one measurement in a new process."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.bench.update_beside_trl", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"TQDM_DISABLE": "1"})
     if done.returncode:

@@ -1,9 +1,10 @@
-"""Verdicts of `compare` in simulated worlds with known truth: how often it is right, and how often it claims too much.
+"""Verdicts of `compare` in simulated worlds with known truth: how often it is right, and how often it is wrong.
 
-Each world has another novice and other tasks. The simulated solver's results are drawn in this process from its trap
-model, with seeds that differ between arms, as for a service that ignores seeds; a sample is checked against the solver
-itself. Everything else is done as `agentlearn compare` does it. Two common tests are counted for comparison: a z-test
-of two means of tasks that ignores the pairing, and a z-test over all rollouts.
+The figures are shares of the worlds. Each world has a different simulated novice and different tasks. The results of
+the simulated solver are drawn in this process from its trap model. The seeds differ between arms, as with a service
+that ignores seeds. A sample of the results is compared with the solver's answers. All other steps are those of
+`agentlearn compare`. Two common tests are counted for comparison: a z-test of two means of tasks that ignores the
+pairing, and a z-test over all rollouts.
 
     just bench verdicts --worlds 200
 """
@@ -135,9 +136,9 @@ def _unpaired_z(table: ScoreTable, arm: str) -> bool:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
-    parser.add_argument("--worlds", type=int, default=200)
-    parser.add_argument("--tasks", type=int, default=60)
-    parser.add_argument("--k", type=int, default=4)
+    parser.add_argument("--worlds", type=int, default=200, help="number of simulated worlds")
+    parser.add_argument("--tasks", type=int, default=60, help="tasks per world")
+    parser.add_argument("--k", type=int, default=4, help="rollouts per task and arm")
 
 
 def measure(chosen: argparse.Namespace) -> Found:

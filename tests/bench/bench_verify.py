@@ -1,6 +1,7 @@
-"""Judging answers: plain integers per second, formulas beside math-verify in the same process, hostile answers' time.
+"""Judging answers: integers per second, and ms per formula compared with math-verify. Seconds for hostile answers.
 
-Both judge the same pairs, each warmed by one round. Ours goes to the worker process and back for every formula.
+Both judge the same pairs of formulas, after one warm-up repetition each. Our judge sends each formula to a worker
+process; math-verify runs in this process.
 
     just bench verify
 """
@@ -56,11 +57,11 @@ HOSTILE = (
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """It has none."""
+    """Add no options; this benchmark has none."""
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Rates, times, and what was judged wrongly."""
+    """Measure rates and times, and list the pairs that were judged wrongly."""
     integers = (_integers("204, 204", "204", "204"), _integers("$1,234$, 1234", r"$1,234$", "1234"))
     formulas, notes = asyncio.run(_formulas())
     return Found(rows=(*integers, *formulas), notes=notes)
@@ -104,7 +105,7 @@ async def _ours(workers: AlgebraWorkers) -> Judged:
             if number:
                 taken_s.append(time.perf_counter() - began_s)
             if verdict.status != ("correct" if same else "incorrect"):
-                wrong.add(f"{answer} beside {gold}")
+                wrong.add(f"{answer} compared with {gold}")
     return _judged("agentlearn", taken_s, wrong)
 
 
@@ -118,7 +119,7 @@ def _theirs() -> Judged:
             if number:
                 taken_s.append(time.perf_counter() - began_s)
             if is_same != same:
-                wrong.add(f"{answer} beside {gold}")
+                wrong.add(f"{answer} compared with {gold}")
     return _judged("math-verify", taken_s, wrong)
 
 
@@ -133,7 +134,7 @@ def _judged(name: str, taken_s: list[float], wrong: set[str]) -> Judged:
 
 
 def _math_verify() -> Callable[[str, str], bool]:
-    """math-verify as its documentation shows it, with the box that it looks for."""
+    """Return math-verify's comparison as in its documentation, with the `\\boxed` that it expects."""
     from math_verify import parse, verify
 
     logging.getLogger("math_verify").setLevel(logging.ERROR)

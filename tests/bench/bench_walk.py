@@ -1,7 +1,8 @@
-"""What the web walker costs: steps per second beside a bare Playwright loop making the same clicks; growth over walks.
+"""Steps per second of the web walker, compared with a bare Playwright loop that makes the same clicks.
 
-The bare loop clicks by role and name and takes the same snapshot, without refs checked, waiting, events or a boundary.
-Both drive the same browser in fresh contexts, in turn, at each number of walks at once.
+The bare loop clicks by role and name and takes the same snapshot. It does not check refs, wait for the page to settle,
+record events or restrict access. Both use the same browser with new contexts, alternately, with one and with four walks
+at once. Also measured are the memory in MB over many walks, and the characters per page that a model is shown.
 
     just bench walk [--steps 20] [--rounds 5] [--walks 200]
 """
@@ -26,21 +27,23 @@ from tests.support.walking import NONCE, Site, ref, served
 AT_ONCE = (1, 4)
 LEAST_RATIO = 0.5
 GROWTH_AT = 4
-"""Parts of the walks after each of which memory is looked at."""
+"""Number of times that memory is measured over the walks."""
 
 Loop = Callable[[Browsers, Site, str, int, asyncio.Barrier], Coroutine[Any, Any, float]]
-"""Seconds of so many steps of one walk, once all have opened their first page."""
+"""Returns the seconds for the steps of one walk, timed after all walks have opened their first page."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What it can be told."""
-    parser.add_argument("--steps", type=int, default=20, help="clicks of one walk")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of each loop, interleaved")
-    parser.add_argument("--walks", type=int, default=200, help="walks over which growth is looked for")
+    """Add the options of this benchmark."""
+    parser.add_argument("--steps", type=int, default=20, help="clicks per walk")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="number of repetitions of each loop; medians are printed; 0 skips them"
+    )
+    parser.add_argument("--walks", type=int, default=200, help="walks over which memory growth is measured; 0 skips it")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
-    """Rates side by side, then growth."""
+    """Measure steps per second of both loops, then memory over many walks."""
     return asyncio.run(_measure(chosen.steps, chosen.rounds, chosen.walks))
 
 
@@ -60,12 +63,12 @@ async def _measure(steps: int, rounds: int, walks: int) -> Found:
             with served(PAGES) as site:
                 rows += await _growth(browsers, site, walks)
     rows.append(await _sizes())
-    notes = ("PSS is proportional memory of all processes of the browser; RSS is of this one",)
+    notes = ("PSS is the proportional memory of all browser processes; RSS is the memory of this process",)
     return Found(rows=tuple(rows), targets=tuple(targets), notes=notes)
 
 
 async def _sizes() -> Row:
-    """Characters that a model is shown of the generated sites' pages, beside Playwright's own snapshot of them."""
+    """Count the characters per page that a model is shown, compared with Playwright's snapshot of the same pages."""
     async with WebDomain().running() as domain:
         ours, theirs = list[int](), list[int]()
         for task in domain.tasks("test", seed=0, limit=30)[::3]:
@@ -88,7 +91,7 @@ async def _side_by_side(
     browsers: Browsers, site: Site, start: str, kind: str, at_once: int, steps: int, rounds: int
 ) -> Row:
     took: dict[str, list[float]] = {"walk": [], "bare": []}
-    for _, loop in LOOPS:  # warm
+    for _, loop in LOOPS:  # warm-up
         await _timed(loop, browsers, site, start, at_once, 2)
     for number in range(rounds):
         for name, loop in LOOPS[:: 1 if number % 2 else -1]:
@@ -105,7 +108,7 @@ async def _side_by_side(
 
 
 async def _timed(loop: Loop, browsers: Browsers, site: Site, start: str, at_once: int, steps: int) -> float:
-    """Seconds of the steps of all walks at once, their contexts opened before and closed after."""
+    """Return the seconds for the steps of all walks at once, without opening and closing their contexts."""
     async with asyncio.TaskGroup() as group:
         ready = asyncio.Barrier(at_once)
         running = [group.create_task(loop(browsers, site, start, steps, ready)) for _ in range(at_once)]
@@ -142,7 +145,7 @@ LOOPS: tuple[tuple[str, Loop], ...] = (("walk", _walk), ("bare", _bare))
 
 
 async def _growth(browsers: Browsers, site: Site, walks: int) -> list[Row]:
-    """Memory after each part of the walks, four at once, each of four steps."""
+    """Measure memory after each part of the walks. Four walks run at once, with four steps each."""
 
     async def one() -> None:
         async with browsers.walk(site.policy, nonce=NONCE) as walk:
@@ -170,7 +173,7 @@ def _kept() -> dict[str, float]:
     us = psutil.Process()
     sizes: dict[str, list[float]] = {"browser": [], "driver": []}
     for one in us.children(recursive=True):
-        with suppress(psutil.Error):  # renderers come and go
+        with suppress(psutil.Error):  # renderer processes can end at any time
             sizes["driver" if "node" in one.name() else "browser"].append(one.memory_full_info().pss / 2**20)
     return {
         "browser_pss_mb": sum(sizes["browser"]),

@@ -1,6 +1,6 @@
-"""What benchmarks found, as typed values, and the one place that shows them: tables for people, JSON for programs.
+"""Benchmark results as typed values, and their output: tables for people, JSON for programs.
 
-Names of figures carry their units (`open_p50_ms`, `wall_s`); `ratio` and counts have none.
+Names of figures end in their units (`open_p50_ms`, `wall_s`). Ratios and counts have no unit.
 """
 
 import os
@@ -17,19 +17,19 @@ from pydantic import Field, computed_field
 from agentlearn.types.value import Value
 
 Number = int | float | bool | None
-"""None: not measured here."""
+"""None means that the figure was not measured."""
 _VERSIONS = ("agentlearn-lib", "pydantic-ai-slim", "openai", "pydantic", "duckdb", "numpy")
 
 
 class Row(Value):
-    """One line of a table: one thing that was measured, and its figures."""
+    """One row of a table: the name of the measured case, and its figures."""
 
     name: str
     figures: Mapping[str, Number]
 
 
 class Target(Value):
-    """A number that the design promises, and the figure that is held against it."""
+    """A limit set by the design, and the measured figure that is compared with it."""
 
     what: str
     figure: float
@@ -39,35 +39,35 @@ class Target(Value):
     @computed_field
     @property
     def met(self) -> bool:
-        """Whether the figure keeps to the bound."""
+        """Whether the figure is within the limit."""
         return self.figure <= self.limit if self.bound == "at_most" else self.figure >= self.limit
 
 
 class Found(Value):
-    """What one benchmark found."""
+    """The results of one benchmark."""
 
     rows: tuple[Row, ...] = ()
     targets: tuple[Target, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a reader of the figures has to know."""
+    """Remarks that are needed to read the figures."""
 
 
 class Bench(Value):
-    """One benchmark as it was run."""
+    """One run of a benchmark: its options, duration and results."""
 
     bench: str
     about: str
     options: Mapping[str, object]
     load_1min: float
-    """Of the machine as it began: processes that run or wait."""
+    """Load average of the machine over one minute (running and waiting processes) when the benchmark started."""
     took_s: float
     found: Found
     error: str = ""
-    """Why it came to no end; empty when it did."""
+    """The exception that stopped the benchmark; empty if it finished."""
 
 
 class Machine(Value):
-    """What the figures depend on beside the code."""
+    """The machine and the package versions, because the figures depend on them."""
 
     cores: int
     memory_gb: float
@@ -75,7 +75,7 @@ class Machine(Value):
     python: str
     versions: Mapping[str, str]
     load_1min: float
-    """As the first benchmark began."""
+    """Load average over one minute when the first benchmark started."""
 
 
 class Report(Value):
@@ -88,7 +88,7 @@ class Report(Value):
 
 
 def this_machine() -> Machine:
-    """The machine as it is now, without its name."""
+    """Return a description of this machine, without its host name."""
     return Machine(
         cores=len(os.sched_getaffinity(0)),
         memory_gb=round(psutil.virtual_memory().total / 2**30, 1),
@@ -100,17 +100,17 @@ def this_machine() -> Machine:
 
 
 def load_1min() -> float:
-    """Processes that ran or waited in the last minute, on average."""
+    """Return the load average over one minute: the mean number of running and waiting processes."""
     return round(os.getloadavg()[0], 2)
 
 
 def as_json(report: Report) -> str:
-    """The report for programs."""
+    """Return the report as JSON."""
     return report.model_dump_json(indent=2) + "\n"
 
 
 def as_text(bench: Bench) -> str:
-    """One benchmark for people: a table for each run of rows with the same figures, then targets and notes."""
+    """Return one benchmark as text: a table for each block of rows with the same figures, then targets and notes."""
     return "\n".join([f"== {bench.bench} ({bench.took_s:.0f} s, load {bench.load_1min:g} before)", *_lines(bench)])
 
 
@@ -134,7 +134,7 @@ def _table(cells: list[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _shown(number: Number) -> str:
-    """A number with as many digits as it is worth."""
+    """Format a number with about three significant digits."""
     match number:
         case None:
             return "-"

@@ -1,4 +1,4 @@
-"""One measurement of `bench_update`, in a process of its own: prints one JSON object.
+"""Run one measurement of `bench_update` in a separate process, and print one JSON object.
 
 python -m tests.bench.update_beside_trl pair uniform 12 1
 python -m tests.bench.update_beside_trl alone ours uniform 4
@@ -35,7 +35,7 @@ RATE = 1e-4
 
 
 def language_model() -> Qwen3ForCausalLM:
-    """1.1 million weights."""
+    """Return a model with 1.1 million weights."""
     torch.manual_seed(0)
     shape: dict[str, Any] = {"vocab_size": VOCABULARY, "hidden_size": 128, "intermediate_size": 384}
     heads = {"num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32}
@@ -43,7 +43,7 @@ def language_model() -> Qwen3ForCausalLM:
 
 
 def lengths(kind: str, seed: int) -> list[int]:
-    """Completion tokens of each of the 64 rollouts: all the longest, or spread so that padding is threefold."""
+    """Return the completion tokens of the 64 rollouts: all longest, or varied so that padding is threefold."""
     if kind == "uniform":
         return [LONGEST] * (PROMPTS * G)
     drawn = np.random.default_rng(seed).lognormal(3.5, 0.75, PROMPTS * G).clip(4, LONGEST).astype(int).tolist()
@@ -51,7 +51,7 @@ def lengths(kind: str, seed: int) -> list[int]:
 
 
 def scripted(kind: str, seed: int) -> dict[str, list[list[Any]]]:
-    """Rollouts of random tokens."""
+    """Return rollouts of random tokens."""
     chance = np.random.default_rng(seed)
     answers = [chance.integers(3, VOCABULARY, length).tolist() for length in lengths(kind, seed)]
     return {
@@ -63,7 +63,7 @@ def scripted(kind: str, seed: int) -> dict[str, list[list[Any]]]:
 
 
 class Timed(GRPOTrainer):
-    """Knows how long it took to make and score its rollouts, and which rows they are."""
+    """A trainer that measures the time to generate and score its rollouts, and keeps their rows."""
 
     scoring_s = 0.0
     rows: list[TrainingRow]
@@ -77,7 +77,7 @@ class Timed(GRPOTrainer):
 
 
 class Watch(TrainerCallback):
-    """Takes the time of each of TRL's steps, and has ours take the same one."""
+    """Measures each step of TRL, then runs and measures our step on the same rows."""
 
     def __init__(self, ours: Updater | None) -> None:
         self.ours, self.trainer = ours, None
@@ -105,14 +105,14 @@ class Watch(TrainerCallback):
 
 
 def updater(model: Any) -> Updater:
-    """As TRL is told below."""
+    """Return our updater, with the same settings as for TRL below."""
     fields = {"optimizer": "adamw", "learning_rate": RATE, "max_grad_norm": 1.0, "importance_sampling": "none"}
     room = {"tokens_per_microbatch": MICRO * (PROMPT + LONGEST), "eps_high": 0.2}
     return Updater(model, gradient_arguments(fields | room))
 
 
 def trl(model: Any, watch: Watch, kind: str, steps: int) -> None:
-    """TRL's trainer on scripted rollouts, without checkpointed layers."""
+    """Run TRL's trainer on scripted rollouts, without gradient checkpointing."""
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
         config = GRPOConfig(
@@ -148,7 +148,7 @@ def trl(model: Any, watch: Watch, kind: str, steps: int) -> None:
 
 
 def pair(kind: str, steps: int, threads: int) -> dict[str, Any]:
-    """Seconds of each step of both, step by step, on the same rows."""
+    """Return the seconds of each step of TRL and of ours, on the same rows."""
     torch.set_num_threads(threads)
     model = language_model()
     watch = Watch(updater(copy.deepcopy(model)))
@@ -160,7 +160,7 @@ def pair(kind: str, steps: int, threads: int) -> dict[str, Any]:
 
 
 def alone(which: str, kind: str, steps: int) -> dict[str, Any]:
-    """MiB that some steps of one of the two need beyond what is resident before."""
+    """Return the increase in peak memory in MiB over some steps of TRL or of ours."""
     torch.set_num_threads(1)
     model = language_model()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -177,7 +177,7 @@ def alone(which: str, kind: str, steps: int) -> dict[str, Any]:
 
 
 def rows(kind: str, seed: int) -> list[TrainingRow]:
-    """The scripted rollouts as rows, with any advantage."""
+    """Return the scripted rollouts as rows, with arbitrary advantages."""
     made = scripted(kind, seed)
     return [
         TrainingRow(
@@ -193,14 +193,14 @@ def rows(kind: str, seed: int) -> list[TrainingRow]:
 
 
 def head(tokens: int = 2048, hidden: int = 256, vocabulary: int = 151_936) -> dict[str, Any]:
-    """MiB that the head's forward and backward pass need beyond its inputs, in fp32."""
+    """Return the peak memory in MiB of the head's forward and backward pass in fp32, without its inputs."""
     torch.set_num_threads(1)
     states, weight = (
         torch.randn(tokens, hidden, requires_grad=True),
         torch.randn(vocabulary, hidden, requires_grad=True),
     )
     targets = torch.randint(0, vocabulary, (tokens,))
-    small = torch.randn(9, hidden, requires_grad=True)  # what is loaded at first use is no part of it
+    small = torch.randn(9, hidden, requires_grad=True)  # a first call, so that code loaded at first use is not counted
     token_logprobs(small, small, None, targets[:9] * 0)[0].sum().backward()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began_s = time.perf_counter()
@@ -212,7 +212,7 @@ def head(tokens: int = 2048, hidden: int = 256, vocabulary: int = 151_936) -> di
 
 
 def agreement(seeds: int) -> dict[str, Any]:
-    """The largest difference of losses and gradients over a grid."""
+    """Return the largest difference of losses and gradients over the grid of cases."""
     worst = {
         name: apart(losses, grid(seeds=range(seeds), dtype=dtype))
         for name, dtype in (("fp32", torch.float32), ("fp64", torch.float64))

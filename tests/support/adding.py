@@ -1,6 +1,6 @@
-"""A typed agent that adds with a tool, and the dialogue in which it does: spelled out as no tokenizer would.
+"""A typed agent that adds two numbers with a tool, and an engine that answers it with unusual tokens.
 
-Importing it needs torch and transformers: test modules that use it begin with `pytest.importorskip("torch")`.
+This module needs torch and transformers, so test modules that import it begin with `pytest.importorskip("torch")`.
 """
 
 from dataclasses import dataclass, field
@@ -33,13 +33,13 @@ def adder(model: Any = None) -> Agent[None, Total]:
 
 
 def spelled(tokenizer: Any, text: str) -> list[int]:
-    """Byte by byte, which is not how the tokenizer would write it."""
+    """Encode each character separately, unlike the tokenizer."""
     return [one for byte in text for one in tokenizer.encode(byte, add_special_tokens=False)]
 
 
 @dataclass
 class Reciting:
-    """An engine that says the two answers, spelled out, and keeps what it was given."""
+    """An engine that gives the two answers, partly encoded character by character, and keeps prompts and answers."""
 
     context: int = 512
     seen: list[tuple[list[int], list[int]]] = field(default_factory=list)

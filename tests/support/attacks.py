@@ -1,4 +1,4 @@
-"""Ways in which a page can make its browser connect somewhere: JavaScript, each with the address to reach as `u`."""
+"""Ways in which a page can make its browser connect to an address, as JavaScript. The variable `u` is the address."""
 
 import socket
 from collections.abc import Iterator, Mapping
@@ -32,8 +32,8 @@ PUBLISHED = {
     "object": "make('object', {data: u})",
     "video": "make('video', {src: u, preload: 'auto'})",
 }
-"""With the WebSocket and the navigation below, the fourteen that other guards were measured with. All of these follow
-redirects."""
+"""These, the WebSocket and the navigation below are the fourteen attacks used to measure other tools. All of these
+follow redirects."""
 MORE = {
     "embed": "make('embed', {src: u})",
     "audio": "make('audio', {src: u, preload: 'auto'})",
@@ -79,9 +79,9 @@ ONCE = {
     "{prefetch: [{source: 'list', urls: [u], eagerness: 'immediate'}]}))",
     "preconnect": "make('link', {rel: 'preconnect', href: u})",
 }
-"""These follow no redirect, or have none."""
+"""These do not follow redirects, or cannot be redirected."""
 UNSURE = {"speculation", "preconnect"}
-"""A browser may do without these, the first behind any proxy, the second in a headless shell."""
+"""Browsers may skip these: the first when they use a proxy, the second in a headless shell."""
 PAGES = {
     "navigation": "location = u",
     "navigation by link": "const a = make('a', {href: u}); a.click()",
@@ -89,13 +89,13 @@ PAGES = {
     "navigation by javascript address": "location = 'javascript:location = \"' + u + '\"'",
     "navigation by refresh": "make('meta', {'http-equiv': 'refresh', content: '0;url=' + u}, '', document.head)",
 }
-"""These leave the page."""
+"""These navigate away from the page."""
 HEADERS = {
     "content policy report": ("Content-Security-Policy", "img-src 'none'; report-uri {}"),
     "link header": ("Link", "<{}>; rel=preload; as=image"),
     "refresh header": ("Refresh", "0;url={}"),
 }
-"""These come with the page, without a script."""
+"""These are headers of the page and need no script."""
 _LIBRARY = """
 const element = (tag, attributes, text = "") => {
   const made = document.createElement(tag);
@@ -123,43 +123,43 @@ const attack = (name, u, act) => {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way to one address."""
+    """One attack with one address."""
 
     name: str
     act: str
     address: str
-    """Of the private service, this case's own."""
+    """Address of the private service; different for each case, except for localhost names."""
     host: str = ""
-    """How the page writes that address; empty for as it is."""
+    """The form in which the page writes the address; empty for the plain form."""
     redirected: bool = False
     alone: bool = False
-    """Whether it needs a page of its own."""
+    """Whether it needs a separate page."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Of that page; `{}` is the address to reach."""
+    """Headers of the separate page; `{}` is replaced by the address."""
     heard: str = ""
-    """As whom the proxy knows the address; empty for as it is."""
+    """The host that the proxy records; empty if it is the address."""
 
     @property
     def sure(self) -> bool:
-        """Whether every browser tries it."""
+        """Whether every browser makes this connection attempt."""
         return self.name not in UNSURE
 
     @property
     def refused_as(self) -> str:
-        """The host that the proxy notes."""
+        """The host that the proxy records for the refused request."""
         return self.heard or self.address
 
     def url(self, port: int) -> str:
-        """What the page names."""
+        """Return the URL in the page: the target, or a redirect to it."""
         return f"http://evil.test/go/{self.address}" if self.redirected else self.goal(port)
 
     def goal(self, port: int) -> str:
-        """What is to be reached."""
+        """Return the URL that the attack tries to reach."""
         return f"http://{self.host or self.address}:{port}/secret"
 
 
 def cases() -> tuple[Case, ...]:
-    """All of them, each with an address of its own."""
+    """Return all cases, with a different address for each."""
     return (*_spread(), *_written())
 
 
@@ -182,7 +182,7 @@ def _spread() -> Iterator[Case]:
 
 
 def _written() -> Iterator[Case]:
-    """The private address, written in other ways."""
+    """Yield cases that write a private address in unusual forms."""
     image = PUBLISHED["image"]
     forms = {
         "decimal": ("127.2.0.1", str(0x7F02_0001), ""),
@@ -204,14 +204,14 @@ def _written() -> Iterator[Case]:
 
 
 def page(told: Mapping[str, tuple[str, str]], headers: Mapping[str, str] | None = None) -> HttpResponse:
-    """A page that does all of these; name -> (address, act)."""
+    """Return a page that makes all these attacks, given as name -> (address, act)."""
     acts = "\n".join(f"attack({name!r}, {url!r}, (u) => {{ {act} }});" for name, (url, act) in told.items())
     text = f"<!doctype html><title>evil</title><body><script>{_LIBRARY}{acts}</script>"
     return HttpResponse(200, text.encode(), headers=headers or {}, content_type="text/html; charset=utf-8")
 
 
 def respond(request: HttpRequest, port: int, named: Mapping[str, Case]) -> HttpResponse:
-    """The evil site: `/all`, a page per case at `/case/NAME`, and `/go/ADDRESS`, which redirects."""
+    """Answer as the attacking site: `/all`, one page per case at `/case/NAME`, and `/go/ADDRESS`, which redirects."""
     _, kind, *rest = request.path.split("/")
     if kind == "go":
         return HttpResponse(302, headers={"location": f"http://{rest[0]}:{port}/secret"})

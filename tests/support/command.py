@@ -1,4 +1,4 @@
-"""The command line as a child process, for whole-program tests."""
+"""Run the command line as a child process, for tests of the whole program."""
 
 import json
 import os
@@ -14,7 +14,7 @@ AGENTLEARN = Path(sysconfig.get_path("scripts")) / "agentlearn"
 def agentlearn(
     *arguments: str, cwd: Path, expect: int = 0, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end; its exit status must be `expect`."""
+    """Run one command until it ends. Fail if its exit status is not `expect`."""
     done = subprocess.run(
         [str(AGENTLEARN), *arguments],
         cwd=cwd,
@@ -30,7 +30,7 @@ def agentlearn(
 
 
 def learn(cwd: Path, *options: str) -> dict[str, Any]:
-    """The report of `learn math --json`, with the simulated model unless the options name another."""
+    """Return the report of `learn math --json`. The default model is the simulated one."""
     model = () if "--model" in options else ("--model", "sim:novice")
     done = agentlearn("learn", "math", "--json", *model, *options, cwd=cwd)
     assert done.stdout.count("\n") == 1, "exactly one JSON object on stdout"

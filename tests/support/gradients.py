@@ -1,4 +1,4 @@
-"""The gradient of one optimiser step, taken where `Updater.step` uses it."""
+"""The gradient that `Updater.step` gives to the optimiser."""
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -10,7 +10,7 @@ from agentlearn.train.update.updater import Updater
 
 
 class _Stop(Exception):
-    """Raised in place of the optimiser step."""
+    """Raised instead of the optimiser step."""
 
 
 def gradients(updater: Updater, rows: Sequence[TrainingRow]) -> dict[str, Tensor]:

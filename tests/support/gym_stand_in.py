@@ -1,7 +1,7 @@
-"""A module `reasoning_gym` of a few lines, as a file, so that a child process finds it too.
+"""A small replacement for the module `reasoning_gym`, written to a file so that child processes can import it too.
 
-Its one task, `chain_sum`, gives half the points for an answer that is one off. Some words misbehave in its scorer, each
-in its own way; see `MODULE`.
+Its only task, `chain_sum`, gives half the points for an answer that differs by one. Some answers make its scorer fail
+in different ways; see `MODULE`.
 """
 
 import sys
@@ -67,19 +67,19 @@ def create_dataset(name, size, seed):
 
 @contextmanager
 def stand_in_gym(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """`reasoning_gym` is the stand-in, here and in processes that scorers are asked in."""
+    """Replace `reasoning_gym` in this process and in the processes that run scorers."""
     (folder / "reasoning_gym.py").write_text(MODULE, encoding="utf-8")
     with real_gym():
         patch.delitem(sys.modules, "reasoning_gym", raising=False)
         patch.syspath_prepend(str(folder))
         yield
-        # Not by the patch, which would put the stand-in back when it is undone.
+        # Not with `patch`, which would restore the replacement when it is undone.
         sys.modules.pop("reasoning_gym", None)
 
 
 @contextmanager
 def real_gym() -> Iterator[None]:
-    """Nothing that was generated before or meanwhile is taken for something else."""
+    """Clear the cache of generated entries before and after, so that no other module's entries are used."""
     _entries.cache_clear()
     yield
     _entries.cache_clear()

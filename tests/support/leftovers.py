@@ -1,4 +1,4 @@
-"""Notice what a piece of code leaves running: child processes and asyncio tasks."""
+"""Check that code leaves no child processes and no asyncio tasks running."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ def no_asyncio_task_left() -> Generator[None]:
 
 
 def _children() -> frozenset[int]:
-    """Pids of this process's children, zombies left out. Empty where the kernel does not tell."""
+    """Pids of this process's children, zombies left out. Empty if the kernel does not list them."""
     pids: set[int] = set()
     for listing in Path("/proc/self/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -49,7 +49,7 @@ def _children() -> frozenset[int]:
 
 
 def _command(pid: int) -> str:
-    """A process's command line, or its name while it has none yet; empty for a zombie and for one that is gone."""
+    """Return the command line of a process, or its name if it has none. Empty for a zombie or an ended process."""
     try:
         name, _, rest = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
         if rest.split()[0] in "ZX":
@@ -62,5 +62,5 @@ def _command(pid: int) -> str:
 
 def _left_running(before: frozenset[int]) -> dict[int, str]:
     left = {pid: _command(pid) for pid in _children() - before}
-    # multiprocessing keeps its resource tracker for the life of the process
+    # multiprocessing keeps its resource tracker running until this process ends
     return {pid: line for pid, line in left.items() if line and "multiprocessing.resource_tracker" not in line}

@@ -1,10 +1,10 @@
-"""A reward that even random weights can learn: how much of an answer is of the first letters."""
+"""A reward that a model with random weights can learn: the share of early letters in the answer."""
 
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory
 
 
 def share_of_early_letters(task: Task, answer: str | None, trajectory: Trajectory) -> float:
-    """Of what the model said last, the share of characters that are letters from a to m."""
+    """Return the share of characters from a to m in the last text of the model."""
     said = next((step.text for step in reversed(trajectory.steps) if isinstance(step, ModelTurn)), "")
     return sum(one in "abcdefghijklm" for one in said) / len(said) if said else 0.0

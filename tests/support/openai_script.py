@@ -1,7 +1,7 @@
-"""What the stub server answers: replies, and the default script, `Solver`.
+"""Replies of the stub server, and its default script, `Solver`.
 
-A script is a callable from a request's JSON to a `Reply`. `Solver` is a test of plumbing and learns nothing; its
-answers depend on the request alone, so a repeated request is answered alike.
+A script is a function from a request's JSON to a `Reply`. `Solver` does not learn from lessons. With a seed in the
+request, its answer depends only on the request, so the same request gets the same answer.
 """
 
 import json
@@ -38,7 +38,7 @@ LESSONS = (
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the server sends: an assistant message, or any body under any status."""
+    """The response of the server: an assistant message, or any body with any status."""
 
     message: Mapping[str, Any] | None = None
     status: int = 200
@@ -48,12 +48,12 @@ class Reply:
 
 
 def text(content: str) -> Reply:
-    """An assistant message of words."""
+    """Return an assistant message with text."""
     return Reply(message={"role": "assistant", "content": content})
 
 
 def tool_call(name: str, args: Mapping[str, Any] | str) -> Reply:
-    """An assistant message that calls one tool; `args` as a string is sent as it is, well-formed or not."""
+    """Return an assistant message that calls one tool. `args` as a string is sent unchanged, valid JSON or not."""
     arguments = args if isinstance(args, str) else json.dumps(args)
     call = {"id": f"call_{digest(name, arguments):016x}", "type": "function"}
     function = {"name": name, "arguments": arguments}
@@ -61,13 +61,13 @@ def tool_call(name: str, args: Mapping[str, Any] | str) -> Reply:
 
 
 def error(status: int, body: Any = None, headers: Mapping[str, str] | None = None) -> Reply:
-    """A refusal; without a body, one in the shape that real services use."""
+    """Return an error response. The default body has the form of real services."""
     default = {"error": {"message": f"stub refuses with {status}", "type": "stub_error", "code": None}}
     return Reply(status=status, body=default if body is None else body, headers=headers or {})
 
 
 def stage_of(request: Request) -> Stage:
-    """Which stage asks, from the tags in what the user says."""
+    """Return the stage of a request, from the tags in the user messages."""
     said = user_text(request)
     for tag, stage in TAGS.items():
         if tag in said:
@@ -76,13 +76,13 @@ def stage_of(request: Request) -> Stage:
 
 
 def user_text(request: Request) -> str:
-    """All the user's messages as one text."""
+    """Return all user messages as one text."""
     return "\n".join(_words(one) for one in request["messages"] if one["role"] == "user")
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """How often, and how, a stage's answer is spoiled."""
+    """How often the answer of a stage is malformed, and in which ways."""
 
     rate: float = 1.0
     kinds: Sequence[Malformation] = get_args(Malformation)
@@ -90,11 +90,11 @@ class Malformed:
 
 @dataclass(slots=True)
 class Solver:
-    """Solves by running a tiny program, and answers the learning stages.
+    """Solves problems by running a small program, and answers the learning stages.
 
-    answers: problem text (found anywhere in the user's message) to the answer that is right.
-    success_rate: share of attempts at such a problem that print that answer; others print a number of their own.
-    final: puts the printed answer into the form the domain asks for.
+    answers: the right answer by problem text; the text may be anywhere in the user messages.
+    success_rate: share of attempts that print the right answer; the other attempts print another number.
+    final: formats the printed answer as the domain requires.
     """
 
     answers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -132,7 +132,7 @@ class Solver:
         return str(1_000 + int(self._share(request, "wrong") * 9_000))
 
     def _share(self, request: Request, purpose: str) -> float:
-        """A number in [0, 1) drawn from the request; where it has no seed, from how often it was asked too."""
+        """Return a number in [0, 1) derived from the request, and without a seed also from how often it was sent."""
         seed = request.get("seed")
         if seed is None:
             key = f"{purpose} {digest(request['messages'])}"
@@ -143,12 +143,12 @@ class Solver:
 
 
 def offered_tools(request: Request) -> tuple[str, ...]:
-    """Names of the tools the request offers."""
+    """Return the names of the tools in the request."""
     return tuple(tool["function"]["name"] for tool in request.get("tools") or ())
 
 
 def submit(request: Request, payload: str) -> Reply:
-    """Hand in a structured answer the way it was asked for: through the offered output tool, or as content."""
+    """Return a structured answer: a call of the output tool if the request has one, else content."""
     output = next((name for name in offered_tools(request) if name != CODE_TOOL), None)
     return text(payload) if output is None else tool_call(output, payload)
 
@@ -187,7 +187,7 @@ def _spoil(kind: Malformation, request: Request, payload: dict[str, list[Any]]) 
 
 
 def _printed(result: str) -> str:
-    """What the program printed, out of a tool result that may wrap and escape it."""
+    """Return the output of the program from a tool result, which may be JSON with escapes."""
     found = re.search(r"answer=(.*?);", result)
     if found is None:
         return "nothing"
@@ -200,5 +200,5 @@ def _words(message: Mapping[str, Any]) -> str:
 
 
 def digest(*parts: object) -> int:
-    """64 bits that depend on the parts alone."""
+    """Return a 64-bit hash of the parts."""
     return int.from_bytes(sha256(json.dumps(parts, sort_keys=True, default=str).encode()).digest()[:8])

@@ -1,10 +1,10 @@
-"""A small OpenAI-compatible chat-completions server for tests, on a loopback port of its own.
+"""A small OpenAI-compatible chat-completions server for tests, on a loopback port.
 
-It shares no code with the simulated world, so that a fault there cannot hide here. What it answers is a script; see
-`tests.support.openai_script`.
+It shares no code with the simulated model, so that an error there does not affect both. A script decides the answers;
+see `tests.support.openai_script`.
 
     with OpenAIStub(Solver(answers={"What is 2 + 2?": "4"}, success_rate=0.5)) as stub:
-        ...  # the endpoint is f"{stub.base_url}#stub"; stub.requests and stub.counts say what was asked
+        ...  # the endpoint is f"{stub.base_url}#stub"; stub.requests and stub.counts record the requests
 
     python -m tests.support.openai_stub --port 8123 --answers answers.json
 """
@@ -26,7 +26,7 @@ from tests.support.openai_script import Reply, Request, Script, Solver, Stage, d
 
 
 class OpenAIStub:
-    """The server, running from entry to exit. `requests` and `counts` fill as it is asked."""
+    """The server. It runs inside a `with` block and records requests in `requests` and `counts`."""
 
     def __init__(self, script: Script | None = None, *, latency_s: float = 0.0, port: int = 0) -> None:
         self.script = script or Solver()
@@ -43,7 +43,7 @@ class OpenAIStub:
 
     @property
     def base_url(self) -> str:
-        """Where clients go, `/v1` included."""
+        """URL for clients, including `/v1`."""
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def __enter__(self) -> Self:
@@ -60,7 +60,7 @@ class OpenAIStub:
         self._server.serve_forever()
 
     def answer(self, request: Request) -> Reply:
-        """Count the request, wait the latency, ask the script."""
+        """Count the request, wait for the latency, and return the script's reply."""
         with self._lock:
             self.requests.append(request)
             self.counts[stage_of(request)] += 1
@@ -92,7 +92,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is the client's affair; anything else is shown."""
+        """Ignore clients that disconnected; print any other error."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -141,8 +141,8 @@ class _Connection(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(raw)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class says so
-        """Nothing: the stub's log is `requests`."""
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  named by the base class
+        """Print nothing; requests are recorded in `requests`."""
 
 
 def _completion(request: Request, reply: Reply) -> dict[str, Any]:
@@ -171,10 +171,10 @@ def _completion(request: Request, reply: Reply) -> dict[str, Any]:
 def main() -> None:
     """Serve the default script until interrupted; the first line on stdout is the base URL."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.openai_stub", description=main.__doc__)
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument("--latency-s", type=float, default=0.0)
-    parser.add_argument("--answers", type=Path, help="JSON object: problem text to right answer")
-    parser.add_argument("--success-rate", type=float, default=0.5)
+    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 chooses a free one")
+    parser.add_argument("--latency-s", type=float, default=0.0, help="delay of each answer, seconds")
+    parser.add_argument("--answers", type=Path, help="JSON file: an object from problem texts to right answers")
+    parser.add_argument("--success-rate", type=float, default=0.5, help="share of attempts with the right answer")
     options = parser.parse_args()
     answers = json.loads(options.answers.read_text(encoding="utf-8")) if options.answers else {}
     script = Solver(answers=answers, success_rate=options.success_rate)

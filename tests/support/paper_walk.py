@@ -151,7 +151,7 @@ def _role(node: _Node) -> str | None:
 
 @dataclass
 class PaperWalk:
-    """The acts of a walk on the generated sites; each returns the text that a model would read."""
+    """The actions of a walk on the generated sites. Each returns the text that a model would read."""
 
     budget: int = BUDGET
     change: Callable[[str], str] = str

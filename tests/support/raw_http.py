@@ -1,4 +1,4 @@
-"""HTTP as bytes on a socket: a client that sends what it is told, and a server that answers by a script."""
+"""HTTP as bytes on a socket: a client that sends given bytes, and a server whose answers a function writes."""
 
 import asyncio
 import contextlib
@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 HOST = "127.0.0.1"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Script = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-"""Given a request's head and its connection."""
+"""Called with the head of a request and the streams of its connection."""
 
 
 @asynccontextmanager
 async def scripted(script: Script) -> AsyncGenerator[int]:
-    """Serve one request per connection by the script, on a free port of 127.0.0.1, which is yielded."""
+    """Serve one request per connection with the script, and yield the port on 127.0.0.1."""
     running: set[asyncio.Task[None]] = set()
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,7 +43,7 @@ async def scripted(script: Script) -> AsyncGenerator[int]:
 
 @asynccontextmanager
 async def connected(port: int) -> AsyncGenerator[Streams]:
-    """A connection to a port of 127.0.0.1."""
+    """Open a connection to a port of 127.0.0.1."""
     reader, writer = await asyncio.open_connection(HOST, port)
     try:
         yield reader, writer
@@ -54,7 +54,7 @@ async def connected(port: int) -> AsyncGenerator[Streams]:
 
 
 async def said(port: int, raw: bytes) -> bytes:
-    """All that is answered to these bytes until the other side closes."""
+    """Send these bytes and return everything received until the server closes the connection."""
     async with connected(port) as (reader, writer):
         writer.write(raw)
         parts: list[bytes] = []
@@ -65,7 +65,7 @@ async def said(port: int, raw: bytes) -> bytes:
 
 
 async def one_answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], bytes]:
-    """The next response on a kept connection: status, headers by lower-case name, body."""
+    """Read the next response on an open connection: status, headers by lower-case name, body."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     pairs = (line.split(": ", 1) for line in head[1:] if line)
     headers = {name.lower(): value for name, value in pairs}

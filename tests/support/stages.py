@@ -1,4 +1,4 @@
-"""What a learner needs, without a network: a scripted model behind a real client, and a journal in memory."""
+"""Inputs of a learner without a network: an endpoint with a scripted model, and a journal in memory."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from agentlearn.types.treatment import Treatment
 
 RUN = RunId("01test")
 Reply = Callable[[str], object]
-"""From the last user message to what the model hands in: a dict for the tool, a str for plain text."""
+"""Maps the last user message to the model's answer: a dict for a tool call, a str for plain text."""
 
 
 class ListJournal:
@@ -39,16 +39,16 @@ class ListJournal:
         self.records.append(record)
 
     def began(self, unit: str) -> bool:
-        """Nothing: no run is resumed."""
+        """Return False, because no run is resumed."""
         return False
 
     def recorded(self, identity: CallId) -> CallRecord | None:
-        """Nothing: no run is resumed."""
+        """Return None, because no run is resumed."""
         return None
 
 
 def last_user_text(messages: Sequence[ModelMessage]) -> str:
-    """The newest words of the user."""
+    """Return the last user message."""
     for message in reversed(messages):
         if isinstance(message, ModelRequest):
             for part in message.parts:

@@ -1,4 +1,4 @@
-"""A model of a few thousand weights and rows for it, for tests of gradients. Needs torch."""
+"""A model with a few thousand weights, and training rows for it, for tests of gradients. Needs torch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ VOCABULARY = 48
 
 
 def tiny_config(**changes: Any) -> Qwen3Config:
-    """A Qwen3 of two layers."""
+    """Return the configuration of a Qwen3 with two layers."""
     fields: dict[str, Any] = {
         "vocab_size": VOCABULARY,
         "hidden_size": 32,
@@ -27,7 +27,7 @@ def tiny_config(**changes: Any) -> Qwen3Config:
         "head_dim": 16,
         "max_position_embeddings": 128,
         "tie_word_embeddings": False,
-        "initializer_range": 0.2,  # far from uniform, so that ratios move
+        "initializer_range": 0.2,  # large, so that the probabilities are far from uniform
         "pad_token_id": 0,
         "bos_token_id": 1,
         "eos_token_id": 2,
@@ -36,13 +36,13 @@ def tiny_config(**changes: Any) -> Qwen3Config:
 
 
 def tiny_lm(seed: int = 0, **changes: Any) -> Qwen3ForCausalLM:
-    """The same weights for the same seed."""
+    """Return a model; the same seed gives the same weights."""
     torch.manual_seed(seed)
     return Qwen3ForCausalLM(tiny_config(**changes))
 
 
 def tiny_tokenizer() -> PreTrainedTokenizerFast:
-    """A word for each token id; 0 pads and 2 ends."""
+    """Return a tokenizer with one word per token id. Token 0 is padding and token 2 ends a text."""
     words = Tokenizer(models.WordLevel({f"w{n}": n for n in range(VOCABULARY)}, unk_token="w3"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(tokenizer_object=words, unk_token="w3", pad_token="w0", eos_token="w2")
@@ -58,8 +58,10 @@ def some_rows(
     jitter: float = 0.1,
     temperature: float = 1.0,
 ) -> list[TrainingRow]:
-    """Rows of different lengths with tool results in the middle. The sampler's log-probabilities are the model's, moved
-    by the jitter; without a model they are noise."""
+    """Return rows of different lengths with tool results in the middle.
+
+    The sampler's log-probabilities are those of the model plus the jitter. Without a model they are random.
+    """
     chance = np.random.default_rng(seed)
     rows: list[TrainingRow] = []
     for number in range(count):
@@ -89,7 +91,7 @@ def some_rows(
 
 
 def true_logprobs(model: Any, ids_T: Sequence[int] | np.ndarray, temperature: float = 1.0) -> np.ndarray:
-    """Of each token under the model, by all logits at once; 0 for the first."""
+    """Return the log-probability of each token under the model, computed from all logits; 0 for the first token."""
     with torch.no_grad():
         logits = model(torch.as_tensor(np.asarray(ids_T))[None]).logits[0, :-1].float() / temperature
         found = logits.log_softmax(-1).gather(1, torch.as_tensor(np.asarray(ids_T)[1:])[:, None])[:, 0]
@@ -97,7 +99,7 @@ def true_logprobs(model: Any, ids_T: Sequence[int] | np.ndarray, temperature: fl
 
 
 def worst_difference(one: dict[str, Any], other: dict[str, Any]) -> float:
-    """The largest difference between named tensors, beside the largest element of them all."""
+    """Return the largest difference between tensors of the same name, divided by the largest element."""
     assert one.keys() == other.keys()
     assert one
     scale = max(float(value.abs().max()) for value in other.values())

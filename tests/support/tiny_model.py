@@ -1,6 +1,6 @@
-"""Tiny transformers of a few thousand weights, and a byte tokenizer with a chat template, made on the spot.
+"""Small transformers with a few thousand random weights, and a byte tokenizer with a chat template.
 
-Importing it needs torch and transformers: test modules that use it begin with `pytest.importorskip("torch")`.
+This module needs torch and transformers, so test modules that import it begin with `pytest.importorskip("torch")`.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ TEMPLATE = r"""{%- if tools or messages[0].role == 'system' %}<|im_start|>system
 
 
 def tiny_tokenizer(template: str | None = TEMPLATE) -> PreTrainedTokenizerFast:
-    """Bytes and a few pairs: no bijection, as decoding does not tell a pair from its letters."""
+    """Return a tokenizer for bytes and a few pairs. A pair and its two letters decode to the same text."""
     vocabulary = {letter: at for at, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     merges = [(pair[0], pair[1]) for pair in MERGES]
     vocabulary |= {pair: len(vocabulary) + at for at, pair in enumerate(MERGES)}
@@ -50,7 +50,7 @@ def tiny_tokenizer(template: str | None = TEMPLATE) -> PreTrainedTokenizerFast:
 
 
 def tiny_network(*, hidden: int = 32, layers: int = 2, tied: bool = False, seed: int = 0, context: int = 512) -> Any:
-    """A Qwen3 of random weights, spread enough that its choices are not all alike."""
+    """Return a Qwen3 with random weights, large enough that it does not always choose the same token."""
     config = Qwen3Config(
         vocab_size=len(tiny_tokenizer()),
         hidden_size=hidden,
@@ -71,7 +71,7 @@ def tiny_network(*, hidden: int = 32, layers: int = 2, tied: bool = False, seed:
 
 
 def spread(network: Any, seed: int, width: float = 0.3) -> None:
-    """Draw all matrices anew."""
+    """Set all matrices to new random values."""
     chance = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weights in network.parameters():
@@ -80,14 +80,14 @@ def spread(network: Any, seed: int, width: float = 0.3) -> None:
 
 
 def saved(directory: Path, network: Any, tokenizer: Any | None = None) -> Path:
-    """A checkpoint as transformers writes it."""
+    """Save a checkpoint in the format of transformers, and return its folder."""
     network.save_pretrained(directory)
     (tokenizer or tiny_tokenizer()).save_pretrained(directory)
     return directory
 
 
 def forward_logprobs(network: Any, prompt: Sequence[int], ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-    """Log-probabilities of an answer by one plain forward pass."""
+    """Return the log-probabilities of an answer from one forward pass."""
     with torch.no_grad():
         logits = network(torch.tensor([[*prompt, *ids]])).logits[0].float() / temperature
     of_all = torch.log_softmax(logits, -1)
@@ -95,7 +95,7 @@ def forward_logprobs(network: Any, prompt: Sequence[int], ids: Sequence[int], te
 
 
 def taught(network: Any, texts: Sequence[tuple[Sequence[int], Sequence[int]]], steps: int = 80) -> Any:
-    """The network after it learned by heart what to answer to each prompt."""
+    """Train the network until it memorises the answer to each prompt, and return it."""
     width = max(len(prompt) + len(answer) for prompt, answer in texts)
     ids = torch.zeros(len(texts), width, dtype=torch.long)
     labels = torch.full_like(ids, -100)

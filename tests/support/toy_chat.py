@@ -1,6 +1,7 @@
-"""A chat format and an engine without weights, for tests of what stands around a model.
+"""A chat format and an engine without weights, for tests of the code that serves a model.
 
-The tokenizer is no bijection: `encode` joins pairs that a model may write apart, as real ones do.
+As in real tokenizers, different tokens can decode to the same text: `encode` joins pairs of characters, but a model may
+write the two characters separately.
 """
 
 import asyncio
@@ -20,17 +21,17 @@ FIRST_CHARACTER = CHARACTERS + len(PAIRS)
 
 
 def token(character: str) -> int:
-    """The token of a single character."""
+    """Return the token of one character."""
     return FIRST_CHARACTER + ord(character)
 
 
 def spelled(text: str) -> tuple[int, ...]:
-    """The text letter by letter, as `encode` would never write it."""
+    """Return one token per character, unlike `encode`, which joins pairs."""
     return tuple(token(character) for character in text)
 
 
 class ToyFormat:
-    """ChatML over characters and a few pairs."""
+    """ChatML with tokens for characters and a few pairs."""
 
     stop_ids = frozenset({END})
 
@@ -78,7 +79,7 @@ class ToyFormat:
 
 
 class ScriptedEngine:
-    """Says what a function makes of prompt and sampling: tokens, without the one that ends."""
+    """An engine that returns the tokens that a function computes from prompt and sampling, plus the end token."""
 
     def __init__(self, say: Callable[[tuple[int, ...], Sampling], Sequence[int]], *, context: int = 4_096) -> None:
         self.say = say

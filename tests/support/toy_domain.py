@@ -1,4 +1,4 @@
-"""A domain of a few lines: double a number with a tool. It can be made to break at each boundary."""
+"""A small domain: double a number with a tool. `open` and `verify` can be made to fail."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -15,13 +15,13 @@ from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 
 
 def read_answer(text: str) -> Answer:
-    """The last word."""
+    """Return the last word as the answer."""
     return Answer(text=text, answer=text.split()[-1] if text.split() else None)
 
 
 @dataclass
 class ToyDomain(Domain):
-    """Says what broke where it was told to break: `open`, `verify`, or nowhere."""
+    """Fails in the method named by `breaks`: `open`, `verify`, or none."""
 
     breaks: str = ""
     name: str = "toy"

@@ -1,4 +1,4 @@
-"""TRL's `GRPOTrainer._compute_loss`, called without a trainer: what our losses are held against. Needs trl."""
+"""Calls TRL's `GRPOTrainer._compute_loss` without a trainer, to compare our losses with it. Needs trl."""
 
 import os
 import warnings
@@ -24,7 +24,7 @@ COMPLETION_LENGTH = 11
 
 @dataclass(frozen=True)
 class Case:
-    """B rows of T completion tokens, masked."""
+    """B rows of T completion tokens with a mask."""
 
     logprobs_BT: Tensor
     old_BT: Tensor
@@ -35,7 +35,7 @@ class Case:
 
 
 def some_case(seed: int, *, drift: float, rows: int = 5, length: int = 7, dtype: torch.dtype = torch.float64) -> Case:
-    """drift: how far the policies lie apart, in nats."""
+    """Return a random case. `drift` is the typical difference between the policies, in nats."""
     chance = torch.Generator().manual_seed(seed)
 
     def noise(*shape: int) -> Tensor:
@@ -55,7 +55,7 @@ def some_case(seed: int, *, drift: float, rows: int = 5, length: int = 7, dtype:
 
 
 def grid(*, seeds: range, dtype: torch.dtype) -> Iterator[tuple[Arguments, Case]]:
-    """Losses x two-sided clipping x divergence x correction x drift."""
+    """Yield all combinations of loss, two-sided clipping, divergence, correction and drift."""
     losses = ("grpo", "dr_grpo", "bnpo", "dapo", "cispo", "gspo")
     corrections = ("none", "token_truncate", "sequence_mask")
     kls = (("none", True), ("k3", True), ("k3", False))
@@ -76,7 +76,7 @@ def grid(*, seeds: range, dtype: torch.dtype) -> Iterator[tuple[Arguments, Case]
 
 
 def written_importance(arguments: Arguments, case: Case) -> Tensor:
-    """TRL computes the weights while it samples, out of reach of a test; so they are written down here."""
+    """Return the importance weights. TRL computes them while it samples, so they are computed again here."""
     difference = (case.old_BT - case.sampler_BT) * case.mask_BT
     kind, cap = arguments.importance_sampling, arguments.importance_cap
     if kind == "none":
@@ -93,7 +93,7 @@ def trl_loss(
     steps_per_generation: int = 1,
     tokens: float | None = None,
 ) -> tuple[Tensor, Tensor, dict[str, list[float]]]:
-    """TRL's loss of one micro-batch, its gradient by the log-probabilities, and its metrics."""
+    """Return TRL's loss of one micro-batch, its gradient with respect to the log-probabilities, and its metrics."""
     logprobs_BT = case.logprobs_BT.clone().requires_grad_()
     metrics: dict[str, list[float]] = defaultdict(list)
     high = arguments.cispo_cap if isinstance(arguments, GRPOArguments) and arguments.loss == "cispo" else None
@@ -138,7 +138,7 @@ def trl_loss(
 
 
 def flat(losses: ModuleType, case: Case, weights: list[float], logprobs_BT: Tensor) -> Any:
-    """The case in our layout, without mask or padding."""
+    """Return the case in our format, without mask or padding."""
     keep = case.mask_BT.bool()
     return losses.TokenScores(
         logprobs_N=logprobs_BT[keep],
@@ -154,7 +154,7 @@ def flat(losses: ModuleType, case: Case, weights: list[float], logprobs_BT: Tens
 def our_loss(
     losses: ModuleType, arguments: Arguments, case: Case, *, batch_tokens: float | None = None
 ) -> tuple[Tensor, Tensor, Any]:
-    """Our loss of the same as one optimiser step, its gradient, and what was found on the way."""
+    """Return our loss of the case as one optimiser step, its gradient, and the token losses."""
     logprobs_BT = case.logprobs_BT.clone().requires_grad_()
     tokens_B = [int(tokens) for tokens in case.mask_BT.sum(1)]
     length = getattr(arguments, "completion_length", None)
@@ -167,7 +167,10 @@ def our_loss(
 
 
 def apart(losses: ModuleType, cases: Iterator[tuple[Arguments, Case]]) -> float:
-    """The largest difference of losses and gradients between ours and TRL's, beside the gradient's largest element."""
+    """Return the largest difference between our losses and gradients and TRL's, relative to the largest TRL value.
+
+    The divisor is at least 1.
+    """
     worst = 0.0
     for arguments, case in cases:
         theirs, their_gradient, _ = trl_loss(arguments, case)

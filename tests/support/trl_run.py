@@ -1,4 +1,4 @@
-"""A real `GRPOTrainer` on scripted rollouts of several turns, and the same rollouts as our rows. Needs trl."""
+"""Runs a real `GRPOTrainer` on scripted rollouts of several turns, and returns them as our rows. Needs trl."""
 
 import warnings
 from dataclasses import dataclass, field
@@ -24,17 +24,17 @@ PROMPTS, G = 3, 4
 
 @dataclass
 class Run:
-    """What TRL's trainer did."""
+    """Results of a run of TRL's trainer."""
 
     batches: list[list[TrainingRow]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     clipped: list[float] = field(default_factory=list)
     gradients: list[dict[str, torch.Tensor]] = field(default_factory=list)
-    """Of each optimiser step."""
+    """Gradients of each optimiser step."""
 
 
 def scripted(prompts: list[str], trainer: Any, *, seed: int) -> dict[str, list[list[Any]]]:
-    """Answers of two turns with a tool's result between them, of different lengths; nothing is sampled."""
+    """Return random answers of different lengths: two turns with a tool result between them."""
     chance = np.random.default_rng(seed)
     found: dict[str, list[list[Any]]] = {"prompt_ids": [], "completion_ids": [], "logprobs": [], "env_mask": []}
     for prompt in prompts:
@@ -48,12 +48,12 @@ def scripted(prompts: list[str], trainer: Any, *, seed: int) -> dict[str, list[l
 
 
 def reward(completions: list[str], **_: Any) -> list[float]:
-    """Something that differs within a group."""
+    """Return rewards that differ within a group."""
     return [float(sum(map(ord, one)) % 7) for one in completions]
 
 
 class _Watching(GRPOTrainer):
-    """Keeps the rows that the trainer makes of its rollouts, with its advantages."""
+    """A trainer that keeps the rows of its rollouts, with its advantages."""
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         made = super()._generate_and_score_completions(inputs)
@@ -78,7 +78,7 @@ class _Keeping(TrainerCallback):
 
 
 def training_rows(made: Any, batch: int) -> list[TrainingRow]:
-    """TRL's padded tensors as rows."""
+    """Convert TRL's padded tensors to rows."""
     rows: list[TrainingRow] = []
     for b, advantage in enumerate(made["advantages"].tolist()):
         prompt = made["prompt_ids"][b][made["prompt_mask"][b].bool()].numpy()
@@ -99,7 +99,7 @@ def training_rows(made: Any, batch: int) -> list[TrainingRow]:
 
 
 def train(model: Any, folder: Path, *, steps: int, **settings: Any) -> Run:
-    """`steps` optimiser steps of TRL on the model, which is changed in place."""
+    """Run `steps` optimiser steps of TRL on the model, which is changed in place."""
     seen = Run()
     prompts = ["w5 w6 w7", "w8", "w9 w10 w11 w12 w13"]
     with warnings.catch_warnings():

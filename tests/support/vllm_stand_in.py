@@ -1,7 +1,7 @@
-"""A scripted server with the paths of vLLM that we use: started as a child process in place of the real one.
+"""A server with the paths of vLLM that we use. Tests start it as a child process instead of vLLM.
 
-It reads weights from the folder that it serves when it is told to, and computes with transformers; like the real one it
-keeps output weights of its own, so that a checkpoint without them leaves it half changed. Its log is its stdout.
+It computes with transformers, and reloads the weights from its folder on request. Like vLLM, it keeps separate output
+weights, so a checkpoint without them changes only part of the model. It logs to stdout.
 """
 
 import argparse

@@ -17,7 +17,7 @@ from agentlearn_web.observation import ElementLine, PageObservation
 
 NONCE = "n0nce7"
 BRISK = WalkSettings(act_s=30, action_s=2.5, load_s=4, hung_s=5, settle_s=1)
-"""Time limits that are as short as a slow machine allows."""
+"""Time limits that are short, but long enough for a slow machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def served(pages: Pages) -> Iterator[Site]:
         protocol_version = "HTTP/1.1"
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]

@@ -1,7 +1,7 @@
-"""Refuses every socket that is not this machine's own, from the lowest place Python offers: an audit hook.
+"""Refuse connections to other machines, with an audit hook of the Python interpreter.
 
-The hook sees C code's calls too and cannot be taken out again. Names are not resolved either, so a test cannot leak a
-question to a name server. Importing the module installs the hook, once per interpreter.
+The hook also sees calls of C code, and it cannot be removed. It also refuses to resolve other names than localhost, so
+no query reaches a name server. Importing the module installs the hook, once per interpreter.
 """
 
 import ipaddress
@@ -10,11 +10,11 @@ import sys
 
 
 class NetworkBlocked(RuntimeError):
-    """Raised where a test reaches past loopback. No OSError, so that no retry takes it for bad weather."""
+    """Raised when a test connects to something other than loopback. Not an OSError, so that nothing retries it."""
 
 
 def is_loopback(host: object) -> bool:
-    """Whether a host, as sockets take it, is this machine's loopback; the wildcard address is not."""
+    """Return whether a host given to a socket is loopback. The wildcard address is not loopback."""
     name = host.decode() if isinstance(host, bytes) else str(host)
     if name == "localhost":
         return True

@@ -1,3 +1,3 @@
-"""Puts the loopback guard into every Python process that a test starts; conftest.py puts this folder on PYTHONPATH."""
+"""Install the loopback hook in each Python process that a test starts. conftest.py adds this folder to PYTHONPATH."""
 
-import loopback_guard  # noqa: F401  importing it installs the guard
+import loopback_guard  # noqa: F401  the import installs the hook
