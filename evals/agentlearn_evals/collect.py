@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequ
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from agentlearn.config import BudgetOptions, CallOptions, RolloutOptions
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
@@ -129,29 +128,19 @@ class Collector:
 async def open_collector(plan: ComparePlan, store: Store, callbacks: CompareCallbacks) -> AsyncGenerator[Collector]:
     """Open every endpoint once, and the rollouts of each arm in each domain. Raises ConfigError."""
     settings = plan.settings
-    options = CallOptions(
-        concurrency=settings.concurrency, call_deadline_s=settings.call_deadline_s, api_key=settings.api_key
-    )
-    limits = BudgetOptions(
-        max_cost_usd=settings.max_cost_usd, max_tokens=settings.max_tokens, max_minutes=settings.max_minutes
-    )
     async with AsyncExitStack() as stack:
         tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
-        call_context = CallContext(new_run_id(), store, Budget(limits), tracing=tracing)
+        call_context = CallContext(new_run_id(), store, Budget(settings), tracing=tracing)
         endpoints: dict[str, Endpoint] = {}
         for name in plan.models:
-            endpoints[name] = await stack.enter_async_context(open_endpoint(name, options, seed=settings.seed))
+            endpoints[name] = await stack.enter_async_context(open_endpoint(name, settings, seed=settings.seed))
         shared: dict[RolloutKey, Rollouts] = {}
         for task_set in plan.task_sets:
             for model in dict.fromkeys(arm.model for arm in plan.arms):
                 rollouts = open_rollouts(
                     task_set.domain,
                     endpoints[model],
-                    RolloutOptions(
-                        rollout_deadline_s=settings.rollout_deadline_s,
-                        max_turns=settings.max_turns,
-                        sandbox=settings.sandbox,
-                    ),
+                    settings,
                     call_context=call_context,
                     judge=endpoints.get(plan.judge),
                 )
