@@ -252,7 +252,7 @@ def test_an_engine_that_fails_is_a_server_s_error() -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "engine_failed")
 
 
-def test_who_hangs_up_is_not_drawn_for() -> None:
+def test_sampling_stops_when_the_client_disconnects() -> None:
     class Endless(ScriptedEngine):
         async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
             self.asked.append((tuple(prompt), sampling))
@@ -276,6 +276,7 @@ def test_who_hangs_up_is_not_drawn_for() -> None:
             await asyncio.wait({request})
 
     asyncio.run(hang_up())
+    assert engine.cancelled == len(engine.asked) == 1
 
 
 def converse(engine: ScriptedEngine, chat: ToyFormat, turns: int, *, calls: bool) -> list[Json]:
