@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption
 from agentlearn.cli.output import console, print_json
+from agentlearn.config import TaskOptions
 from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, AnswerRules, DataReport, check_source
 from agentlearn.domain.base import Domain, load_domain
 from agentlearn.domain.custom import CustomTasks, custom_tasks, default_reward, name_for
@@ -21,6 +22,8 @@ from agentlearn.types.treatment import Treatment
 _LABEL = 11
 _FAMILIES = 8
 
+_TEST_SHARE: float = TaskOptions.model_fields["test_share"].default
+
 
 def data_check(
     source: Annotated[str, Parameter(help="A file (.jsonl, .json, .csv, .parquet), hf:NAME or gym:TASK.")],
@@ -30,7 +33,7 @@ def data_check(
     reward: Annotated[
         str | None, Parameter(help="How answers are judged without a domain, as in `learn --reward`.")
     ] = None,
-    test_share: Annotated[float, Parameter(help="Share of the tasks to hold out.")] = 0.3,
+    test_share: Annotated[float, Parameter(help="Share of the tasks to hold out.")] = _TEST_SHARE,
     limit: Annotated[int | None, Parameter(help="Largest number of rows to check. [default: all]")] = None,
     json: JsonOption = False,
 ) -> None:
