@@ -9,6 +9,7 @@ from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import StoreDamaged
+from agentlearn.types.trajectory import RolloutOutcome
 
 
 def store_check(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
@@ -85,9 +86,7 @@ def store_export(
     run: Annotated[str | None, Parameter(help="Only rollouts of this run; the start of its id is enough.")] = None,
     phase: Annotated[str | None, Parameter(help="Only rollouts of this phase, such as epoch-1.")] = None,
     domain: Annotated[str | None, Parameter(help="Only rollouts of this domain.")] = None,
-    outcome: Annotated[
-        Literal["ok", "failed", "undecided"] | None, Parameter(help="Only rollouts with this outcome.")
-    ] = None,
+    outcome: Annotated[RolloutOutcome | None, Parameter(help="Only rollouts with this outcome.")] = None,
     min_reward: Annotated[float | None, Parameter(help="Only rollouts with at least this reward.")] = None,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,

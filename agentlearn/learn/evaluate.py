@@ -20,10 +20,10 @@ class Scores:
 
     @classmethod
     def of(cls, trajectories: Sequence[Trajectory], k: int) -> "Scores":
-        """Return the rewards of these rollouts: 0 for a failed one, None for an undecided one."""
+        """Return the rewards of these rollouts; None for an undecided one."""
         rewards: dict[str, list[float | None]] = {}
         for one in sorted(trajectories, key=lambda t: (t.task, t.g)):
-            rewards.setdefault(one.task, []).append(0.0 if one.outcome == "failed" else one.reward)
+            rewards.setdefault(one.task, []).append(one.reward)
         return cls(k, {task: tuple(values) for task, values in rewards.items()})
 
 

@@ -3,6 +3,16 @@
 
 from enum import StrEnum
 
+from agentlearn.types.trajectory import AGENT_BOUNDARY
+
+# `RolloutOutcome` and `Trajectory.reward` in SQL. Rows of earlier versions call every failure `failed`.
+_OUTCOME = f"""CASE WHEN failure_boundary IS NULL THEN outcome
+         WHEN failure_boundary = '{AGENT_BOUNDARY}' THEN 'failed' ELSE 'undecided' END"""
+_TRAJECTORY = f"""
+    SELECT * REPLACE (
+      {_OUTCOME} AS outcome, CASE WHEN failure_boundary = '{AGENT_BOUNDARY}' THEN 0.0 ELSE reward END AS reward
+    ) FROM trajectory
+"""
 # Rows are never updated. Where an id can have several rows, these subqueries pick the valid one.
 _LATEST_RUNS = """
     SELECT * EXCLUDE (happened_at, seq),
@@ -35,9 +45,9 @@ class Query(StrEnum):
     RUNS = f"FROM ({_LATEST_RUNS}) ORDER BY started_at DESC, run DESC LIMIT $1"
     RUN = f"FROM ({_LATEST_RUNS}) WHERE run = $1"
 
-    TRAJECTORIES = """
+    TRAJECTORIES = f"""
         SELECT id, phase, batch, task, g, attempt, outcome, reward, tokens_in, tokens_out, cost_usd, seconds
-        FROM trajectory WHERE run = $1 AND ($2 IS NULL OR phase = $2)
+        FROM ({_TRAJECTORY}) WHERE run = $1 AND ($2 IS NULL OR phase = $2)
         ORDER BY min(started_at) OVER (PARTITION BY phase), batch, task, g, attempt
     """
     TRAJECTORY = """
@@ -50,9 +60,9 @@ class Query(StrEnum):
         FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
         WHERE t.run = $1 AND t.phase = $2 AND t.batch = $3
     """
-    SELECTED = """
+    SELECTED = f"""
         SELECT t.id, t.run, t.phase, t.task, t.reward
-        FROM trajectory t JOIN task k ON k.id = t.task
+        FROM ({_TRAJECTORY}) t JOIN task k ON k.id = t.task
         WHERE ($1 IS NULL OR t.run = $1) AND ($2 IS NULL OR t.phase = $2) AND ($3 IS NULL OR k.domain = $3)
           AND ($4 IS NULL OR t.outcome = $4) AND ($5 IS NULL OR t.reward >= $5)
         ORDER BY t.run, min(t.started_at) OVER (PARTITION BY t.run, t.phase), t.phase, t.batch, t.task,
@@ -63,10 +73,10 @@ class Query(StrEnum):
         FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
         WHERE list_contains($1::VARCHAR[], t.id)
     """
-    EVALUATED = """
+    EVALUATED = f"""
         SELECT t.id, t.run, t.task, t.g, t.attempt, t.seed, t.outcome, t.failure_code, t.failure_boundary, t.reward,
                t.requests, t.tokens_in, t.tokens_out, t.cost_usd, t.seconds, coalesce(s.n, 0) AS tool_calls
-        FROM trajectory t
+        FROM ({_TRAJECTORY}) t
         LEFT JOIN (SELECT rollout, count(*) AS n FROM step WHERE kind = 'tool' GROUP BY rollout) s ON s.rollout = t.id
         WHERE t.phase = $1
         ORDER BY t.started_at, t.id
@@ -106,7 +116,9 @@ class Query(StrEnum):
 
     COUNT_CALLS = f"SELECT count(*) AS n FROM ({_CALLS})"
     COUNT_SUMMARIES = f"SELECT count(*) AS n FROM ({_SUMMARIES})"
-    COUNT_ROLLOUTS = "SELECT outcome AS key, count(*) AS n FROM trajectory WHERE run = $1 GROUP BY outcome ORDER BY key"
+    COUNT_ROLLOUTS = f"""
+        SELECT outcome AS key, count(*) AS n FROM ({_TRAJECTORY}) WHERE run = $1 GROUP BY outcome ORDER BY key
+    """
     COUNT_PROPOSALS = f"SELECT ended AS key, count(*) AS n FROM ({_PROPOSALS}) GROUP BY ended ORDER BY key"
 
     LIBRARY = "SELECT parent, experiences FROM library_version WHERE version = $1"
@@ -122,9 +134,9 @@ class Query(StrEnum):
         )
         SELECT DISTINCT unnest(evidence) AS rollout FROM maker ORDER BY rollout
     """
-    SHOWN_TO = """
+    SHOWN_TO = f"""
         SELECT t.id AS rollout, t.reward
-        FROM trajectory t JOIN library_version v ON v.version = t.library_version
+        FROM ({_TRAJECTORY}) t JOIN library_version v ON v.version = t.library_version
         WHERE list_contains(v.experiences, $1) AND NOT list_contains(t.masked, $1)
         ORDER BY t.started_at, t.id
     """

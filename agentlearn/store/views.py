@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from agentlearn.types.ids import RolloutId, RunId, TaskId
 from agentlearn.types.operation import Ended
 from agentlearn.types.run_event import RunKind, RunState
-from agentlearn.types.trajectory import Trajectory
+from agentlearn.types.trajectory import RolloutOutcome, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Selection:
     run: RunId | None = None
     phase: str | None = None
     domain: str | None = None
-    outcome: Literal["ok", "failed", "undecided"] | None = None
+    outcome: RolloutOutcome | None = None
     min_reward: float | None = None
 
     @property

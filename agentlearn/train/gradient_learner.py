@@ -13,7 +13,7 @@ from agentlearn.train.sampler import Sampler
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.update.advantages import BatchAdvantages, batch_advantages, length_penalised
 from agentlearn.train.update.metrics import StepMetrics
-from agentlearn.train.update.sequences import training_reward, training_rows
+from agentlearn.train.update.sequences import training_rows
 from agentlearn.train.update.training_row import TrainingRow
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
@@ -22,7 +22,7 @@ from agentlearn.types.experience import Library
 from agentlearn.types.group import Group
 from agentlearn.types.ids import RolloutId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, Trajectory, Verdict
+from agentlearn.types.trajectory import ModelTurn, Trajectory
 from agentlearn.types.treatment import Treatment
 
 
@@ -72,7 +72,7 @@ class GradientLearner:
     async def update(self, groups: AsyncIterable[Group], *, step: str) -> Update:
         """Learn from one batch, in up to `iterations` x `minibatches` optimiser steps."""
         began = time.perf_counter()
-        collected = sorted([_with_training_rewards(group) async for group in groups], key=lambda group: group.task.id)
+        collected = sorted([group async for group in groups], key=lambda group: group.task.id)
         sampled = time.perf_counter()
         before = self.updater.steps
         batch = self._batch(collected)
@@ -176,18 +176,6 @@ class GradientLearner:
     def weights_sha256(self) -> str:
         """Hash of the current weights."""
         return weights_hash(self.updater.model)
-
-
-def _with_training_rewards(group: Group) -> Group:
-    """Give a reward of 0 to rollouts in which the model produced nothing to judge."""
-    return Group(task=group.task, trajectories=tuple(_with_reward(one) for one in group.trajectories))
-
-
-def _with_reward(trajectory: Trajectory) -> Trajectory:
-    if trajectory.failure is None or training_reward(trajectory) is None:
-        return trajectory
-    verdict = Verdict(status="no_answer", reward=0.0, reason=trajectory.failure.code)
-    return trajectory.model_copy(update={"verdict": verdict, "failure": None})
 
 
 def _longest_answer(trajectory: Trajectory) -> int:

@@ -10,7 +10,8 @@ from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.value import Value
 
 GroupKind = Literal["mixed", "all_right", "all_wrong", "undecided", "failed"]
-"""mixed: rewards differ; all_right, all_wrong: all rewards are equal; undecided, failed: there are no rewards."""
+"""mixed: rewards differ; all_right, all_wrong: all rewards are equal; failed: the agent answered in no rollout;
+undecided: no rollout has a reward."""
 GROUP_KINDS: tuple[GroupKind, ...] = get_args(GroupKind)
 
 
@@ -28,7 +29,7 @@ class Group(Value):
 
     @cached_property
     def decided(self) -> tuple[Trajectory, ...]:
-        """The trajectories with a reward."""
+        """The trajectories with a reward, also those with 0 because the agent failed to answer."""
         return tuple(t for t in self.trajectories if t.reward is not None)
 
     @cached_property
@@ -42,7 +43,9 @@ class Group(Value):
         threshold: reward from which an answer counts as right.
         """
         if not self.decided:
-            return "undecided" if any(t.outcome == "undecided" for t in self.trajectories) else "failed"
+            return "undecided"
         if max(self.rewards_G) - min(self.rewards_G) > 0:
             return "mixed"
+        if all(t.outcome == "failed" for t in self.decided):
+            return "failed"
         return "all_right" if self.rewards_G[0] >= threshold else "all_wrong"

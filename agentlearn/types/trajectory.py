@@ -14,7 +14,13 @@ from agentlearn.types.value import Value
 
 TRAJECTORY_SCHEMA = 1
 RolloutOutcome = Literal["ok", "failed", "undecided"]
-"""ok: judged with a reward; undecided: the verifier could not decide; failed: there was nothing to judge."""
+"""The only definition of how a rollout counts, in every estimate.
+
+ok: judged, it counts with its reward. failed: the agent gave no usable answer within its turns, it counts as 0.
+undecided: nothing is known about the answer, because the verifier could not decide or because something that is not the
+agent broke (endpoint, sandbox, browser, judge, time limit). It never counts as wrong: it is left out of every arm, and
+bounds show what it could have been.
+"""
 ROLLOUT_OUTCOMES: tuple[RolloutOutcome, ...] = get_args(RolloutOutcome)
 STATUS = "status"
 """Key of a tool's status in `ToolReturn.metadata`. Any value except `ok` marks the result as failed."""
@@ -100,13 +106,24 @@ class ToolResult(Value):
 Step = Annotated[ModelTurn | ToolResult, Field(discriminator="kind")]
 
 
+FailureBoundary = Literal["endpoint", "tool", "verifier", "budget", "output", "deadline"]
+AGENT_BOUNDARY: FailureBoundary = "output"
+"""The boundary of failures that the agent caused. All others are failures of something around it."""
+
+
 class Failure(Value):
     """Why a rollout has no answer to judge."""
 
     code: str
     message: str
-    boundary: Literal["endpoint", "tool", "verifier", "budget", "output", "deadline"]
-    """The part that failed."""
+    boundary: FailureBoundary
+    """The part that failed. `output`: the agent itself; `deadline`: the time limit of the rollout, which depends on the
+    speed of the service and the machine."""
+
+    @property
+    def of_agent(self) -> bool:
+        """Whether the agent caused it, so that the rollout counts as 0."""
+        return self.boundary == AGENT_BOUNDARY
 
 
 class Verdict(Value):
@@ -173,12 +190,21 @@ class Trajectory(Value):
 
     @property
     def outcome(self) -> RolloutOutcome:
-        """ok: it has a reward; undecided: the verifier could not decide; failed: there was no answer to judge."""
-        if self.failure is not None or self.verdict is None:
-            return "failed"
-        return "undecided" if self.verdict.reward is None else "ok"
+        """How the rollout counts; see `RolloutOutcome`."""
+        if self.failure is not None:
+            return "failed" if self.failure.of_agent else "undecided"
+        return "undecided" if self.verdict is None or self.verdict.reward is None else "ok"
 
     @property
     def reward(self) -> float | None:
-        """The verdict's reward; None when failed or undecided."""
+        """The verdict's reward; 0 when the agent failed to answer; None when undecided."""
+        if self.failure is not None:
+            return 0.0 if self.failure.of_agent else None
         return None if self.verdict is None else self.verdict.reward
+
+    @property
+    def undecided_because(self) -> str:
+        """Stable code of what left the rollout undecided; empty when it is decided."""
+        if self.outcome != "undecided":
+            return ""
+        return "verifier" if self.failure is None else self.failure.code

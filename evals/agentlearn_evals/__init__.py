@@ -10,21 +10,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from agentlearn.measure.contrast import Contrast
+    from agentlearn.measure.observation import Observation
     from agentlearn_evals.compare_callbacks import CompareCallbacks
     from agentlearn_evals.compare_settings import CompareSettings, PowerSettings
     from agentlearn_evals.comparing import Compared, compare, compare_sync
-    from agentlearn_evals.comparison import Comparison, Contrast
+    from agentlearn_evals.comparison import Comparison
     from agentlearn_evals.designing import PowerReport, power
     from agentlearn_evals.log_comparison import compare_logs
-    from agentlearn_evals.observation import Observation
     from agentlearn_evals.page import comparison_page
 
 _HOMES = {
     "CompareSettings": "compare_settings",
     "Compared": "comparing",
     "Comparison": "comparison",
-    "Contrast": "comparison",
-    "Observation": "observation",
+    "Contrast": "agentlearn.measure.contrast",
+    "Observation": "agentlearn.measure.observation",
     "PowerReport": "designing",
     "PowerSettings": "compare_settings",
     "CompareCallbacks": "compare_callbacks",
@@ -55,4 +56,5 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"agentlearn_evals.{_HOMES[name]}"), name)
+    home = _HOMES[name]
+    return getattr(import_module(home if "." in home else f"agentlearn_evals.{home}"), name)

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from agentlearn.measure.contrast import Contrast
+from agentlearn.measure.contrasts import Rules
+from agentlearn.measure.score_table import ScoreTable
 from agentlearn_evals.breakdown import arm_line, flips, slices, task_lines
-from agentlearn_evals.comparison import Comparison, Contrast, MethodLine, Reproducibility
-from agentlearn_evals.contrasts import Rules
-from agentlearn_evals.score_table import ScoreTable
+from agentlearn_evals.comparison import Comparison, MethodLine, Reproducibility
 
 
 def assemble(

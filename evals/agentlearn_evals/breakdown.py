@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, product
 
+from agentlearn.measure.contrast import Pass
+from agentlearn.measure.contrasts import estimate_of
+from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import ScoreTable
 from agentlearn.stats import Interval, clustered_mean, pass_at_k, pass_hat_k
-from agentlearn_evals.comparison import ArmLine, Flip, Pass, Slice, TaskLine
-from agentlearn_evals.contrasts import estimate_of
-from agentlearn_evals.observation import Observation
-from agentlearn_evals.score_table import ScoreTable
+from agentlearn_evals.comparison import ArmLine, Flip, Slice, TaskLine
 
 _PASSES = (1, 2, 4, 8, 16, 32, 64)
 
@@ -31,9 +32,9 @@ def arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str, 
         "high": interval.high,
         "passes": passes(table, arm),
         "failed": statuses["failed"],
-        "timeouts": statuses["timeout"],
+        "timeouts": sum("time" in one.error for one in rollouts if one.status == "undecided"),
         "undecided": statuses["undecided"],
-        "errors": dict(Counter(one.error or one.status for one in rollouts if one.status in {"failed", "timeout"})),
+        "errors": dict(Counter(one.error or one.status for one in rollouts if one.status != "ok")),
         "cost_usd": _total([one.cost_usd for one in rollouts]),
         "tokens_in": _total([one.tokens_in for one in rollouts]),
         "tokens_library": _total([one.tokens_library for one in rollouts]),

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from agentlearn.library.capability import Experiences
+from agentlearn.measure.observation import Observation
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint, open_endpoint
@@ -18,7 +19,6 @@ from agentlearn.types.trajectory import Trajectory
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.compare_callbacks import CompareCallbacks
 from agentlearn_evals.eval_tasks import EvalTasks
-from agentlearn_evals.observation import Observation
 from agentlearn_evals.plan import ComparePlan, arm_library_tokens
 from agentlearn_evals.rollout_specs import (
     RolloutSpec,

@@ -1,6 +1,6 @@
 """Settings of `compare` and of `power`."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -16,8 +16,8 @@ from agentlearn.config import (
     TaskSource,
     as_tuple,
 )
+from agentlearn.measure.contrast import Correction
 
-Correction = Literal["holm", "bh", "none"]
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 
 

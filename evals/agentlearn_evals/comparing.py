@@ -8,6 +8,10 @@ from dataclasses import dataclass
 
 import structlog
 
+from agentlearn.measure.contrast import Contrast
+from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.store import Store, open_store
 from agentlearn.types.ids import content_hash
@@ -18,24 +22,14 @@ from agentlearn_evals.arms import Arm
 from agentlearn_evals.collect import Collector, open_collector
 from agentlearn_evals.compare_callbacks import CompareCallbacks
 from agentlearn_evals.compare_settings import CompareSettings
-from agentlearn_evals.comparison import (
-    ArmFlag,
-    Comparison,
-    Contrast,
-    DriftCheck,
-    InterimLook,
-    Reproducibility,
-)
-from agentlearn_evals.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn_evals.comparison import ArmFlag, Comparison, DriftCheck, InterimLook, Reproducibility
 from agentlearn_evals.drift_checks import check_drift
 from agentlearn_evals.eval_tasks import data_hash
 from agentlearn_evals.flags import find_flags, untrusted_arms
 from agentlearn_evals.interim_looks import earlier_looks, earlier_reports
 from agentlearn_evals.learning_curve import learning_curve
 from agentlearn_evals.methods import method_lines
-from agentlearn_evals.observation import Observation
 from agentlearn_evals.plan import ComparePlan, plan_comparison
-from agentlearn_evals.score_table import ScoreTable, comparable, tabulate
 from agentlearn_evals.sequential import SequentialDesign
 
 _RUNS = 10_000

@@ -5,19 +5,8 @@ from typing import Literal
 from pydantic import Field
 
 from agentlearn.config import is_lab
+from agentlearn.measure.contrast import Contrast, Correction, Missing, Pass
 from agentlearn.types.value import Value
-
-ContrastVerdict = Literal["better", "worse", "no_worse", "cannot_tell"]
-
-
-class Pass(Value):
-    """pass@k and pass^k for one k, averaged over tasks."""
-
-    k: int
-    at_least_one: float | None
-    """pass@k: chance that at least one of k rollouts is right; None when a task has fewer than k rollouts."""
-    all_of_them: float | None
-    """pass^k: chance that all of k rollouts are right."""
 
 
 class ArmLine(Value):
@@ -37,17 +26,20 @@ class ArmLine(Value):
     reused: int = 0
     """Number of rollouts that were already stored by earlier comparisons."""
     score: float | None
-    """Mean over tasks of each task's mean score; failures count as 0, undecided rollouts are left out."""
+    """Mean over tasks of each task's mean score; failed rollouts count as 0, undecided ones are left out."""
     low: float | None = None
     """Lower end of the clustered 95 % interval over tasks."""
     high: float | None = None
     """Upper end of the clustered 95 % interval over tasks."""
     passes: tuple[Pass, ...] = ()
     failed: int = 0
+    """Rollouts in which the agent gave no usable answer; they count as 0."""
     timeouts: int = 0
+    """Undecided rollouts that ran out of time."""
     undecided: int = 0
+    """Rollouts that could not be judged, or in which something around the agent broke; they are left out."""
     errors: dict[str, int] = Field(default_factory=dict[str, int])
-    """Number of failures and timeouts by error code."""
+    """Number of failed and undecided rollouts by error code."""
     cost_usd: float | None = None
     """Cost of all rollouts, including reused ones; None when a price is unknown."""
     tokens_in: int | None = None
@@ -60,84 +52,6 @@ class ArmLine(Value):
     """Median duration of a rollout."""
     seconds_p95: float | None = None
     """Duration that 95 % of the rollouts did not exceed."""
-
-
-class Worst(Value):
-    """Bounds of the difference, whatever the true verdicts of undecided rollouts are."""
-
-    low: float
-    high: float
-
-
-class Margin(Value):
-    """Test whether an arm is worse than the baseline by less than a margin that was stated beforehand."""
-
-    margin: float
-    p: float | None
-    """One-sided p, uncorrected."""
-    bound: float | None
-    """One-sided 95 % lower bound of the difference."""
-    holds: bool
-    """Whether the arm is worse by less than the margin, after correction for the number of arms."""
-
-
-class Contrast(Value):
-    """One arm compared with the baseline, over the same tasks, seeds and rollout indexes."""
-
-    arm: str
-    baseline: str
-    mean: float | None
-    """Arm minus baseline, mean over tasks."""
-    low: float | None = None
-    """Lower end of the interval."""
-    high: float | None = None
-    """Upper end of the interval."""
-    standard_error: float | None = None
-    degrees: float | None = None
-    """Degrees of freedom of the interval."""
-    method: str = ""
-    """Method of the interval: `t`, `cr2` or `score`; `bets` in a sequential comparison."""
-    tasks: int = 0
-    """Tasks with at least one decided pair."""
-    clusters: int = 0
-    """Clusters that these tasks belong to."""
-    pairs: int = 0
-    """Pairs of rollouts that are decided in both arms."""
-    key: str = ""
-    """Hash of both arms' conditions and the seed. The same question asked on other data has the same key."""
-    look: int = 1
-    """How many times this question has been asked on growing data, this time included."""
-    p: float | None = None
-    """Two-sided sign-flip p, uncorrected; anytime-valid in a sequential comparison."""
-    p_adjusted: float | None = None
-    """p corrected for the number of arms and for earlier looks at growing data. The verdict uses it."""
-    mcnemar_p: float | None = None
-    """Exact McNemar p, when every task has one rollout per arm and every score is 0 or 1."""
-    worst: Worst | None = None
-    """Bounds of the difference; None when no rollout is undecided."""
-    margin: Margin | None = None
-    wins: int = 0
-    """Tasks on which the arm scores higher."""
-    losses: int = 0
-    """Tasks on which the arm scores lower."""
-    ties: int = 0
-    """Tasks on which both score the same."""
-    detectable: float | None = None
-    """Smallest true difference that this comparison detects with 80 % power."""
-    rollouts_needed: int | None = None
-    """Rollouts per task and arm needed to detect the observed difference; None when it is already shown, or no number
-    is enough."""
-    tasks_needed: int | None = None
-    """Tasks needed to detect the observed difference with the present number of rollouts per task; None when it is
-    already shown, or too many would be needed."""
-    unsafe: str = ""
-    """Why the scores cannot be trusted. If set, the verdict is `cannot_tell`."""
-    caution: str = ""
-    """Why the interval may be too narrow. The p-value is still valid, so `better` and `worse` can be given; `no_worse`,
-    which rests on the interval alone, is not."""
-    verdict: ContrastVerdict = "cannot_tell"
-    sentence: str = ""
-    """The verdict and its numbers in words."""
 
 
 class MethodLine(Value):
@@ -246,14 +160,6 @@ class InterimLook(Value):
     p: float | None
 
 
-class Missing(Value):
-    """A task that an arm has no rollout of."""
-
-    arm: str
-    task: str
-    reason: str
-
-
 class ArmFlag(Value):
     """A reason not to trust an arm's score, such as a lesson that contains an expected answer."""
 
@@ -305,7 +211,7 @@ class Comparison(Value):
     """The baseline first."""
     contrasts: tuple[Contrast, ...]
     """Every other arm compared with the baseline."""
-    correction: Literal["holm", "bh", "none"] = "holm"
+    correction: Correction = "holm"
     """How p-values are corrected for the number of arms."""
     looks: tuple[InterimLook, ...] = ()
     """Earlier looks at the same questions with fewer data."""

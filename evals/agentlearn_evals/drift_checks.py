@@ -32,8 +32,8 @@ async def check_drift(collector: Collector) -> tuple[DriftCheck, ...]:
         specs = [spec for arm in plan.arms for spec in _sample_reused(collector, arm, task_set, count)]
         for spec, trajectory in await collector.make_rollouts(specs, task_set):
             then = collector.reusable[spec.arm.name, task_set.domain.name][spec.task.id, spec.g]
-            if trajectory.outcome != "undecided" and then.reward is not None:
-                rewards[spec.arm.name].append((then.reward, trajectory.reward or 0.0))
+            if trajectory.reward is not None and then.reward is not None:
+                rewards[spec.arm.name].append((then.reward, trajectory.reward))
     return tuple(_drift_check(arm, pairs, plan.settings.seed) for arm, pairs in rewards.items() if pairs)
 
 

@@ -4,8 +4,9 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from agentlearn.measure.contrast import Contrast
 from agentlearn.store import RunRow
-from agentlearn_evals.comparison import Contrast, InterimLook
+from agentlearn_evals.comparison import InterimLook
 
 EvalReport = tuple[RunRow, Mapping[str, Any]]
 """A finished comparison: its run and its stored report."""

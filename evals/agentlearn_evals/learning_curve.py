@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from agentlearn.measure.score_table import ScoreTable
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import LibraryVersion
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.breakdown import arm_score
 from agentlearn_evals.comparison import VersionPoint
-from agentlearn_evals.score_table import ScoreTable
 
 _LEVEL = 0.95
 

@@ -5,15 +5,15 @@ import time
 from collections.abc import Sequence
 
 from agentlearn.errors import ConfigError
+from agentlearn.measure.contrast import Correction
+from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn.measure.score_table import ScoreTable, tabulate
 from agentlearn.types.ids import content_hash
 from agentlearn.version import version
 from agentlearn_evals.analysis import assemble
-from agentlearn_evals.compare_settings import Correction
 from agentlearn_evals.comparing import Compared
 from agentlearn_evals.comparison import Reproducibility
-from agentlearn_evals.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn_evals.formats import LogFile, LogSet, read_logs
-from agentlearn_evals.score_table import ScoreTable, tabulate
 
 
 def compare_logs(

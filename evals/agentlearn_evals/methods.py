@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from agentlearn.errors import ConfigError
+from agentlearn.measure.score_table import ScoreTable
 from agentlearn.stats import two_way_mean
 from agentlearn_evals.comparison import MethodLine
-from agentlearn_evals.score_table import ScoreTable
 
 
 def parse_methods(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -70,7 +70,7 @@ class ComparePlan:
         rows = stored_rollouts(reader, self.conditions(arm, task_set).phase, task_set.tasks, settings.k, settings.seed)
         if not settings.retry_failed:
             return rows
-        return {key: row for key, row in rows.items() if row.outcome != "failed"}
+        return {key: row for key, row in rows.items() if row.outcome != "undecided"}
 
 
 def plan_comparison(settings: CompareSettings) -> ComparePlan:

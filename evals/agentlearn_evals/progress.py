@@ -74,8 +74,8 @@ class CompareProgress(CompareCallbacks):
     def rollout_done(self, arm: str, trajectory: Trajectory) -> None:
         if self._bars is None:
             return
-        if trajectory.outcome != "undecided":
-            self._rewards.setdefault(arm, []).append(trajectory.reward or 0.0)
+        if trajectory.reward is not None:
+            self._rewards.setdefault(arm, []).append(trajectory.reward)
         rewards = self._rewards.get(arm, [])
         score = f"score {sum(rewards) / len(rewards):.2f}" if rewards else ""
         self._bars.update(self._bar_by_arm[arm], advance=1, score=score)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from agentlearn.measure.observation import Observation
 from agentlearn.store import EvaluatedRow, StoreReader
 from agentlearn.types.ids import TaskId, content_hash, derive_seed
 from agentlearn.types.task import Task
@@ -14,7 +15,6 @@ from agentlearn.types.trajectory import PromptRef
 from agentlearn.types.treatment import Treatment
 from agentlearn.types.value import Value
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.observation import Observation
 
 _FORM = 1
 """Raise this number when stored rollouts may no longer be reused."""
@@ -108,20 +108,18 @@ def stored_rollouts(reader: StoreReader, phase: str, tasks: Sequence[Task], k: i
 
 
 def to_observation(row: EvaluatedRow, arm: Arm, task: Task, library_tokens: int) -> Observation:
-    """Return a stored rollout as an observation. A failed rollout scores 0; an undecided one has no score.
+    """Return a stored rollout as an observation.
 
     library_tokens: estimated tokens of the arm's lessons in one prompt.
     """
-    timed_out = row.failure_boundary == "deadline"
-    status = "timeout" if timed_out else row.outcome if row.outcome in {"failed", "undecided"} else "ok"
     return Observation.model_validate(
         {
             "arm": arm.name,
             "task": task.id,
             "g": row.g,
-            "score": None if status == "undecided" else 0.0 if status in {"failed", "timeout"} else row.reward,
-            "status": status,
-            "error": row.failure_code or "",
+            "score": row.reward,
+            "status": row.outcome,
+            "error": row.failure_code or ("verifier" if row.outcome == "undecided" else ""),
             "cluster": f"{task.domain}/{task.family}" if task.family else "",
             "domain": task.domain,
             "problem": task.problem,

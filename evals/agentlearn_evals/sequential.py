@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from agentlearn.measure.contrast import Contrast
+from agentlearn.measure.contrasts import Rules
+from agentlearn.measure.score_table import ScoreTable
 from agentlearn.stats import Anytime, anytime, benjamini_hochberg, holm
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Task
-from agentlearn_evals.comparison import Contrast
-from agentlearn_evals.contrasts import Rules
 from agentlearn_evals.eval_tasks import EvalTasks
 from agentlearn_evals.plan import ComparePlan
-from agentlearn_evals.score_table import ScoreTable
 
 METHOD = "bets"
 """`Contrast.method` of a sequential comparison."""

@@ -7,9 +7,10 @@ from rich.text import Text
 
 from agentlearn.cli.stages import cost_words, short_count
 from agentlearn.cli.table import aligned
-from agentlearn_evals.comparison import ArmLine, Comparison, Contrast, Flip, MethodLine, Slice, Worst
+from agentlearn.measure.contrast import Contrast, Worst
+from agentlearn.measure.sentences import signed_difference
+from agentlearn_evals.comparison import ArmLine, Comparison, Flip, MethodLine, Slice
 from agentlearn_evals.designing import PowerReport
-from agentlearn_evals.sentences import signed_difference
 
 _FLIPS = 5
 """Number of flips, and of missing tasks, that are printed."""
@@ -57,7 +58,7 @@ def _arms(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
             _interval(arm.low, arm.high, ".3f"),
             f"{arm.rollouts:,}",
             f"{arm.reused:,}",
-            f"{arm.failed + arm.timeouts:,}",
+            f"{arm.failed:,}",
             f"{arm.undecided:,}",
             "nothing" if arm.simulated else cost_words(arm.cost_usd),
             _tokens(arm.tokens_in),

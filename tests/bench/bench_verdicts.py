@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from random import Random
 from statistics import NormalDist, mean, stdev
 
+from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import ScoreTable, tabulate
 from agentlearn.sim.controls import placebo, useless_library
 from agentlearn.sim.draws import uniform
 from agentlearn.sim.lessons import LessonReader, ShownLesson
@@ -27,10 +30,7 @@ from agentlearn.types.experience import library_of
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn_evals.flags import lesson_flags, untrusted_arms
-from agentlearn_evals.observation import Observation
-from agentlearn_evals.score_table import ScoreTable, tabulate
 from agentlearn_math import domain
 from agentlearn_math.novice import MathSkills
 from agentlearn_math.traps import TRAPS

@@ -2,24 +2,19 @@
 
 import random
 
+from agentlearn.measure.contrast import Contrast, ContrastVerdict, Margin, Missing, Pass, Worst
 from agentlearn_evals.comparison import (
     ArmFlag,
     ArmLine,
     Comparison,
-    Contrast,
-    ContrastVerdict,
     DriftCheck,
     Flip,
     InterimLook,
-    Margin,
     MethodLine,
-    Missing,
-    Pass,
     Reproducibility,
     Slice,
     TaskLine,
     VersionPoint,
-    Worst,
 )
 
 PROBLEMS = (

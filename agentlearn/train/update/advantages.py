@@ -21,9 +21,9 @@ class BatchAdvantages:
     zero_std: int = 0
     """Number of these groups in which all rewards are equal, so that nothing can be learned from them."""
     undecided: int = 0
-    """Number of rollouts left out because the verifier could not decide."""
+    """Number of rollouts left out because nothing is known about their answer."""
     failed: int = 0
-    """Number of rollouts left out because there was nothing to judge."""
+    """Number of rollouts with reward 0 because the agent gave no usable answer."""
 
     @property
     def zero_std_share(self) -> float:

@@ -80,13 +80,6 @@ def overlong(trajectory: Trajectory) -> bool:
     return cut or (trajectory.failure is not None and trajectory.failure.code == "too_many_turns")
 
 
-def training_reward(trajectory: Trajectory) -> float | None:
-    """Return the reward to train a rollout on: 0 when the model produced nothing to judge; None: do not train it."""
-    if trajectory.failure is not None and trajectory.failure.boundary == "output":
-        return 0.0
-    return trajectory.reward
-
-
 def _sampled(trajectory: Trajectory) -> Iterator[SampledTokens]:
     for number, turn in enumerate((one for one in trajectory.steps if isinstance(one, ModelTurn)), start=1):
         tokens = turn.tokens

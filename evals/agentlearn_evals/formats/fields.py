@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentlearn.errors import ConfigError, DataError
+from agentlearn.measure.observation import Observation
 from agentlearn.text import storable
 from agentlearn_evals.formats.log_file import LogFile
-from agentlearn_evals.observation import Observation
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}

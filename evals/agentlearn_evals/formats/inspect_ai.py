@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agentlearn.errors import DataError
+from agentlearn.types.trajectory import RolloutOutcome
 from agentlearn_evals.formats.archive import ArchiveLimits, open_archive
 from agentlearn_evals.formats.content import ArchiveFile, Content, Document, parse_json
 from agentlearn_evals.formats.fields import (
@@ -18,7 +19,6 @@ from agentlearn_evals.formats.fields import (
 from agentlearn_evals.formats.inspect_records import InspectHeader, InspectSample, parse_header, parse_sample
 from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, ParsedLog
 from agentlearn_evals.formats.log_format import LogFormat
-from agentlearn_evals.observation import RolloutStatus
 
 _HEADER, _START = "header.json", "_journal/start.json"
 
@@ -99,8 +99,8 @@ def _notes(log: LogFile, header: InspectHeader, samples: Sequence[InspectSample]
         yield f"{log.path.name}: the log ended with status {header.status!r}"
     if len(samples) < header.eval.planned_samples:
         yield f"{log.path.name}: {len(samples)} of {header.eval.planned_samples} samples are in the log"
-    if any(_grade(one, scorer, log.path.name) for one in samples if one.out_of_time):
-        yield f"{log.path.name}: samples over their time limit count as 0, although the log grades some of them higher"
+    if any(_grade(one, scorer, log.path.name) is not None for one in samples if one.out_of_time):
+        yield f"{log.path.name}: samples over their time limit are undecided, although the log grades some of them"
 
 
 def _rollout(log: LogFile, task: str, arm: str, sample: InspectSample, scorer: str) -> LoggedRollout:
@@ -129,13 +129,13 @@ def _rollout(log: LogFile, task: str, arm: str, sample: InspectSample, scorer: s
     return LoggedRollout(place, observation, numbered=True)
 
 
-def _outcome(sample: InspectSample, scorer: str, place: str) -> tuple[float | None, RolloutStatus, str]:
+def _outcome(sample: InspectSample, scorer: str, place: str) -> tuple[float | None, RolloutOutcome, str]:
     if sample.invalidation is not None:
         return None, "undecided", "invalidated"
     if sample.error is not None:
-        return 0.0, "failed", error_code(sample.error.message)
+        return None, "undecided", error_code(sample.error.message)
     if sample.out_of_time:
-        return 0.0, "timeout", "time_limit"
+        return None, "undecided", "time_limit"
     grade = _grade(sample, scorer, place)
     if grade is not None:
         return grade, "ok", ""

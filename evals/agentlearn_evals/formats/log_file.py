@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import Field
 
+from agentlearn.measure.observation import Observation
 from agentlearn.types.value import Value
-from agentlearn_evals.observation import Observation
 
 
 class LogFile(Value):

@@ -5,6 +5,7 @@ from typing import Any
 
 from agentlearn.data.row import SourceRow
 from agentlearn.errors import ConfigError, DataError
+from agentlearn.measure.observation import Observation
 from agentlearn_evals.formats.content import Content, RowsFile, as_rows
 from agentlearn_evals.formats.fields import (
     abbreviate,
@@ -18,14 +19,15 @@ from agentlearn_evals.formats.fields import (
 )
 from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, ParsedLog
 from agentlearn_evals.formats.log_format import LogFormat
-from agentlearn_evals.observation import Observation
 
 COUNTS = ("tokens_in", "tokens_library", "tokens_out", "tool_calls")
 """Columns of whole numbers."""
 NUMBERS = ("cost_usd", "seconds")
 """Columns of numbers."""
-TEXTS = ("error", "cluster", "domain", "problem", "rollout")
+TEXTS = ("cluster", "domain", "problem", "rollout")
 """Columns of text."""
+TIMEOUT = "timeout"
+"""Status in foreign tables of a rollout that ran out of time. Nothing is known about its answer."""
 COLUMNS = tuple(Observation.model_fields)
 """Columns that are written. The reader also reads `model`, and may take another column as `score`."""
 
@@ -93,7 +95,7 @@ def _rollout(log: LogFile, row: SourceRow, score: str, *, numbered: bool) -> Log
         task=as_text(fields["task"]),
         g=parse_optional_count(fields.get("g"), "g", place) or 0,
         score=_score(fields, score, place),
-        status=as_text(fields.get("status")) or "ok",
+        **_status(fields),
         tags=parse_texts(fields.get("tags")),
         **{name: as_text(fields.get(name)) for name in TEXTS},
         **{name: parse_optional_count(fields.get(name), name, place) for name in COUNTS},
@@ -102,11 +104,19 @@ def _rollout(log: LogFile, row: SourceRow, score: str, *, numbered: bool) -> Log
     return LoggedRollout(place, observation, numbered=numbered)
 
 
+def _status(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return the status of a row and its error code. A rollout that ran out of time is undecided."""
+    status, error = as_text(fields.get("status")) or "ok", as_text(fields.get("error"))
+    return (
+        {"status": "undecided", "error": error or TIMEOUT} if status == TIMEOUT else {"status": status, "error": error}
+    )
+
+
 def _score(fields: Mapping[str, Any], name: str, place: str) -> float | None:
     status, value = as_text(fields.get("status")), fields.get(name)
-    if status == "undecided" and is_empty(value):
+    if status == TIMEOUT or (status == "undecided" and is_empty(value)):
         return None
-    if status in {"failed", "timeout"} and is_empty(value):
+    if status == "failed" and is_empty(value):
         return 0.0
     return parse_number(value, name, place)
 

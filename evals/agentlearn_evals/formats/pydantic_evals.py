@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from agentlearn.errors import DataError
+from agentlearn.types.trajectory import RolloutOutcome
 from agentlearn_evals.formats.content import Content, Document
 from agentlearn_evals.formats.fields import (
     as_text,
@@ -19,9 +20,7 @@ from agentlearn_evals.formats.fields import (
 from agentlearn_evals.formats.foreign_record import ForeignRecord, parse_record
 from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, ParsedLog
 from agentlearn_evals.formats.log_format import LogFormat
-from agentlearn_evals.observation import RolloutStatus
 
-TIMEOUT_ERROR = "TimeoutError"
 """Error message of a case that ran out of time."""
 
 _REPEAT = re.compile(r" \[(?P<run>\d+)/\d+\]$")
@@ -42,6 +41,7 @@ class ReportCase(ForeignRecord):
     scores: dict[str, EvaluatorResult] = Field(default_factory=dict[str, EvaluatorResult])
     assertions: dict[str, EvaluatorResult] = Field(default_factory=dict[str, EvaluatorResult])
     metrics: dict[str, Any] = Field(default_factory=dict[str, Any])
+    attributes: dict[str, Any] = Field(default_factory=dict[str, Any])
     task_duration: float | None = None
     """Seconds."""
     source_case_name: str | None = None
@@ -116,10 +116,11 @@ def _rollout(log: LogFile, case: ReportCase, arm: str, score: str) -> LoggedRoll
     return LoggedRollout(place, observation, numbered=repeat is not None)
 
 
-def _outcome(case: ReportCase, score: str, place: str) -> tuple[float | None, RolloutStatus, str]:
+def _outcome(case: ReportCase, score: str, place: str) -> tuple[float | None, RolloutOutcome, str]:
     if case.error_message is not None:
-        code = error_code(case.error_message)
-        return 0.0, "timeout" if code == TIMEOUT_ERROR else "failed", code
+        return None, "undecided", error_code(case.error_message)
     if score not in case.results:
         return None, "undecided", "evaluator_failed" if case.evaluator_failures else "unscored"
+    if failed := as_text(case.attributes.get("failed")):  # written by `to_pydantic_evals`
+        return 0.0, "failed", failed
     return parse_number(case.results[score].value, f"score {score!r}", place), "ok", ""

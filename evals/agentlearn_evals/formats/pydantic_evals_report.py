@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentlearn.errors import ConfigError
+from agentlearn.measure.observation import Observation
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.formats.pydantic_evals import TIMEOUT_ERROR
-from agentlearn_evals.observation import Observation
 
 _SOURCE = {"name": "agentlearn", "arguments": None}
 
@@ -27,8 +26,8 @@ def to_pydantic_evals(comparison: Comparison, observations: Sequence[Observation
     runs = 1 + max((one.g for one in rollouts), default=0)
     return {
         "name": arm,
-        "cases": [_case(one, runs) for one in rollouts if one.status in {"ok", "undecided"}],
-        "failures": [_failure(one, runs) for one in rollouts if one.status in {"failed", "timeout"}],
+        "cases": [_case(one, runs) for one in rollouts],
+        "failures": [],
         "analyses": _analyses(comparison, arm),
         "report_evaluator_failures": [],
         "experiment_metadata": _metadata(comparison, arm),
@@ -49,7 +48,7 @@ def _case(one: Observation, runs: int) -> dict[str, Any]:
         **_case_head(one, runs),
         "output": None,
         "metrics": {name: value for name, value in metrics.items() if value is not None},
-        "attributes": {},
+        "attributes": {"failed": one.error or "failed"} if one.status == "failed" else {},
         "scores": {} if one.score is None else {"score": result},
         "labels": {},
         "assertions": {},
@@ -57,11 +56,6 @@ def _case(one: Observation, runs: int) -> dict[str, Any]:
         "total_duration": one.seconds or 0.0,
         "evaluator_failures": [undecided] if one.score is None else [],
     }
-
-
-def _failure(one: Observation, runs: int) -> dict[str, Any]:
-    message = TIMEOUT_ERROR if one.status == "timeout" else one.error or "failed"
-    return {**_case_head(one, runs), "error_message": message, "error_stacktrace": ""}
 
 
 def _case_head(one: Observation, runs: int) -> dict[str, Any]:

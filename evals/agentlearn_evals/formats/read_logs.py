@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentlearn.errors import DataError
+from agentlearn.measure.observation import Observation
 from agentlearn_evals.formats.content import as_rows, read_content
 from agentlearn_evals.formats.fields import abbreviate
 from agentlearn_evals.formats.inspect_ai import INSPECT_LOG
@@ -14,7 +15,6 @@ from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, LogSet, Pa
 from agentlearn_evals.formats.plain import PLAIN_LOG
 from agentlearn_evals.formats.pydantic_evals import PYDANTIC_EVALS_LOG
 from agentlearn_evals.formats.trl import TRL_LOG
-from agentlearn_evals.observation import Observation
 
 FORMATS = (INSPECT_LOG, PYDANTIC_EVALS_LOG, LM_EVAL_LOG, TRL_LOG, PLAIN_LOG)
 """Log formats, in the order in which they are tried."""
@@ -123,7 +123,6 @@ def _notes(log: LogFile, result: ParsedLog) -> Iterator[str]:
     total = len(result.rollouts)
     for status, words in (
         ("failed", "failed and count as 0"),
-        ("timeout", "ran out of time and count as 0"),
         ("undecided", "are undecided and are not counted"),
     ):
         rollouts = [one.observation for one in result.rollouts if one.observation.status == status]

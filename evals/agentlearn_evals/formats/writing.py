@@ -8,10 +8,10 @@ from pathlib import Path
 
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.files import write_whole
+from agentlearn.measure.observation import Observation
 from agentlearn.store.table_file import ColumnType, write_parquet
 from agentlearn.text import storable
 from agentlearn_evals.formats.plain import COLUMNS, COUNTS, NUMBERS
-from agentlearn_evals.observation import Observation
 
 _COLUMN_TYPES: dict[str, ColumnType] = {
     **dict.fromkeys(COLUMNS, "VARCHAR"),

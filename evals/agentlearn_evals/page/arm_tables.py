@@ -28,7 +28,7 @@ _MEASURES = (
     _Measure(
         "Score",
         lambda arm: _number(arm.score, decimal, interval(arm.low, arm.high)),
-        note="Score: mean over tasks. Failures and timeouts count as 0; undecided rollouts are left out.",
+        note="Score: mean over tasks. Failed rollouts count as 0; undecided ones are left out.",
     ),
     _Measure("Tasks", lambda arm: _number(arm.tasks, count)),
     _Measure("Rollouts", lambda arm: _number(arm.rollouts, count, f"{arm.reused:,} reused" if arm.reused else "")),
@@ -172,7 +172,7 @@ def _errors(arms: Sequence[ArmLine]) -> Table | None:
     if not codes:
         return None
     return Table(
-        caption="Failures and timeouts by code",
+        caption="Failed and undecided rollouts by code",
         columns=(Column(name="Arm"), *(Column(name=code, kind="number") for code in codes)),
         rows=tuple(
             (TableCell(text=arm.arm), *(_number(arm.errors.get(code, 0), count) for code in codes)) for arm in arms

@@ -2,7 +2,8 @@
 
 from agentlearn.html import Column, Forest, ForestRow, Note, PagePart, Section, Table, TableCell
 from agentlearn.html.number_format import DASH, count, decimal, interval, p_value, signed
-from agentlearn_evals.comparison import Comparison, Contrast
+from agentlearn.measure.contrast import Contrast
+from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.page.findings import TONES, WORDS, scale_limits
 
 CORRECTIONS = {

@@ -3,7 +3,8 @@
 from agentlearn.html import Forest, ForestRow, KeyFigure, KeyFigures, Note, PagePart, Paragraph, Statement, Tone
 from agentlearn.html.markup import clipped
 from agentlearn.html.number_format import count, duration, money, signed
-from agentlearn_evals.comparison import Comparison, Contrast, ContrastVerdict
+from agentlearn.measure.contrast import Contrast, ContrastVerdict
+from agentlearn_evals.comparison import Comparison
 
 TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
 WORDS: dict[ContrastVerdict, str] = {

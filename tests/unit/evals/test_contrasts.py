@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
+from agentlearn.measure.contrast import Contrast
+from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import ScoreTable, tabulate
 from agentlearn_evals.breakdown import arm_score
-from agentlearn_evals.comparison import Contrast
-from agentlearn_evals.contrasts import Rules, estimate_contrasts, with_verdicts
-from agentlearn_evals.observation import Observation
-from agentlearn_evals.score_table import ScoreTable, tabulate
 
 
 def rolled(chances: dict[str, float], *, tasks: int = 60, k: int = 4, seed: int = 0) -> ScoreTable:

@@ -1,10 +1,10 @@
 """The learning curve: versions of one library in the order of their parents."""
 
+from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import tabulate
 from agentlearn.types.experience import Library, library_of
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.learning_curve import learning_curve
-from agentlearn_evals.observation import Observation
-from agentlearn_evals.score_table import tabulate
 
 FIRST = library_of(["Count both ends."])
 SECOND = Library(parent=FIRST.version, experiences=(*FIRST.experiences, *library_of(["Start at zero."]).experiences))

@@ -5,16 +5,15 @@ import re
 import pytest
 from hypothesis import given, settings
 
+from agentlearn.measure.contrast import Contrast, Missing
 from agentlearn_evals.comparison import (
     ArmFlag,
     ArmLine,
     Comparison,
-    Contrast,
     DriftCheck,
     Flip,
     InterimLook,
     MethodLine,
-    Missing,
     Reproducibility,
     Slice,
     TaskLine,

@@ -85,15 +85,14 @@ def test_failures_are_kept_and_reported(tmp_path: Path) -> None:
     assert [(one.score, one.status) for one in logs.observations] == [
         (1.0, "ok"),
         (0.0, "failed"),
-        (0.0, "timeout"),
+        (None, "undecided"),
         (None, "undecided"),
     ]
     assert logs.models == {"a": "m1"}
     assert logs.notes == (
         "runs.jsonl: columns not read: mood",
         "runs.jsonl: 1 of 4 rollouts failed and count as 0 (endpoint 1)",
-        "runs.jsonl: 1 of 4 rollouts ran out of time and count as 0 (no code 1)",
-        "runs.jsonl: 1 of 4 rollouts are undecided and are not counted (no code 1)",
+        "runs.jsonl: 2 of 4 rollouts are undecided and are not counted (timeout 1, no code 1)",
     )
 
 
@@ -255,7 +254,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "unknown status": (
         lines({**ROW, "status": "lost"}),
         "bad_observation",
-        "log line 1 has 'lost' as status (Input should be 'ok', 'failed', 'timeout' or 'undecided'); correct it",
+        "log line 1 has 'lost' as status (Input should be 'ok', 'failed' or 'undecided'); correct it",
     ),
     "duplicate": (
         lines({**ROW, "g": 2}, {**ROW, "task": "u", "g": 2}, {**ROW, "g": 2}),
@@ -474,8 +473,8 @@ def test_an_inspect_log_of_some_samples_is_whole_when_they_are_there(tmp_path: P
         (graded(True), (1.0, "ok", "")),
         (graded("0.75"), (0.75, "ok", "")),
         (graded("yes"), (1.0, "ok", "")),
-        (graded("C", error={"message": "KeyError('x')"}), (0.0, "failed", "KeyError")),
-        (graded("C", limit={"type": "working", "limit": 1}), (0.0, "timeout", "time_limit")),
+        (graded("C", error={"message": "KeyError('x')"}), (None, "undecided", "KeyError")),
+        (graded("C", limit={"type": "working", "limit": 1}), (None, "undecided", "time_limit")),
         (graded("C", limit={"type": "token", "limit": 1}), (1.0, "ok", "")),
         (graded(float("nan"), limit={"type": "token", "limit": 1}), (0.0, "failed", "token_limit")),
         (graded("C", invalidation={"author": "me"}), (None, "undecided", "invalidated")),

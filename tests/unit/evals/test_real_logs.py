@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import ConfigError, DataError
+from agentlearn.measure.observation import Observation
 from agentlearn_evals.formats import LogFile, read_logs
-from agentlearn_evals.observation import Observation
 
 HERE = Path(__file__).parent
 LOGS = HERE / "logs"
@@ -52,16 +52,18 @@ def test_an_inspect_log_tells_every_sample(made: Path, form: str) -> None:
     expected = {
         "right": (1.0, "ok", ""),
         "wrong": (0.0, "ok", ""),
-        "raises": (0.0, "failed", "ValueError"),
-        "late": (0.0, "timeout", "time_limit"),
+        "raises": (None, "undecided", "ValueError"),
+        "late": (None, "undecided", "time_limit"),
         "long": (0.0, "ok", ""),  # scored in spite of its limit
     }
     assert outcomes(logs.observations) == {(name, g): out for name, out in expected.items() for g in (0, 1)}
     assert {one.arm for one in logs.observations} == {"sums/mockllm/model"}
     assert logs.models == {"sums/mockllm/model": "mockllm/model"}
     assert list(logs.sources) == [file.name]
-    assert f"{file.name}: 2 of 10 rollouts failed and count as 0 (ValueError 2)" in logs.notes
-    assert f"{file.name}: 2 of 10 rollouts ran out of time and count as 0 (time_limit 2)" in logs.notes
+    assert {
+        f"{file.name}: 4 of 10 rollouts are undecided and are not counted ({codes})"
+        for codes in ("ValueError 2, time_limit 2", "time_limit 2, ValueError 2")
+    } & set(logs.notes)
 
 
 def test_an_inspect_sample_brings_what_is_known_of_it(made: Path) -> None:
@@ -96,11 +98,14 @@ def test_an_inspect_scorer_with_several_values_is_chosen_by_key_and_may_be_undec
     assert actual["right", 0] == (0.5, "ok", "")
     assert actual["wrong", 1] == (None, "undecided", "grader_failed")
     assert actual["long", 0] == (0.5, "ok", "")
-    assert actual["late", 0] == (0.0, "timeout", "time_limit")
-    assert f"{file.name}: samples over their time limit count as 0, although the log grades some of them higher" in (
+    assert actual["late", 0] == (None, "undecided", "time_limit")
+    assert f"{file.name}: samples over their time limit are undecided, although the log grades some of them" in (
         logs.notes
     )
-    assert f"{file.name}: 2 of 10 rollouts are undecided and are not counted (grader_failed 2)" in logs.notes
+    assert (
+        f"{file.name}: 6 of 10 rollouts are undecided and are not counted (grader_failed 2, ValueError 2, time_limit 2)"
+        in logs.notes
+    )
 
 
 def test_a_pydantic_evals_report_tells_cases_and_failures(made: Path) -> None:
@@ -109,8 +114,8 @@ def test_a_pydantic_evals_report_tells_cases_and_failures(made: Path) -> None:
         ("one", 0): (1.0, "ok", ""),
         ("two", 0): (0.0, "ok", ""),
         ("unjudged", 0): (None, "undecided", "evaluator_failed"),
-        ("raises", 0): (0.0, "failed", "ValueError"),
-        ("late", 0): (0.0, "timeout", "TimeoutError"),
+        ("raises", 0): (None, "undecided", "ValueError"),
+        ("late", 0): (None, "undecided", "TimeoutError"),
     }
     assert logs.models == {"answer": "plain function"}
     one = next(one for one in logs.observations if one.task == "one")

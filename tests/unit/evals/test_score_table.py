@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import DataError
+from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import comparable, tabulate
 from agentlearn_evals.breakdown import flips
-from agentlearn_evals.observation import Observation
-from agentlearn_evals.score_table import comparable, tabulate
 
 
 def seen(arm: str, task: str, g: int = 0, score: float | None = 1.0, **more: object) -> Observation:
@@ -16,7 +16,7 @@ def seen(arm: str, task: str, g: int = 0, score: float | None = 1.0, **more: obj
 
 
 def test_failures_are_zeros_that_count() -> None:
-    lost = seen("b", "t", 1, 0.0, status="timeout", error="rollout_timeout")
+    lost = seen("b", "t", 1, 0.0, status="failed", error="too_many_turns")
     found = tabulate([seen("a", "t", 0), seen("a", "t", 1), seen("b", "t", 0), lost], ["a", "b"])
     assert found.means("b") == [0.5]
     assert found.differences("b", "a") == [-0.5]

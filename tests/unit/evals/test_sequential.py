@@ -6,11 +6,11 @@ from random import Random
 import pytest
 
 from agentlearn.errors import ConfigError
+from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import ScoreTable, tabulate
 from agentlearn_evals.compare_settings import CompareSettings
-from agentlearn_evals.contrasts import Rules, estimate_contrasts, with_verdicts
-from agentlearn_evals.observation import Observation
 from agentlearn_evals.plan import ComparePlan, plan_comparison
-from agentlearn_evals.score_table import ScoreTable, tabulate
 from agentlearn_evals.sequential import SequentialDesign
 
 

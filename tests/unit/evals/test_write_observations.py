@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from pydantic_evals.reporting import EvaluationReportAdapter
 
 from agentlearn.errors import ConfigError, DataError
+from agentlearn.measure.contrast import Contrast
+from agentlearn.measure.observation import Observation
 from agentlearn.text import storable
-from agentlearn_evals.comparison import ArmLine, Comparison, Contrast, Reproducibility
+from agentlearn_evals.comparison import ArmLine, Comparison, Reproducibility
 from agentlearn_evals.formats import read_logs, to_pydantic_evals, write_observations
-from agentlearn_evals.observation import Observation
 
 LIMIT = 2**63 - 1
 
 texts = st.text(st.characters(exclude_categories=()), max_size=12)
 """With commas, quotes, line ends, NUL and lone surrogates."""
-names = texts.filter(bool)
+names = texts.map(storable).filter(bool)
 sizes = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
 counts = st.none() | st.integers(0, LIMIT)
 
@@ -29,7 +30,7 @@ counts = st.none() | st.integers(0, LIMIT)
 @st.composite
 def observations(draw: st.DrawFn) -> Observation:
     """Any observation at all."""
-    status = draw(st.sampled_from(["ok", "failed", "timeout", "undecided"]))
+    status = draw(st.sampled_from(["ok", "failed", "undecided"]))
     score = None if status == "undecided" else draw(st.floats(allow_nan=False, allow_infinity=False))
     return Observation(
         arm=draw(names),
@@ -143,7 +144,7 @@ ROLLOUTS = [
         seconds=1.5,
     ),
     Observation(arm="with", task="t1", g=1, score=0.0, status="failed", error="endpoint"),
-    Observation(arm="with", task="t2", g=0, score=0.0, status="timeout", error="wall"),
+    Observation(arm="with", task="t2", g=0, score=0.0, status="failed", error="too_many_turns"),
     Observation(arm="with", task="t2", g=1, score=None, status="undecided", error="verifier"),
 ]
 
@@ -151,13 +152,17 @@ ROLLOUTS = [
 def test_pydantic_evals_takes_our_report() -> None:
     report = EvaluationReportAdapter.validate_python(to_pydantic_evals(compared("none", "with"), ROLLOUTS, "with"))
     assert (report.name, report.dataset_name) == ("with", "math: none, with")
-    assert [(case.name, case.source_case_name) for case in report.cases] == [("t1 [1/2]", "t1"), ("t2 [2/2]", "t2")]
-    assert [failure.name for failure in report.failures] == ["t1 [2/2]", "t2 [1/2]"]
+    assert [(case.name, case.source_case_name) for case in report.cases] == [
+        ("t1 [1/2]", "t1"),
+        ("t1 [2/2]", "t1"),
+        ("t2 [1/2]", "t2"),
+        ("t2 [2/2]", "t2"),
+    ]
     first = report.cases[0]
     assert first.scores["score"].value == 0.75
     assert first.metrics == {"cost": 0.5, "input_tokens": 10, "output_tokens": 2, "tool_calls": 1}
     assert first.task_duration == 1.5
-    assert report.cases[1].evaluator_failures[0].error_message == "verifier"
+    assert report.cases[3].evaluator_failures[0].error_message == "verifier"
     metadata = report.experiment_metadata
     assert metadata is not None
     assert (metadata["model"], metadata["library"]) == ("m1", "7f3c")
@@ -166,7 +171,7 @@ def test_pydantic_evals_takes_our_report() -> None:
     assert (difference.title, getattr(difference, "value", None)) == ("Difference to none", 0.25)
     groups = report.case_groups()
     assert groups is not None
-    assert {group.name: (len(group.runs), len(group.failures)) for group in groups} == {"t1": (1, 1), "t2": (1, 1)}
+    assert {group.name: (len(group.runs), len(group.failures)) for group in groups} == {"t1": (2, 0), "t2": (2, 0)}
     assert "t1" in report.render(width=100)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from agentlearn.learn.evaluate import Scores, held_out
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Failure
+from agentlearn.types.trajectory import Failure, FailureBoundary
 from tests.support.stages import trajectory
 
 TASKS = [Task.of("math", f"Problem {n}?", str(n), family=f"f{n % 2}") for n in range(4)]
@@ -34,11 +34,14 @@ def test_an_undecided_rollout_leaves_both_sides() -> None:
     assert result.delta.mean == 0
 
 
-def test_a_failed_rollout_is_a_zero() -> None:
+@pytest.mark.parametrize(
+    ("boundary", "reward"), [("output", 0.0), ("endpoint", None), ("tool", None), ("deadline", None)]
+)
+def test_only_a_failure_of_the_agent_is_a_zero(boundary: FailureBoundary, reward: float | None) -> None:
     failed = trajectory(TASKS[0], 0, 1.0).model_copy(
-        update={"failure": Failure(code="x", message="x", boundary="endpoint"), "verdict": None}
+        update={"failure": Failure(code="x", message="x", boundary=boundary), "verdict": None}
     )
-    assert Scores.of([failed], 1).rewards == {TASKS[0].id: (0.0,)}
+    assert Scores.of([failed], 1).rewards == {TASKS[0].id: (reward,)}
 
 
 def test_one_task_has_no_interval() -> None:

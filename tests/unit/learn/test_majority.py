@@ -49,4 +49,4 @@ def test_a_failed_rollout_does_not_vote() -> None:
         update={"failure": Failure(code="x", message="x", boundary="tool"), "verdict": None}
     )
     judged = by_majority(Group(task=whole.task, trajectories=(failed, *whole.trajectories[1:])), Votes())  # type: ignore[arg-type]
-    assert [one.outcome for one in judged.trajectories] == ["failed", "ok", "ok"]
+    assert [one.outcome for one in judged.trajectories] == ["undecided", "ok", "ok"]

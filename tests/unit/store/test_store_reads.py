@@ -290,7 +290,7 @@ def test_counts_of_a_run(tmp_path: Path) -> None:
         await store.record(nouns.call())
         await store.save_summary(nouns.summary())
         await store.save_proposals(nouns.RUN, "epoch-1", 1, [nouns.applied()])
-        assert store.counts(nouns.RUN) == RunCounts({"failed": 1, "ok": 1}, {"applied": 1}, summaries=1, calls=1)
+        assert store.counts(nouns.RUN) == RunCounts({"ok": 1, "undecided": 1}, {"applied": 1}, summaries=1, calls=1)
         assert store.counts(OTHER_RUN) == RunCounts({}, {}, summaries=0, calls=0)
 
     within(tmp_path, act)

@@ -38,7 +38,7 @@ def group(name: str, *rewards: float | str, treatments: tuple[Treatment, ...] | 
                 seed=g,
                 treatment=ONE if treatments is None else treatments[g],
                 verdict=verdict,
-                failure=None if verdict else Failure(code="timeout", message="late", boundary="deadline"),
+                failure=None if verdict else Failure(code="too_many_turns", message="no answer", boundary="output"),
                 started_at=datetime(2026, 1, 1, tzinfo=UTC),
             )
         )
@@ -82,12 +82,12 @@ def test_a_reward_that_is_not_finite_is_refused(scaling) -> None:
         batch_advantages([group("t", 0.0, 1.0)], scaling=scaling, rewards={RolloutId("t-0"): math.inf})
 
 
-def test_what_was_not_judged_is_left_out_and_counted() -> None:
+def test_an_undecided_rollout_is_left_out_and_a_failed_one_counts_as_zero() -> None:
     found = batch_advantages(
         [group("t", 0.0, "undecided", 1.0, "failed"), group("u", "failed", "failed")], scaling="none"
     )
-    assert dict(found.by_rollout) == {"t-0": -0.5, "t-2": 0.5}
-    assert (found.undecided, found.failed, found.groups) == (1, 3, 1)
+    assert dict(found.by_rollout) == pytest.approx({"t-0": -1 / 3, "t-2": 2 / 3, "t-3": -1 / 3, "u-0": 0, "u-1": 0})
+    assert (found.undecided, found.failed, found.groups) == (1, 3, 2)
 
 
 def test_groups_without_variance_are_counted_and_teach_nothing() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import RolloutError
 from agentlearn.serving.chat_service import ChatService
-from agentlearn.train.update.sequences import overlong, training_reward, training_rows
+from agentlearn.train.update.sequences import overlong, training_rows
 from agentlearn.train.update.training_row import TrainingRow
 from agentlearn.types.trajectory import Failure, ModelTurn, SampledTokens, Trajectory
 from tests.support.toy_chat import ScriptedEngine, ToyFormat
@@ -104,9 +104,9 @@ def test_a_turn_without_whole_tokens_is_refused(tokens: SampledTokens | None, se
 def test_the_model_s_own_failure_is_trained_as_nothing_gained() -> None:
     own = Failure(code="too_many_turns", message="", boundary="output")
     not_its_own = Failure(code="endpoint_503", message="", boundary="endpoint")
-    assert training_reward(nouns.trajectory(failure=own, verdict=None)) == 0.0
-    assert training_reward(nouns.trajectory(failure=not_its_own, verdict=None)) is None
-    assert training_reward(nouns.trajectory()) == 1.0
+    assert nouns.trajectory(failure=own, verdict=None).reward == 0.0
+    assert nouns.trajectory(failure=not_its_own, verdict=None).reward is None
+    assert nouns.trajectory().reward == 1.0
 
 
 def test_what_was_cut_at_a_limit_is_overlong() -> None:

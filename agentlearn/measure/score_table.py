@@ -1,7 +1,8 @@
 """The score table: scores of all arms over the tasks that they share. This module decides what is counted.
 
-Failures and timeouts count as 0. An undecided rollout is left out, and so are the rollouts of all other arms with the
-same task and index; the worst-case bounds in `contrasts` show the possible effect. Missing rollouts are listed.
+A rollout in which the agent failed to answer counts as 0. An undecided rollout is left out, and so are the rollouts of
+all other arms with the same task and index; the worst-case bounds in `contrasts` show the possible effect. Missing
+rollouts are listed.
 """
 
 from collections import Counter, defaultdict
@@ -9,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agentlearn.errors import DataError
-from agentlearn_evals.comparison import Missing
-from agentlearn_evals.observation import Observation
+from agentlearn.measure.contrast import Missing
+from agentlearn.measure.observation import Observation
 
 
 @dataclass(frozen=True, slots=True)

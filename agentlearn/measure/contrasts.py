@@ -4,6 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agentlearn.measure.contrast import Contrast, ContrastVerdict, Correction, Margin, Worst
+from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import ScoreTable
+from agentlearn.measure.sentences import contrast_sentence
 from agentlearn.stats import (
     MeanDifference,
     VarianceParts,
@@ -19,11 +23,6 @@ from agentlearn.stats import (
     tasks_needed,
     variance_parts,
 )
-from agentlearn_evals.compare_settings import Correction
-from agentlearn_evals.comparison import Contrast, ContrastVerdict, Margin, Worst
-from agentlearn_evals.observation import Observation
-from agentlearn_evals.score_table import ScoreTable
-from agentlearn_evals.sentences import contrast_sentence
 
 MOST_TASKS = 10_000_000
 """Largest number of tasks that is ever named as needed."""

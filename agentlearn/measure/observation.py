@@ -1,12 +1,11 @@
 """An observation: the result of one rollout of one arm on one task, whatever program ran it."""
 
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
+from agentlearn.types.trajectory import RolloutOutcome
 from agentlearn.types.value import Value
-
-RolloutStatus = Literal["ok", "failed", "timeout", "undecided"]
 
 
 class Observation(Value):
@@ -18,10 +17,10 @@ class Observation(Value):
     g: int = Field(default=0, ge=0)
     """Index among the arm's rollouts on this task, from 0. The same index has the same seed in all arms."""
     score: float | None = Field(allow_inf_nan=False)
-    """Usually 0 to 1. 0 for a rollout that failed or ran out of time; None only for an undecided one."""
-    status: RolloutStatus = "ok"
+    """Usually 0 to 1. 0 for a rollout that failed; None only for an undecided one."""
+    status: RolloutOutcome = "ok"
     error: str = ""
-    """Stable code of the failure."""
+    """Stable code of what made the rollout fail or left it undecided."""
     cluster: str = ""
     """Source, template or site shared with other tasks. Standard errors are clustered by it. Empty: its own cluster."""
     domain: str = ""

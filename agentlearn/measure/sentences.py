@@ -1,7 +1,7 @@
 """States a contrast in one or two sentences: the verdict, its numbers, and what would be needed to know more."""
 
-from agentlearn_evals.comparison import Contrast
-from agentlearn_evals.score_table import ScoreTable
+from agentlearn.measure.contrast import Contrast
+from agentlearn.measure.score_table import ScoreTable
 
 
 def contrast_sentence(contrast: Contrast, table: ScoreTable, level: float) -> str:
