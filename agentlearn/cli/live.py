@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Group as Lines
@@ -16,9 +16,9 @@ from agentlearn.cli.words import clock_time, count_words, proposal_words
 from agentlearn.learn.estimate import CostEstimate
 from agentlearn.learn.learner import Update
 from agentlearn.learn.lessons.curate import EndCounts, count_ends
+from agentlearn.measure.arm_score import clustered_score
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.stats import mean_interval
 from agentlearn.types.group import GroupKind
 from agentlearn.types.operation import Ended
 from agentlearn.types.trajectory import Trajectory
@@ -38,9 +38,10 @@ _ALWAYS: frozenset[GroupKind] = frozenset({"mixed", "all_right", "all_wrong"})
 
 @dataclass(slots=True)
 class Phase:
-    """One pass: `before`, an epoch, or `after`."""
+    """One pass: an epoch, or a measurement on held-out tasks. Two measurements can share one, interleaved."""
 
     name: str
+    """Such as `epoch-1`; `before+after` for two interleaved measurements."""
     label: str
     rollouts: int
     """Rollouts of the whole phase."""
@@ -48,8 +49,15 @@ class Phase:
     """Time of the view's clock, in seconds."""
     done: int = 0
     """Rollouts that are finished."""
-    rewards: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
-    """Rewards of finished rollouts by task, without rollouts that have no reward."""
+    rewards: dict[str, dict[str, list[float]]] = field(default_factory=dict[str, dict[str, list[float]]])
+    """Rewards of finished rollouts by measurement and task, without undecided rollouts."""
+    undecided: int = 0
+    """Finished rollouts that are undecided."""
+
+    @property
+    def parts(self) -> list[str]:
+        """Names of its measurements; usually one."""
+        return self.name.split("+")
 
 
 @dataclass(slots=True)
@@ -72,6 +80,8 @@ class LiveView:
     phase: Phase | None = None
     traffic: Traffic | None = None
     groups: Counter[GroupKind] = field(default_factory=Counter[GroupKind])
+    clusters: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Cluster of each task."""
     lessons: int | None = None
     ended: list[Ended] = field(default_factory=list[Ended])
     _ends: EndCounts = field(default_factory=lambda: count_ends(()))
@@ -82,11 +92,13 @@ class LiveView:
 
     def add_rollout(self, phase: str, trajectory: Trajectory) -> None:
         """Add a finished rollout, unless its phase is no longer shown."""
-        if self.phase is None or self.phase.name != phase:
+        if self.phase is None or phase not in self.phase.parts:
             return
         self.phase.done += 1
-        if trajectory.reward is not None:
-            self.phase.rewards.setdefault(trajectory.task, []).append(trajectory.reward)
+        if trajectory.reward is None:
+            self.phase.undecided += 1
+        else:
+            self.phase.rewards.setdefault(phase, {}).setdefault(trajectory.task, []).append(trajectory.reward)
 
     def add_group(self, kind: GroupKind) -> None:
         """Add a finished task of a batch by the kind of its group."""
@@ -102,7 +114,7 @@ class LiveView:
         """Up to six lines, none wider than the terminal."""
         rows: list[RenderableType] = []
         if self.phase is not None:
-            rows += [self._phase(self.phase), _row("reward", _reward(self.phase))]
+            rows += [self._phase(self.phase), _row("reward", _reward(self.phase, self.clusters))]
         if self.groups:
             rows.append(_row("tasks", self._groups()))
         if self.lessons is not None:
@@ -143,16 +155,23 @@ def _row(label: str, words: Text) -> Text:
     return line.append(f"  {label.ljust(_LABEL)}", style="dim").append_text(words)
 
 
-def _reward(phase: Phase) -> Text:
-    """The mean reward with its interval over tasks, because rollouts of one task are not independent."""
-    means = [sum(rewards) / len(rewards) for rewards in list(phase.rewards.values())]
-    if not means:
-        return Text("-")
-    mean = mean_interval(means)
-    interval = "" if mean.low is None or mean.high is None else f" [{mean.low:.2f}, {mean.high:.2f}]"
-    words = Text().append(f"{mean.mean:.2f}", style="bold").append(interval)
-    tasks = count_words(mean.n, "task")
-    return words.append(f"   mean over {tasks}{', 95 % interval' if interval else ''}", style="dim")
+def _reward(phase: Phase, clusters: Mapping[str, str]) -> Text:
+    """The mean reward of each measurement, with its interval over families of tasks."""
+    words, tasks, intervals = Text(), 0, False
+    for name in phase.parts:
+        means = {task: sum(rewards) / len(rewards) for task, rewards in list(phase.rewards.get(name, {}).items())}
+        if not means:
+            continue
+        mean = clustered_score(list(means.values()), [clusters.get(task) or f"task {task}" for task in means])
+        interval = "" if mean.low is None or mean.high is None else f" [{mean.low:.2f}, {mean.high:.2f}]"
+        tasks, intervals = max(tasks, len(means)), intervals or bool(interval)
+        side = f"{name} " if len(phase.parts) > 1 else ""
+        words.append(f"{'   ' if words else ''}{side}").append(f"{mean.mean:.2f}", style="bold").append(interval)
+    undecided = f"   {phase.undecided} undecided" if phase.undecided else ""
+    if not words:
+        return Text("-").append(undecided, style="yellow")
+    words.append(f"   mean over {count_words(tasks, 'task')}{', 95 % interval' if intervals else ''}", style="dim")
+    return words.append(undecided, style="yellow")
 
 
 def _calls(traffic: Traffic) -> Text:

@@ -81,6 +81,7 @@ class LearnProgress(ProgressLines, Callbacks):
             self.line("reflector", model_words(reflector))
         if endpoint.simulated or is_lab(endpoint.name):
             self._suggest_models(endpoint, len(train), len(test))
+        self.view.clusters = {task.id: task.cluster for task in (*train, *test)}
         known = {task.family for task in train}
         unseen = sum(task.family not in known for task in test)
         families = f" ({unseen} of them in unseen families)" if unseen else ""
@@ -102,7 +103,7 @@ class LearnProgress(ProgressLines, Callbacks):
     def phase_started(self, phase: str, rollouts: int) -> None:
         number = phase.removeprefix("epoch-")
         label = phase if number == phase else f"epoch {number}/{self.settings.as_pilot().epochs}"
-        self.view.start_phase(phase, label, rollouts)
+        self.view.start_phase(phase, label.replace("+", " and "), rollouts)
 
     def rollout_done(self, phase: str, trajectory: Trajectory) -> None:
         self.view.add_rollout(phase, trajectory)

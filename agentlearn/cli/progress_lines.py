@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.console import Console
 
-from agentlearn.cli.words import change_words, count_words, score_words
+from agentlearn.cli.held_out import held_out_lines
+from agentlearn.cli.words import count_words, score_words
 from agentlearn.config import DEFAULT_STORE, RunSettings
 from agentlearn.errors import Interrupted
 from agentlearn.learn.report import HeldOutScore
@@ -51,16 +52,6 @@ class ProgressLines:
         self.line("held out", f"{score_words(score.mean)} after {count_words(updates, 'update')}")
 
     def print_held_out(self, report: "LearnReport | TrainReport") -> None:
-        """Print the change on held-out tasks, also by families when some families are unseen."""
-        if report.before is None or report.after is None or report.delta is None:
-            return
-        scores = f"{score_words(report.before.mean)} → {score_words(report.after.mean)}"
-        change = change_words(report.delta.mean, report.delta.ci, report.delta.p)
-        self.line("held out", f"{scores}   {change}   {report.delta.n} tasks x {report.after.k}")
-        if report.unseen_families is None:
-            return
-        for name, part in (("known", report.known_families), ("unseen", report.unseen_families)):
-            if part is not None:
-                scores = f"{score_words(part.before.mean)} → {score_words(part.after.mean)}"
-                size = f"{count_words(part.delta.n, 'task')} of {count_words(part.families, 'family')}"
-                self.line("", f"{name} families {scores}   {change_words(part.delta.mean, part.delta.ci)}   {size}")
+        """Print the result on held-out tasks: the verdict first, then its parts, and what was not counted."""
+        for number, line in enumerate(held_out_lines(report)):
+            self.line("" if number else "held out", line)

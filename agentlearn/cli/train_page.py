@@ -55,14 +55,10 @@ def _result(report: TrainReport) -> Statement:
     delta = report.delta
     if report.before is None or report.after is None or delta is None or delta.mean is None:
         return Statement(text="The weights were trained, but not measured on held-out tasks.")
-    interval = "" if delta.ci is None else f" [{delta.ci[0]:+.2f}, {delta.ci[1]:+.2f}]"
-    text = (
-        f"Mean reward on {delta.n} held-out tasks went from {report.before.mean:.2f} to {report.after.mean:.2f}:"
-        f" {delta.mean:+.2f}{interval}."
-    )
-    if delta.ci is None or delta.ci[0] <= 0 <= delta.ci[1]:
-        return Statement(text=text, tone="open")
-    return Statement(text=text, tone="good" if delta.mean > 0 else "bad")
+    text = f"{delta.sentence} Mean reward before: {report.before.mean:.2f}, after: {report.after.mean:.2f}."
+    if delta.verdict in {"better", "worse"}:
+        return Statement(text=text, tone="good" if delta.verdict == "better" else "bad")
+    return Statement(text=text, tone="open")
 
 
 def _figures(report: TrainReport) -> KeyFigures:

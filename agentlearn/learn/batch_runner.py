@@ -80,18 +80,34 @@ class BatchRunner:
             under_way.create_task(group(task))
         return groups
 
-    async def evaluate(self, phase: str, tasks: Sequence[Task], library: Library) -> Scores:
-        """Run k rollouts per held-out task. All phases use the same seeds, so that only the library differs."""
+    async def evaluate(self, phases: Mapping[str, Library], tasks: Sequence[Task]) -> dict[str, Scores]:
+        """Run k rollouts per held-out task in each phase, with the phase's library; return the scores by phase.
+
+        All phases use the same seeds, so that only the library differs. Their rollouts are interleaved, so that a
+        change of the service affects all of them alike.
+        """
         k = self.settings.eval_rollouts
-        treatment = Treatment(
+        self.monitor.callbacks.phase_started("+".join(phases), len(phases) * len(tasks) * k)
+        finished = {phase: self.finished.of(phase, 0) for phase in phases}
+        order = list(phases)
+        running: dict[str, list[asyncio.Task[Finished]]] = {phase: [] for phase in phases}
+        async with TaskGroup() as members:
+            for g in range(k):
+                for task in tasks:
+                    for phase in order:
+                        slot, library = self._evaluation_slot(phase, task, g), phases[phase]
+                        rollout = self._one(task, slot, self._evaluation_treatment(library), library, finished[phase])
+                        running[phase].append(members.create_task(rollout))
+                    order.reverse()  # each phase goes first equally often
+        return {
+            phase: Scores.of([one.result().trajectory for one in rollouts], tasks, k)
+            for phase, rollouts in running.items()
+        }
+
+    def _evaluation_treatment(self, library: Library) -> Treatment:
+        return Treatment(
             model=self.rollouts.endpoint.name, library=library.version, temperature=self.settings.eval_temperature
         )
-        self.monitor.callbacks.phase_started(phase, len(tasks) * k)
-        finished = self.finished.of(phase, 0)
-        slots = [(task, self._evaluation_slot(phase, task, g)) for task in tasks for g in range(k)]
-        async with TaskGroup() as members:
-            running = [members.create_task(self._one(task, slot, treatment, library, finished)) for task, slot in slots]
-        return Scores.of([member.result().trajectory for member in running], k)
 
     def _read_stored(self, stored: StoredGroups, batch: Batch, groups: GroupStream) -> None:
         """Put the batch's groups from the store into `groups`."""

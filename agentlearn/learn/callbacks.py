@@ -27,7 +27,10 @@ class Callbacks:
         """
 
     def phase_started(self, phase: str, rollouts: int) -> None:
-        """Called when `before`, `epoch-N`, `during:N` or `after` starts. rollouts: how many it has."""
+        """Called when `epoch-N`, `during:N`, `before` or `after` starts. rollouts: how many it has.
+
+        `before+after`: both are measured at once, interleaved.
+        """
 
     def rollout_done(self, phase: str, trajectory: Trajectory) -> None:
         """Called when a rollout is stored."""

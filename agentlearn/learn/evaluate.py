@@ -1,74 +1,133 @@
-"""Scores on held-out tasks. Tasks, seeds and rollout indexes are the same before and after learning."""
+"""Scores on held-out tasks, computed as `compare` does, on the same tasks, seeds and rollout indexes on both sides."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agentlearn.learn.report import Delta, HeldOut, HeldOutScore
-from agentlearn.stats import mean_interval, paired_difference, sign_flip_p
+from agentlearn.measure.arm_score import arm_score, passes
+from agentlearn.measure.contrast import Contrast
+from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
+
+BEFORE, AFTER = "before learning", "after learning"
+"""Names of the two arms, as they stand in sentences."""
+_LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Rewards of one evaluation."""
+    """The rollouts of one evaluation, without their text."""
 
     k: int
     """Rollouts per task."""
-    rewards: dict[str, tuple[float | None, ...]]
-    """Rewards by task, in order of the rollout index; None where the verifier could not decide."""
+    observations: tuple[Observation, ...]
 
     @classmethod
-    def of(cls, trajectories: Sequence[Trajectory], k: int) -> "Scores":
-        """Return the rewards of these rollouts; None for an undecided one."""
-        rewards: dict[str, list[float | None]] = {}
-        for one in sorted(trajectories, key=lambda t: (t.task, t.g)):
-            rewards.setdefault(one.task, []).append(one.reward)
-        return cls(k, {task: tuple(values) for task, values in rewards.items()})
+    def of(cls, trajectories: Sequence[Trajectory], tasks: Sequence[Task], k: int) -> "Scores":
+        """Return what counts of these rollouts of held-out tasks."""
+        by_id = {task.id: task for task in tasks}
+        return cls(k, tuple(_observation(one, by_id[one.task]) for one in trajectories))
+
+    def named(self, arm: str, tasks: Sequence[Task]) -> list[Observation]:
+        """Return the rollouts of these tasks under another arm name."""
+        wanted = {task.id for task in tasks}
+        return [one.model_copy(update={"arm": arm}) for one in self.observations if one.task in wanted]
 
 
-def held_out(tasks: Sequence[Task], before: Scores, after: Scores, *, seed: int) -> HeldOut:
-    """Compare before with after on these tasks. A rollout that is undecided in one is left out of both."""
-    means: list[tuple[float, float]] = []
-    for task in tasks:
-        pairs = [
-            (b, a)
-            for b, a in zip(before.rewards.get(task.id, ()), after.rewards.get(task.id, ()), strict=True)
-            if b is not None and a is not None
-        ]
-        if pairs:
-            means.append((sum(b for b, _ in pairs) / len(pairs), sum(a for _, a in pairs) / len(pairs)))
-    firsts, seconds = [b for b, _ in means], [a for _, a in means]
+def _observation(trajectory: Trajectory, task: Task) -> Observation:
+    return Observation(
+        arm=trajectory.phase,
+        task=task.id,
+        g=trajectory.g,
+        score=trajectory.reward,
+        status=trajectory.outcome,
+        error=trajectory.failure.code if trajectory.failure is not None else trajectory.undecided_because,
+        cluster=task.cluster,
+        domain=task.domain,
+    )
+
+
+def held_out(tasks: Sequence[Task], before: Scores, after: Scores, *, seed: int, name: str = "") -> HeldOut:
+    """Compare before with after on these tasks. A rollout that is undecided in one is left out of both.
+
+    before, after: the same object when nothing changed, so that there is nothing to compare. name: of these tasks.
+    """
+    observations = [*before.named(BEFORE, tasks), *after.named(AFTER, tasks)]
+    families = len({task.family for task in tasks})
+    if not comparable(observations, (BEFORE, AFTER)):
+        sides = [_no_score(one.named(arm, tasks), one.k) for one, arm in ((before, BEFORE), (after, AFTER))]
+        words = "No verdict: no held-out task has a decided rollout both before and after learning."
+        delta = Delta(mean=None, ci=None, p=None, n=0, withheld=words, sentence=words)
+        return HeldOut(name=name, before=sides[0], after=sides[1], delta=delta, families=families)
+    table = tabulate(observations, (BEFORE, AFTER))
+    rules = Rules(level=_LEVEL, seed=seed)
+    [contrast] = with_verdicts(estimate_contrasts(table, rules), table, rules)
     return HeldOut(
-        before=score(firsts, before.k),
-        after=score(seconds, after.k),
-        delta=_delta(firsts, seconds, seed),
-        families=len({task.family for task in tasks}),
+        name=name,
+        before=_score(table, BEFORE, before.k),
+        after=_score(table, AFTER, after.k),
+        delta=_unchanged(len(table.tasks)) if before is after else _delta(contrast),
+        families=families,
     )
 
 
 def score_of(tasks: Sequence[Task], scores: Scores) -> HeldOutScore:
     """Return the score of one evaluation on these tasks. Undecided rollouts are left out."""
-    decided = [[one for one in scores.rewards.get(task.id, ()) if one is not None] for task in tasks]
-    return score([sum(rewards) / len(rewards) for rewards in decided if rewards], scores.k)
+    observations = scores.named(BEFORE, tasks)
+    if not comparable(observations, (BEFORE,)):
+        return _no_score(observations, scores.k)
+    return _score(tabulate(observations, (BEFORE,)), BEFORE, scores.k)
 
 
-def score(means: Sequence[float], k: int) -> HeldOutScore:
-    """Return the mean of the tasks' mean rewards, with its interval. k: rollouts per task."""
-    if not means:
-        return HeldOutScore(mean=None, ci=None, n=0, k=k)
-    interval = mean_interval(means)
-    return HeldOutScore(mean=interval.mean, ci=_ci(interval.low, interval.high), n=len(means), k=k)
-
-
-def _delta(before: Sequence[float], after: Sequence[float], seed: int) -> Delta:
-    if not before:
-        return Delta(mean=None, ci=None, p=None, n=0)
-    interval = paired_difference(before, after)
-    differences = [a - b for b, a in zip(before, after, strict=True)]
-    return Delta(
-        mean=interval.mean, ci=_ci(interval.low, interval.high), p=sign_flip_p(differences, seed=seed), n=len(before)
+def _score(table: ScoreTable, arm: str, k: int) -> HeldOutScore:
+    interval = arm_score(table, arm, _LEVEL)
+    return HeldOutScore(
+        mean=interval.mean,
+        ci=_ci(interval.low, interval.high),
+        n=len(table.tasks),
+        k=k,
+        passes=passes(table, arm),
+        **_counts(table.all[arm]),
     )
+
+
+def _no_score(rollouts: Sequence[Observation], k: int) -> HeldOutScore:
+    return HeldOutScore(mean=None, ci=None, n=0, k=k, **_counts(rollouts))
+
+
+def _counts(rollouts: Sequence[Observation]) -> Mapping[str, Any]:
+    statuses = Counter(one.status for one in rollouts)
+    return {
+        "rollouts": len(rollouts),
+        "failed": statuses["failed"],
+        "undecided": statuses["undecided"],
+        "errors": dict(Counter(one.error for one in rollouts if one.status != "ok").most_common()),
+    }
+
+
+def _delta(contrast: Contrast) -> Delta:
+    return Delta(
+        mean=contrast.mean,
+        ci=_ci(contrast.low, contrast.high),
+        p=contrast.p_adjusted,
+        n=contrast.tasks,
+        clusters=contrast.clusters,
+        worst=contrast.worst,
+        verdict=contrast.verdict,
+        withheld=contrast.withheld,
+        caution=contrast.caution,
+        sentence=contrast.sentence,
+    )
+
+
+def _unchanged(tasks: int) -> Delta:
+    words = "learning changed nothing, so the held-out tasks were measured once and nothing was compared"
+    return Delta(mean=0.0, ci=None, p=None, n=tasks, sentence=words, compared=False)
 
 
 def _ci(low: float | None, high: float | None) -> tuple[float, float] | None:

@@ -7,7 +7,7 @@ from agentlearn.config import LearnSettings, is_lab
 from agentlearn.learn.lessons.curate import count_ends
 from agentlearn.learn.pilot import pilot_report
 from agentlearn.learn.report import Delta, LearnReport, LibraryLine, Proposals, WeightsRecord
-from agentlearn.learn.run_result import RunResult, chance_notes
+from agentlearn.learn.run_result import RunResult, verdict_notes
 from agentlearn.learn.task_sets import TaskSets
 from agentlearn.types.experience import Library
 from agentlearn.types.group import GROUP_KINDS
@@ -62,6 +62,7 @@ def learn_report(result: RunResult, lessons: LessonResult) -> LearnReport:
         delta=delta,
         known_families=result.known_families,
         unseen_families=result.unseen_families,
+        test_sets=result.test_sets,
         library=LibraryLine(
             name=settings.library_name,
             version=library.version,
@@ -90,6 +91,15 @@ def _notes(result: RunResult, lessons: LessonResult, groups: Counter[str], delta
     """The notes that only a run with lessons has."""
     settings, notes = lessons.settings, list[str]()
     changed = lessons.library.version != lessons.start.version
+    if changed:
+        published = "" if settings.pilot is not None else f", although it is published as {settings.library_name}"
+        notes.extend(
+            verdict_notes(
+                delta,
+                worse=f"do not use this library{published}",
+                unclear="more held-out tasks would narrow it",
+            )
+        )
     if settings.pilot is not None:
         notes.append("this was a pilot: no library was published; leave out --pilot for the whole run")
     if lessons.simulated_model:
@@ -105,8 +115,6 @@ def _notes(result: RunResult, lessons: LessonResult, groups: Counter[str], delta
     elif not changed and (groups["mixed"] or not groups.total()):
         held = "; ".join(sorted(set(result.stats.held))) or "no proposal was made"
         notes.append(f"the library did not change: {held}")
-    if changed:
-        notes.extend(chance_notes(delta, "more held-out tasks would narrow it"))
     if settings.labels == "none":
         notes.append("labels none: while learning, rollouts were judged by the majority answer of their group")
     return notes

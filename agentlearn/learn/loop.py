@@ -6,7 +6,7 @@ Learning lessons and training weights share it; they differ in the learner, and 
 import time
 from abc import ABC, abstractmethod
 from asyncio import TaskGroup
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -196,7 +196,7 @@ class RunLoop(ABC, Generic[S]):
             if len(found) >= len(held_out) * k:
                 for trajectory in found:
                     self.stats.add_rollout(trajectory)
-                self.measured[number] = score_of(held_out, Scores.of(found, k))
+                self.measured[number] = score_of(held_out, Scores.of(found, held_out, k))
 
     def _plan(self, batch: Batch, learner: Learner) -> PlannedBatch:
         """Plan the batch with the learner's present state."""
@@ -208,13 +208,14 @@ class RunLoop(ABC, Generic[S]):
         """Measure on the held-out tasks if that is due after this number of updates."""
         every = self.settings.eval_every
         if every and updates % every == 0 and held_out:
-            scores = await self.batches.evaluate(f"during:{updates}", held_out, library)
-            self.measured[updates] = score_of(held_out, scores)
+            phase = f"during:{updates}"
+            scores = await self.batches.evaluate({phase: library}, held_out)
+            self.measured[updates] = score_of(held_out, scores[phase])
             self.callbacks.measured(updates, self.measured[updates])
 
-    async def evaluate(self, phase: str, tasks: Sequence[Task], library: Library) -> Scores | None:
-        """Measure on held-out tasks; None where there are none."""
-        return await self.batches.evaluate(phase, tasks, library) if tasks else None
+    async def evaluate(self, phases: Mapping[str, Library], tasks: Sequence[Task]) -> Mapping[str, Scores]:
+        """Measure on held-out tasks with each phase's library; empty where there are no such tasks."""
+        return await self.batches.evaluate(phases, tasks) if tasks else {}
 
     def result(self, sets: TaskSets, before: Scores | None, after: Scores | None, wall_s: float) -> RunResult:
         """Return what every report of a finished run contains."""

@@ -3,20 +3,31 @@
 from pydantic import Field
 
 from agentlearn.learn.pilot import PilotReport
+from agentlearn.measure.contrast import ContrastVerdict, Pass, Worst
 from agentlearn.types.ids import LibraryVersion, RunId
 from agentlearn.types.value import Value
 
 
 class HeldOutScore(Value):
-    """Mean reward over held-out tasks."""
+    """Mean reward over held-out tasks. Failed rollouts count as 0; undecided ones are left out, before and after."""
 
     mean: float | None
     ci: tuple[float, float] | None
-    """95 % interval over tasks; None with fewer than two tasks."""
+    """95 % interval over families of tasks; None with fewer than two."""
     n: int
-    """Number of held-out tasks."""
+    """Number of held-out tasks that are counted."""
     k: int
     """Rollouts per task."""
+    passes: tuple[Pass, ...] = ()
+    """pass@k and pass^k; empty unless every reward is 0 or 1."""
+    rollouts: int = 0
+    """Number of rollouts, with failed and undecided ones."""
+    failed: int = 0
+    """Rollouts in which the agent gave no usable answer."""
+    undecided: int = 0
+    """Rollouts of which nothing is known, because the verifier, a service or a tool failed."""
+    errors: dict[str, int] = Field(default_factory=dict[str, int])
+    """Number of failed and undecided rollouts by error code."""
 
 
 class CurvePoint(Value):
@@ -28,20 +39,35 @@ class CurvePoint(Value):
 
 
 class Delta(Value):
-    """Paired difference, after minus before, over the same tasks and seeds."""
+    """Paired difference, after minus before, over the same tasks and seeds, as `compare` computes it."""
 
     mean: float | None
     ci: tuple[float, float] | None
-    """95 % interval over tasks; None with fewer than two tasks."""
+    """95 % interval over families of tasks; None with fewer than two."""
     p: float | None
-    """Two-sided p-value of a sign-flip permutation test."""
+    """Two-sided p-value of a sign-flip permutation test over families."""
     n: int
     """Number of tasks."""
+    clusters: int = 0
+    """Number of families; a task without a family is its own."""
+    worst: Worst | None = None
+    """Bounds of the difference, whatever the undecided rollouts would have been."""
+    verdict: ContrastVerdict = "cannot_tell"
+    withheld: str = ""
+    """Why there is no verdict although there are numbers; empty when nothing prevents one."""
+    caution: str = ""
+    """Why the interval may be too narrow."""
+    sentence: str = ""
+    """The result in one sentence."""
+    compared: bool = True
+    """Whether two measurements were compared. False when learning changed nothing, so that there is only one."""
 
 
 class HeldOut(Value):
     """Before against after on one set of held-out tasks."""
 
+    name: str = ""
+    """The test set, or which part of the held-out tasks it is; empty for all of them."""
     before: HeldOutScore
     after: HeldOutScore
     delta: Delta
@@ -136,6 +162,8 @@ class LearnReport(Value):
     """New tasks of families that were learned from."""
     unseen_families: HeldOut | None
     """Tasks of families that were not learned from."""
+    test_sets: tuple[HeldOut, ...] = ()
+    """One entry per test set, when there are several."""
     library: LibraryLine
     proposals: Proposals
     groups: dict[str, int]

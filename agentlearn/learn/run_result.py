@@ -51,13 +51,21 @@ class RunResult:
 
     @property
     def known_families(self) -> HeldOut | None:
-        """Before against after on held-out tasks of families that were learned from."""
-        return self._held_out(self.sets.test_known)
+        """Before against after on held-out tasks of families that were learned from; None when all are."""
+        return self._held_out(self.sets.test_known, "known families") if self.sets.test_unseen else None
 
     @property
     def unseen_families(self) -> HeldOut | None:
-        """Before against after on held-out tasks of other families."""
-        return self._held_out(self.sets.test_unseen)
+        """Before against after on held-out tasks of other families; None when all are of other families."""
+        return self._held_out(self.sets.test_unseen, "unseen families") if self.sets.test_known else None
+
+    @property
+    def test_sets(self) -> tuple[HeldOut, ...]:
+        """Before against after on each test set; empty when there is only one."""
+        if len(self.sets.test_sets) < 2:
+            return ()
+        found = (self._held_out(tasks, name) for name, tasks in self.sets.test_sets)
+        return tuple(one for one in found if one is not None)
 
     @property
     def curve(self) -> tuple[CurvePoint, ...]:
@@ -104,27 +112,34 @@ class RunResult:
             *self.stats.notes,
         )
 
-    def _held_out(self, tasks: Sequence[Task]) -> HeldOut | None:
+    def _held_out(self, tasks: Sequence[Task], name: str = "") -> HeldOut | None:
         if not tasks or self.before is None or self.after is None:
             return None
-        return held_out(tasks, self.before, self.after, seed=self.seed)
+        return held_out(tasks, self.before, self.after, seed=self.seed, name=name)
 
     @staticmethod
     def _sum(counts: Sequence[Counter[str]]) -> Counter[str]:
         return sum(counts, Counter[str]())
 
 
-def chance_notes(delta: Delta | None, advice: str) -> tuple[str, ...]:
-    """Return a note where the interval of the held-out change includes zero. advice: what would make it clearer."""
-    if delta is None or delta.ci is None or not delta.ci[0] <= 0 <= delta.ci[1]:
+def verdict_notes(delta: Delta | None, *, worse: str, unclear: str) -> tuple[str, ...]:
+    """Return the note on a result that is worse, or that shows no change. It is the first note of a report.
+
+    worse, unclear: what to do in either case.
+    """
+    if delta is None or delta.ci is None or delta.withheld:
         return ()
-    low, high = delta.ci
-    return (
-        (
-            f"the held-out change may be chance: its interval [{low:+.2f}, {high:+.2f}] over {delta.n} tasks includes"
-            f" zero; {advice}"
-        ),
-    )
+    if delta.verdict == "worse":
+        return (f"held-out tasks got worse; {worse}",)
+    if delta.verdict == "cannot_tell":
+        low, high = delta.ci
+        return (
+            (
+                f"held-out tasks show no detectable change: the interval of the difference is"
+                f" [{low:+.2f}, {high:+.2f}] over {delta.n} tasks; {unclear}"
+            ),
+        )
+    return ()
 
 
 def _points(scores: Mapping[int, HeldOutScore]) -> tuple[CurvePoint, ...]:

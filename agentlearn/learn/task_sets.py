@@ -20,6 +20,8 @@ class TaskSets:
     """Tasks to learn from."""
     test: tuple[Task, ...]
     """Held-out tasks."""
+    test_sets: tuple[tuple[str, tuple[Task, ...]], ...] = ()
+    """Name and tasks of each test set that the user gave."""
 
     @property
     def test_known(self) -> tuple[Task, ...]:
@@ -37,6 +39,7 @@ class TaskSets:
 def task_sets(settings: RunSettings, domain: Domain) -> TaskSets:
     """Return the tasks of a run. Raises DataError (bad file, overlap) or ConfigError (no task to learn from)."""
     test: Sequence[Task] = ()
+    test_sets: list[tuple[str, tuple[Task, ...]]] = []
     if settings.data is None:
         train = domain.tasks("train", seed=settings.seed, limit=settings.limit)
         if not settings.test_data:
@@ -44,13 +47,16 @@ def task_sets(settings: RunSettings, domain: Domain) -> TaskSets:
     else:
         train = domain.read(Path(settings.data), split="train", limit=settings.limit)
     if settings.test_data:
-        test = _joined([domain.read(Path(source), split="test") for source in settings.test_data])
+        test_sets = [(str(source), tuple(domain.read(Path(source), split="test"))) for source in settings.test_data]
+        test = _joined([tasks for _, tasks in test_sets])
     elif settings.data is not None and settings.evaluate:
         train, test = hold_out(train, settings.test_share, domain.answer_key)
     if not train:
         raise ConfigError("there is no task to learn from; give more tasks or a smaller --test-share", code="no_tasks")
     _refuse_overlap(train, test, domain)
-    return TaskSets(tuple(train), tuple(test) if settings.evaluate else ())
+    if not settings.evaluate:
+        return TaskSets(tuple(train), ())
+    return TaskSets(tuple(train), tuple(test), tuple(test_sets))
 
 
 def _joined(sources: Sequence[Sequence[Task]]) -> Sequence[Task]:

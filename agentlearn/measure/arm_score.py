@@ -10,9 +10,16 @@ _PASSES = (1, 2, 4, 8, 16, 32, 64)
 
 
 def arm_score(table: ScoreTable, arm: str, level: float) -> Interval:
-    """Return the arm's mean over tasks with its interval, which is cut to 0..1 when all scores are in that range."""
-    means = table.means(arm)
-    found = clustered_mean(means, table.clusters(), level=level)
+    """Return the arm's mean over tasks with its interval, as `clustered_score` computes it."""
+    return clustered_score(table.means(arm), table.clusters(), level=level)
+
+
+def clustered_score(means: Sequence[float], clusters: Sequence[str], *, level: float = 0.95) -> Interval:
+    """Return the mean of the tasks' mean scores, with its interval over clusters.
+
+    means, clusters: shape (tasks,). The interval is cut to 0..1 when all scores are in that range.
+    """
+    found = clustered_mean(means, clusters, level=level)
     if found.low is None or found.high is None or not all(0 <= mean <= 1 for mean in means):
         return found
     return found.model_copy(update={"low": max(0.0, found.low), "high": min(1.0, found.high)})

@@ -92,6 +92,8 @@ class Contrast(Value):
     caution: str = ""
     """Why the interval may be too narrow. The p-value is still valid, so `better` and `worse` can be given; `no_worse`,
     which rests on the interval alone, is not."""
+    withheld: str = ""
+    """Why no verdict is given although there are numbers, as a sentence; empty when nothing prevents one."""
     verdict: ContrastVerdict = "cannot_tell"
     sentence: str = ""
     """The verdict and its numbers in words."""

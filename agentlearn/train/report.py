@@ -79,6 +79,8 @@ class TrainReport(Value):
     """Scores on held-out tasks of families that were trained on."""
     unseen_families: HeldOut | None
     """Scores on held-out tasks of families that were not trained on."""
+    test_sets: tuple[HeldOut, ...] = ()
+    """One entry per test set, when there are several."""
     curve: tuple[CurvePoint, ...]
     updates: tuple[UpdateLine, ...]
     weights: TrainedWeights

@@ -11,7 +11,7 @@ from agentlearn.learn.batch import Batch
 from agentlearn.learn.batch_runner import rollouts_at_once
 from agentlearn.learn.learner import Update
 from agentlearn.learn.loop import RunLoop
-from agentlearn.learn.run_result import RunResult, chance_notes
+from agentlearn.learn.run_result import RunResult, verdict_notes
 from agentlearn.learn.task_sets import TaskSets
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.report import TrainedWeights, TrainReport, update_line
@@ -46,11 +46,13 @@ class TrainingRun(RunLoop[TrainSettings]):
         await self.save_run_inputs(sets, start)
         endpoint = self.rollouts.endpoint
         self.callbacks.opened(self.call_context, endpoint, endpoint, sets.train, sets.test)
-        before = await self.evaluate("before", sets.test, start)
+        before = await self.evaluate({"before": start}, sets.test)
         await self.learn_from(sets.train, sets.test, learner)
-        after = await self.evaluate("after", sets.test, start)
+        after = await self.evaluate({"after": start}, sets.test)
         path = await asyncio.to_thread(learner.publish)
-        return self._report(self.result(sets, before, after, time.perf_counter() - started), start, path)
+        return self._report(
+            self.result(sets, before.get("before"), after.get("after"), time.perf_counter() - started), start, path
+        )
 
     @property
     def repeats_unfinished(self) -> bool:
@@ -104,6 +106,7 @@ class TrainingRun(RunLoop[TrainSettings]):
             delta=delta,
             known_families=result.known_families,
             unseen_families=result.unseen_families,
+            test_sets=result.test_sets,
             curve=result.whole_curve(len(lines)),
             updates=lines,
             weights=TrainedWeights(
@@ -121,7 +124,11 @@ class TrainingRun(RunLoop[TrainSettings]):
             seconds={name: round(seconds, 3) for name, seconds in sorted(learner.seconds.items())},
             wall_s=result.wall_rounded_s,
             notes=(
-                *chance_notes(delta, "more updates, or more held-out tasks, would make it clearer"),
+                *verdict_notes(
+                    delta,
+                    worse="use the model as it was before, or a lower learning rate",
+                    unclear="more updates, or more held-out tasks, would make it clearer",
+                ),
                 *result.notes(),
             ),
         )

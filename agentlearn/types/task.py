@@ -29,6 +29,11 @@ class Task(Value):
     path: tuple[str, ...] = ()
     """Places on a known path from the start to the answer, in order. For partial credit; never shown to a model."""
 
+    @property
+    def cluster(self) -> str:
+        """Label of its independent unit in statistics: its domain and family; empty when it has no family."""
+        return f"{self.domain}/{self.family}" if self.family else ""
+
     @classmethod
     def of(
         cls,

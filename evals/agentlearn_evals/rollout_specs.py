@@ -120,7 +120,7 @@ def to_observation(row: EvaluatedRow, arm: Arm, task: Task, library_tokens: int)
             "score": row.reward,
             "status": row.outcome,
             "error": row.failure_code or ("verifier" if row.outcome == "undecided" else ""),
-            "cluster": f"{task.domain}/{task.family}" if task.family else "",
+            "cluster": task.cluster,
             "domain": task.domain,
             "problem": task.problem,
             "rollout": row.id,

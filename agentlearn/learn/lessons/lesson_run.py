@@ -55,10 +55,12 @@ class LessonRun(RunLoop[LearnSettings]):
         hash_before = await weights_sha256(endpoint)
         if self.stored_groups is not None:
             self.stats.notes.append(self.stored_groups.note())
-        before = await self.evaluate("before", sets.test, start)
         await self.learn_from(sets.train, sets.test, learner)
         unchanged = learner.library.version == start.version
-        after = before if unchanged else await self.evaluate("after", sets.test, learner.library)
+        phases = {"before": start} if unchanged else {"before": start, "after": learner.library}
+        scores = await self.evaluate(phases, sets.test)
+        before = scores.get("before")
+        after = before if unchanged else scores.get("after")
         published = self.settings.pilot is None
         if published and (
             not unchanged or self.settings.library_name not in {one.name for one in library_store.list()}
