@@ -90,11 +90,22 @@ class SupervisedZygote:
             return self._zygote
 
     async def _start(self) -> None:
-        self._zygote = await Zygote.start(sealed=self._sealed, limits=self._limits)
-        self._hello = await self._zygote.hello()
-        if self._hello.refusal:
+        """Start the first zygote, with several tries. Raises ConfigError, ToolError."""
+        for wait_s in (*BACK_OFF_S, None):
+            try:
+                self._zygote = await Zygote.start(sealed=self._sealed, limits=self._limits)
+                self._hello = await self._zygote.hello()
+                break
+            except ToolLost as error:
+                if self._zygote is not None:
+                    await self._zygote.end()
+                if wait_s is None:
+                    raise
+                _LOG.warning("sandbox.restarted", sandbox=self._name, reason=error.message)
+                await asyncio.sleep(wait_s)
+        if self.hello.refusal:
             raise ConfigError(
-                f"the code sandbox {self._name!r} cannot isolate code here: {self._hello.refusal};"
+                f"the code sandbox {self._name!r} cannot isolate code here: {self.hello.refusal};"
                 f" {suggest_other_sandbox()}",
                 code="sandbox_unavailable",
             )

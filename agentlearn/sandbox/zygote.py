@@ -90,6 +90,8 @@ class Zygote:
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._exits: dict[int, asyncio.Future[Exit]] = {}
         self._end_error: ToolError | None = None
+        self._exiting = False
+        """Whether its end of the socket has closed, which happens only when it ends."""
         self._loop.add_reader(control, self._receive_message)
 
     @classmethod
@@ -210,6 +212,7 @@ class Zygote:
         except OSError:
             message = b""
         if not message:
+            self._exiting = True
             self._mark_ended(ToolLost("the code sandbox's process ended unexpectedly", code=CODE))
             return
         match _MESSAGE.validate_json(message):
@@ -251,8 +254,9 @@ class Zygote:
         """Have the zygote kill its sessions, clean up and end; return when it has ended and its files are removed."""
         self._mark_ended(ToolError("the code sandbox was closed", code=CODE))
         self._control.close()
-        with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()  # otherwise it would first finish its imports
+        if not self._exiting:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()  # otherwise it would first finish its imports
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(END_TIMEOUT_S):
