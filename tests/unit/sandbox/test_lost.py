@@ -325,3 +325,24 @@ def test_no_process_for_the_sandbox_is_a_clear_error(tmp_path: Path, monkeypatch
     monkeypatch.setattr(zygote_module.tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(ToolError, match=r"process could not be started: .*No such file"):
         in_sandbox("unsafe-local", lambda _: asyncio.sleep(0))
+
+
+def test_a_zygote_killed_while_the_sandbox_opens_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervised_module, "BACK_OFF_S", (0, 0, 0))
+    hello, kills = zygote_module.Zygote.hello, [1, 2]
+
+    async def killed_first(zygote: zygote_module.Zygote) -> zygote_module.Hello:
+        if kills:
+            kills.pop()
+            os.kill(zygote._process.pid, signal.SIGKILL)  # pyright: ignore[reportPrivateUsage]
+            await asyncio.sleep(0.2)
+        return await hello(zygote)
+
+    monkeypatch.setattr(zygote_module.Zygote, "hello", killed_first)
+
+    async def scenario(sandbox: CodeSandbox) -> None:
+        async with sandbox.open(1) as session:
+            assert await value(session) == "42"
+
+    in_sandbox("unsafe-local", scenario)
+    assert not kills
