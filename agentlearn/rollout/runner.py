@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import time
+import traceback
 from collections.abc import AsyncGenerator
 from contextlib import (
     AbstractAsyncContextManager,
@@ -13,6 +14,7 @@ from contextlib import (
 )
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +28,13 @@ from pydantic_ai.settings import ModelSettings
 from agentlearn.config import RolloutOptions
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext
 from agentlearn.errors import (
+    AgentlearnError,
     BudgetExceeded,
     ConfigError,
     EndpointError,
     RolloutError,
     ToolError,
     ToolLost,
-    VerifierError,
 )
 from agentlearn.library.capability import Experiences
 from agentlearn.log import get_log
@@ -41,16 +43,18 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.tokens import without_tokens
 from agentlearn.models.work_unit import WorkUnit
+from agentlearn.rollout.shortage import shortage_is_lost
 from agentlearn.rollout.tool_journal import ToolJournal
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.sandbox import open_sandbox
 from agentlearn.types.ids import RolloutId, derive_seed, rollout_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Failure, PromptRef, Trajectory, Usage, Verdict
+from agentlearn.types.trajectory import VERIFY_RAISED, Failure, PromptRef, Trajectory, Usage, Verdict
 from agentlearn.types.treatment import Treatment
 
 DEFAULT_SANDBOX = "zygote"
 DEFAULT_OPTIONS = RolloutOptions()
+_MAX_REASON = 300
 RESTARTS = 2
 """How often a rollout whose tools were lost is started again before it counts as failed."""
 
@@ -221,7 +225,8 @@ class Rollouts:
             sandbox=self.sandbox,
             record=None if self.record is None else self.record / self._identity(task, slot),
         )
-        async with asyncio.timeout(self.options.rollout_deadline_s), self.domain.open(context) as deps:
+        deadline = asyncio.timeout(self.options.rollout_deadline_s)
+        async with deadline, shortage_is_lost(), self.domain.open(context) as deps:
             result = await self.agent.run(
                 self.domain.question(task),
                 model=self.endpoint.client(unit),
@@ -236,11 +241,25 @@ class Rollouts:
         if trajectory.failure is not None:
             return trajectory
         try:
-            judged = self.domain.verify(task, trajectory)
-            verdict = judged if isinstance(judged, Verdict) else await judged
-        except VerifierError as error:
+            verdict = await self._verdict(task, trajectory)
+        except AgentlearnError as error:
+            if not isinstance(error, RolloutError) or error.resumable:
+                raise
+            await self.call_context.wait_if_stopped()
             verdict = Verdict(status="undecided", reason=f"{error.code}: {error}")
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a bug of the verifier says nothing about the answer
+            await self.call_context.wait_if_stopped()
+            reason = f"{VERIFY_RAISED}: {_last_line(error)}"
+            get_log(task=task.id).warning("verify.raised", reason=reason, exc_info=error)
+            verdict = Verdict(status="undecided", reason=reason)
         return trajectory.model_copy(update={"verdict": verdict})
+
+    async def _verdict(self, task: Task, trajectory: Trajectory) -> Verdict:
+        judged: Any = self.domain.verify(task, trajectory)
+        verdict: Any = await judged if isawaitable(judged) else judged
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"verify of the domain {self.domain.name!r} gave {verdict!r}, which is not a Verdict")
+        return verdict
 
     def _failure(self, error: Exception) -> Failure:
         """Return the failure to store for an error."""
@@ -327,6 +346,13 @@ def _total_usage(calls: list[CallRecord]) -> Usage:
 def _total_cost(calls: list[CallRecord]) -> float | None:
     costs = [call.cost_usd for call in calls if call.cost_usd is not None]
     return sum(costs) if len(costs) == len(calls) else None
+
+
+def _last_line(error: BaseException) -> str:
+    """Return the last line of the traceback, with the place that raised the error."""
+    line = " ".join("".join(traceback.format_exception_only(error)).split())[:_MAX_REASON]
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{line} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else line
 
 
 def _dump(messages: list[ModelMessage]) -> bytes:

@@ -24,6 +24,8 @@ bounds show what it could have been.
 ROLLOUT_OUTCOMES: tuple[RolloutOutcome, ...] = get_args(RolloutOutcome)
 STATUS = "status"
 """Key of a tool's status in `ToolReturn.metadata`. Any value except `ok` marks the result as failed."""
+VERIFY_RAISED = "verify_raised"
+"""First word of the reason of a verdict whose verifier raised an unexpected exception."""
 _MEASURING = ("before", "during", "after", "compare", "sentinel")
 
 
