@@ -170,9 +170,15 @@ class LearnProgress(ProgressLines, Callbacks):
 def model_words(endpoint: Endpoint) -> str:
     """An endpoint with a clear mark when it is simulated or a lab model."""
     if endpoint.simulated:
-        return f"{endpoint.name}, a simulated model: this run shows how learning works, it is not a result"
+        return (
+            f"{endpoint.name}, a simulated model with the solver's list of habits built in:"
+            " this run shows how learning works, it is not a result"
+        )
     if is_lab(endpoint.name):
-        return f"{endpoint.name}, a real but tiny transformer: this run shows how learning works, not real skill"
+        return (
+            f"{endpoint.name}, a real but tiny transformer that reacts to key words of lessons, not to their sense:"
+            " this run shows how learning works, not real skill"
+        )
     return endpoint.name
 
 
