@@ -12,7 +12,7 @@ from agentlearn.sandbox.protocol import CodeResult
 from agentlearn.sandbox.tool_text import FAILED, printed_value, render_result
 from agentlearn.sim.lessons import experiences_in
 from agentlearn_math.answers import boxed
-from agentlearn_math.families import FAMILIES
+from agentlearn_math.families import FAMILIES, LEARNING, UNSEEN
 from agentlearn_math.family import printed
 from agentlearn_math.lab import lab
 from agentlearn_math.lab.control_lessons import GERMAN, MANY, PARAPHRASES
@@ -223,3 +223,16 @@ def test_the_standard_error_is_never_zero() -> None:
     assert ConditionScore("none", 200, 100, 0.5).standard_error == pytest.approx(0.0352, abs=1e-4)
     for right in (0, 20):
         assert 0 < ConditionScore("none", 20, right, 0.5).standard_error < 0.06
+
+
+def test_what_the_documentation_says_of_families_habits_and_wordings() -> None:
+    def wording(problem: str) -> tuple[str, int]:
+        patterns = [(family.name, at, one) for family in FAMILIES for at, one in enumerate(family._patterns)]
+        return next((name, at) for name, at, one in patterns if one.search(problem))
+
+    learned = {wording(one.problem) for one in generated("train", 0)}
+    held_out = [wording(one.problem) for one in generated("test", 0)]
+    assert (len(held_out), sum(one in learned for one in held_out)) == (60, 24)
+    habits = [{trap for family in families for trap in family.traps} for families in (LEARNING, UNSEEN)]
+    assert habits[0] == habits[1] == {trap.name for trap in TRAPS}
+    assert (len(TRAPS), len(FAMILIES)) == (11, 25)
