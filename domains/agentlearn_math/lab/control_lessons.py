@@ -58,7 +58,7 @@ GERMAN = {
 
 _ABSURD = (
     "My aunt's {first} likes to {second} the moon.", "A purple {first} will {second} seven sleepy bakers.",
-    "Under the bridge a {first} may {second} his hat.", "Whoever sings of a {first} shall {second} the soup.",
+    "Under the bridge a {first} may {second} his hat.", "A baker with a {first} shall {second} the soup.",
 )  # fmt: skip
 _NEGATED = ("Do not {advice}.", "Never {advice}.", "It is a mistake to {advice}.", "Under no condition {advice}.")
 
