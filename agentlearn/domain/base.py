@@ -4,7 +4,7 @@ A package announces its domain under the entry-point group `agentlearn.domains`;
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -58,6 +58,8 @@ class RolloutShape(Value):
     """Tokens of one tool result."""
     judged: bool = False
     """Whether a model judges most answers."""
+    shipped: Mapping[str, "RolloutShape"] = {}
+    """Measured sizes with the models that ship, by the start of their names: `lab:`, `sim:`."""
 
 
 JudgeModel = Callable[[str], "Model"]

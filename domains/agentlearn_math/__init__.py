@@ -10,7 +10,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentlearn.domain.base import Answer, Domain, RolloutContext, checked_limit
+from agentlearn.domain.base import Answer, Domain, RolloutContext, RolloutShape, checked_limit
 from agentlearn.errors import ToolError
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
@@ -108,6 +108,15 @@ class MathDomain(Domain):
         from agentlearn_math.verify import verify, verify_exactly
 
         return verify_exactly(task, trajectory) or verify(task, trajectory, self.workers)
+
+    def rollout_shape(self, data: str | None = None) -> RolloutShape:
+        """Return the usual shape, with what was measured for the models that ship: a program, then the answer."""
+        return RolloutShape(
+            shipped={
+                "lab:": RolloutShape(turns=2, prompt=30, turn_out=21, tool_result=4),
+                "sim:": RolloutShape(turns=2, prompt=390, turn_out=82, tool_result=12),
+            }
+        )
 
     def answer_key(self, answer: str) -> str | None:
         """Return one key for equal numbers (`033` and `33`, `1/2` and `0.5`); None for an empty answer."""

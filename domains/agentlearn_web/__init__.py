@@ -152,7 +152,14 @@ class WebDomain(Domain):
 
     def rollout_shape(self, data: str | None = None) -> RolloutShape:
         """Return the typical size of a walk: 7 turns, pages of 1,200 tokens. Tasks from `data` need a judge call."""
-        return RolloutShape(turns=7, prompt=1_300, turn_out=120, tool_result=1_200, judged=data is not None)
+        return RolloutShape(
+            turns=7,
+            prompt=1_300,
+            turn_out=120,
+            tool_result=1_200,
+            judged=data is not None,
+            shipped={"sim:": RolloutShape(turns=5, prompt=1_300, turn_out=31, tool_result=450)},
+        )
 
     def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
         """Return the text of the pages that the walk saw: titles, names and texts, without refs and our own words."""

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 
 from agentlearn.config import SIMULATED_MODEL, default_model
 from agentlearn.errors import ConfigError, StoreMissing
-from agentlearn.learn.estimate import StageEstimate, refuse_unpriced, rollouts_estimate
+from agentlearn.learn.estimate import StageEstimate, mean_problem_tokens, refuse_unpriced, sized_rollouts
+from agentlearn.learn.run_size import (
+    FEWEST_ROLLOUTS,
+    RolloutSize,
+    assumed_rollouts,
+    file_task_shape,
+    measured_rollouts,
+)
 from agentlearn.library import LibraryStore
 from agentlearn.library.render import render
 from agentlearn.models.endpoint import is_paid
@@ -124,6 +131,8 @@ class ArmForecast(Value):
     """Cost of the new rollouts. `calls` counts requests to the model, several per rollout."""
     rollouts: int
     """New rollouts to make."""
+    basis: str = ""
+    """What the sizes of the new rollouts rest on."""
 
 
 class Forecast(Value):
@@ -160,46 +169,97 @@ class Forecast(Value):
             (arm.arm, f"{arm.rollouts:,} rollouts to make, {arm.reused:,} reused, {arm.new.words()}")
             for arm in self.arms
         ]
+        bases = dict.fromkeys(arm.basis for arm in self.arms if arm.rollouts and arm.basis)
+        rest = "; ".join(bases) or "a rough estimate"
         return [
             ("tasks", f"{self.tasks} of {', '.join(self.domains)} · {self.k} rollouts per task and arm"),
             *arms,
-            ("total", f"{self.rollouts:,} rollouts, {price} (a rough estimate{judging})"),
+            ("total", f"{self.rollouts:,} rollouts, {price} ({rest}{judging})"),
         ]
 
 
 def forecast(plan: ComparePlan) -> Forecast:
     """Return what the plan would make, reuse and cost."""
-    settings, wanted = plan.settings, plan.tasks * plan.settings.k
     try:
-        with read_store(settings.store) as reader:
-            reusable = {
-                arm.name: sum(len(plan.reusable(reader, arm, task_set)) for task_set in plan.task_sets)
-                for arm in plan.arms
-            }
+        with read_store(plan.settings.store) as reader:
+            arms = _arm_forecasts(plan, reader)
     except StoreMissing:
-        reusable = {arm.name: 0 for arm in plan.arms}
-    shapes = (task_set.domain.rollout_shape() for task_set in plan.task_sets)
-    shape = max(
-        shapes, key=lambda one: one.turns * (one.turn_out + one.tool_result)
-    )  # of several domains, the most expensive
+        arms = _arm_forecasts(plan, None)
     return Forecast(
         domains=tuple(task_set.domain.name for task_set in plan.task_sets),
         tasks=plan.tasks,
-        k=settings.k,
+        k=plan.settings.k,
         judge=plan.judge,
-        arms=tuple(
-            ArmForecast(
-                arm=arm.name,
-                label=arm.label(),
-                reused=reusable[arm.name],
-                rollouts=wanted - reusable[arm.name],
-                new=rollouts_estimate(
-                    arm.model, "rollout", wanted - reusable[arm.name], arm_library_tokens(arm), shape
-                ),
-            )
-            for arm in plan.arms
-        ),
+        arms=arms,
     )
+
+
+def _arm_forecasts(plan: ComparePlan, reader: StoreReader | None) -> tuple[ArmForecast, ...]:
+    stored = {
+        (arm.name, task_set.domain.name): {} if reader is None else plan.reusable(reader, arm, task_set)
+        for arm in plan.arms
+        for task_set in plan.task_sets
+    }
+    return tuple(_arm_forecast(plan, arm, stored, reader) for arm in plan.arms)
+
+
+def _arm_forecast(
+    plan: ComparePlan, arm: Arm, stored: Mapping[tuple[str, str], StoredRollouts], reader: StoreReader | None
+) -> ArmForecast:
+    """Forecast one arm. stored: reusable rollouts by arm and domain."""
+    parts, reused, bases = list[StageEstimate](), 0, list[str]()
+    for task_set in plan.task_sets:
+        domain = task_set.domain.name
+        found = len(stored[arm.name, domain])
+        reused += found
+        alike = [one for one in plan.arms if (one.model, one.instructions) == (arm.model, arm.instructions)]
+        size, basis = _size(plan, arm.model, task_set, [(one, stored[one.name, domain]) for one in alike], reader)
+        rollouts = len(task_set.tasks) * plan.settings.k - found
+        parts.append(sized_rollouts(arm.model, "rollout", rollouts, arm_library_tokens(arm), size))
+        bases.append(basis)
+    costs = [one.cost_usd for one in parts]
+    new = StageEstimate(
+        stage="rollout",
+        calls=sum(one.calls for one in parts),
+        tokens_in=sum(one.tokens_in for one in parts),
+        tokens_out=sum(one.tokens_out for one in parts),
+        cost_usd=None if None in costs else sum(one for one in costs if one is not None),
+    )
+    wanted = plan.tasks * plan.settings.k
+    return ArmForecast(
+        arm=arm.name,
+        label=arm.label(),
+        reused=reused,
+        rollouts=wanted - reused,
+        new=new,
+        basis="; ".join(dict.fromkeys(bases)),
+    )
+
+
+def _size(
+    plan: ComparePlan,
+    model: str,
+    task_set: EvalTasks,
+    stored: Sequence[tuple[Arm, StoredRollouts]],
+    reader: StoreReader | None,
+) -> tuple[RolloutSize, str]:
+    """Return the size of the model's rollouts and where it comes from: stored rollouts, a run, or assumptions."""
+    rows = [(arm_library_tokens(arm), row) for arm, rows in stored for row in rows.values() if row.outcome != "failed"]
+    if len(rows) >= FEWEST_ROLLOUTS:
+        without = sum(max(0, row.tokens_in - row.requests * tokens) for tokens, row in rows)
+        size = RolloutSize(
+            calls=sum(row.requests for _, row in rows) / len(rows),
+            tokens_in=without / len(rows),
+            tokens_out=sum(row.tokens_out for _, row in rows) / len(rows),
+        )
+        return size, f"as {len(rows)} stored rollouts had"
+    found = None
+    if reader is not None:
+        found = measured_rollouts(reader, task_set.domain.name, model, plan.settings.data)
+    if found is not None:
+        return found, "as its last learning run had"
+    shape = file_task_shape(plan.settings.tools) if task_set.judged_by else task_set.domain.rollout_shape()
+    return assumed_rollouts(shape, model, mean_problem_tokens(task_set.tasks))
 
 
 def arm_library_tokens(arm: Arm) -> int:
