@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from agentlearn.config import RunSettings
 from agentlearn.data.overlap import overlaps
 from agentlearn.data.split import hold_out
 from agentlearn.domain.base import Domain
+from agentlearn.domain.task_source import read_source
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.types.task import Task
 
@@ -20,6 +20,8 @@ class TaskSets:
     """Tasks to learn from."""
     test: tuple[Task, ...]
     """Held-out tasks."""
+    notes: tuple[str, ...] = ()
+    """What was left out of the sources, and why."""
 
     @property
     def test_known(self) -> tuple[Task, ...]:
@@ -37,20 +39,25 @@ class TaskSets:
 def task_sets(settings: RunSettings, domain: Domain) -> TaskSets:
     """Return the tasks of a run. Raises DataError (bad file, overlap) or ConfigError (no task to learn from)."""
     test: Sequence[Task] = ()
+    notes: list[str] = []
     if settings.data is None:
         train = domain.tasks("train", seed=settings.seed, limit=settings.limit)
         if not settings.test_data:
             test = domain.tasks("test", seed=settings.seed)
     else:
-        train = domain.read(Path(settings.data), split="train", limit=settings.limit)
+        read = read_source(domain, settings.data, settings, split="train", limit=settings.limit)
+        train = read.tasks
+        notes.append(read.note)
     if settings.test_data:
-        test = _joined([domain.read(Path(source), split="test") for source in settings.test_data])
+        held = [read_source(domain, source, settings, split="test") for source in settings.test_data]
+        test = _joined([one.tasks for one in held])
+        notes += [one.note for one in held]
     elif settings.data is not None and settings.evaluate:
         train, test = hold_out(train, settings.test_share, domain.answer_key)
     if not train:
         raise ConfigError("there is no task to learn from; give more tasks or a smaller --test-share", code="no_tasks")
     _refuse_overlap(train, test, domain)
-    return TaskSets(tuple(train), tuple(test) if settings.evaluate else ())
+    return TaskSets(tuple(train), tuple(test) if settings.evaluate else (), tuple(filter(None, notes)))
 
 
 def _joined(sources: Sequence[Sequence[Task]]) -> Sequence[Task]:
