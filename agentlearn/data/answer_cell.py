@@ -17,9 +17,12 @@ def marked_answer(text: str) -> str:
 
 
 def amount_without_unit(text: str) -> str:
-    """Return the number of an answer such as `9 (apples)`, as ASDiv writes it; any other text as it is."""
-    found = _AMOUNT.fullmatch(text.strip())
-    return found[1] if found else text
+    """Return the numbers of an answer such as `9 (apples)` or `15 (balls); 24 (balls)`, as ASDiv writes them.
+
+    Any other text is returned as it is.
+    """
+    found = [_AMOUNT.fullmatch(part.strip()) for part in text.split(";")]
+    return "; ".join(one[1] for one in found if one) if all(found) else text
 
 
 def boxed_answer(solution: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agentlearn.data.overlap import near_copies
 from agentlearn.data.reading import ParsedRow, StartAndPath, dispute, no_start, row_reader, same_answer, unclear_count
-from agentlearn.data.row import Columns, SourceRow
+from agentlearn.data.row import Columns, SourceRow, is_empty
 from agentlearn.data.sources import passed_over, rows
 from agentlearn.data.split import hold_out
 from agentlearn.data.unreadable import Reason, by_reason
@@ -214,7 +214,7 @@ class _Sieve:
     def take(self, found: ParsedRow) -> None:
         """Keep the row, or count it as repeated. Raises DataError when it contradicts an earlier answer."""
         self.columns = dict(found.columns) | self.columns
-        self.seen |= set(found.row.fields)
+        self.seen |= {name for name, value in found.row.fields.items() if not is_empty(value)}
         self.used |= {
             one
             for name in found.columns.values()

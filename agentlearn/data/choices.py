@@ -18,6 +18,7 @@ REQUEST = "Answer with the letter of the right choice."
 _LETTERS = string.ascii_uppercase
 _OWN_LETTER = re.compile(r"\s*(?:\(\s*([A-Za-z])\s*\)|\[\s*([A-Za-z])\s*\]|([A-Za-z])\s?[).:])\s*(?=\S)")
 _MARK = re.compile(r"(?:^|(?<=[\s,;\[]))(?:\(([A-Ja-j])\)|([A-Ja-j])\s?[).:])(?=\s*\S)")
+_LETTER_IN_MARK = re.compile(r"[A-Za-z]")
 _NUMBER = re.compile(r"(\d{1,2})(?:\.0+)?", re.ASCII)
 _LETTER = re.compile(r"\(?\[?\s*([A-Za-z])\s*\]?\)?[.:]?")
 
@@ -157,13 +158,22 @@ def _without_letters(texts: Sequence[str]) -> tuple[str, ...]:
 
 def _marked(text: str) -> TaskChoices | None:
     """Return the choices of a text such as `a ) 38 , b ) 27.6 , c ) 30`: each begins with its letter."""
-    marks = list(_MARK.finditer(text))
-    letters = [(one[1] or one[2]).upper() for one in marks]
-    if len(marks) < 2 or text[: marks[0].start()].strip() or letters != list(_LETTERS[: len(marks)]):
+    marks = _marks(text)
+    if len(marks) < 2 or text[: marks[0].start()].strip():
         return None
     ends = [*(one.start() for one in marks[1:]), len(text)]
     texts = [text[one.end() : end].strip().strip(",;]").strip() for one, end in zip(marks, ends, strict=True)]
     return TaskChoices(tuple(texts)) if _is_complete(texts) else None
+
+
+def _marks(text: str) -> list[re.Match[str]]:
+    """Return the marks A, B, C and so on, all written in the same way."""
+    kept: list[re.Match[str]] = []
+    for one in _MARK.finditer(text):
+        same_style = not kept or _LETTER_IN_MARK.sub("", one[0]) == _LETTER_IN_MARK.sub("", kept[0][0])
+        if same_style and (one[1] or one[2]).upper() == _LETTERS[len(kept)]:
+            kept.append(one)
+    return kept
 
 
 def _opened(text: str) -> object:

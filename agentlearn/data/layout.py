@@ -37,14 +37,14 @@ _CONCEPT = "question_concept"
 _PART = re.compile(
     r"article|background|body|candidates|chart|choice|choices|code|concept|context|conversation|ctx|"
     r"diagram|dialog|dialogue|distractor|distractors|document|documents|endings|excerpt|fact|facts|figure|"
-    r"figures|graph|hypothesis|image|images|img|input|introduction|knowledge|option|options|paragraph|"
+    r"figures|graph|hypothesis|image|images|img|input|introduction|knowledge|numbers|nums|option|options|paragraph|"
     r"paragraphs|passage|passages|picture|pictures|preamble|premise|scenario|scene|sentence|sentences|"
-    r"snippet|stem|stimulus|story|support|table|tables|text|transcript"
+    r"snippet|stem|stimulus|story|support|table|tables|text|transcript|values|variables"
 )
 """Words in the name of a column that may hold a part of the problem."""
 _ABOUT = re.compile(
     r"answer|answers|author|category|count|date|format|hash|id|ids|idx|index|lang|language|len|length|"
-    r"level|license|link|name|num|number|path|size|source|split|title|type|types|url"
+    r"level|license|link|name|num|number|path|size|source|split|title|topic|type|types|url"
 )
 """Last words of names of columns that say something about a part and do not hold it."""
 _OF_CHOICES = re.compile(r"choices?|options?|candidates|endings|distractors?")
@@ -80,7 +80,7 @@ def layout_of(row: SourceRow, columns: Columns) -> RowLayout:
     problems = tuple(name for name in columns.problem if not is_empty(cell(row.fields, name)))
     answer = next((name for name in columns.answer if not is_empty(cell(row.fields, name))), "")
     choices = _choice_columns(filled, "" if not answer else str(cell(row.fields, answer)))
-    boxed = not answer and SOLUTION in filled and not choices
+    boxed = not answer and not choices and isinstance(row.fields.get(filled.get(SOLUTION, "")), str)
     if boxed:
         answer = filled[SOLUTION]
     elif choices and not answer:

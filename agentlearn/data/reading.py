@@ -1,6 +1,6 @@
 """Reading tasks from rows: each problem once, with the answer as the domain reads it."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -172,7 +172,7 @@ class RowReader:
                 f"{row.place} has no problem; put its text into the column {wanted}{_seen(row, names)}",
                 code="no_problem",
             )
-        return "\n\n".join(texts)
+        return "\n\n".join(_without_copies(texts))
 
     def _answer(self, row: SourceRow, layout: RowLayout, choices: TaskChoices | None) -> str | None:
         written = row.text(layout.answer) if layout.answer else ""
@@ -188,6 +188,12 @@ class RowReader:
                 code="no_answer",
             )
         return answer or None
+
+
+def _without_copies(texts: Sequence[str]) -> list[str]:
+    """Leave out each part of a problem that a later part repeats: some files hold the whole problem as well."""
+    words = [same_words(text) for text in texts]
+    return [text for at, text in enumerate(texts) if not any(words[at] in later for later in words[at + 1 :])]
 
 
 def _final(row: SourceRow, layout: RowLayout, choices: TaskChoices | None, written: str) -> str:
@@ -285,7 +291,7 @@ def _seen(row: SourceRow, wanted: tuple[str, ...]) -> str:
     present = {name.strip().casefold() for name in row.fields}
     if not present or present & {name.partition(".")[0].casefold() for name in wanted}:
         return ""
-    return f" (it has {', '.join(map(repr, row.fields))})"
+    return f" (it has {', '.join(map(repr, row.fields))}; --columns 'problem=NAME answer=NAME' chooses)"
 
 
 def _demand_encodable(row: SourceRow, text: str) -> None:

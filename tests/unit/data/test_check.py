@@ -42,7 +42,10 @@ def test_every_row_is_accounted_for(tmp_path: Path) -> None:
     assert found.columns == {"problem": "Question", "answer": "answer", "family": "type"}
     assert found.sentences == (
         "mine.jsonl lines 1 and 3 have the same problem with the answers '1' and '2'; keep the right one",
-        "mine.jsonl line 6 has no answer; fill its column 'answer' or take the line out (it has 'Question')",
+        (
+            "mine.jsonl line 6 has no answer; fill its column 'answer' or take the line out (it has 'Question';"
+            " --columns 'problem=NAME answer=NAME' chooses)"
+        ),
         "mine.jsonl:7: it is wrong",
     )
     assert found.kinds == {"expression": 2, "integer": 1, "words": 1}

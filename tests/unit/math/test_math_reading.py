@@ -119,7 +119,8 @@ def test_refused_rows_name_file_line_and_next_step(tmp_path: Path) -> None:
     )
     assert refusal(jsonl(tmp_path, {"problem": "R", "answer": None})).startswith("mine.jsonl line 1 has no answer;")
     assert refusal(jsonl(tmp_path, {"answer": "1"})) == (
-        "mine.jsonl line 1 has no problem; put its text into the column 'problem' or 'question' (it has 'answer')"
+        "mine.jsonl line 1 has no problem; put its text into the column 'problem' or 'question' (it has 'answer';"
+        " --columns 'problem=NAME answer=NAME' chooses)"
     )
     assert refusal(jsonl(tmp_path, good, {"problem": "P", "question": "Q", "answer": "1"})) == (
         "mine.jsonl line 2 has a 'problem' and a 'question' that differ; keep one of them"
@@ -149,7 +150,8 @@ def test_refused_json(tmp_path: Path) -> None:
 
 def test_refused_csv(tmp_path: Path) -> None:
     assert refusal(text_file(tmp_path, "a.csv", "task,answer\nP,1\n")) == (
-        "a.csv line 2 has no problem; put its text into the column 'problem' or 'question' (it has 'task', 'answer')"
+        "a.csv line 2 has no problem; put its text into the column 'problem' or 'question' (it has 'task',"
+        " 'answer'; --columns 'problem=NAME answer=NAME' chooses)"
     )
     assert refusal(text_file(tmp_path, "a.csv", "problem,answer\nP,1\nHow many, then?,2\n")) == (
         "a.csv line 3 has more fields than the header; quote fields that hold commas"
