@@ -1,7 +1,6 @@
 """`agentlearn train`."""
 
 import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,6 @@ from cyclopts import Parameter
 
 from agentlearn.cli.options import GivenSettings, JsonOption, LogOption, ResumeOption, setting_options
 from agentlearn.cli.output import console, print_json, show_logs
-from agentlearn.cli.own_tasks import require_model
 from agentlearn.config import DEFAULT_STORE, LAB, default_model, packaged_recipe, read_recipe
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GRPOArguments, LossName
@@ -107,10 +105,7 @@ def train_run(
     fields = _fields(what, given)
     recipe: dict[str, Any] = fields.get("gradient") or {}
     merged = gradient.over(recipe) if _is_recipe(what) else recipe | gradient.over()
-    settings = train_settings({**fields, "gradient": merged | pairs})
-    reward = f" --reward {shlex.quote(settings.reward)}" if settings.reward else ""
-    require_model(settings, fields, f"agentlearn train {what} --data {shlex.quote(str(settings.data))}{reward}")
-    return settings, None
+    return train_settings({**fields, "gradient": merged | pairs}), None
 
 
 def _is_recipe(what: str) -> bool:

@@ -4,6 +4,7 @@ The expected answer of a task with choices is always a letter, so that every ver
 """
 
 import ast
+import json
 import re
 import string
 from collections.abc import Mapping, Sequence
@@ -180,14 +181,24 @@ def _opened(text: str) -> object:
     """Return the list or mapping that a text writes in JSON or in Python; the text itself when it writes neither."""
     if not text.lstrip().startswith(("[", "{")):
         return text
-    value = json_or_none(text)
-    if value is not None:
-        return value
     try:
-        written = ast.literal_eval(text.strip())
+        json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        return _python_value(text.strip())
+    value = json_or_none(text)
+    return text if value is None else value
+
+
+def _python_value(text: str) -> object:
+    """Return the list or mapping that a text writes in Python; the text itself when it is no such, or repeats a key."""
+    try:
+        written = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
-    return written if isinstance(written, list | tuple | dict) else text
+    if isinstance(written, dict):
+        node = ast.parse(text, mode="eval").body
+        return written if isinstance(node, ast.Dict) and len(node.keys) == len(written) else text
+    return written if isinstance(written, list | tuple) else text
 
 
 def _is_number(value: object) -> bool:
