@@ -40,6 +40,10 @@ NOTE = "sim:novice can only solve the bundled problems, not your own tasks"
             OWN.model_copy(update={"data": "prices.csv", "tools": "python"}),
             "agentlearn learn prices.csv --reward my_reward:score --tools python",
         ),
+        (
+            LearnSettings(domain="math", data="mine.csv", columns="problem=A+B"),
+            "agentlearn learn math --data mine.csv --columns problem=A+B",
+        ),
     ],
 )
 def test_the_command_names_what_was_given(settings: LearnSettings, words: str) -> None:

@@ -2,7 +2,9 @@
 
 import gzip
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from agentlearn.types.task import Task
 ASK = "Answer with the letter of the right choice."
 
 
-def jsonl(folder: Path, *rows: dict[str, object]) -> Path:
+def jsonl(folder: Path, *rows: Mapping[str, object]) -> Path:
     path = folder / "mine.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -37,12 +39,23 @@ def refusal(folder: Path, columns: str | None = None, **row: object) -> str:
 
 
 def test_svamp(tmp_path: Path) -> None:
-    row = {"ID": "c", "Body": "A pack costs 76.", "Question": "And two?", "Equation": "76*2", "Answer": 152.0}
+    row: dict[str, Any] = {
+        "ID": "c",
+        "Body": "A pack costs 76.",
+        "Question": "And two?",
+        "Equation": "76*2",
+        "Answer": 152.0,
+    }
     assert one(tmp_path, **row, Type="Times") == ("A pack costs 76.\n\nAnd two?", "152.0", "Times")
 
 
 def test_asdiv_as_rows_and_as_xml(tmp_path: Path) -> None:
-    row = {"body": "2 red, 7 green.", "question": "How many?", "solution_type": "Sum", "answer": "9 (apples)"}
+    row: dict[str, Any] = {
+        "body": "2 red, 7 green.",
+        "question": "How many?",
+        "solution_type": "Sum",
+        "answer": "9 (apples)",
+    }
     assert one(tmp_path, **row) == ("2 red, 7 green.\n\nHow many?", "9", "Sum")
     path = tmp_path / "asdiv.xml"
     path.write_text(
@@ -76,7 +89,7 @@ def test_refused_xml(tmp_path: Path, text: str, sentence: str) -> None:
     assert caught.value.message.startswith(sentence)
 
 
-MMLU = {"question": "1 + 1?", "subject": "sums", "choices": ["0", "4", "2", "6"]}
+MMLU: dict[str, Any] = {"question": "1 + 1?", "subject": "sums", "choices": ["0", "4", "2", "6"]}
 SHOWN = f"1 + 1?\n\nA. 0\nB. 4\nC. 2\nD. 6\n\n{ASK}"
 
 
@@ -115,7 +128,9 @@ def test_an_unclear_choice_is_refused(tmp_path: Path, choices: object, answer: o
 
 
 def test_numbers_that_may_count_from_one_are_refused(tmp_path: Path) -> None:
-    rows = [{"question": f"Q{n}", "options": ["red", "blue", "green"], "answer": n % 2 + 1} for n in range(4)]
+    rows: list[dict[str, Any]] = [
+        {"question": f"Q{n}", "options": ["red", "blue", "green"], "answer": n % 2 + 1} for n in range(4)
+    ]
     with pytest.raises(DataError, match="no row has 0, so the choices may count from 0 or from 1; write the letters"):
         read(jsonl(tmp_path, *rows))
     rows.append({"question": "Q", "options": ["red", "blue"], "answer": 0})
@@ -164,7 +179,12 @@ def test_layouts_with_choices(tmp_path: Path, row: dict[str, object]) -> None:
 
 
 def test_a_test_of_reading_shows_its_passage(tmp_path: Path) -> None:
-    row = {"passage": "Air holds CO2.", "question": "Which gas?", "options": ["(A)O2", "(B)CO2"], "label": "B"}
+    row: dict[str, Any] = {
+        "passage": "Air holds CO2.",
+        "question": "Which gas?",
+        "options": ["(A)O2", "(B)CO2"],
+        "label": "B",
+    }
     assert one(tmp_path, **row)[:2] == (f"Air holds CO2.\n\n{OXYGEN}", "B")
 
 
@@ -231,14 +251,21 @@ def test_columns_about_a_task_are_no_part_of_it(tmp_path: Path, column: str) -> 
 
 
 def test_choices_that_no_answer_names_are_not_passed_over(tmp_path: Path) -> None:
-    row = {"question": "Which gas?", "A": "O2", "B": "CO2", "C": "N2", "answer": "CO2"}
+    row: dict[str, Any] = {"question": "Which gas?", "A": "O2", "B": "CO2", "C": "N2", "answer": "CO2"}
     words = refusal(tmp_path, **row)
     assert "add --columns 'problem=question answer=answer choices=A+B+C' to read it" in words
     assert one(tmp_path, "problem=question answer=answer choices=A+B+C", **row)[1] == "B"
 
 
 def test_chosen_columns(tmp_path: Path) -> None:
-    row = {"Story": "S", "What is asked": "Q?", "gold": "C", "a+b": "x", "opts": ["1", "2", "5"], "kind": "k"}
+    row: dict[str, Any] = {
+        "Story": "S",
+        "What is asked": "Q?",
+        "gold": "C",
+        "a+b": "x",
+        "opts": ["1", "2", "5"],
+        "kind": "k",
+    }
     chosen = "problem=Story+What is asked answer=gold choices=opts family=kind"
     assert one(tmp_path, chosen, **row) == (f"S\n\nQ?\n\nA. 1\nB. 2\nC. 5\n\n{ASK}", "C", "k")
     assert one(tmp_path, "problem=a+b, answer=gold", **row)[0] == "x"
@@ -249,7 +276,7 @@ def test_chosen_columns(tmp_path: Path) -> None:
 
 
 def test_a_part_that_another_part_repeats_is_written_once(tmp_path: Path) -> None:
-    row = {"Body": "Tom has 3.", "Question": "Tom has 3.  How many?", "Answer": "3"}
+    row: dict[str, Any] = {"Body": "Tom has 3.", "Question": "Tom has 3.  How many?", "Answer": "3"}
     assert one(tmp_path, **row)[0] == "Tom has 3.  How many?"
 
 

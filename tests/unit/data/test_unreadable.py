@@ -20,8 +20,11 @@ from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.eval_tasks import load_eval_tasks
 from agentlearn_math import MathDomain
 
-GOOD = [{"problem": f"What is {n} + 1?", "answer": n + 1} for n in range(18)]
-BAD = [{"problem": "What then?", "answer": "see the figure on the left"}, {"problem": "And?", "answer": "x^2 +"}]
+GOOD: list[dict[str, object]] = [{"problem": f"What is {n} + 1?", "answer": n + 1} for n in range(18)]
+BAD: list[dict[str, object]] = [
+    {"problem": "What then?", "answer": "see the figure on the left"},
+    {"problem": "And?", "answer": "x^2 +"},
+]
 
 
 def jsonl(folder: Path, rows: list[dict[str, object]]) -> str:
@@ -72,7 +75,9 @@ def test_compare_and_held_out_sources_refuse_them_too(tmp_path: Path) -> None:
 
 
 def test_chosen_columns_reach_every_reader(tmp_path: Path) -> None:
-    rows = [{"text": f"What is {n} + 1?", "value": n + 1, "context": "Sums."} for n in range(4)]
+    rows: list[dict[str, object]] = [
+        {"text": f"What is {n} + 1?", "value": n + 1, "context": "Sums."} for n in range(4)
+    ]
     path, columns = jsonl(tmp_path, rows), "problem=context+text answer=value"
     from agentlearn.learn.open_run import domain_of
 
