@@ -43,6 +43,7 @@ ADVANCED = frozenset(
         "max_proposals",
         "max_staleness",
         "max_turns",
+        "max_unreadable",
         "otel",
         "reproducible",
         "rollout_deadline_s",

@@ -191,4 +191,6 @@ def learn_command(settings: LearnSettings) -> str:
         given = [settings.data, "--reward", settings.reward]
         if settings.tools != "none":
             given += ["--tools", settings.tools]
+    if settings.columns is not None:
+        given += ["--columns", settings.columns]
     return shlex.join(["agentlearn", "learn", *given])

@@ -16,8 +16,10 @@ from agentlearn.types.value import Value
 DEFAULT_STORE = Path(".agentlearn")
 ONLINE = ("hf:", "gym:")
 """Prefixes of task sources that are not files."""
-TASK_FILES = (".jsonl", ".json", ".csv", ".parquet")
-"""Suffixes of task files."""
+TASK_FILES = (".jsonl", ".json", ".csv", ".tsv", ".xml", ".parquet")
+"""Endings of task files. All but Parquet may also be packed."""
+PACKED = ".gz"
+"""Ending of a packed file."""
 
 
 def _as_text(given: object) -> object:
@@ -66,7 +68,16 @@ class CustomTaskOptions(OptionGroup):
     """Extra instructions for the agent for tasks from a file."""
 
 
-class TaskOptions(CustomTaskOptions):
+class TaskFileOptions(OptionGroup):
+    """How task files are read."""
+
+    columns: str | None = None
+    """Columns of the task files, such as 'problem=Body+Question answer=Answer choices=options family=Type'."""
+    max_unreadable: float = Field(default=0.1, ge=0, le=1)
+    """Largest share of expected answers that the verifier cannot read; such tasks are left out."""
+
+
+class TaskOptions(CustomTaskOptions, TaskFileOptions):
     """Which tasks a run learns from and which are held out."""
 
     domain: str

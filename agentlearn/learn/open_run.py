@@ -3,6 +3,7 @@
 from agentlearn.config import BudgetOptions, TaskOptions
 from agentlearn.domain.base import Domain, installed_domains, load_domain
 from agentlearn.domain.custom import custom_tasks
+from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.models.budget import Budget
 from agentlearn.store import Store
 from agentlearn.types.ids import RunId
@@ -14,6 +15,10 @@ def domain_of(settings: TaskOptions) -> Domain:
 
     Raises ConfigError.
     """
+    return with_chosen_columns(_judging_domain(settings), settings)
+
+
+def _judging_domain(settings: TaskOptions) -> Domain:
     if settings.reward is None:
         return load_domain(settings.domain)
     if settings.domain in installed_domains() and (domain := load_domain(settings.domain)).rewards:

@@ -131,7 +131,7 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     from agentlearn.cli.ask import ask
     from agentlearn.cli.interrupt import run_to_end
     from agentlearn_evals.comparing import compare_planned
-    from agentlearn_evals.plan import forecast, plan_comparison
+    from agentlearn_evals.plan import forecast, plan_comparison, require_model
     from agentlearn_evals.progress import CompareProgress
 
     if not dry_run:
@@ -144,6 +144,7 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
         for label, words in () if json else expected.lines():
             console().print(f"  {label.ljust(16)}{words}")
         return None
+    require_model(plan)
     if paid := expected.paid():
         words = f"{' and '.join(dict.fromkeys(paid))}: {expected.lines()[-1][1]}"
         ask(words, yes=yes or settings.max_cost_usd is not None, options="--yes or --max-cost-usd")

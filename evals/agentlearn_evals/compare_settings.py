@@ -13,6 +13,7 @@ from agentlearn.config import (
     RolloutOptions,
     SeedOptions,
     StoreOptions,
+    TaskFileOptions,
     TaskSource,
     as_tuple,
 )
@@ -21,7 +22,9 @@ from agentlearn.measure.contrast import Correction
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 
 
-class CompareSettings(CustomTaskOptions, CallOptions, RolloutOptions, BudgetOptions, SeedOptions, StoreOptions):
+class CompareSettings(
+    CustomTaskOptions, TaskFileOptions, CallOptions, RolloutOptions, BudgetOptions, SeedOptions, StoreOptions
+):
     """Settings of `compare`. They are stored with its run."""
 
     arms: tuple[str, ...] = Field(min_length=1)

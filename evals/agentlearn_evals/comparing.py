@@ -116,6 +116,7 @@ class _Session:
             arm_facts={arm.name: self._arm_facts(arm, {one.task for one in observations}) for arm in plan.arms},
             methods=method_lines(table, plan.methods, rules.level),
             reproducibility=self._reproducibility(table),
+            notes=tuple(task_set.note for task_set in plan.task_sets if task_set.note),
         )
         all_looks = [look for own in looks for look in own]
         return Compared(

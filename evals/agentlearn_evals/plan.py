@@ -120,6 +120,21 @@ def _arms(settings: CompareSettings, models: Sequence[str], library_store: Libra
     return resolve_arms(settings.arms, models=models, temperature=settings.temperature, library_store=library_store)
 
 
+def require_model(plan: ComparePlan) -> None:
+    """Raise ConfigError for arms without a model on tasks from a source, which the simulated model cannot solve."""
+    settings = plan.settings
+    own = [one for one in plan.task_sets if one.judged_by or settings.data is not None]
+    if settings.models or not own or all(",model=" in arm for arm in settings.arms):
+        return
+    if SIMULATED_MODEL in {arm.model for arm in plan.arms}:
+        source = settings.data or own[0].tasks[0].source.rpartition(":")[0]
+        raise ConfigError(
+            f"no model is named for the tasks in {source!r}, and {SIMULATED_MODEL} can only solve the bundled problems;"
+            " add --model, such as --model http://localhost:8000/v1#MODEL",
+            code="no_model",
+        )
+
+
 class ArmForecast(Value):
     """What one arm would need."""
 

@@ -40,7 +40,10 @@ def test_json_is_one_object_and_unusable_rows_end_with_1(tmp_path: Path, capsys:
     told = json.loads(capsys.readouterr().out)
     assert (told["usable"], told["refused"], told["sound"]) == (10, 1, False)
     assert told["sentences"] == [
-        "mine.jsonl line 11 has no answer; fill its column 'answer' or take the line out (it has 'problem')"
+        (
+            "mine.jsonl line 11 has no answer; fill its column 'answer' or take the line out (it has 'problem';"
+            " --columns 'problem=NAME answer=NAME' chooses)"
+        )
     ]
 
 
