@@ -10,7 +10,7 @@ from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn_math.judging.algebra_base import EXACTLY, Algebra
 from agentlearn_math.judging.comparator import FormComparator
 from agentlearn_math.judging.match import Match
-from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise
+from agentlearn_math.judging.normalise import spaced_parts
 from agentlearn_math.judging.numerals import MAX_DIGITS
 from agentlearn_math.judging.parse_answer import form_of, parse_answer
 from agentlearn_math.judging.workers import AlgebraWorkers, open_workers
@@ -61,11 +61,10 @@ def judge_exactly(answer: str | None, gold: str) -> Verdict | None:
         return _NO_ANSWER
     if (given := _integer(answer)) is not None and (expected := _integer(gold)) is not None:
         return _CORRECT if given == expected else _INCORRECT
-    plain = _skeleton(answer)
-    if not plain:
+    if not answer.strip() or not (parts := spaced_parts(answer)):
         return _NO_ANSWER
     match = _EXACT.compare(form_of(answer), parse_answer(gold))
-    if match.status != "equal" and plain == _skeleton(gold):
+    if match.status in {"unsure", "open"} and parts == spaced_parts(gold):
         match = Match("equal", "the same text")
     return None if match.status == "open" else _verdict(match)
 
@@ -76,10 +75,6 @@ def _integer(text: str) -> int | None:
         return int(text)
     found = _INTEGER.fullmatch(text)
     return int(found[1].replace(",", "")) if found else None
-
-
-def _skeleton(text: str) -> str:
-    return re.sub(r"\s", "", normalise(text)) if len(text) <= MAX_CHARACTERS else text
 
 
 def _verdict(match: Match) -> Verdict:

@@ -23,7 +23,9 @@ from agentlearn_math.judging.forms import (
     Ratio,
     Readings,
     RealInterval,
+    SameValues,
     Set,
+    TimeOfDay,
     Tuple,
     Unreadable,
     Words,
@@ -38,8 +40,10 @@ CompareOther = Callable[[Comparator, Any, Any, bool], Match]
 _LEADING: tuple[tuple[type, Compare, CompareOther | None], ...] = (
     (Readings, values.compare_readings, None),
     (Equation, values.compare_equations, values.equation_and_other),
+    (SameValues, values.compare_same_values, values.same_values_and_other),
     (ChoiceLetter, values.compare_choices, values.choice_and_other),
     (Words, values.compare_words, values.words_and_other),
+    (TimeOfDay, values.compare_times, values.time_and_other),
     (Quantity, values.compare_quantities, values.quantity_and_other),
     (Based, values.compare_based, values.based_and_other),
     (Ratio, values.compare_ratios, values.ratio_and_other),
@@ -62,7 +66,7 @@ _COLLECTION_PAIRS: dict[tuple[type, type], Compare] = {
     **{(other, Tuple): collections.compare_with_unordered for other in (Set, Listing)},
 }
 _COLLECTION_AND_OTHER: dict[tuple[type, type], CompareOther] = {
-    **{(Matrix, other): collections.matrix_and_sequence for other in (Tuple, Listing)},
+    **{(Matrix, other): collections.matrix_and_sequence for other in (Tuple, Listing, Set, RealInterval)},
     **{(RealInterval, other): collections.interval_and_values for other in (Set, Listing)},
 }
 

@@ -21,15 +21,20 @@ from agentlearn_math.judging.forms import (
     Quantity,
     Ratio,
     Readings,
+    SameValues,
+    TimeOfDay,
     Unreadable,
     Words,
+    has_letters,
 )
 from agentlearn_math.judging.match import Match, all_of, any_of, decided, different, equal, unsure
 from agentlearn_math.judging.quantities import DEGREES, PERCENT
-from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol, free_symbols
+from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol, with_constants_of
+from agentlearn_math.judging.times import HALF_DAY_S, HOUR_S, hours_and_minutes, time_of_ratio
 from agentlearn_math.judging.words import may_be_a_number, may_mean_the_same
 
 Scalar = Number | Formula | Infinity
+_SECONDS = {"h": 3_600, "min": 60, "s": 1}
 
 
 def compare_numbers(to: Comparator, answer: Number, gold: Number) -> Match:
@@ -42,6 +47,7 @@ def compare_formulas(to: Comparator, answer: Form, gold: Form) -> Match:
     left, right = node_of(answer), node_of(gold)
     assert left is not None
     assert right is not None
+    left, right = with_constants_of(left, right), with_constants_of(right, left)
     return equal("the same formula") if left == right else to.algebra.same_value(left, right)
 
 
@@ -64,6 +70,8 @@ def compare_readings(to: Comparator, answer: Form, gold: Form) -> Match:
         case Readings(forms=(Words() as one, formula)), Readings(forms=(Words() as other, other_formula)):
             words = compare_words(to, one, other)
             return words if words.status != "different" else _readable(to, [(formula, other_formula)], words)
+        case Readings(forms=(TimeOfDay() as one, _)), Readings(forms=(TimeOfDay() as other, _)):
+            return compare_times(to, one, other)
         case _:
             answers = answer.forms if isinstance(answer, Readings) else (answer,)
             golds = gold.forms if isinstance(gold, Readings) else (gold,)
@@ -103,7 +111,8 @@ def compare_equations(to: Comparator, answer: Equation, gold: Equation) -> Match
         right = to.compare(answer.right, gold.right)
         if answer.label == gold.label or right.status != "equal":
             return right
-        return unsure("the same value is given to different letters")
+        formulas = _is_compound(answer) and _is_compound(gold)
+        return _whole_equations(to, answer, gold) if formulas else unsure("the same value is given to different names")
     if answer.label == gold.label and answer.label:
         right = to.compare(answer.right, gold.right)
         return right if right.status == "equal" else _whole_equations(to, answer, gold)
@@ -111,10 +120,40 @@ def compare_equations(to: Comparator, answer: Equation, gold: Equation) -> Match
 
 
 def equation_and_other(to: Comparator, form: Equation, other: Form, is_answer: bool) -> Match:
-    """Compare the value that the equation gives with the other side."""
-    if not form.label:
-        return different("only one of them is an equation")
-    return compare_part(to, form.right, other, is_answer=is_answer)
+    """Compare the value that the equation gives with the other side. Without a name, equal values are undecided."""
+    value = compare_part(to, form.right, other, is_answer=is_answer)
+    if form.label or value.status == "open":
+        return value
+    return (
+        unlike
+        if (unlike := different("only one of them is an equation")).status == value.status
+        else unsure("only one of them is an equation")
+    )
+
+
+def compare_same_values(to: Comparator, answer: SameValues, gold: SameValues) -> Match:
+    """Compare each value of the answer with the expected ones."""
+    return _agreeing([same_values_and_other(to, gold, value, False) for value in answer.values])
+
+
+def same_values_and_other(to: Comparator, form: SameValues, other: Form, is_answer: bool) -> Match:
+    """Equal when every value equals the other side; undecided when only some do, or only the rounded one."""
+    found = _agreeing([compare_part(to, value, other, is_answer=is_answer) for value in form.values])
+    if found.status != "different":
+        return found
+    rounded = any_of((compare_part(to, value, other, is_answer=is_answer) for value in form.rounded), "compared")
+    return (
+        rounded
+        if rounded.status == "open"
+        else (found if rounded.status == "different" else unsure("only the rounded value agrees"))
+    )
+
+
+def _agreeing(matches: Sequence[Match]) -> Match:
+    statuses = {match.status for match in matches}
+    if len(statuses) == 1 or "open" in statuses:
+        return next(match for match in matches if match.status == "open" or len(statuses) == 1)
+    return unsure("one side gives several values that do not all agree with the other side")
 
 
 def _whole_equations(to: Comparator, answer: Equation, gold: Equation) -> Match:
@@ -126,9 +165,13 @@ def _whole_equations(to: Comparator, answer: Equation, gold: Equation) -> Match:
             return unsure("a side of the equations is not a number or formula")
 
 
+def _is_compound(equation: Equation) -> bool:
+    return isinstance(equation.left, Formula) and not isinstance(equation.left.node, Symbol)
+
+
 def _gives_value(equation: Equation) -> bool:
     """Whether the equation gives its label a value without letters."""
-    return bool(equation.label) and (equation.left is None or not _letters(equation.right))
+    return bool(equation.label) and (equation.left is None or not has_letters(equation.right))
 
 
 def compare_words(to: Comparator, answer: Words, gold: Words) -> Match:
@@ -158,6 +201,8 @@ def compare_quantities(to: Comparator, answer: Quantity, gold: Quantity) -> Matc
 
 def quantity_and_other(to: Comparator, form: Quantity, other: Form, is_answer: bool) -> Match:
     """Compare the amount without its unit; degrees also as radians, percent as a hundredth."""
+    if isinstance(other, Ratio) and (numbers := hours_and_minutes(other)) and form.unit in _SECONDS:
+        return _duration(to, form, numbers)
     if not isinstance(other, Scalar | Based | Ratio):
         return unsure("only one of them has a unit")
     if form.unit == PERCENT:
@@ -166,6 +211,16 @@ def quantity_and_other(to: Comparator, form: Quantity, other: Form, is_answer: b
     if form.unit != DEGREES or bare.status == "equal" or isinstance(other, Number):
         return bare
     return any_of([bare, to.compare(_radians(form.amount), other)], "compared in degrees and radians")
+
+
+def _duration(to: Comparator, form: Quantity, numbers: tuple[int, int]) -> Match:
+    """Undecided when `1:30` may be the duration: hours and minutes, or minutes and seconds."""
+    if not isinstance(form.amount, Number):
+        return unsure("one of them may be a duration")
+    first, second = numbers
+    seconds = form.amount.value * _SECONDS[form.unit]
+    may_agree = seconds in {first * 3_600 + second * 60, first * 60 + second}
+    return unsure("one of them may be a duration") if may_agree else different("compared as durations")
 
 
 def _percentage(to: Comparator, amount: Form, other: Form) -> Match:
@@ -209,22 +264,66 @@ def _other_base() -> Match:
 
 
 def compare_ratios(to: Comparator, answer: Ratio, gold: Ratio) -> Match:
-    """Compare part by part, then up to a common factor."""
+    """Compare part by part, then up to a common factor. What may be times of day is not equal by a factor."""
     same = compare_in_order(to, answer.parts, gold.parts)
     if same.status == "equal" or len(answer.parts) != len(gold.parts):
         return same
     scaled = _proportional(to, answer.parts, gold.parts)
-    if scaled.status == "equal" and (answer.is_clock_like or gold.is_clock_like):
-        return unsure("they may be ratios or times of day")
-    return scaled
+    if not (answer.is_clock_like or gold.is_clock_like):
+        return scaled
+    one, other = time_of_ratio(answer), time_of_ratio(gold)
+    may_be_one_time = one is not None and other is not None and compare_times(to, one, other).status != "different"
+    return unsure("they may be ratios or times of day") if scaled.status == "equal" or may_be_one_time else scaled
 
 
 def ratio_and_other(to: Comparator, form: Ratio, other: Form, is_answer: bool) -> Match:
     """Compare a ratio of two parts with its quotient."""
     if len(form.parts) != 2 or not isinstance(other, Scalar):
         return unsure("only one of them is a ratio")
+    numbers = hours_and_minutes(form)
+    if numbers and isinstance(other, Number) and other.value in _hours_or_minutes(*numbers):
+        return unsure("one of them may be a duration")
     quotient = _proportional(to, form.parts, (other, Number(1)))
     return quotient if quotient.status != "equal" or not form.is_clock_like else unsure("one may be a time")
+
+
+def _hours_or_minutes(first: int, second: int) -> set[int | Fraction]:
+    """Return the numbers that `1:30` may stand for: 90 (and 1.5) minutes or hours."""
+    return {first * 60 + second, first + Fraction(second, 60)}
+
+
+def compare_times(to: Comparator, answer: TimeOfDay, gold: TimeOfDay) -> Match:
+    """Compare two times; undecided when they agree and only one side gives the half of the day."""
+    if answer.knows_half == gold.knows_half:
+        return decided(answer.since_midnight_s == gold.since_midnight_s, "compared as times")
+    if (answer.since_midnight_s - gold.since_midnight_s) % HALF_DAY_S:
+        return different("compared as times")
+    return unsure("only one of them says in which half of the day it is")
+
+
+def time_and_other(to: Comparator, form: TimeOfDay, other: Form, is_answer: bool) -> Match:
+    """Compare a time with a ratio read as a time. A number may be the hour without the rest."""
+    match other:
+        case Ratio():
+            time = time_of_ratio(other)
+            return different("only one of them is a time") if time is None else compare_times(to, form, time)
+        case Number(value=value) | Quantity(amount=Number(value=value)):
+            hours = Fraction(form.since_midnight_s, HOUR_S)
+            whole, minutes = divmod(form.since_midnight_s // 60, 60)
+            may_agree = {
+                hours % 12,
+                (hours + 12) % 24,
+                hours,
+                100 * whole + minutes,
+                Fraction(12 if not hours % 12 else 0),
+            }
+            return unsure("one may be a time") if value in may_agree else different("only one of them is a time")
+        case Formula() if has_letters(other):
+            return different("only one of them is a time")
+        case Formula():
+            return unsure("only one of them is a time")
+        case _:
+            return different("only one of them is a time")
 
 
 def _proportional(to: Comparator, left: Sequence[Form], right: Sequence[Form]) -> Match:
@@ -240,21 +339,6 @@ def compare_in_order(to: Comparator, left: Sequence[Form], right: Sequence[Form]
         return different("the number of parts differs")
     matches = (to.compare(one, other) for one, other in zip(left, right, strict=True))
     return all_of(matches, "compared part by part")
-
-
-def has_letters(*forms: Form) -> bool:
-    """Whether one of the forms is a formula with letters."""
-    return any(_letters(form) for form in forms if isinstance(form, Formula))
-
-
-def _letters(form: Form) -> bool:
-    match form:
-        case Formula(node=node):
-            return bool(free_symbols(node))
-        case Quantity(amount=amount):
-            return _letters(amount)
-        case _:
-            return False
 
 
 def node_of(form: Form | None) -> Node | None:

@@ -35,10 +35,11 @@ from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise, unwrapp
 from agentlearn_math.judging.numerals import number_value
 from agentlearn_math.judging.quantities import DEGREES, amount_and_unit, magnitude
 from agentlearn_math.judging.splitting import split_outside
-from agentlearn_math.judging.structure import collection_in, matrix_in, relation_in, union_in
+from agentlearn_math.judging.structure import EVERYTHING, collection_in, matrix_in, relation_in, union_in
 from agentlearn_math.judging.syntax import Literal, Node, Symbol, nodes
+from agentlearn_math.judging.times import time_in
 from agentlearn_math.judging.tokens import UnreadableFormula
-from agentlearn_math.judging.words import labelled_choice, words_in
+from agentlearn_math.judging.words import is_every_number, labelled_choice, words_in
 
 MAX_DEPTH = 6
 """Most levels of collections inside collections."""
@@ -81,7 +82,7 @@ def read(text: str, depth: int) -> Form:
         return Unreadable("uses points and a comma as other countries do")
     if (value := number_value(text)) is not None:
         return Number(value) if "," not in text else _grouped(text, depth, Number(value))
-    if (inner := unwrapped(text)) and (words_in(text) is None or labelled_choice(inner)):
+    if (inner := unwrapped(text)) and (words_in(text) is None or labelled_choice(inner) or len(inner) == 1):
         return read(inner, depth)
     return _not_a_number(text, depth)
 
@@ -97,8 +98,10 @@ def _not_a_number(text: str, depth: int) -> Form:
     if found := _E_NOTATION.fullmatch(text):
         value = Fraction(found[1]) * Fraction(10) ** int(found[2])
         return Readings((_formula(text), Number(value.numerator if value.denominator == 1 else value)))
+    if (time := time_in(text)) is not None:
+        return Readings((time, _formula(text))) if text.isalnum() and not text.isalpha() else time
     if (words := words_in(text)) is not None:
-        return _words(words, text)
+        return EVERYTHING if is_every_number(words) else _words(words, text)
     if _GROUPED.search(text) and (form := _structure(text, depth)) is not None:
         return _grouped(text, depth, form)
     if (form := _structure(text, depth)) is not None:

@@ -44,12 +44,14 @@ _NO_UNITS = frozenset(
 _POWER = r"(?: ?\^ ?\{? ?([23]) ?\}?)?"
 _WRAPPED = re.compile(rf"(.*?\S?) ?\\(?:text|textrm|mathrm|mbox) ?\{{([^{{}}]*)\}}{_POWER}", re.DOTALL)
 _BARE = re.compile(rf"(.*[\d)}}]) ([a-zA-Z][a-zA-Z ]*?)\.?{_POWER}", re.DOTALL)
+_PER = re.compile(r"(.*[\d)}]) ([a-z]{1,5}) ?/ ?([a-z]{1,5})(?: ?\^ ?\{? ?([23]) ?\}?)?", re.DOTALL)
 _GLUED = re.compile(
     rf"(.*\d) ?({'|'.join(sorted(_SHORT_UNITS | {'st', 'nd', 'rd', 'th', 'am', 'pm'}))}){_POWER}", re.DOTALL
 )
 _DEGREE = re.compile(r"(.*?) ?(?:\^ ?\{? ?\\circ ?\}?|\\degree)(?: ?(?:\\text ?\{ ?)?([CF]) ?\}?)?", re.DOTALL)
 _PERCENT = re.compile(r"(.*?) ?\\?%", re.DOTALL)
-_CURRENCY = re.compile(r"(-?) ?\\(dollar|euro|pound) ?(.+)|(.+?) ?\\(dollar|euro|pound)", re.DOTALL)
+_CURRENCIES = "dollar|euro|pound|yen|rupee"
+_CURRENCY = re.compile(rf"([+-]?) ?(?:USD?)? ?\\({_CURRENCIES}) ?(.+)|(.+?) ?\\({_CURRENCIES})", re.DOTALL)
 
 
 def amount_and_unit(text: str) -> tuple[str, str] | None:
@@ -70,6 +72,8 @@ def amount_and_unit(text: str) -> tuple[str, str] | None:
         words = found[2].casefold().split()
         if not _NO_UNITS & set(words) and all(len(word) > 2 or word in _SHORT_UNITS for word in words[:1]):
             return _named(found[1], found[2], found[3])
+    if (found := _PER.fullmatch(text)) and {found[2], found[3]} <= _SHORT_UNITS | _ONE_LETTER_UNITS:
+        return _named(found[1], f"{found[2]}/{found[3]}", found[4])
     if found := _GLUED.fullmatch(text):
         return _named(found[1], found[2], found[3])
     return None

@@ -289,6 +289,8 @@ CORRECT = {
         x=1 \text{ or } x=2 @ 1,2
         x=1, 2 @ x=2 or x=1
         x=\pm 2 @ 2,-2
+        \angle A=30^\circ @ 30
+        x=1,y=2 @ (1,2)
     """,
     "sets, lists, tuples": r"""
         \{1,2,3\} @ \{3,1,2\}
@@ -349,6 +351,7 @@ CORRECT = {
         [1,\sqrt2]\cup[\sqrt2,2] @ [1,2]
         (0,1)\cup\{1\} @ (0,1]
         \mathbb{R} @ (-\infty,\infty)
+        \text{all real numbers} @ \mathbb{R}
         \mathbb{R}\setminus\{3\} @ (-\infty,3)\cup(3,\infty)
         x \ne 3 @ \mathbb{R}\setminus\{3\}
         \{x \mid x>2\} @ (2,\infty)
@@ -577,12 +580,9 @@ UNDECIDED = {
         x \geq -2 \text{ and } x \le 2 @ [-2,2]
         \frac34\text{ or }0.75 @ 0.75
         \text{Option B} @ B
-        \angle A=30^\circ @ 30
         \text{The answer is } 5 @ 5
-        x=1,y=2 @ (1,2)
         \ln(x)+\ln(y) @ \ln(xy)
         \lfloor x \rfloor @ x
-        \text{all real numbers} @ \mathbb{R}
         30\text{ minutes} @ \frac12\text{ hour}
         12 13 @ 25
         2+ @ 2
