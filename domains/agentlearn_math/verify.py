@@ -19,7 +19,7 @@ _CORRECT = Verdict(status="correct", reward=1.0, reason=EXACTLY)
 _INCORRECT = Verdict(status="incorrect", reward=0.0, reason=EXACTLY)
 _NO_ANSWER = Verdict(status="no_answer", reward=0.0, reason="no boxed answer")
 _INTEGER = re.compile(
-    rf"\$? ?([+-]?(?:\d{{1,3}}(?:,\d{{3}}){{1,300}}|\d{{1,{MAX_DIGITS}}}))(?:\.0{{0,300}})? ?\$?", re.ASCII
+    rf"\$? ?([+-]?(?:[1-9]\d{{0,2}}(?:,\d{{3}}){{1,300}}|\d{{1,{MAX_DIGITS}}}))(?:\.0{{0,300}})? ?\$?", re.ASCII
 )
 _EXACT = FormComparator(Algebra())
 

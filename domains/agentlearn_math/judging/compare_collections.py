@@ -34,6 +34,8 @@ MAX_ITEMS = 100
 def scalar_and_collection(to: Comparator, form: Scalar, other: Form, is_answer: bool) -> Match:
     """Different, or undecided when the scalar may be the collection's only value or stand for several values."""
     match other:
+        case Listing(items=(Number() as whole, Number() as decimals)) if _is_decimal(form, whole, decimals):
+            return unsure("a comma may be a decimal sign")
         case Set(items=(single,)) | Listing(items=(single,)) | Matrix(rows=((single,),)):
             inner = to.compare(single, form)
             return inner if inner.status != "equal" else unsure("only one of them is in brackets")
@@ -44,6 +46,15 @@ def scalar_and_collection(to: Comparator, form: Scalar, other: Form, is_answer: 
             return unsure("only one of them is an interval") if has_letters(form) else _unlike()
         case _:
             return unsure("one of them may stand for several values") if has_letters(form) else _unlike()
+
+
+def _is_decimal(form: Scalar, whole: Number, decimals: Number) -> bool:
+    """Whether `3,14` may be the number 3.14. Zeros behind the comma do not count."""
+    if not isinstance(form, Number) or not isinstance(decimals.value, int) or decimals.value <= 0:
+        return False
+    rest = abs(Fraction(form.value)) - abs(whole.value)
+    digits = len(str(decimals.value))
+    return any(rest == Fraction(decimals.value, 10**places) for places in range(digits, digits + 4))
 
 
 def list_of_intervals(form: Form) -> bool:

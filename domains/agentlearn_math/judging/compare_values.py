@@ -28,7 +28,7 @@ from agentlearn_math.judging.forms import (
     has_letters,
 )
 from agentlearn_math.judging.match import Match, all_of, any_of, decided, different, equal, unsure
-from agentlearn_math.judging.quantities import DEGREES, PERCENT
+from agentlearn_math.judging.quantities import DEGREES, PERCENT, is_letter_unit, size_of
 from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol, with_constants_of
 from agentlearn_math.judging.times import HALF_DAY_S, HOUR_S, hours_and_minutes, time_of_ratio
 from agentlearn_math.judging.words import may_be_a_number, may_mean_the_same
@@ -192,11 +192,17 @@ def words_and_other(to: Comparator, form: Words, other: Form, is_answer: bool) -
 
 
 def compare_quantities(to: Comparator, answer: Quantity, gold: Quantity) -> Match:
-    """Compare the amounts; undecided when the units differ."""
-    amounts = to.compare(answer.amount, gold.amount)
+    """Compare the amounts, in one unit where both units are known. Equal amounts of different units are undecided."""
     if answer.unit == gold.unit:
-        return amounts
-    return unsure(f"the units differ ({answer.unit!r} and {gold.unit!r})")
+        return to.compare(answer.amount, gold.amount)
+    otherwise = unsure(f"the units differ ({answer.unit!r} and {gold.unit!r})")
+    mine, theirs = size_of(answer.unit), size_of(gold.unit)
+    if mine is None or theirs is None or to.compare(answer.amount, gold.amount).status == "equal":
+        return otherwise
+    if mine[0] != theirs[0]:
+        return different("the units measure different things")
+    amounts = [_times(form.amount, Number(size)) for form, (_, size) in ((answer, mine), (gold, theirs))]
+    return to.compare(*amounts) if isinstance(gold.amount, Number | Formula) else otherwise
 
 
 def quantity_and_other(to: Comparator, form: Quantity, other: Form, is_answer: bool) -> Match:
@@ -207,10 +213,25 @@ def quantity_and_other(to: Comparator, form: Quantity, other: Form, is_answer: b
         return unsure("only one of them has a unit")
     if form.unit == PERCENT:
         return _percentage(to, form.amount, other)
+    if isinstance(other, Formula) and (amount := _amount_before(form.unit, other.node)) is not None:
+        other = amount
     bare = compare_part(to, form.amount, other, is_answer=is_answer)
     if form.unit != DEGREES or bare.status == "equal" or isinstance(other, Number):
         return bare
     return any_of([bare, to.compare(_radians(form.amount), other)], "compared in degrees and radians")
+
+
+def _amount_before(unit: str, node: Node) -> Form | None:
+    """Return the amount in `3 h` or `3 m^2`, which is a product of a number and a letter until a unit is expected."""
+    name, _, power = unit.partition("^")
+    last = Apply("pow", (Symbol(name), Literal(Fraction(int(power))))) if power else Symbol(name)
+    match node:
+        case Apply(op="mul", args=(Literal(value=value), one)) if one == last and is_letter_unit(name):
+            return Number(value)
+        case Apply(op="mul", args=(*factors, one)) if one == last and is_letter_unit(name):
+            return Formula(Apply("mul", tuple(factors))) if len(factors) > 1 else Formula(factors[0])
+        case _:
+            return None
 
 
 def _duration(to: Comparator, form: Quantity, numbers: tuple[int, int]) -> Match:
@@ -272,8 +293,15 @@ def compare_ratios(to: Comparator, answer: Ratio, gold: Ratio) -> Match:
     if not (answer.is_clock_like or gold.is_clock_like):
         return scaled
     one, other = time_of_ratio(answer), time_of_ratio(gold)
+    if one is not None and other is not None and (_has_zero(answer) or _has_zero(gold)):
+        return compare_times(to, one, other)
     may_be_one_time = one is not None and other is not None and compare_times(to, one, other).status != "different"
     return unsure("they may be ratios or times of day") if scaled.status == "equal" or may_be_one_time else scaled
+
+
+def _has_zero(ratio: Ratio) -> bool:
+    """Whether the ratio is a time, since it holds a zero."""
+    return any(isinstance(part, Number) and not part.value for part in ratio.parts)
 
 
 def ratio_and_other(to: Comparator, form: Ratio, other: Form, is_answer: bool) -> Match:

@@ -5,6 +5,8 @@ A left side such as `x+y` or `x^2` is no name: its equation is more than the val
 
 import re
 
+from agentlearn_math.judging.splitting import split_outside
+
 LETTER = r"(?:[a-zA-Z]|\\(?!in|cup|cap|leq|geq|neq|frac|sqrt|pi|infty)[a-zA-Z]+)(?: ?_ ?(?:\w|\{[\w, ]+\}))?'?"
 """A variable: a letter or a command that stands for one, with its index."""
 _LETTERS = rf"\( ?{LETTER}(?: ?, ?{LETTER})* ?\)"
@@ -45,9 +47,20 @@ _DRESSING = re.compile(r"\\overline|\\measured(?=angle)|\\?\||[{} ]")
 
 def name_in(left: str) -> str | None:
     """Return the name in one spelling (`|AB|` and `\\overline{AB}` are `AB`); None for a left side that is none."""
-    if _NAME.fullmatch(left) or (_LENGTHS.fullmatch(left) and re.search("[A-Z]", left)) or _is_wordy(left):
+    if _NAME.fullmatch(left) or _is_of_lengths(left) or _is_wordy(left) or _is_ratio(left):
         return re.sub(r"^m(?=\\angle)", "", _DRESSING.sub("", left).replace(r"\measuredangle", r"\angle"))
     return None
+
+
+def _is_of_lengths(left: str) -> bool:
+    r"""Whether the left side is calculated from lengths: `\frac{AB}{CD}`, `AB+CD`."""
+    return _LENGTHS.fullmatch(left) is not None and re.search("[A-Z]", left) is not None
+
+
+def _is_ratio(left: str) -> bool:
+    """Whether the left side is a ratio of names: `S_1:S_2`."""
+    parts = split_outside(left, ":")
+    return len(parts) > 1 and all(_NAME.fullmatch(part) for part in parts)
 
 
 def _is_wordy(left: str) -> bool:

@@ -9,7 +9,7 @@ from agentlearn_math.judging.characters import in_latex
 
 MAX_CHARACTERS = 2_000
 
-_GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:(?: ?\{,\} ?| ?, ?\\! ?| ?\\[,!] ?|\\ |~| )\d{3})+(?!\d)")
+_GROUPS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:(?: ?\{,\} ?| ?, ?\\! ?| ?\\[,!] ?|\\ |~| )\d{3})+(?!\d| ?/)")
 _DELIMITERS = re.compile(r"\$+|(?<!\\)\\[()\[\]]")
 _DROPPED = re.compile(
     r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|scriptstyle|limits|nolimits|boldsymbol|rm|bf|it)(?![a-zA-Z])\.?"

@@ -49,7 +49,7 @@ _BASE = r"(?:(\d)|\{ ?\(? ?(\d{1,2}|\\?[a-z]{2,8} ?\{? ?[a-z]* ?\}?) ?\)? ?\})"
 _BASED = re.compile(rf"(?:\\(?:text|mathrm) ?\{{ ?)?([0-9A-Za-z]{{1,300}}) ?\}}? ?_ ?{_BASE}")
 _BASE_NAMES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _E_NOTATION = re.compile(r"([+-]?\d{1,30}(?:\.\d{0,30})?)[eE]([+-]?\d{1,3})", re.ASCII)
-_GROUPED = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)")
+_GROUPED = re.compile(r"(?<![\d.])[1-9]\d{0,2}(?:,\d{3})+(?!\d)")
 _POINTS_AND_COMMA = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+,\d+", re.ASCII)
 _CLOCK = re.compile(r"\d{1,2} ?: ?\d\d", re.ASCII)
 

@@ -103,6 +103,8 @@ def union_in(text: str, read: ReadForm) -> Form | None:
 def as_interval(form: Form) -> Form:
     """Return two values in round brackets as an open interval; any other form as it is."""
     match form:
+        case Readings(forms=(Tuple() | RealInterval() as usual, *_)):
+            return as_interval(usual)
         case Tuple(items=(low, high)):
             return RealInterval(low, high, (False, False))
         case _:
@@ -169,6 +171,9 @@ def collection_in(text: str, read: ReadForm) -> Form | None:
         return None
     if not all(parts):
         return Unreadable("holds a list without one of its parts")
+    groups = split_outside(text, ";")
+    if 1 < len(groups) < len(parts):
+        return Listing(tuple(read(group) for group in groups))
     return listing(tuple(read(part) for part in parts))
 
 

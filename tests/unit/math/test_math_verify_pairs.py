@@ -130,6 +130,11 @@ CORRECT = {
         \frac{1}{2}\text{ cm} @ 0.5
         3 hours @ 3
         3\text{ hours} @ 3 \text{ hrs}
+        1\text{ m} @ 100\text{ cm}
+        30\text{ minutes} @ \frac12\text{ hour}
+        \$1.50 @ 150\text{ cents}
+        9 m^2 @ 9\text{ m}^2
+        7 h @ 7 hours
         90^\circ @ 90
         90^{\circ} @ 90^\circ
         90° @ 90
@@ -425,6 +430,9 @@ INCORRECT = {
         5! @ 121
         2^{10} @ 1000
         12\text{ cm} @ 13
+        12\text{ cm} @ 13\text{ m}
+        12\text{ cm} @ 13\text{ kg}
+        90\text{ minutes} @ 2\text{ hours}
         \$18 @ 19
         90^\circ @ 91
         45^\circ @ \frac{\pi}{3}
@@ -535,7 +543,6 @@ UNDECIDED = {
         0.5 @ 0.5\%
         1.234,56 @ 1234.56
         12\text{ cm} @ 12\text{ m}
-        1\text{ m} @ 100\text{ cm}
         12 cm^2 @ 12 cm
         101_2 @ 5
         101_2 @ 101
@@ -583,7 +590,6 @@ UNDECIDED = {
         \text{The answer is } 5 @ 5
         \ln(x)+\ln(y) @ \ln(xy)
         \lfloor x \rfloor @ x
-        30\text{ minutes} @ \frac12\text{ hour}
         12 13 @ 25
         2+ @ 2
         1,2,\ldots,n @ 1,3,5,\ldots,2n-1
