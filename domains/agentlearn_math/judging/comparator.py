@@ -6,6 +6,7 @@ Decided exactly where possible. What needs algebra is asked of `Algebra`, or sta
 from collections.abc import Callable
 from typing import Any, get_args
 
+from agentlearn_math.judging import compare_amounts as amounts
 from agentlearn_math.judging import compare_collections as collections
 from agentlearn_math.judging import compare_values as values
 from agentlearn_math.judging.algebra_base import Algebra, Comparator
@@ -43,10 +44,10 @@ _LEADING: tuple[tuple[type, Compare, CompareOther | None], ...] = (
     (SameValues, values.compare_same_values, values.same_values_and_other),
     (ChoiceLetter, values.compare_choices, values.choice_and_other),
     (Words, values.compare_words, values.words_and_other),
-    (TimeOfDay, values.compare_times, values.time_and_other),
-    (Quantity, values.compare_quantities, values.quantity_and_other),
+    (TimeOfDay, amounts.compare_times, amounts.time_and_other),
+    (Quantity, amounts.compare_quantities, amounts.quantity_and_other),
     (Based, values.compare_based, values.based_and_other),
-    (Ratio, values.compare_ratios, values.ratio_and_other),
+    (Ratio, amounts.compare_ratios, amounts.ratio_and_other),
 )
 """Kinds that decide how a pair is compared: two of the kind, and one with any kind further down."""
 
