@@ -4,6 +4,7 @@ A comparison that cannot be decided is *undecided* with its reason, never a rewa
 """
 
 import re
+from functools import lru_cache
 
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
@@ -12,7 +13,7 @@ from agentlearn_math.judging.comparator import FormComparator
 from agentlearn_math.judging.match import Match
 from agentlearn_math.judging.normalise import spaced_parts
 from agentlearn_math.judging.numerals import MAX_DIGITS
-from agentlearn_math.judging.parse_answer import form_of, parse_answer
+from agentlearn_math.judging.parse_answer import EMPTY, form_of, parse_answer
 from agentlearn_math.judging.workers import AlgebraWorkers, open_workers
 
 _CORRECT = Verdict(status="correct", reward=1.0, reason=EXACTLY)
@@ -61,12 +62,18 @@ def judge_exactly(answer: str | None, gold: str) -> Verdict | None:
         return _NO_ANSWER
     if (given := _integer(answer)) is not None and (expected := _integer(gold)) is not None:
         return _CORRECT if given == expected else _INCORRECT
-    if not answer.strip() or not (parts := spaced_parts(answer)):
+    form = form_of(answer)
+    if form == EMPTY:
         return _NO_ANSWER
-    match = _EXACT.compare(form_of(answer), parse_answer(gold))
-    if match.status in {"unsure", "open"} and parts == spaced_parts(gold):
+    match = _EXACT.compare(form, parse_answer(gold))
+    if match.status in {"unsure", "open"} and spaced_parts(answer) == _expected_parts(gold):
         match = Match("equal", "the same text")
     return None if match.status == "open" else _verdict(match)
+
+
+@lru_cache(maxsize=4_096)
+def _expected_parts(gold: str) -> str:
+    return spaced_parts(gold)
 
 
 def _integer(text: str) -> int | None:

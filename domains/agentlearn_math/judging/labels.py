@@ -47,6 +47,8 @@ _DRESSING = re.compile(r"\\overline|\\measured(?=angle)|\\?\||[{} ]")
 
 def name_in(left: str) -> str | None:
     """Return the name in one spelling (`|AB|` and `\\overline{AB}` are `AB`); None for a left side that is none."""
+    if len(left) == 1 and left.isalpha():
+        return left
     if _NAME.fullmatch(left) or _is_of_lengths(left) or _is_wordy(left) or _is_ratio(left):
         return re.sub(r"^m(?=\\angle)", "", _DRESSING.sub("", left).replace(r"\measuredangle", r"\angle"))
     return None

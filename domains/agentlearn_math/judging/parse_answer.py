@@ -41,6 +41,7 @@ from agentlearn_math.judging.times import time_in
 from agentlearn_math.judging.tokens import UnreadableFormula
 from agentlearn_math.judging.words import is_every_number, labelled_choice, words_in
 
+EMPTY = Unreadable("is empty")
 MAX_DEPTH = 6
 """Most levels of collections inside collections."""
 
@@ -75,7 +76,7 @@ def read(text: str, depth: int) -> Form:
     """Return the form of a normalised text with at most `depth` levels of collections."""
     text = without_brackets(text)
     if not text:
-        return Unreadable("is empty")
+        return EMPTY
     if depth <= 0:
         return Unreadable("nests too many brackets")
     if _POINTS_AND_COMMA.fullmatch(text):

@@ -124,7 +124,7 @@ def relation_in(text: str, read: ReadForm) -> Form | None:
             return Union(forms) if word == "or" else Unreadable("holds inequalities that must all be true")
     if len(split_outside(joined, ",")) > 1:
         return None
-    if found := _FACTORIAL_OR_UNEQUAL.fullmatch(text):
+    if "!=" in text and (found := _FACTORIAL_OR_UNEQUAL.fullmatch(text)):
         left, right = found[1].strip(), found[2].strip()
         return Readings((read(rf"{left} \neq {right}"), _equation(f"{left}!", right, read)))
     parts = split_with_separators(text, *_RELATIONS)

@@ -65,7 +65,10 @@ _CONSTANTS_ELSEWHERE = {"I": "i", "j": "i", "E": "e"}
 
 def with_constants_of(node: Node, other: Node) -> Node:
     """Return the node with `I`, `j` and `E` read as constants, where only the other node has the constant."""
-    letters, mine, theirs = free_symbols(node), _names(node), _names(other)
+    letters = free_symbols(node) & _CONSTANTS_ELSEWHERE.keys()
+    if not letters:
+        return node
+    mine, theirs = _names(node), _names(other)
     names = {
         letter: constant
         for letter, constant in _CONSTANTS_ELSEWHERE.items()

@@ -15,12 +15,15 @@ _TIME = re.compile(
     rf"(?P<clock>o ?'? ?clock)?(?: ?,? ?(?P<half>{_HALF}|{_NAMED}))?",
     re.ASCII,
 )
+_START = re.compile(r"\d{1,2}(?!\d)(?! ?[-+*/^,=<>])|at |noon|mid|\\(?:text|math|mbox)", re.ASCII | re.IGNORECASE)
 _WORDS = {"noon": 12, "midday": 12, "midnight": 0}
 _MORNING = ("a", "in the morning", "midnight")
 
 
 def time_in(text: str) -> TimeOfDay | None:
     """Return the time of day in a normalised text; None for a text that does not say that it is a time."""
+    if not _START.match(text):
+        return None
     plain = " ".join(_WRAPPER.sub(r" \1 ", text).split()).casefold().strip(" .")
     if plain.removeprefix("12 ") in _WORDS:
         return TimeOfDay(_WORDS[plain.removeprefix("12 ")] * HOUR_S, knows_half=True)
