@@ -65,7 +65,7 @@ def pilot_sets(sets: TaskSets, settings: LearnSettings) -> TaskSets:
     """Return the pilot's tasks, sampled with the run's seed. There are no held-out tasks."""
     assert settings.pilot is not None
     count = min(settings.pilot, len(sets.train))
-    return TaskSets(tuple(Random(derive_seed("pilot", settings.seed)).sample(sets.train, count)), (), sets.notes)
+    return TaskSets(tuple(Random(derive_seed("pilot", settings.seed)).sample(sets.train, count)), (), notes=sets.notes)
 
 
 def pilot_report(

@@ -109,4 +109,4 @@ def stored_task_sets(
             "every task of the stored rollouts is held out now; add --no-eval, or give other tasks with --test-data",
             code="no_logs",
         )
-    return kept, TaskSets(tuple(one for one in train if one.id in kept.rollouts), tuple(test), notes)
+    return kept, TaskSets(tuple(one for one in train if one.id in kept.rollouts), tuple(test), notes=notes)
