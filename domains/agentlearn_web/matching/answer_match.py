@@ -7,12 +7,12 @@ are `unclear`, and a judge has to decide.
 from functools import partial
 
 from agentlearn_web.matching.answer_text import normal_text
-from agentlearn_web.matching.code_words import compare_case
+from agentlearn_web.matching.code_words import compare_case, is_flag
 from agentlearn_web.matching.dates import parse_dates
 from agentlearn_web.matching.item_lists import compare_alternatives, compare_lists, item_lists
 from agentlearn_web.matching.match_result import OTHER_WORDS, AnswerMatch
 from agentlearn_web.matching.numbers import parse_number
-from agentlearn_web.matching.phrases import asked_part, other_person
+from agentlearn_web.matching.phrases import asked_part, left_out_other_words, other_person
 from agentlearn_web.matching.question_hints import QuestionHints, read_question
 from agentlearn_web.matching.value_kinds import compare_values, is_value
 
@@ -35,8 +35,8 @@ def answer_match_key(answer: str) -> str | None:
     The key of a key is the key itself. A number keeps its unit. A number such as `3.10` keeps its zero, because it may
     be a version.
     """
-    text = normal_text(answer)
-    items = [] if is_value(text) else item_lists(answer)[-1:]
+    text = normal_text(answer, fold=False)
+    items = [] if is_value(text) else item_lists(answer, fold=False)[-1:]
     return "; ".join(sorted(map(_canonical, items[0]))) if items else _canonical(text) or None
 
 
@@ -47,6 +47,8 @@ def _compare(answer: str, gold: str, hints: QuestionHints) -> AnswerMatch:
     item_match = partial(_compare_short, hints=hints)
     if match := compare_lists(answer, gold, hints, item_match) or compare_alternatives(one, other, item_match):
         return match
+    if hints.person and _first_name_first(one) == _first_name_first(other):
+        return AnswerMatch("equal", "the same name")
     return _compare_asked_parts(one, other, hints) or OTHER_WORDS
 
 
@@ -69,15 +71,23 @@ def _compare_asked_parts(answer: str, gold: str, hints: QuestionHints) -> Answer
     one, other = normal_text(asked_part(answer, hints), fold=False), normal_text(asked_part(gold, hints), fold=False)
     if (one, other) == (answer, gold) or other_person(answer, gold):
         return None
-    return _compare_plainly(one, other, hints)
+    match = _compare_plainly(one, other, hints)
+    return None if match and left_out_other_words(answer, gold, one, other) else match
+
+
+def _first_name_first(name: str) -> str:
+    """Return a name such as `Byron, Ada` in the usual order, in lower case."""
+    last, comma, first = name.casefold().partition(", ")
+    return f"{first} {last}" if comma and "," not in first else name.casefold()
 
 
 def _canonical(text: str) -> str:
-    """Return a date or number with a single reading in its canonical form; any other text unchanged."""
-    if readings := parse_dates(text):
-        return str(readings[0]) if len(readings) == 1 else text
+    """Return the canonical form of a date or number with one reading, a flag as it is, other text in lower case."""
+    folded = normal_text(text)
+    if readings := parse_dates(folded):
+        return str(readings[0]) if len(readings) == 1 else folded
     number = parse_number(text)
     if number is None or len(number.readings) > 1:
-        return text
+        return text if is_flag(text) else folded
     keeps_zero = not number.unit.name and "." in number.text and number.text.endswith("0")
     return number.text if keeps_zero and number.text.rstrip("0")[-1] != "." else str(number)

@@ -15,10 +15,15 @@ _PHONE = re.compile(r"\+?[\d ()/.-]{6,30}(?:(?:x|ext\.?|extension) ?\d{1,6})?", 
 _DIGITS_WITH_UNIT = re.compile(r"[-+]?[\d.,]+")
 
 
+def is_flag(text: str) -> bool:
+    """Return whether a text is a flag such as `-v` or `--dry-run`."""
+    return bool(_FLAG.fullmatch(text))
+
+
 def compare_codes(answer: str, gold: str) -> AnswerMatch | None:
     """Compare two flags, mail addresses, web addresses or product codes; None if they are not both of one kind."""
-    if _FLAG.fullmatch(answer) and _FLAG.fullmatch(gold):
-        return SAME_VALUE if answer == gold else OTHER_VALUE
+    if is_flag(answer) and is_flag(gold):
+        return _compare_flags(answer, gold)
     if _MAIL.fullmatch(answer) and _MAIL.fullmatch(gold):
         return SAME_VALUE if answer.casefold() == gold.casefold() else OTHER_VALUE
     if _ADDRESS.fullmatch(answer) and _ADDRESS.fullmatch(gold):
@@ -58,6 +63,15 @@ def compare_case(answer: str, gold: str, hints: QuestionHints) -> AnswerMatch:
         if stuck and case_changes_unit(word[stuck.end() :], wanted[stuck.end() :]):
             return AnswerMatch("unclear", "the same letters in another case")
     return AnswerMatch("equal", "the same words")
+
+
+def _compare_flags(answer: str, gold: str) -> AnswerMatch:
+    """Compare two flags. A short and a long one, or one with and without a value, may be the same option."""
+    if answer == gold:
+        return SAME_VALUE
+    if answer.startswith("--") != gold.startswith("--") or answer.partition("=")[0] == gold.partition("=")[0]:
+        return AnswerMatch("unclear", "another spelling of a flag")
+    return OTHER_VALUE
 
 
 def _bare_address(text: str) -> str:

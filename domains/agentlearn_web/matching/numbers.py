@@ -34,6 +34,8 @@ _PART = re.compile(r"(\d+(?:\.\d+)?) ?([^\W\d_]+|\d)(?:,? and |, | |(?=\d)|$)")
 _ALONG = re.compile(
     r" (?:in (?:length|total|width|height|weight)|long|wide|high|tall|deep|old|away|thick|heavy|in all)$"
 )
+_MINUS = re.compile(r"^(?:minus|negative) (?=\d)", re.IGNORECASE)
+_DECADE = re.compile(r"[12]\d{2}0s")
 _FULL_NUMBER_WORDS = re.compile(r"(?P<sign>minus |negative |)(?P<words>[a-z].*)", re.DOTALL)
 
 
@@ -63,7 +65,9 @@ def parse_number(text: str) -> NumberWithUnit | None:
 
     text: as `normal_text` returns it. In the case of the writer if symbols such as `mW` and `MW` are to differ.
     """
-    text = _ALONG.sub("", text)
+    text = _MINUS.sub("-", _ALONG.sub("", text))
+    if _DECADE.fullmatch(text):
+        return None
     if len(text) > MAX_CHARACTERS:
         return _words(text) if len(text) <= 4 * MAX_CHARACTERS else None
     return _digits(text) or _mixed(text) or _compound(text) or _words(text)

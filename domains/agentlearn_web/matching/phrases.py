@@ -5,9 +5,9 @@ import re
 from agentlearn_web.matching.dates import parse_calendar_name, parse_dates
 from agentlearn_web.matching.number_words import leading_number
 from agentlearn_web.matching.numbers import parse_number
-from agentlearn_web.matching.question_hints import QuestionHints
+from agentlearn_web.matching.question_hints import QuestionHints, read_question
 from agentlearn_web.matching.units import MAGNITUDES, known_unit
-from agentlearn_web.matching.value_kinds import is_value
+from agentlearn_web.matching.value_kinds import compare_values, is_value
 
 _TITLE = re.compile(
     r"(?:(?:dr|prof|professor|doctor|mr|mrs|ms|miss|sir|dame|rev|reverend|ing|dipl|mag|hon)\.?(?:-ing\.?)?"
@@ -28,11 +28,13 @@ _HARMLESS = re.compile(
     r"|i\.e\.|e\.g\.|that is|also known as|confirmed|official)\b.*",
     re.IGNORECASE,
 )
+_HARMLESS_REMARK = re.compile(rf" \((?:{_HARMLESS.pattern})\)$", re.IGNORECASE)
 _DOUBTFUL = re.compile(
     r"\b(?:not|no|or|maybe|perhaps|possibly|likely|probably|about|around|approx\w*|over|under|former\w*|previous\w*|until"
     r"|before|after|except|instead|unless|was|per|each|if|only|but|either|unsure|guess\w*|million|thousand|billion)\b|\?",
     re.IGNORECASE,
 )
+_NO_HINTS = read_question("")
 _STOP = frozenset(
     [
         *(
@@ -112,6 +114,21 @@ def other_person(answer: str, gold: str) -> bool:
     return len(genders) > 1
 
 
+def left_out_other_words(answer: str, gold: str, short_answer: str, short_gold: str) -> bool:
+    """Return whether different words were left out of both texts, so that what is left may be two things."""
+    out, gold_out = _left_out(answer, short_answer), _left_out(gold, short_gold)
+    return bool(out - gold_out) and bool(gold_out - out)
+
+
+def _left_out(text: str, short: str) -> set[str]:
+    """Return the words that only the long text has, without titles and words such as `the`."""
+    title_free = re.sub(
+        rf"(?:{_TITLE.pattern})+", "", _DEGREE.sub("", _HARMLESS_REMARK.sub("", text)), flags=re.IGNORECASE
+    )
+    words, kept = (set(map(_core, one.split())) for one in (title_free, short))
+    return {word for word in words - kept - _STOP if word}
+
+
 def _without_remark(text: str, hints: QuestionHints) -> str:
     """Return the text without a remark in brackets at its end, unless the remark may change the answer."""
     found = _REMARK.fullmatch(text)
@@ -127,8 +144,11 @@ def _changes_value(kept: str, remark: str) -> bool:
     """Return whether a remark is a unit of the value before it, or begins with another number."""
     if not is_value(kept):
         return bool(re.search(r"\d", remark))
-    names_unit = known_unit(remark) is not None or remark.casefold() in MAGNITUDES
-    return names_unit or bool(re.match(r"[-+$€£]?\d", remark)) or leading_number(remark.casefold()) is not None
+    if known_unit(remark) is not None or remark.casefold() in MAGNITUDES:
+        return True
+    has_number = bool(re.search(r"\d", remark)) or leading_number(remark.casefold()) is not None
+    match = compare_values(kept, remark, _NO_HINTS) if has_number else None
+    return has_number and not _HARMLESS.fullmatch(remark) and (match is None or match.status != "equal")
 
 
 def _is_asked_already(remark: str, hints: QuestionHints) -> bool:

@@ -34,8 +34,13 @@ def compare_numbers(answer: NumberWithUnit, gold: NumberWithUnit, hints: Questio
 
 
 def _with_asked_unit(number: NumberWithUnit, hints: QuestionHints) -> NumberWithUnit:
+    if _asks_percent(number, hints):
+        # A value such as 0.3 may be a share that is not in per cent.
+        readings = number.readings
+        is_share = len(readings) == 1 and 0 < readings[0] < 1
+        return replace(number, unit=PERCENT, readings=(*readings, readings[0] * 100) if is_share else readings)
     if number.unit.name or number.ordinal or len(hints.units) != 1:
-        return replace(number, unit=PERCENT) if _asks_percent(number, hints) else number
+        return number
     return replace(number, unit=next(iter(hints.units)))
 
 
@@ -118,6 +123,8 @@ def _inverse(values: set[Fraction]) -> set[Fraction]:
 def _compare_counts(answer: NumberWithUnit, gold: NumberWithUnit, hints: QuestionHints) -> AnswerMatch:
     """Compare two numbers of which at least one has a noun for what is counted."""
     match = _compare_values(answer, gold)
+    if answer.ordinal != gold.ordinal:
+        return AnswerMatch("unclear", "a place in an order, not a number")
     if answer.unit.known or gold.unit.known:
         return AnswerMatch("unclear", f"{answer.unit.name or 'no unit'!r}, not {gold.unit.name or 'no unit'!r}")
     names = [one.unit.name for one in (answer, gold) if one.unit.noun]
@@ -135,5 +142,5 @@ def _is_in(noun: str, question: str) -> bool:
 def _stems(noun: str) -> Iterator[str]:
     """Yield the words of a noun without the plural ending."""
     for one in re.split(r"[ -]", noun):
-        if len(one) > 3:
-            yield f"{one[:-3]}" if one.endswith("ies") else one.removesuffix("s").removesuffix("y")
+        long = one.removesuffix("s").removesuffix("y") if len(one) > 3 else one
+        yield one[:-3] if one.endswith("ies") else long

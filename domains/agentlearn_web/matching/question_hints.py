@@ -25,6 +25,7 @@ _TIME = re.compile(
     r"|\bo'clock\b|\btime of\b"
 )
 _WHEN = re.compile(r"\b(?:when|what time|which (?:date|day|year|month)|what (?:date|day|year|month)|deadline|date)\b")
+_YEAR = re.compile(r"\b(?:which|what) year\b")
 _PERCENT = re.compile(r"%|\bper ?cent|\bpercentage (?!points?)")
 _PERSON = re.compile(r"\b(?:who|whom|whose|author|director|professor|dean|chair|lecturer|president|founder|winner)\b")
 _PLACE = re.compile(
@@ -32,7 +33,8 @@ _PLACE = re.compile(
 )
 _CODE = re.compile(
     r"\b(?:flag|option|switch|path|file ?name|folder|directory|variable|function|method|class|identifier|password|token"
-    r"|command|attribute|keyword|constant|hash|user ?name|login|parameter|environment)s?\b"
+    r"|command|attribute|keyword|constant|hash|user ?name|login|parameter|environment"
+    r"|key|file|symbol|unit|module|package|field|column|header|property|setting|code|id)s?\b"
 )
 _PHONE = re.compile(r"\b(?:tele)?phone|\bfax\b|\bdial|\bcall(?:ed)?\b|\bhotline\b|\bmobile\b|\bnumber of the dealer\b")
 _LISTED = re.compile(
@@ -69,6 +71,7 @@ class QuestionHints:
     time: bool
     """A time of day."""
     when: bool
+    year: bool
     percent: bool
     person: bool
     place: bool
@@ -100,6 +103,7 @@ def read_question(question: str) -> QuestionHints:
         amount=amount and not version,
         time=bool(_TIME.search(text)) and not text.startswith("how"),
         when=bool(_WHEN.search(text)),
+        year=bool(_YEAR.search(text)),
         percent=bool(_PERCENT.search(text)),
         person=bool(_PERSON.search(text)),
         place=bool(_PLACE.search(text)),

@@ -60,8 +60,8 @@ def _compare_as_words(answer: str, gold: str, hints: QuestionHints) -> AnswerMat
         return SAME_VALUE if _YES[answer] == _YES[gold] else OTHER_VALUE
     if hints.text.startswith("how many") and answer in _NONE | {"0"} and gold in _NONE | {"0"}:
         return SAME_VALUE
-    if len(answer) == len(gold) == 1 and answer.isalpha() and gold.isalpha():
-        return SAME_VALUE if answer == gold else OTHER_VALUE
+    if len(answer) == len(gold) == 1 and answer.isalpha() and gold.isalpha() and answer != gold:
+        return OTHER_VALUE
     one, other = parse_calendar_name(answer), parse_calendar_name(gold)
     if one is None or other is None or one[0] != other[0]:
         return None
@@ -100,6 +100,8 @@ def _compare_as_days(answer: str, gold: str, hints: QuestionHints) -> AnswerMatc
     if not dates or not re.fullmatch(r"[12]\d{3}", text):
         return None
     known = {day.year for day in dates} - {None}
+    if known == {int(text)} and hints.year:
+        return SAME_VALUE
     if known and int(text) not in known and hints.when:
         return OTHER_VALUE
     return AnswerMatch("unclear", "names more or fewer parts of the date")
@@ -133,6 +135,8 @@ def _compare_ranges(answer: str, gold: str, hints: QuestionHints) -> AnswerMatch
     statuses = {None if match is None else match.status for match in matches}
     if statuses == {"equal"}:
         return SAME_VALUE
+    if one["start"] == other["end"] and one["end"] == other["start"]:
+        return AnswerMatch("unclear", "in another order")
     return OTHER_VALUE if "different" in statuses and not {None, "unclear"} & statuses else None
 
 

@@ -11,7 +11,7 @@ _VERSION = re.compile(
 )
 _THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3})+")
 _DAY = re.compile(r"\d{1,2}\.\d{1,2}\.\d{4}|\d{4}\.\d{1,2}\.\d{1,2}")
-_FINAL = frozenset({"lts", "final", "stable", "ga"})
+_BEFORE_RELEASE = re.compile(r"(?:rc|alpha|beta|a|b|dev|pre|preview|snapshot|nightly|m)[ .-]?\d*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,4 +49,5 @@ def compare_versions(answer: ReleaseVersion, gold: ReleaseVersion) -> AnswerMatc
         return AnswerMatch("unclear", "a version with more or fewer parts")
     if answer.suffix == gold.suffix:
         return SAME_VALUE
-    return AnswerMatch("unclear", "marked in another way") if _FINAL & {answer.suffix, gold.suffix} else OTHER_VALUE
+    early = any(_BEFORE_RELEASE.fullmatch(one) for one in (answer.suffix, gold.suffix))
+    return OTHER_VALUE if early else AnswerMatch("unclear", "a version with another addition")

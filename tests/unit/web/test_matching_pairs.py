@@ -84,6 +84,7 @@ EQUAL: tuple[Pair, ...] = (
     ("Who leads the group?", "Prof. Dr. Maria Weber", "Maria Weber"),
     ("Who leads the group?", "Grace Hopper", "Grace Hopper, PhD"),
     ("Who is the dean?", "Smith", "Professor Smith"),
+    ("Who is the dean?", "Anna Weber", "Weber, Anna"),
     ("Who leads the department?", "Ada Byron", "Ada Byron leads the department."),
     ("Who leads the department?", "Ada Byron", "Ada Byron, who leads the department"),
     ("Who was the author?", "Ada Lovelace", "It was Ada Lovelace."),
