@@ -23,7 +23,7 @@ _OTHER_ORDER = AnswerMatch("different", "the same list in another order")
 _MAYBE_OTHER_ORDER = AnswerMatch("unclear", "the same list in another order")
 _OTHER_LIST = AnswerMatch("different", "another list")
 
-Compare = Callable[[str, str], AnswerMatch]
+CompareItems = Callable[[str, str], AnswerMatch]
 
 
 def item_lists(text: str, *, fold: bool = True) -> list[list[str]]:
@@ -39,7 +39,7 @@ def item_lists(text: str, *, fold: bool = True) -> list[list[str]]:
     return _with_several_items([commas, [part for one in anywhere for part in _AND.split(one)]], fold=fold)
 
 
-def compare_lists(answer: str, gold: str, hints: QuestionHints, compare: Compare) -> AnswerMatch | None:
+def compare_lists(answer: str, gold: str, hints: QuestionHints, compare: CompareItems) -> AnswerMatch | None:
     """Compare two texts as lists; None if neither is a list, or nothing is proven. compare: for two items."""
     ways, wanted_ways = item_lists(answer, fold=False), item_lists(gold, fold=False)
     matches = [
@@ -55,7 +55,7 @@ def compare_lists(answer: str, gold: str, hints: QuestionHints, compare: Compare
     return _compare_with_single(ways or wanted_ways, gold if ways else answer, compare)
 
 
-def compare_alternatives(answer: str, gold: str, compare: Compare) -> AnswerMatch | None:
+def compare_alternatives(answer: str, gold: str, compare: CompareItems) -> AnswerMatch | None:
     """Compare an answer that offers several values, such as `12 or 13`, with a single expected one."""
     options = _OR.split(answer)
     if len(options) < 2 or _OR.search(gold) or not all(map(is_value, [*options, gold])):
@@ -67,7 +67,7 @@ def compare_alternatives(answer: str, gold: str, compare: Compare) -> AnswerMatc
 
 
 def _compare_items(
-    items: Sequence[str], wanted: Sequence[str], hints: QuestionHints, compare: Compare
+    items: Sequence[str], wanted: Sequence[str], hints: QuestionHints, compare: CompareItems
 ) -> AnswerMatch | None:
     if max(len(items), len(wanted)) > MAX_ITEMS:
         return None
@@ -84,7 +84,7 @@ def _reordered(hints: QuestionHints) -> AnswerMatch:
     return _OTHER_ORDER if hints.order == "yes" else _MAYBE_OTHER_ORDER
 
 
-def _lacks_items(ways: list[list[str]], wanted_ways: list[list[str]], compare: Compare) -> bool:
+def _lacks_items(ways: list[list[str]], wanted_ways: list[list[str]], compare: CompareItems) -> bool:
     """Return whether all items of the answer are expected ones, and some expected ones are missing."""
     for items in ways:
         for wanted in wanted_ways:
@@ -94,7 +94,7 @@ def _lacks_items(ways: list[list[str]], wanted_ways: list[list[str]], compare: C
     return False
 
 
-def _unmatched(items: Sequence[str], wanted: Sequence[str], compare: Compare) -> tuple[list[str], list[str], bool]:
+def _unmatched(items: Sequence[str], wanted: Sequence[str], compare: CompareItems) -> tuple[list[str], list[str], bool]:
     """Return the wanted items that no item equals, the items left over, and whether equal items have equal places."""
     if len(items) == len(wanted) and all(
         compare(one, other).status == "equal" for one, other in zip(items, wanted, strict=True)
@@ -110,7 +110,7 @@ def _unmatched(items: Sequence[str], wanted: Sequence[str], compare: Compare) ->
     return left, extra, False
 
 
-def _compare_with_single(ways: list[list[str]], single: str, compare: Compare) -> AnswerMatch | None:
+def _compare_with_single(ways: list[list[str]], single: str, compare: CompareItems) -> AnswerMatch | None:
     """Compare a list of values with one value: other values of the same kind make it another answer."""
     for items in ways:
         if all(map(is_value, [*items, single])):

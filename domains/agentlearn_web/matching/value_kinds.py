@@ -112,6 +112,9 @@ def _compare_as_numbers(answer: str, gold: str, hints: QuestionHints) -> AnswerM
     if one is None or other is None or parse_dates(answer.casefold()) or parse_dates(gold.casefold()):
         return None
     match = compare_numbers(one, other, hints)
+    is_fraction, is_wanted = (bool(re.search(r"\d/\d", text)) for text in (answer, gold))
+    if one.text and (one.text, one.unit) == (other.text, other.unit) and is_fraction != is_wanted:
+        return AnswerMatch("unclear", "may be out of a largest number")
     written = answer == gold or (one.text == other.text and one.text)
     if hints.time and not hints.amount and not written and (parse_time(answer) or parse_time(gold)):
         return AnswerMatch("unclear", "may be a time of day")

@@ -1,5 +1,6 @@
 """Laws of answer matching: two values are never called equal, and two renderings of one value never different."""
 
+from collections.abc import Callable
 from datetime import date, time
 from fractions import Fraction
 
@@ -99,9 +100,13 @@ KINDS = [
 )
 @given(data=st.data(), one=FORMS, other=FORMS)
 def test_renderings_of_one_value_are_equal_and_of_two_are_not(
-    question: str, values: st.SearchStrategy[object], forms: object, data: st.DataObject, one: int, other: int
+    question: str,
+    values: st.SearchStrategy[object],
+    forms: Callable[[object], list[str]],
+    data: st.DataObject,
+    one: int,
+    other: int,
 ) -> None:
-    assert callable(forms)
     value, wrong = data.draw(values), data.draw(values)
     rendered, again, others = forms(value), forms(value), forms(wrong)
     match = match_answers(rendered[one % len(rendered)], again[other % len(again)], question)

@@ -181,6 +181,10 @@ DIFFERENT: tuple[Pair, ...] = (
 )
 
 UNCLEAR: tuple[Pair, ...] = (
+    ("What is the score?", "3.5/5", "3.5"),
+    ("When was the paper due?", "15 January 2025", "1 January 2025 (extended to 15 January 2025)"),
+    ("Which hall of the north campus and which of the south campus?", "Hall A (north)", "Hall A (south)"),
+    ("Which file is it?", "README.md", "readme.md"),
     ("Who wrote it?", "Ada Lovelace", "Augusta Ada King"),
     ("Who wrote it?", "Ada Lovelace", "Grace Hopper"),
     ("Who wrote it?", "Ada Lovelace", "Ada Lovelace or Grace Hopper"),
