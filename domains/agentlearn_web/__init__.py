@@ -151,9 +151,9 @@ class WebDomain(Domain):
         return AccessPolicy(named=named_by(task.start))
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
-        """Compare the answer with the expected one as dates, numbers, lists and words.
+        """Compare the answer with the expected one as values, lists and words.
 
-        For tasks that were not generated here, the judge decides about answers that this comparison does not accept.
+        For tasks that were not generated here, the judge decides where this comparison proves nothing.
         """
         from agentlearn_web.verify import verify_walk
 
