@@ -18,6 +18,8 @@ RolloutOutcome = Literal["ok", "failed", "undecided"]
 ROLLOUT_OUTCOMES: tuple[RolloutOutcome, ...] = get_args(RolloutOutcome)
 STATUS = "status"
 """Key of a tool's status in `ToolReturn.metadata`. Any value except `ok` marks the result as failed."""
+TOOLS = "tools"
+"""Name of the reference under which the store keeps the tools that a rollout's model was offered, as JSON."""
 _MEASURING = ("before", "during", "after", "compare", "sentinel")
 
 
@@ -167,7 +169,7 @@ class Trajectory(Value):
     started_at: datetime
     seconds: float = 0.0
     prompts: tuple[PromptRef, ...] = ()
-    """The domain's prompts."""
+    """The domain's prompts, and the tools that the model was offered, named `tools`."""
     isolation: str = ""
     """Name of the code isolation that the tools ran under."""
 
