@@ -26,7 +26,7 @@ DryRunOption = Annotated[
 ]
 ResumeOption = Annotated[str | None, Parameter(help="Continue this interrupted run; the start of its id is enough.")]
 LogOption = Annotated[str, Parameter(help="Log level on stderr: debug, info, warning, error.")]
-LibraryReference = Annotated[str, Parameter(help="NAME, NAME@VERSION, or a file.")]
+LibraryReference = Annotated[str, Parameter(help="NAME, NAME@VERSION, @VERSION of any name, or a file.")]
 
 _USUAL = Group.create_default_parameters()
 _ADVANCED = Group("Advanced", sort_key=2)

@@ -9,14 +9,16 @@ from rich.live import Live
 
 from agentlearn.cli.live import LiveView, Traffic
 from agentlearn.cli.progress_lines import ProgressLines
+from agentlearn.cli.show.library_words import library_words
 from agentlearn.cli.stages import print_stages
 from agentlearn.cli.words import clock_time, count_words, proposal_words, score_words
 from agentlearn.config import LearnSettings, is_lab
+from agentlearn.config.command_words import command_words
 from agentlearn.errors import BudgetExceeded, only_stops
 from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.estimate import estimate, mean_problem_tokens
 from agentlearn.learn.learner import Update
-from agentlearn.learn.report import EpochLine, HeldOutScore, LearnReport, LibraryLine
+from agentlearn.learn.report import EpochLine, HeldOutScore, LearnReport
 from agentlearn.learn.run_size import assumed_size, measured_size
 from agentlearn.learn.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
@@ -143,7 +145,7 @@ class LearnProgress(ProgressLines, Callbacks):
         weights = report.weights
         self.line("weights", f"{weights.identity}: {weights.note}")
         if report.pilot is None:
-            self._print_library(report.library)
+            self.line("library", library_words(report.library, report.proposals, report.groups, store=self.store))
         else:
             for label, words in zip(("pilot", "", ""), report.pilot.lines(), strict=True):
                 self.line(label, words)
@@ -152,15 +154,10 @@ class LearnProgress(ProgressLines, Callbacks):
             cost = f"${report.cost_usd:.4f}"
         calls = sum(stage.calls for stage in report.stages.values())
         spent = f"{cost} for {calls:,} model calls in {clock_time(report.wall_s)}"
-        self.line("spent", f"{spent}      agentlearn runs show {report.run}")
+        self.line("spent", f"{spent}      {command_words('runs', 'show', report.run, store=self.store)}")
         print_stages(report.stages, self.out, indent=2)
         for note in report.notes:
             self.line("note", note)
-
-    def _print_library(self, library: LibraryLine) -> None:
-        lessons = f"{count_words(library.lessons, 'lesson')}, {library.tokens} tokens (estimated)"
-        show = f"agentlearn library show {library.name}"
-        self.line("library", f"{library.name}@{library.version[:8]}  {lessons}      {show}")
 
     def _close_view(self) -> None:
         """Remove the live view and restore the terminal."""

@@ -43,10 +43,12 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.tokens import without_tokens
 from agentlearn.models.work_unit import WorkUnit
+from agentlearn.rollout.offered_tools import OfferedTools
 from agentlearn.rollout.shortage import shortage_is_lost
 from agentlearn.rollout.tool_journal import ToolJournal
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.sandbox import open_sandbox
+from agentlearn.store import Store
 from agentlearn.types.ids import RolloutId, derive_seed, rollout_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import VERIFY_RAISED, Failure, PromptRef, Trajectory, Usage, Verdict
@@ -84,6 +86,14 @@ class Finished:
     """JSON of pydantic-ai's messages."""
     stored: bool = False
     """Whether the store holds it already."""
+    texts: tuple[tuple[PromptRef, str], ...] = ()
+    """Texts that its `prompts` refer to and that no other record holds: the tools that the model was offered."""
+
+    async def save(self, store: Store) -> None:
+        """Store the rollout and its texts. Raises StoreError."""
+        for ref, text in self.texts:
+            await store.save_prompt(ref, text)
+        await store.save_trajectory(self.trajectory, self.messages)
 
 
 @dataclass(slots=True)
@@ -159,13 +169,13 @@ class Rollouts:
         identity = self._identity(task, slot)
         structlog.contextvars.bind_contextvars(task=task.id, rollout=identity)  # each rollout is an asyncio task
         unit = WorkUnit(self.call_context, "rollout", identity, slot.seed)
-        tools = ToolJournal(unit)
+        tools, offered = ToolJournal(unit), OfferedTools()
         started_at, started = datetime.now(UTC), time.perf_counter()
         answer, failure = None, None
         with capture_run_messages() as messages:
             try:
                 with unit.traced({"task": task.id, "rollout": identity, "phase": slot.phase}) as tracing:
-                    capabilities = [experiences, tools, *tracing]
+                    capabilities = [experiences, tools, offered, *tracing]
                     with self._instructed(experiences):
                         answer = await self._act(task, slot, treatment, capabilities, unit)
             except BudgetExceeded:
@@ -195,10 +205,10 @@ class Rollouts:
             cost_usd=_total_cost(unit.calls),
             started_at=started_at,
             seconds=time.perf_counter() - started,
-            prompts=self.prompts,
+            prompts=(*self.prompts, *(ref for ref, _ in offered.recorded())),
             isolation=self.isolation,
         )
-        return Finished(await self._judged(task, trajectory), _dump(messages))
+        return Finished(await self._judged(task, trajectory), _dump(messages), texts=offered.recorded())
 
     def _instructed(self, experiences: Experiences) -> AbstractContextManager[None]:
         """Replace all instructions of the agent by the given ones and the lessons, if any are given."""

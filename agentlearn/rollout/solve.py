@@ -51,5 +51,5 @@ async def solve(settings: SolveSettings) -> Trajectory:
             )
             slot = RolloutSlot("solve", 0, derive_seed(settings.seed, "solve", task.id))
             finished = await rollouts.one(task, slot, treatment, experiences)
-            await store.save_trajectory(finished.trajectory, finished.messages)
+            await finished.save(store)
     return finished.trajectory

@@ -107,7 +107,7 @@ class Collector:
         rollouts = self.rollouts[spec.arm.name, task_set.domain.name]
         slot = RolloutSlot(spec.phase, spec.g, spec.seed)
         finished = await rollouts.one(spec.task, slot, treatment_of(spec.arm), self.experiences[spec.arm.name])
-        await self.store.save_trajectory(finished.trajectory, finished.messages)
+        await finished.save(self.store)
         self.callbacks.rollout_done(spec.arm.name, finished.trajectory)
         return finished.trajectory
 

@@ -160,7 +160,7 @@ def _print_result(done: "Compared", *, store: Path, out: Sequence[Path], json: b
     if json:
         print_json(done.comparison)
     else:
-        print_comparison(done.comparison, console())
+        print_comparison(done.comparison, console(), store=store)
     page = write_all(done, store=store, out=out)
     if not json:
         console().print(f"  {'page'.ljust(10)}{page}")

@@ -2,6 +2,8 @@
 
 import asyncio
 import errno
+import hashlib
+import json
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -85,7 +87,13 @@ def test_a_rollout_is_recorded_step_by_step() -> None:
     assert (turn.text, turn.tool_calls[0].arguments, result.content, result.ok) == ("doubling", '{"n":4}', "8", True)
     assert turn.call == journal.records[0].id
     assert [(one.kind, one.ordinal) for one in journal.records] == [("model", 0), ("tool", 0), ("model", 1)]
-    assert trajectory.prompts == toy.prompts()
+    *prompts, tools = trajectory.prompts
+    assert tuple(prompts) == toy.prompts()
+    ((ref, text),) = finished.texts
+    assert (ref, ref.name) == (tools, "tools")
+    assert hashlib.sha256(text.encode()).hexdigest() == tools.sha256
+    (offered,) = json.loads(text)
+    assert (offered["name"], list(offered["parameters"]["properties"])) == ("double", ["n"])
     assert len(ModelMessagesTypeAdapter.validate_json(finished.messages)) == 4
     assert toy.opened == toy.closed
 

@@ -172,6 +172,6 @@ def test_a_pilot_publishes_nothing_and_can_be_seen(tmp_path: Path, capsys: pytes
     shown = capsys.readouterr().out
     assert f"pilot      {found.lines()[0]}" in shown
     assert "whole run, measured: about 1,200 rollouts" in shown
-    assert "library    " not in shown
+    assert "\nlibrary    " not in shown
     assert run(["library", "list", "--store", str(store)]) == 0
     assert "start with" in capsys.readouterr().out
