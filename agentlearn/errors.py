@@ -18,6 +18,7 @@
         VerifierError        the verifier failed
         BudgetExceeded       the run reached a limit that its user set
         EndpointGone         the model service has stopped answering
+        NeverAnswered        the model service has answered no call of the run
       WeightsDiffer          a served model has other weights than the trained ones
       Interrupted            the user stopped the run
 
@@ -176,6 +177,12 @@ class EndpointGone(RolloutError):
 
     code = "endpoint_gone"
     resumable = True
+
+
+class NeverAnswered(RolloutError):
+    """Raised when a model service has answered no call, so that there is no run to resume."""
+
+    code = "never_answered"
 
 
 class WeightsDiffer(AgentlearnError):

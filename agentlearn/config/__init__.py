@@ -22,6 +22,8 @@ from agentlearn.config.options import (
     LoopOptions,
     ModelOptions,
     OptionGroup,
+    OrNone,
+    RequestOptions,
     RolloutOptions,
     SamplingOptions,
     SeedOptions,
@@ -29,6 +31,7 @@ from agentlearn.config.options import (
     StoreOptions,
     TaskOptions,
     TaskSource,
+    Temperature,
     as_tuple,
 )
 from agentlearn.config.recipes import default_recipe, packaged_recipe, read_recipe
@@ -52,6 +55,8 @@ __all__ = [
     "LoopOptions",
     "ModelOptions",
     "OptionGroup",
+    "OrNone",
+    "RequestOptions",
     "RolloutOptions",
     "RunSettings",
     "SamplingOptions",
@@ -61,6 +66,7 @@ __all__ = [
     "StoredRolloutOptions",
     "TaskOptions",
     "TaskSource",
+    "Temperature",
     "as_tuple",
     "default_model",
     "default_recipe",

@@ -91,6 +91,7 @@ class BatchRunner:
         slots = [(task, self._evaluation_slot(phase, task, g)) for task in tasks for g in range(k)]
         async with TaskGroup() as members:
             running = [members.create_task(self._one(task, slot, treatment, library, finished)) for task, slot in slots]
+        self.monitor.refuse_silence()
         return Scores.of([member.result().trajectory for member in running], k)
 
     def _read_stored(self, stored: StoredGroups, batch: Batch, groups: GroupStream) -> None:

@@ -168,6 +168,7 @@ class RunLoop(ABC, Generic[S]):
                     await groups.complete.wait()
                     groups = self.batches.start(ahead, under_way)
                 update = await updating
+                self.monitor.refuse_silence()
                 updates += 1
                 await self.keep_update(batch, update)
                 self.monitor.updated(batch, update)

@@ -99,7 +99,6 @@ async def _open(
                 trainable.endpoint,
                 settings,
                 call_context=call_context,
-                answer_tokens=settings.answer_tokens,
             )
         )
         write_metrics = stack.enter_context(_tensorboard(settings, run))

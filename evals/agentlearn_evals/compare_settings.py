@@ -10,10 +10,12 @@ from agentlearn.config import (
     CallOptions,
     CustomTaskOptions,
     OptionGroup,
+    RequestOptions,
     RolloutOptions,
     SeedOptions,
     StoreOptions,
     TaskSource,
+    Temperature,
     as_tuple,
 )
 
@@ -21,7 +23,9 @@ Correction = Literal["holm", "bh", "none"]
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 
 
-class CompareSettings(CustomTaskOptions, CallOptions, RolloutOptions, BudgetOptions, SeedOptions, StoreOptions):
+class CompareSettings(
+    CustomTaskOptions, CallOptions, RequestOptions, RolloutOptions, BudgetOptions, SeedOptions, StoreOptions
+):
     """Settings of `compare`. They are stored with its run."""
 
     arms: tuple[str, ...] = Field(min_length=1)
@@ -40,8 +44,8 @@ class CompareSettings(CustomTaskOptions, CallOptions, RolloutOptions, BudgetOpti
     """Model of the arms that name none; with several, each such arm runs on each. Default: as in `learn`."""
     judge: str | None = None
     """Model that judges answers, for a reward that asks a model. Default: the baseline's model, for all arms."""
-    temperature: float = Field(default=0.3, ge=0, le=2)
-    """Sampling temperature."""
+    temperature: Temperature = 0.3
+    """Sampling temperature; none: send no temperature."""
     margin: float | None = Field(default=None, gt=0, lt=1)
     """Non-inferiority margin: an arm that is worse by less than this counts as not worse."""
     correction: Correction = "holm"
