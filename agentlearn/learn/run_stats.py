@@ -39,6 +39,8 @@ class RunStats:
     """Rollouts by outcome."""
     failures: Counter[str] = field(default_factory=Counter[str])
     """Failed rollouts by error code."""
+    first_causes: dict[str, str] = field(default_factory=dict[str, str])
+    """Why the first rollout failed, and why the first one was undecided."""
     groups: Counter[str] = field(default_factory=Counter[str])
     """Groups by kind, counted when their last rollout is judged."""
     faults: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
@@ -59,6 +61,9 @@ class RunStats:
         self.outcomes[trajectory.outcome] += 1
         if trajectory.failure is not None:
             self.failures[trajectory.failure.code] += 1
+            self.first_causes.setdefault("failed", trajectory.failure.message)
+        elif trajectory.outcome == "undecided" and trajectory.verdict is not None:
+            self.first_causes.setdefault("undecided", trajectory.verdict.reason)
         self.restarted += trajectory.attempt
         self.diverged += sum(isinstance(step, ToolResult) and step.diverged for step in trajectory.steps)
         if trajectory.phase.startswith("epoch-") and trajectory.reward is not None:
@@ -135,11 +140,18 @@ class RunStats:
         )
 
     def failure_notes(self) -> list[str]:
-        """Return a note on the failed rollouts, by error code; none where no rollout failed."""
-        if not self.failures:
-            return []
-        codes = ", ".join(f"{code} {count}" for code, count in self.failures.most_common())
-        return [f"{sum(self.failures.values())} rollouts failed: {codes}"]
+        """Return notes on failed and on undecided rollouts, with the first cause; none where there are none."""
+        notes: list[str] = []
+        if self.failures:
+            codes = ", ".join(f"{code} {count}" for code, count in self.failures.most_common())
+            notes.append(f"{sum(self.failures.values())} rollouts failed: {codes}{self._first('failed')}")
+        if self.outcomes["undecided"]:
+            notes.append(f"{self.outcomes['undecided']} rollouts were undecided{self._first('undecided')}")
+        return notes
+
+    def _first(self, outcome: str) -> str:
+        cause = self.first_causes.get(outcome, "")
+        return f"; the first because {cause}" if cause else ""
 
     def resumption_notes(self, replayed: int) -> list[str]:
         """Return notes on what a resumed run took from the journal and what it had to repeat."""

@@ -1,7 +1,7 @@
 """What every request to an endpoint has in common: the settings that are added, those left out, and the system message.
 
-Whoever asks, a rollout, a stage of learning or a judge, has settings of its own. These come on top, because they depend
-on what the service accepts.
+A rollout, a stage of learning and a judge have settings of their own. These come on top, because they depend on what
+the service accepts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ DEFAULT_CALL_SETTINGS = CallSettings()
 
 
 def call_settings(options: RequestOptions, *, temperature: bool = True) -> CallSettings:
-    """Return the settings of an endpoint. temperature: False to leave it out of every request, whoever asks."""
+    """Return the settings of an endpoint. temperature: False to leave it out of every request."""
     added: dict[str, Any] = {}
     if options.top_p is not None:
         added["top_p"] = options.top_p

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agentlearn.config import ONLINE, TASK_FILES
 from agentlearn.domain.base import Domain, installed_domains, is_source, load_domain
-from agentlearn.domain.custom import custom_tasks, default_reward, name_for
+from agentlearn.domain.custom import custom_tasks, default_reward, name_for, try_reward
 from agentlearn.errors import ConfigError
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Task
@@ -73,6 +73,7 @@ def _load_task_set(name: str, settings: CompareSettings) -> EvalTasks:
             )
         domain: Domain = custom_tasks(name_for(name), reward, tools=settings.tools, instructions=settings.instructions)
         tasks = domain.read(Path(name), split="test", limit=settings.limit)
+        try_reward(domain, tasks)
         return EvalTasks(domain, tuple(tasks), reward)
     domain = load_domain(name)
     if settings.data is not None:

@@ -189,3 +189,36 @@ def test_what_is_sent_is_another_condition_of_compare(tasks: str, tmp_path: Path
         "temperature 0.3, top p 0.9, reasoning effort low",
         "no temperature sent, top p 0.9, reasoning effort low",
     }
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return 7", "gave 7 (own_reward.py:3) for the answer '3' to task 'sums.jsonl:1'"),
+        ("return float(answer) == float(task.answer)", "raised ValueError: could not convert string to float"),
+        ("return 0", "earns 0 by the reward 'own_reward:score' (own_reward.py:3)"),
+    ],
+)
+def test_a_reward_that_cannot_judge_is_refused_before_the_first_call(
+    body: str, said: str, tasks: str, tmp_path: Path
+) -> None:
+    (tmp_path / "own_reward.py").write_text(f"import math\n\ndef score(task, answer):\n    {body}\n")
+    with OpenAIStub(solver()) as stub:
+        model = ("--reward", "own_reward:score", "--model", f"{stub.base_url}#any", "--sandbox", "unsafe-local")
+        done = agentlearn("learn", tasks, *model, cwd=tmp_path, expect=2)
+        assert said in the_sentence(done.stderr)
+        done = agentlearn("compare", "none", "b=none,temperature=0", "--domain", tasks, *model, cwd=tmp_path, expect=2)
+        assert said in the_sentence(done.stderr)
+        assert stub.requests == []
+
+
+def test_the_first_cause_of_an_undecided_verdict_is_in_the_notes(tasks: str, tmp_path: Path) -> None:
+    """The reward reads every answer that is tried, and fails on what the model writes."""
+    code = "def score(task, answer):\n    if answer == task.answer or 'nobody' in answer or not answer:\n"
+    code += "        return answer == task.answer\n    raise RuntimeError('no such unit')\n"
+    (tmp_path / "own_reward.py").write_text(code)
+    with OpenAIStub(solver()) as stub:
+        model = ("--reward", "own_reward:score", "--model", f"{stub.base_url}#any", *QUICK)
+        report = json.loads(agentlearn("learn", tasks, *model, "--json", cwd=tmp_path).stdout)
+    (note,) = [one for one in report["notes"] if "rollouts were undecided" in one]
+    assert "the first because reward_raised: the reward 'own_reward:score' raised RuntimeError: no such unit" in note

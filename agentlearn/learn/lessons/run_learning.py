@@ -8,6 +8,7 @@ import structlog
 
 from agentlearn.config import LearnSettings
 from agentlearn.domain.base import Domain
+from agentlearn.domain.custom import try_reward
 from agentlearn.errors import ConfigError
 from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.estimate import refuse_unpriced_budget
@@ -55,6 +56,7 @@ async def run_learning(
             " use --labels gold",
             code="no_vote",
         )
+    notes = try_reward(domain, (*sets.train, *sets.test))
     library_store = LibraryStore(settings.store / "libraries")
     start = library_store.load(settings.library) if resume is None else None
     async with AsyncExitStack() as stack:
@@ -62,6 +64,7 @@ async def run_learning(
         session = await stack.enter_async_context(
             _open(settings, domain, store, callbacks or Callbacks(), resume, logs)
         )
+        session.stats.notes.extend(notes)
         return await session.learn(
             sets, whole, start or _start_of(store, settings, library_store, resume), library_store
         )
