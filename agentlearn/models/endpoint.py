@@ -68,6 +68,15 @@ class HoldsWeights(Protocol):
         ...
 
 
+@runtime_checkable
+class ChecksChat(Protocol):
+    """A service that knows the chat template of its model."""
+
+    def check_chat(self, *, tools: bool) -> tuple[str, ...]:
+        """Return notes on the template. tools: whether tools are needed. Raises ConfigError when it cannot be used."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """An open endpoint."""
@@ -82,6 +91,10 @@ class Endpoint:
     """The service that a plug-in started; None for a service that was running already."""
     call_settings: CallSettings = DEFAULT_CALL_SETTINGS
     """What every request contains, and what is left out of it."""
+
+    def check_chat(self, *, tools: bool) -> tuple[str, ...]:
+        """Return notes on the model's chat template, where it is known. Raises ConfigError when it cannot be used."""
+        return self.service.check_chat(tools=tools) if isinstance(self.service, ChecksChat) else ()
 
     def client(self, unit: "WorkUnit") -> "ModelClient":
         """Return the model for one unit of work."""

@@ -99,6 +99,8 @@ class Rollouts:
     """Instructions that replace those of the agent; empty: the agent's own."""
     record: Path | None = None
     """Folder for what tools record, with a subfolder per rollout; None: nothing is recorded."""
+    notes: tuple[str, ...] = ()
+    """Notes on the model's chat template, for the report."""
     agent: Agent[Any, Answer] = field(init=False)
     prompts: tuple[PromptRef, ...] = field(init=False)
     open_slots: AbstractAsyncContextManager[object] = field(init=False)
@@ -271,8 +273,10 @@ async def open_rollouts(
 
     judge: endpoint of a verifier that asks a model; None: the same endpoint. record: folder for what tools record.
 
-    Raises ConfigError when the sandbox cannot isolate code on this machine; the message says what to do.
+    Raises ConfigError when the model's chat template cannot hold the conversation, and when the sandbox cannot isolate
+    code on this machine; the message says what to do.
     """
+    notes = endpoint.check_chat(tools=domain.runs_code)
     async with AsyncExitStack() as stack:
         isolation, name = "", sandbox_for(domain, options.sandbox)
         if name:
@@ -289,6 +293,7 @@ async def open_rollouts(
             options=options,
             sandbox=name,
             isolation=isolation,
+            notes=notes,
             record=record,
         )
 
