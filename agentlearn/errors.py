@@ -144,6 +144,8 @@ class EndpointError(RolloutError):
     """Raised when the model service is unreachable, refuses, or sends an invalid answer."""
 
     code = "endpoint"
+    refused: tuple[str, ...] = ()
+    """Settings and parts of the request that the service refuses, where its answer names them."""
 
 
 class ToolError(RolloutError):

@@ -193,6 +193,7 @@ class ModelClient(WrapperModel):
                 if last or not is_transient(error) or (wanted_s or 0.0) > policy.retry_after_cap_s:
                     refused = _refused(error, request.sent)
                     failure = self._endpoint_error(error, attempt + 1, refused)
+                    failure.refused = refused
                     if self.endpoint_state.first_calls.fail(kind, number, failure, permanent=bool(refused)):
                         self.unit.call_context.stop(unanswered(kind, any_answer=self._any_answer))
                     self._count_failure(failure, answers_before)
