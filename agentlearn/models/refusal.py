@@ -147,7 +147,19 @@ def _texts(read: JsonValue) -> Iterator[str]:
             fields = cast("dict[str, JsonValue]", read)
             location = fields.get("loc")
             place = ".".join(str(part) for part in location) + ": " if isinstance(location, list) else ""
-            for key in ("message", "msg", "error", "detail", "details", "errors", "title", "reason", "raw", "metadata"):
+            for key in (
+                "message",
+                "msg",
+                "error",
+                "detail",
+                "details",
+                "errors",
+                "title",
+                "reason",
+                "raw",
+                "cause",
+                "metadata",
+            ):
                 for text in _texts(fields.get(key)):
                     yield f"{place}{text}"
         case _:
@@ -177,7 +189,7 @@ def _pointers(read: JsonValue) -> Iterator[str]:
                 yield fields["param"]
             if isinstance(fields.get("loc"), list):
                 yield ".".join(str(part) for part in fields["loc"])
-            for key in ("error", "detail", "details", "errors", "message", "metadata", "raw"):
+            for key in ("error", "detail", "details", "errors", "message", "metadata", "cause", "raw"):
                 yield from _pointers(fields.get(key))
         case _:
             return

@@ -136,6 +136,30 @@ REFUSALS = [
         (TOOLS,),
     ),
     (400, {"error": {"message": "registry.ollama.ai/library/gemma:2b does not support tools"}}, (TOOLS,)),
+    (
+        400,
+        {
+            "error": "400 Bad Request",
+            "status": 400,
+            "details": {"error": openai("a proxy: Unsupported parameter: 'top_p'", "top_p"), "provider": "a proxy"},
+        },
+        ("top_p",),
+    ),
+    (
+        400,
+        {
+            "error": {
+                "cause": json.dumps({"error": openai("It does not support 0.1", "temperature")}),
+                "message": "失败",
+            }
+        },
+        ("temperature",),
+    ),
+    (
+        400,
+        {"error": {"message": 'Bedrock - {"message":"The model returned: reasoning: Extra inputs are not permitted"}'}},
+        ("thinking",),
+    ),
     (400, "temperature is deprecated for this model", ("temperature",)),
     (400, b'{"error": {"message": "seed is not supported"}}', ("seed",)),
     (
