@@ -23,6 +23,8 @@ from agentlearn.config.options import (
     LoopOptions,
     ModelOptions,
     OptionGroup,
+    OrNone,
+    RequestOptions,
     RolloutOptions,
     SamplingOptions,
     SeedOptions,
@@ -31,6 +33,7 @@ from agentlearn.config.options import (
     TaskFileOptions,
     TaskOptions,
     TaskSource,
+    Temperature,
     as_tuple,
 )
 from agentlearn.config.recipes import default_recipe, packaged_recipe, read_recipe
@@ -55,6 +58,8 @@ __all__ = [
     "LoopOptions",
     "ModelOptions",
     "OptionGroup",
+    "OrNone",
+    "RequestOptions",
     "RolloutOptions",
     "RunSettings",
     "SamplingOptions",
@@ -65,6 +70,7 @@ __all__ = [
     "TaskFileOptions",
     "TaskOptions",
     "TaskSource",
+    "Temperature",
     "as_tuple",
     "default_model",
     "default_recipe",

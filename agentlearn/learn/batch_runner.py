@@ -99,6 +99,7 @@ class BatchRunner:
                         rollout = self._one(task, slot, self._evaluation_treatment(library), library, finished[phase])
                         running[phase].append(members.create_task(rollout))
                     order.reverse()  # each phase goes first equally often
+        self.monitor.refuse_silence()
         return {
             phase: Scores.of([one.result().trajectory for one in rollouts], tasks, k)
             for phase, rollouts in running.items()

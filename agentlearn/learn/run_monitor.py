@@ -57,6 +57,11 @@ class RunMonitor:
         self.callbacks.updated(batch.step, update)
         self._report_warnings()
 
+    def refuse_silence(self) -> None:
+        """Raise an error when a model has answered none of its calls. Call it when no call is in flight."""
+        for state in self.endpoint_states:
+            state.refuse_silence(self.call_context.budget)
+
     def warnings(self, *, ended: bool = False) -> tuple[RunWarning, ...]:
         """Return all warnings that hold now. ended: whether no more groups will follow."""
         snapshot = self.stats.snapshot(self.settings, self.call_context.budget, self.endpoint_states)

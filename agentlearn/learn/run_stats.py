@@ -38,9 +38,13 @@ class RunStats:
     outcomes: Counter[str] = field(default_factory=Counter[str])
     """Rollouts by outcome."""
     failures: Counter[str] = field(default_factory=Counter[str])
-    """Failed rollouts by error code."""
+    """Failures by error code, of the agent and of what is around it."""
+    undecided: Counter[str] = field(default_factory=Counter[str])
+    """Undecided rollouts by code."""
     verify_raised: Counter[str] = field(default_factory=Counter[str])
     """Rollouts whose verifier raised an unexpected exception, by reason."""
+    first_causes: dict[str, str] = field(default_factory=dict[str, str])
+    """Why the first rollout failed, and why the first one was undecided."""
     groups: Counter[str] = field(default_factory=Counter[str])
     """Groups by kind, counted when their last rollout is judged."""
     faults: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
@@ -61,6 +65,11 @@ class RunStats:
         self.outcomes[trajectory.outcome] += 1
         if trajectory.failure is not None:
             self.failures[trajectory.failure.code] += 1
+            self.first_causes.setdefault(trajectory.outcome, trajectory.failure.message)
+        elif trajectory.outcome == "undecided" and trajectory.verdict is not None:
+            self.first_causes.setdefault("undecided", trajectory.verdict.reason)
+        if trajectory.outcome == "undecided":
+            self.undecided[trajectory.undecided_because] += 1
         if trajectory.verdict is not None and trajectory.verdict.reason.startswith(VERIFY_RAISED):
             self.verify_raised[trajectory.verdict.reason] += 1
         self.restarted += trajectory.attempt
@@ -139,14 +148,20 @@ class RunStats:
         )
 
     def failure_notes(self) -> list[str]:
-        """Return notes on the failed rollouts, by error code, and on those that the verifier failed on."""
+        """Return notes on failed and on undecided rollouts, by code and with the first cause."""
+        found = (
+            ("failed", "rollouts failed to answer and count as 0", self.failures - self.undecided),
+            ("undecided", "rollouts are undecided and not counted", self.undecided),
+        )
         notes: list[str] = []
-        if self.failures:
-            codes = ", ".join(f"{code} {count}" for code, count in self.failures.most_common())
-            notes.append(f"{sum(self.failures.values())} rollouts failed: {codes}")
+        for outcome, words, codes in found:
+            if codes:
+                listed = ", ".join(f"{code} {count}" for code, count in codes.most_common())
+                cause = self.first_causes.get(outcome, "")
+                notes.append(f"{codes.total()} {words}: {listed}{f'; the first because {cause}' if cause else ''}")
         if self.verify_raised:
             ((most, _),) = self.verify_raised.most_common(1)
-            notes.append(f"the verifier failed on {self.verify_raised.total()} rollouts, which are undecided: {most}")
+            notes.append(f"the verifier failed on {self.verify_raised.total()} rollouts: {most}")
         return notes
 
     def resumption_notes(self, replayed: int) -> list[str]:

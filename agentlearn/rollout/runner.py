@@ -111,10 +111,10 @@ class Rollouts:
     """JSON report on how the sandbox isolates code."""
     instructions: str = ""
     """Instructions that replace those of the agent; empty: the agent's own."""
-    answer_tokens: int | None = None
-    """Largest number of tokens in one answer of the model; None: the service's limit."""
     record: Path | None = None
     """Folder for what tools record, with a subfolder per rollout; None: nothing is recorded."""
+    notes: tuple[str, ...] = ()
+    """Notes on the model's chat template, for the report."""
     agent: Agent[Any, Answer] = field(init=False)
     prompts: tuple[PromptRef, ...] = field(init=False)
     open_slots: AbstractAsyncContextManager[object] = field(init=False)
@@ -227,8 +227,6 @@ class Rollouts:
         settings = ModelSettings()
         if treatment.temperature is not None:
             settings["temperature"] = treatment.temperature
-        if self.answer_tokens is not None:
-            settings["max_tokens"] = self.answer_tokens
         context = RolloutContext(
             task=task,
             seed=derive_seed("tools", slot.seed),
@@ -298,16 +296,16 @@ async def open_rollouts(
     *,
     call_context: CallContext,
     judge: Endpoint | None = None,
-    answer_tokens: int | None = None,
     record: Path | None = None,
 ) -> AsyncGenerator[Rollouts]:
     """Open rollouts of a domain on an endpoint, with the sandbox they need.
 
-    judge: endpoint of a verifier that asks a model; None: the same endpoint. answer_tokens: largest number of tokens in
-    one answer. record: folder for what tools record.
+    judge: endpoint of a verifier that asks a model; None: the same endpoint. record: folder for what tools record.
 
-    Raises ConfigError when the sandbox cannot isolate code on this machine; the message says what to do.
+    Raises ConfigError when the model's chat template cannot hold the conversation, and when the sandbox cannot isolate
+    code on this machine; the message says what to do.
     """
+    notes = endpoint.check_chat(tools=domain.runs_code)
     async with AsyncExitStack() as stack:
         isolation, name = "", sandbox_for(domain, options.sandbox)
         if name:
@@ -324,7 +322,7 @@ async def open_rollouts(
             options=options,
             sandbox=name,
             isolation=isolation,
-            answer_tokens=answer_tokens,
+            notes=notes,
             record=record,
         )
 

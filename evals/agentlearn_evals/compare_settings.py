@@ -10,11 +10,13 @@ from agentlearn.config import (
     CallOptions,
     CustomTaskOptions,
     OptionGroup,
+    RequestOptions,
     RolloutOptions,
     SeedOptions,
     StoreOptions,
     TaskFileOptions,
     TaskSource,
+    Temperature,
     as_tuple,
 )
 from agentlearn.measure.contrast import Correction
@@ -23,7 +25,14 @@ Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 
 
 class CompareSettings(
-    CustomTaskOptions, TaskFileOptions, CallOptions, RolloutOptions, BudgetOptions, SeedOptions, StoreOptions
+    CustomTaskOptions,
+    TaskFileOptions,
+    CallOptions,
+    RequestOptions,
+    RolloutOptions,
+    BudgetOptions,
+    SeedOptions,
+    StoreOptions,
 ):
     """Settings of `compare`. They are stored with its run."""
 
@@ -43,8 +52,8 @@ class CompareSettings(
     """Model of the arms that name none; with several, each such arm runs on each. Default: as in `learn`."""
     judge: str | None = None
     """Model that judges answers, for a reward that asks a model. Default: the baseline's model, for all arms."""
-    temperature: float = Field(default=0.3, ge=0, le=2)
-    """Sampling temperature."""
+    temperature: Temperature = 0.3
+    """Sampling temperature; none: send no temperature."""
     margin: float | None = Field(default=None, gt=0, lt=1)
     """Non-inferiority margin: an arm that is worse by less than this counts as not worse."""
     correction: Correction = "holm"

@@ -196,7 +196,7 @@ class _Session:
             libraries={arm.name: arm.library.version for arm in plan.arms},
             prompts={f"{name}/v{ref.version}": ref.sha256 for name, ref in sorted(refs.items())},
             models={arm.name: arm.model for arm in plan.arms},
-            sampling={arm.name: f"temperature {arm.temperature:g}" for arm in plan.arms},
+            sampling={arm.name: plan.sampling_words(arm) for arm in plan.arms},
             isolation="; ".join(sorted(reports)),
             versions={"agentlearn-lib": version(), "python": platform.python_version()},
         )

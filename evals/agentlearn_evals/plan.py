@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentlearn.config import SIMULATED_MODEL, default_model
+from agentlearn.config import SIMULATED_MODEL, RequestOptions, default_model
 from agentlearn.errors import ConfigError, StoreMissing
 from agentlearn.learn.estimate import StageEstimate, mean_problem_tokens, refuse_unpriced, sized_rollouts
 from agentlearn.learn.run_size import (
@@ -15,13 +15,14 @@ from agentlearn.learn.run_size import (
 )
 from agentlearn.library import LibraryStore
 from agentlearn.library.render import render
+from agentlearn.models.call_settings import CallSettings, call_settings
 from agentlearn.models.endpoint import is_paid
 from agentlearn.rollout.runner import instructions_ref, sandbox_for
 from agentlearn.store import StoreReader, read_store
 from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.value import Value
 from agentlearn.version import version
-from agentlearn_evals.arms import Arm, resolve_arms
+from agentlearn_evals.arms import Arm, resolve_arms, temperature_words
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks
 from agentlearn_evals.methods import parse_methods
@@ -56,7 +57,13 @@ class ComparePlan:
             deadline_s=settings.rollout_deadline_s,
             judge=self.judge if task_set.domain.uses_judge else "",
             package=version(),
+            request=self._request(),
         )
+
+    def _request(self) -> RequestOptions | None:
+        """Return what is sent with each request; None for the defaults, under which older rollouts are stored."""
+        request = RequestOptions(**{name: getattr(self.settings, name) for name in RequestOptions.model_fields})
+        return None if request == RequestOptions() else request
 
     @property
     def judge(self) -> str:
@@ -68,6 +75,18 @@ class ComparePlan:
     def models(self) -> tuple[str, ...]:
         """All endpoints, each once."""
         return tuple(dict.fromkeys(filter(None, (*(arm.model for arm in self.arms), self.judge))))
+
+    def call_settings(self, model: str) -> CallSettings:
+        """Return what every request to a model contains; no temperature where none of its arms sends one."""
+        temperatures = [arm.temperature for arm in self.arms if arm.model == model] or [self.settings.temperature]
+        return call_settings(self.settings, temperature=any(one is not None for one in temperatures))
+
+    def sampling_words(self, arm: Arm) -> str:
+        """Return in words what is sent with each request of an arm's rollouts."""
+        sent = self.settings.model_dump(include=set(RequestOptions.model_fields))
+        given = {name.replace("_", " "): value for name, value in sent.items() if value}
+        others = [name if value is True else f"{name} {value}" for name, value in given.items()]
+        return ", ".join([temperature_words(arm.temperature), *others])
 
     def reusable(self, reader: StoreReader, arm: Arm, task_set: EvalTasks) -> StoredRollouts:
         """Return the arm's stored rollouts in that domain that can be reused."""
