@@ -69,7 +69,7 @@ class CompareSettings(
     fresh: bool = False
     """Reuse no stored rollouts."""
     retry_failed: bool = False
-    """Repeat the stored rollouts that failed, in every arm."""
+    """Repeat the stored rollouts that are undecided, in every arm. What the agent failed at is not repeated."""
 
 
 class PowerSettings(OptionGroup):

@@ -91,7 +91,10 @@ NO_ADDRESS = "which is not a web address; write one that begins with http:// or 
             "has a text in 'info' that is not a JSON object; write one, or remove the column",
         ),
         ({"url": 5, "info": None}, f"starts at '5', {NO_ADDRESS}"),
-        ({"url": ["http://example.org/"]}, "has a list of 1, which is neither text nor a number, in 'url'; write it as text"),
+        (
+            {"url": ["http://example.org/"]},
+            "has a list of 1, which is neither text nor a number, in 'url'; write it as text",
+        ),
     ],
 )
 def test_a_row_without_a_valid_start_is_refused(tmp_path: Path, fields: dict[str, object], words: str) -> None:
