@@ -150,7 +150,8 @@ def _print(report: DataReport) -> None:
     if left := report.reasons[_REASONS:]:
         line("", f"{sum(one.count for one in left):,} for {len(left):,} more reasons; --json lists them all")
     line("answers", _counts(report.kinds))
-    line("families", _counts(report.families))
+    if report.families:
+        line("families", _counts(report.families))
     line("split", f"{report.train:,} to learn from, {report.test:,} held out")
     if report.detectable is not None:
         alone = f"; {report.detectable_all:.2f} if all were held out" if report.detectable_all is not None else ""

@@ -140,7 +140,7 @@ def check_source(
         reasons=by_reason(unusable),
         sentences=tuple(unusable[:SHOWN]),
         kinds=_counted(answer_kind(task.answer) for task in tasks),
-        families=_counted(task.family for task in tasks),
+        families=_counted(task.family for task in tasks if task.family),
         train=len(learned),
         test=len(held),
         detectable=detectable(len(held)),

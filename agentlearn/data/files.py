@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentlearn.data.csv_rows import csv_rows
-from agentlearn.data.file_text import PACKED, ending, is_packed, read_bytes, read_text, stem
+from agentlearn.data.file_text import PACKED, ending, is_packed, read_bytes, read_text
 from agentlearn.data.json_rows import json_rows, jsonl_rows
 from agentlearn.data.row import SourceRow
 from agentlearn.data.xml_rows import xml_rows
@@ -58,13 +58,16 @@ def _folder_rows(folder: Path) -> Iterator[SourceRow]:
 
 
 def _grouped(rows: Iterator[SourceRow], folder: Path, name: str) -> Iterator[SourceRow]:
-    """Give the rows their group: the folder of a JSON file that holds one problem, else the name of the file."""
+    """Give the problem of a JSON file that holds no other its group: the folder that the file is in.
+
+    Rows of other files get none: how rows are spread over files says nothing about what they share.
+    """
     if ending(Path(name)) == ".json":
         kept = list(rows)
         inside = Path(name).parent.name or folder.resolve().name
-        yield from (replace(row, group=inside if len(kept) == 1 else stem(Path(name))) for row in kept)
+        yield from (replace(row, group=inside if len(kept) == 1 else "") for row in kept)
     else:
-        yield from (replace(row, group=stem(Path(name))) for row in rows)
+        yield from rows
 
 
 def _until_fault(rows: Iterator[SourceRow], name: str) -> Iterator[SourceRow]:

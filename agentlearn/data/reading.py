@@ -8,7 +8,7 @@ from agentlearn.data.answer_cell import amount_without_unit, boxed_answer, marke
 from agentlearn.data.choices import TaskChoices, choices_in, choices_of
 from agentlearn.data.layout import RowLayout, layout_of
 from agentlearn.data.row import Columns, SourceRow, both_places, cell
-from agentlearn.data.sources import has_fixed_columns, name_of, rows
+from agentlearn.data.sources import has_fixed_columns, rows
 from agentlearn.errors import DataError
 from agentlearn.log import get_log
 from agentlearn.types.task import Split, Task
@@ -117,7 +117,7 @@ def row_reader(
 ) -> "RowReader":
     """Return the reader of a source's rows. Columns that the user chose are not those of a source whose are known."""
     kept = replace(columns, chosen=None) if has_fixed_columns(source) else columns
-    return RowReader(kept, gold, answer_required, name_of(source), start_and_path)
+    return RowReader(kept, gold, answer_required, start_and_path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,6 @@ class RowReader:
     columns: Columns
     gold: Callable[[str], str]
     answer_required: bool
-    default_family: str
     start_and_path: Callable[[SourceRow], StartAndPath] = no_start
 
     def read(self, row: SourceRow) -> ParsedRow:
@@ -161,7 +160,7 @@ class RowReader:
         chosen = self.columns.chosen
         names = (chosen.family,) if chosen is not None and chosen.family else self.columns.family
         found = next(((name, text) for name in names if (text := row.text(name))), None)
-        return found or ("", row.group or self.default_family)
+        return found or ("", row.group)
 
     def _problem(self, row: SourceRow, layout: RowLayout) -> str:
         texts = [text for name in layout.problem if (text := row.text(name))]

@@ -30,7 +30,7 @@ class SourceRow:
     fault: str = ""
     """Why this row cannot be read, as a sentence with its place; empty for a row that can."""
     group: str = ""
-    """Family of a row without a family of its own; empty: the name of the source."""
+    """Family of a row without a family of its own; empty: none, so that the row counts as independent of all others."""
 
     @property
     def place(self) -> str:

@@ -49,7 +49,7 @@ def test_every_row_is_accounted_for(tmp_path: Path) -> None:
         "mine.jsonl:7: it is wrong",
     )
     assert found.kinds == {"expression": 2, "integer": 1, "words": 1}
-    assert found.families == {"mine": 3, "a": 1}
+    assert found.families == {"a": 1}
     assert (found.train, found.test) == (3, 1)
     assert not found.sound
 

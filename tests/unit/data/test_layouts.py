@@ -102,7 +102,7 @@ def test_mmlu_without_a_header(tmp_path: Path) -> None:
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "sums_test.csv").write_text('1 + 1?,0,4,2,6,C\n"Which, then?",a,b,c,d,A\n')
     first, second = read(tmp_path)
-    assert (first.problem, first.answer, first.family) == (SHOWN, "C", "sums_test")
+    assert (first.problem, first.answer, first.family) == (SHOWN, "C", "")
     assert (second.answer, second.source) == ("A", "test/sums_test.csv:2")
     (tmp_path / "test" / "sums_test.csv").write_text("question,A,B,C,D,answer\n1 + 1?,0,4,2,6,C\n")
     assert [task.problem for task in read(tmp_path)] == [SHOWN]
@@ -294,7 +294,7 @@ def test_packed_files(tmp_path: Path) -> None:
     for name, text in (("a.jsonl.gz", '{"problem": "P", "answer": "1"}'), ("b.csv.gz", "problem,answer\nP,1\n")):
         (tmp_path / name).write_bytes(gzip.compress(text.encode()))
         (task,) = read(tmp_path / name)
-        assert (task.problem, task.source.partition(":")[0], task.family) == ("P", name, name[0])
+        assert (task.problem, task.source.partition(":")[0], task.family) == ("P", name, "")
     whole = (tmp_path / "a.jsonl.gz").read_bytes()
     for name, body, words in (
         ("cut.json.gz", whole[:-9], "cut.json.gz ends in the middle of its packed data; get the whole file again"),

@@ -38,7 +38,7 @@ def test_a_jsonl_file_becomes_tasks(tmp_path: Path) -> None:
         {"question": "What is half of 7?", "answer": "7/2"},
     )
     first, second = domain.read(path, split="test")
-    assert (first.problem, first.answer, first.family) == ("What is $1+1$?", "2", "mine")
+    assert (first.problem, first.answer, first.family) == ("What is $1+1$?", "2", "")
     assert (first.source, first.split, first.domain) == ("mine.jsonl:1", "test", "math")
     assert (second.problem, second.answer, second.source) == ("What is half of 7?", "7/2", "mine.jsonl:2")
 
@@ -86,7 +86,7 @@ def test_large_numbers_keep_every_digit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("column", ["family", "type", "subject"])
 def test_a_column_may_name_the_family(tmp_path: Path, column: str) -> None:
     path = jsonl(tmp_path, {"problem": "P", "answer": "1", column: "Algebra"}, {"problem": "Q", "answer": "1"})
-    assert [task.family for task in domain.read(path)] == ["Algebra", "mine"]
+    assert [task.family for task in domain.read(path)] == ["Algebra", ""]
 
 
 def test_both_columns_may_hold_the_same_problem(tmp_path: Path) -> None:
