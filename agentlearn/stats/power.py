@@ -1,17 +1,22 @@
 """Power of a comparison: variance components, the detectable effect, and the tasks and rollouts that it needs.
 
 The measured difference of a task varies because tasks gain different amounts and because rollouts are random:
-variance = true_difference + before / k_before + after / k_after. Only the last two shrink with more rollouts.
+variance = true_difference + before / k_before + after / k_after. Only the last two shrink with more rollouts. Tasks of
+one cluster may share a part of their true difference; then more tasks of the same clusters help less.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from statistics import NormalDist
 
 from agentlearn.errors import ConfigError
+from agentlearn.stats.clustered import grouped
 from agentlearn.stats.noncentral_t import detectable_shift, power_of
 from agentlearn.stats.numbers import between, finite_numbers, not_negative
 from agentlearn.types.value import Value
+
+MOST = 10_000_000
+"""Largest number of tasks, or of rollouts per task, that is ever named as needed."""
 
 
 class VarianceParts(Value):
@@ -76,16 +81,110 @@ def guessed_parts(baseline: float, *, task_spread: float = 0.0, difference_sprea
     return VarianceParts(true_difference=true_difference, before=within, after=within, unclamped=true_difference)
 
 
-def detectable_effect(
-    parts: VarianceParts, tasks: int, *, k_before: int, k_after: int, power: float = 0.8, alpha: float = 0.05
-) -> float:
-    """The smallest true mean difference that the paired t test detects with `power`; infinite for fewer than two tasks.
+class Clusters(Value):
+    """How tasks are spread over clusters in a planned comparison: a number of clusters, or tasks per cluster."""
 
-    Raises ConfigError for counts below 1, and unless 0 < alpha < power < 1.
+    count: int | None = None
+    """Number of clusters, however many tasks there are; None: it grows with the tasks."""
+    size: float = 1.0
+    """Mean number of tasks per cluster when `count` is None."""
+    alike: float = 1.0
+    """Part of the variance of the true differences that tasks of one cluster have in common, in 0..1."""
+    unevenness: float = 1.0
+    """Mean square of the cluster sizes over the square of their mean: 1 for equal sizes."""
+
+    def units(self, tasks: int) -> int:
+        """Number of clusters of this many tasks."""
+        return max(1, min(tasks, self.count if self.count is not None else round(tasks / self.size)))
+
+    def variance(self, parts: VarianceParts, tasks: int, k_before: int, k_after: int) -> float:
+        """Variance of the mean difference over this many tasks."""
+        own = parts.of_one_task(k_before, k_after)
+        together = max(0.0, self.unevenness * tasks / self.units(tasks) - 1) * self.alike * parts.true_difference
+        return (own + together) / tasks
+
+
+_ALONE = Clusters()
+
+
+def measured_clusters(differences: Sequence[float], labels: Sequence[Hashable], true_difference: float) -> Clusters:
+    """Estimate how tasks share a cluster's fate, from the differences of tasks and the labels of their clusters.
+
+    true_difference: estimated variance of the true differences. `alike` is the mean product of two deviations in one
+    cluster over that variance, cut to 0..1; 1 if the variance is 0 or no cluster has two tasks. The number of clusters
+    grows with the tasks. Raises ConfigError for different lengths and differences that are not finite.
+    """
+    numbers = finite_numbers("differences", differences)
+    members = grouped(numbers, labels)
+    mean, sizes = _mean(numbers), [len(unit) for unit in members]
+    size = len(numbers) / len(members)
+    pairs = sum(count * (count - 1) for count in sizes)
+    products = math.fsum(
+        math.fsum(number - mean for number in unit) ** 2 - math.fsum((number - mean) ** 2 for number in unit)
+        for unit in members
+    )
+    alike = min(1.0, max(0.0, products / pairs / true_difference)) if pairs and true_difference else 1.0
+    return Clusters(size=size, alike=alike, unevenness=_mean([count**2 for count in sizes]) / size**2)
+
+
+def planned_power(
+    parts: VarianceParts,
+    effect: float,
+    tasks: int,
+    *,
+    k_before: int,
+    k_after: int,
+    alpha: float = 0.05,
+    clusters: Clusters | None = None,
+    most_lost: float = 0.0,
+) -> float:
+    """Probability that a planned comparison finds a true mean difference of `effect`.
+
+    It is found if the t test over tasks or clusters rejects, if random signs of so few units can reach alpha at all,
+    and if `mean_test` finds that the units are unlikely to have missed others that lose `most_lost` (0: not asked).
+    Assumes that units vary as a normal distribution; the smaller of two probabilities stands for both together.
+    Raises ConfigError for counts below 1, an effect that is not finite, and an alpha outside 0..1.
     """
     _counted(tasks=tasks)
-    error = math.sqrt(parts.of_one_task(k_before, k_after) / tasks)
-    return detectable_from_error(error, tasks - 1, power=power, alpha=alpha)
+    between("alpha", alpha, 0, 1)
+    layout = clusters or _ALONE
+    units = layout.units(tasks)
+    error = math.sqrt(layout.variance(parts, tasks, k_before, k_after))
+    if units < 2 or 2.0 ** (1 - min(units, 1_000)) > alpha:
+        return 0.0
+    least = most_lost * math.expm1(-math.log(alpha) / units)
+    if error == 0:
+        return float(abs(effect) > least)
+    sure = power_of(effect / error, (units - 1) / layout.unevenness, alpha=alpha)
+    return min(sure, NormalDist().cdf((abs(effect) - least) / error)) if least else sure
+
+
+def detectable_effect(
+    parts: VarianceParts,
+    tasks: int,
+    *,
+    k_before: int,
+    k_after: int,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    clusters: Clusters | None = None,
+    most_lost: float = 0.0,
+) -> float:
+    """The smallest true mean difference that a planned comparison finds with `power`; infinite for too few units.
+
+    See `planned_power`. Raises ConfigError for counts below 1, and unless 0 < alpha < power < 1.
+    """
+    _counted(tasks=tasks)
+    between("alpha", alpha, 0, 1)
+    between("power", power, alpha, 1)
+    layout = clusters or _ALONE
+    units = layout.units(tasks)
+    if units < 2 or 2.0 ** (1 - min(units, 1_000)) > alpha:
+        return math.inf
+    error = math.sqrt(layout.variance(parts, tasks, k_before, k_after))
+    by_t = detectable_from_error(error, (units - 1) / layout.unevenness, power=power, alpha=alpha)
+    least = most_lost * math.expm1(-math.log(alpha) / units)
+    return max(by_t, least + NormalDist().inv_cdf(power) * error) if least else by_t
 
 
 def detectable_from_error(standard_error: float, degrees: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
@@ -102,19 +201,39 @@ def detectable_from_error(standard_error: float, degrees: float, *, power: float
 
 
 def tasks_needed(
-    parts: VarianceParts, effect: float, *, k_before: int, k_after: int, power: float = 0.8, alpha: float = 0.05
-) -> int:
-    """The fewest tasks with which the paired t test detects a true mean difference of `effect` with `power`.
+    parts: VarianceParts,
+    effect: float,
+    *,
+    k_before: int,
+    k_after: int,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    clusters: Clusters | None = None,
+    most_lost: float = 0.0,
+) -> int | None:
+    """The fewest tasks with which a planned comparison finds a true mean difference of `effect` with `power`.
 
+    None if more than `MOST` would be needed, or if no number is enough because the number of clusters is fixed. See
+    `planned_power`.
     Raises ConfigError for an effect that is 0 or not finite, counts below 1, and unless 0 < alpha < power < 1.
     """
-    variance = parts.of_one_task(k_before, k_after)
-    tasks = max(2, normal_tasks_needed(variance, effect, power=power, alpha=alpha))
-    if variance == 0:
-        return tasks
-    while power_of(effect / math.sqrt(variance / tasks), tasks - 1, alpha=alpha) < power:
-        tasks += 1
-    return tasks
+    between("power", power, alpha, 1)
+    fewest = max(2, normal_tasks_needed(parts.of_one_task(k_before, k_after), effect, power=power, alpha=alpha))
+
+    def enough(tasks: int) -> bool:
+        found = planned_power(
+            parts,
+            effect,
+            tasks,
+            k_before=k_before,
+            k_after=k_after,
+            alpha=alpha,
+            clusters=clusters,
+            most_lost=most_lost,
+        )
+        return found >= power
+
+    return _fewest(enough, fewest)
 
 
 def normal_tasks_needed(variance: float, effect: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
@@ -133,27 +252,48 @@ def normal_tasks_needed(variance: float, effect: float, *, power: float = 0.8, a
 
 
 def rollouts_needed(
-    parts: VarianceParts, effect: float, tasks: int, *, power: float = 0.8, alpha: float = 0.05
+    parts: VarianceParts,
+    effect: float,
+    tasks: int,
+    *,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    clusters: Clusters | None = None,
+    most_lost: float = 0.0,
 ) -> int | None:
-    """The fewest rollouts per task and arm with which a test on `tasks` tasks detects `effect` with `power`.
+    """The fewest rollouts per task and arm with which `tasks` tasks are enough to find `effect` with `power`.
 
-    None if no number is enough because the tasks' true differences vary too much; then only more tasks help.
+    None if no number is enough because the tasks' true differences vary too much; then only more tasks help. See
+    `planned_power`.
     Raises ConfigError for an effect that is 0 or not finite, counts below 1, and unless 0 < alpha < power < 1.
     """
     _counted(tasks=tasks)
-    size = between("effect", abs(effect), 0, math.inf)
+    between("effect", abs(effect), 0, math.inf)
     between("alpha", alpha, 0, 1)
     between("power", power, alpha, 1)
-    if tasks < 2:
-        return None
-    allowed = tasks * (size / detectable_shift(tasks - 1, power=power, alpha=alpha)) ** 2
-    within = parts.before + parts.after
-    if within == 0:
-        return 1 if parts.true_difference <= allowed else None
-    room = allowed - parts.true_difference
-    if room <= 0:
-        return None
-    return max(1, math.ceil(within / room))
+
+    def enough(k: int) -> bool:
+        found = planned_power(
+            parts, effect, tasks, k_before=k, k_after=k, alpha=alpha, clusters=clusters, most_lost=most_lost
+        )
+        return found >= power
+
+    return _fewest(enough, 1)
+
+
+def _fewest(enough: Callable[[int], bool], start: int) -> int | None:
+    """The smallest number from `start` to `MOST` that is enough; None if there is none. More must never be worse."""
+    low, step = start - 1, 1
+    while not enough(min(low + step, MOST)):
+        low += step
+        step *= 2
+        if low >= MOST:
+            return None
+    high = min(low + step, MOST)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def _arm(name: str, tasks: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:

@@ -34,7 +34,7 @@ def test_verdicts_are_right() -> None:
     assert {arm: one.verdict for arm, one in found.items()} == {"good": "better", "bad": "worse", "same": "cannot_tell"}
     assert found["good"].sentence.startswith("good is better than none: +0.")
     assert found["bad"].sentence.startswith("bad is worse than none: -0.")
-    assert found["same"].sentence.startswith("Cannot tell whether same is better or worse than none: ")
+    assert found["same"].sentence.startswith("No detectable change from none to same: ")
     assert "could reliably detect only differences of 0." in found["same"].sentence
 
 
