@@ -121,9 +121,7 @@ def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast
         caution=estimate.unsafe,
         carried=carried_by(differences, clusters),
     )
-    return draft.model_copy(
-        update=_detectable_and_needed(estimate, variance_parts(before, after), before, after, differences, clusters)
-    )
+    return draft.model_copy(update=_detectable_and_needed(estimate, before, after, differences, clusters))
 
 
 def known_range(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> tuple[float, float] | None:

@@ -2,6 +2,7 @@
 
 import math
 from functools import lru_cache
+from statistics import NormalDist
 
 from agentlearn.stats.numbers import between
 from agentlearn.stats.students_t import quantile
@@ -20,6 +21,17 @@ def power_of(shift: float, degrees: float, *, alpha: float = 0.05) -> float:
     between("alpha", alpha, 0, 1)
     between("shift", shift, -math.inf, math.inf)
     return _power(abs(shift), degrees, quantile(1 - alpha / 2, degrees))
+
+
+def rough_power_of(shift: float, degrees: float, *, alpha: float = 0.05) -> float:
+    """`power_of` by normal approximations, about a hundred times faster: good enough to start a search near its end.
+
+    Sources: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5 for the quantile and 26.7.10.
+    """
+    z = NormalDist().inv_cdf(1 - alpha / 2)
+    critical = z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    scale = math.sqrt(1 + critical**2 / (2 * degrees))
+    return NormalDist().cdf((abs(shift) - critical * (1 - 1 / (4 * degrees))) / scale)
 
 
 @lru_cache(maxsize=512)

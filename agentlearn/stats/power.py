@@ -7,11 +7,12 @@ one cluster may share a part of their true difference; then more tasks of the sa
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats.clustered import grouped
-from agentlearn.stats.noncentral_t import detectable_shift, power_of
+from agentlearn.stats.noncentral_t import detectable_shift, power_of, rough_power_of
 from agentlearn.stats.numbers import between, finite_numbers, not_negative
 from agentlearn.types.value import Value
 
@@ -148,15 +149,41 @@ def planned_power(
     _counted(tasks=tasks)
     between("alpha", alpha, 0, 1)
     layout = clusters or _ALONE
-    units = layout.units(tasks)
-    error = math.sqrt(layout.variance(parts, tasks, k_before, k_after))
-    if units < 2 or 2.0 ** (1 - min(units, 1_000)) > alpha:
-        return 0.0
-    least = most_lost * math.expm1(-math.log(alpha) / units)
-    if error == 0:
-        return float(abs(effect) > least)
-    sure = power_of(effect / error, (units - 1) / layout.unevenness, alpha=alpha)
-    return min(sure, NormalDist().cdf((abs(effect) - least) / error)) if least else sure
+    return _Planned(parts, effect, alpha, layout, most_lost).power(tasks, k_before, k_after)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A planned comparison whose size is searched for."""
+
+    parts: VarianceParts
+    effect: float
+    alpha: float
+    layout: Clusters
+    most_lost: float
+
+    def power(self, tasks: int, k_before: int, k_after: int, *, rough: bool = False) -> float:
+        """See `planned_power`. rough: by normal approximations."""
+        units = self.layout.units(tasks)
+        error = math.sqrt(self.layout.variance(self.parts, tasks, k_before, k_after))
+        if not _can_reject(units, self.alpha):
+            return 0.0
+        least = _least_mean(units, self.alpha, self.most_lost)
+        if error == 0:
+            return float(abs(self.effect) > least)
+        degrees = (units - 1) / self.layout.unevenness
+        sure = (rough_power_of if rough else power_of)(self.effect / error, degrees, alpha=self.alpha)
+        return min(sure, NormalDist().cdf((abs(self.effect) - least) / error)) if least else sure
+
+
+def _can_reject(units: int, alpha: float) -> bool:
+    """Whether random signs of this many units can reach alpha."""
+    return units > 1 and 2.0 ** (1 - min(units, 1_000)) <= alpha
+
+
+def _least_mean(units: int, alpha: float, most_lost: float) -> float:
+    """The mean from which `mean_test` finds hidden units unlikely to have been missed."""
+    return most_lost * math.expm1(-math.log(alpha) / units)
 
 
 def detectable_effect(
@@ -179,11 +206,11 @@ def detectable_effect(
     between("power", power, alpha, 1)
     layout = clusters or _ALONE
     units = layout.units(tasks)
-    if units < 2 or 2.0 ** (1 - min(units, 1_000)) > alpha:
+    if not _can_reject(units, alpha):
         return math.inf
     error = math.sqrt(layout.variance(parts, tasks, k_before, k_after))
     by_t = detectable_from_error(error, (units - 1) / layout.unevenness, power=power, alpha=alpha)
-    least = most_lost * math.expm1(-math.log(alpha) / units)
+    least = _least_mean(units, alpha, most_lost)
     return max(by_t, least + NormalDist().inv_cdf(power) * error) if least else by_t
 
 
@@ -218,22 +245,11 @@ def tasks_needed(
     Raises ConfigError for an effect that is 0 or not finite, counts below 1, and unless 0 < alpha < power < 1.
     """
     between("power", power, alpha, 1)
-    fewest = max(2, normal_tasks_needed(parts.of_one_task(k_before, k_after), effect, power=power, alpha=alpha))
-
-    def enough(tasks: int) -> bool:
-        found = planned_power(
-            parts,
-            effect,
-            tasks,
-            k_before=k_before,
-            k_after=k_after,
-            alpha=alpha,
-            clusters=clusters,
-            most_lost=most_lost,
-        )
-        return found >= power
-
-    return _fewest(enough, fewest)
+    between("effect", abs(effect), 0, math.inf)
+    between("alpha", alpha, 0, 1)
+    _counted(k_before=k_before, k_after=k_after)
+    planned = _Planned(parts, effect, alpha, clusters or _ALONE, most_lost)
+    return _fewest(lambda tasks, rough: planned.power(tasks, k_before, k_after, rough=rough) >= power, start=2)
 
 
 def normal_tasks_needed(variance: float, effect: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
@@ -272,24 +288,30 @@ def rollouts_needed(
     between("alpha", alpha, 0, 1)
     between("power", power, alpha, 1)
 
-    def enough(k: int) -> bool:
-        found = planned_power(
-            parts, effect, tasks, k_before=k, k_after=k, alpha=alpha, clusters=clusters, most_lost=most_lost
-        )
-        return found >= power
-
-    return _fewest(enough, 1)
+    planned = _Planned(parts, effect, alpha, clusters or _ALONE, most_lost)
+    return _fewest(lambda k, rough: planned.power(tasks, k, k, rough=rough) >= power, start=1)
 
 
-def _fewest(enough: Callable[[int], bool], start: int) -> int | None:
-    """The smallest number from `start` to `MOST` that is enough; None if there is none. More must never be worse."""
-    low, step = start - 1, 1
-    while not enough(min(low + step, MOST)):
-        low += step
-        step *= 2
-        if low >= MOST:
+def _fewest(enough: Callable[[int, bool], bool], start: int) -> int | None:
+    """The smallest number from `start` to `MOST` that is enough; None if there is none. More must never be worse.
+
+    enough: also takes whether a rough answer will do. A rough search finds a number near the end; exact answers do the
+    rest.
+    """
+    near = _bisected(lambda number: enough(number, True), start - 1, MOST) if enough(MOST, True) else MOST
+    low, high, step = near, near, 1
+    while low >= start and enough(low, False):
+        low, high, step = max(start - 1, low - step), low, 2 * step
+    step = 1
+    while low == high or not enough(high, False):
+        if high >= MOST:
             return None
-    high = min(low + step, MOST)
+        low, high, step = high, min(MOST, high + step), 2 * step
+    return _bisected(lambda number: enough(number, False), low, high)
+
+
+def _bisected(enough: Callable[[int], bool], low: int, high: int) -> int:
+    """The smallest number above `low` that is enough, if `high` is and `low` is not."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -22,6 +22,7 @@ from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import tabulate
+from agentlearn.stats import Clusters, VarianceParts, planned_power
 from tests.bench.found import Found, Row, Target
 
 Rng = np.random.Generator
@@ -53,6 +54,8 @@ class Scenario:
     draw: Draw
     effect: bool = False
     looks_planned: int = 1
+    forecast: float | None = None
+    """Power that `planned_power` forecasts, in rows with a difference."""
 
 
 def whole(before: np.ndarray, after: np.ndarray, clusters: np.ndarray | None = None) -> Look:
@@ -220,13 +223,26 @@ def scenarios() -> Iterator[Scenario]:
     yield Scenario("learn: 15 tasks in 6 unseen families", clustered(np.array([3, 3, 3, 2, 2, 2]), 1.0))
     yield Scenario("learn: 30 own tasks in 5 clusters", clustered(np.array([10, 8, 6, 4, 2]), 1.0))
     for n, k, mean in product((30, 60, 200), (4, 8), (0.05, 0.1, 0.2)):
-        yield Scenario(f"true {mean:+g}, n={n}, K={k}", plain(n, k, mean), effect=True)
+        forecast = forecast_of(mean, 0.1, n, k, None)
+        yield Scenario(f"true {mean:+g}, n={n}, K={k}", plain(n, k, mean), effect=True, forecast=forecast)
     for mean in (0.1, 0.2):
         yield Scenario(f"true {mean:+g}, n=60, K=1", plain(60, 1, mean), effect=True)
-        sizes = np.full(25, 3)
-        yield Scenario(f"true {mean:+g}, 25 clusters of 3", clustered(sizes, 1.0, mean=mean), effect=True)
-        yield Scenario(f"true {mean:+g}, 12 clusters of 5", clustered(np.full(12, 5), 0.3, mean=mean), effect=True)
         yield Scenario(f"true {mean:+g}, 1 % undecided, n=60", some_undecided(60, 0.01, mean), effect=True)
+    for (count, size), share, mean in product(((25, 3), (12, 5), (10, 6)), (0.3, 1.0), (0.1, 0.2)):
+        forecast = forecast_of(mean, 0.15, count * size, 4, Clusters(count=count, alike=share))
+        draw = clustered(np.full(count, size), share, mean=mean)
+        name = f"true {mean:+g}, {count} clusters of {size}, alike {share:g}"
+        yield Scenario(name, draw, effect=True, forecast=forecast)
+
+
+def forecast_of(mean: float, spread: float, tasks: int, k: int, layout: Clusters | None) -> float:
+    """Return the power that is forecast for tasks whose success rates are those of `binary`."""
+    rate, of_tasks = 0.5 - mean / 2, 0.4**2 / 12 + spread**2 / 4
+    within = 0.25 - of_tasks - mean**2 / 4
+    parts = VarianceParts(true_difference=spread**2, before=within, after=within, unclamped=spread**2)
+    size = 1 if layout is None else tasks / layout.units(tasks)
+    most_lost = rate + (of_tasks + within / k) / size / rate
+    return planned_power(parts, mean, tasks, k_before=k, k_after=k, clusters=layout, most_lost=most_lost)
 
 
 def plain_ties(rng: Rng) -> list[Look]:
@@ -285,6 +301,7 @@ def row(scenario: Scenario, simulations: int, seed: int) -> Row:
             "worse": counts["worse"] / simulations,
             **{reason: counts[reason] / simulations for reason in REASONS},
             "cannot_tell": counts["cannot_tell"] / simulations,
+            **({} if scenario.forecast is None else {"forecast": scenario.forecast}),
         },
     )
 
