@@ -19,6 +19,11 @@ from agentlearn_evals.plan import ComparePlan
 
 METHOD = "bets"
 """`Contrast.method` of a sequential comparison."""
+ASSUMES = (
+    "p is valid for clusters that come in a random order and have the same mean difference, however it is distributed"
+    " in -1..1; it may be looked at after every cluster"
+)
+"""What the evidence assumes. It bets on the mean within its range, so it needs no further test of the mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +61,15 @@ class SequentialDesign:
                     "low": evidence[draft.arm].low,
                     "high": evidence[draft.arm].high,
                     "p": evidence[draft.arm].p,
+                    "p_mean": None,
+                    "assumes": ASSUMES,
                     "method": METHOD,
                     "standard_error": None,
                     "degrees": None,
                     "detectable": None,
                     "mcnemar_p": None,
                     "caution": "",
+                    "carried": "",
                 }
             )
             for draft in drafts
