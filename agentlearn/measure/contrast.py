@@ -34,6 +34,11 @@ class Worst(Value):
     surely_high: float | None = None
     """One-sided upper confidence bound of the difference if every undecided rollout went in its favour."""
 
+    @property
+    def open(self) -> bool:
+        """Return whether the bounds differ, because some rollouts have no score."""
+        return self.low < self.high
+
 
 class Undecided(Value):
     """Rollouts without a score: undecided ones, and ones that only the other arm has."""

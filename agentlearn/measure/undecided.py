@@ -14,6 +14,8 @@ MISSING = "missing"
 """Code of a rollout that only the other arm has."""
 _CODES = 3
 """Number of codes that are named per arm."""
+_SAMPLES = 2_000
+"""Draws of random signs, when more than 20 tasks have undecided rollouts."""
 
 Pair = tuple[str, int]
 """Task and index of a rollout."""
@@ -41,6 +43,8 @@ def count_undecided(table: ScoreTable, arm: str, baseline: str, seed: int) -> Un
 
     The test flips the signs of tasks, because an outage hits neighbouring rollouts of a task together.
     """
+    if not table.dropped:
+        return Undecided(pairs=len(table.all[arm]))
     mine, other = _sides(table, arm, baseline)
     if not mine.codes and not other.codes:
         return Undecided(pairs=len(mine.scores))
@@ -52,7 +56,7 @@ def count_undecided(table: ScoreTable, arm: str, baseline: str, seed: int) -> Un
         pairs=len({*mine.scores, *mine.codes} | {*other.scores, *other.codes}),
         arm_codes=tuple(Counter(mine.codes.values()).most_common(_CODES)),
         baseline_codes=tuple(Counter(other.codes.values()).most_common(_CODES)),
-        p=sign_flip_p([float(count) for count in counts.values()], seed=seed),
+        p=sign_flip_p([float(count) for count in counts.values()], seed=seed, samples=_SAMPLES),
     )
 
 

@@ -106,6 +106,8 @@ class Clusters(Value):
 
 
 _ALONE = Clusters()
+# With more degrees, the rough power gives the same number of tasks as the exact one.
+_MANY_DEGREES = 200
 
 
 def measured_clusters(differences: Sequence[float], labels: Sequence[Hashable], true_difference: float) -> Clusters:
@@ -162,6 +164,10 @@ class _Planned:
     layout: Clusters
     most_lost: float
 
+    def degrees(self, tasks: int) -> float:
+        """Degrees of freedom of the t test."""
+        return (self.layout.units(tasks) - 1) / self.layout.unevenness
+
     def power(self, tasks: int, k_before: int, k_after: int, *, rough: bool = False) -> float:
         """See `planned_power`. rough: by normal approximations."""
         units = self.layout.units(tasks)
@@ -171,8 +177,8 @@ class _Planned:
         least = _least_mean(units, self.alpha, self.most_lost)
         if error == 0:
             return float(abs(self.effect) > least)
-        degrees = (units - 1) / self.layout.unevenness
-        sure = (rough_power_of if rough else power_of)(self.effect / error, degrees, alpha=self.alpha)
+        power = rough_power_of if rough else power_of
+        sure = power(self.effect / error, self.degrees(tasks), alpha=self.alpha)
         return min(sure, NormalDist().cdf((abs(self.effect) - least) / error)) if least else sure
 
 
@@ -249,7 +255,12 @@ def tasks_needed(
     between("alpha", alpha, 0, 1)
     _counted(k_before=k_before, k_after=k_after)
     planned = _Planned(parts, effect, alpha, clusters or _ALONE, most_lost)
-    return _fewest(lambda tasks, rough: planned.power(tasks, k_before, k_after, rough=rough) >= power, start=2)
+
+    def enough(tasks: int, rough: bool) -> bool:
+        rough = rough or planned.degrees(tasks) > _MANY_DEGREES
+        return planned.power(tasks, k_before, k_after, rough=rough) >= power
+
+    return _fewest(enough, start=2)
 
 
 def normal_tasks_needed(variance: float, effect: float, *, power: float = 0.8, alpha: float = 0.05) -> int:

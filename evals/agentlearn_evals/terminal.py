@@ -143,7 +143,7 @@ def _remarks(found: Comparison) -> list[tuple[str, list[str]]]:
         ("method", [_method(found, one) for one in found.methods]),
         ("caution", [f"{one.arm}: {one.caution}" for one in found.contrasts if one.caution]),
         ("suspect", [f"{one.arm}: {one.words}" for one in found.flags]),
-        ("bounds", [_bounds(one, one.worst) for one in found.contrasts if one.worst is not None]),
+        ("bounds", [_bounds(one, one.worst) for one in found.contrasts if one.worst and one.worst.open]),
         ("sequential", [found.sequential] if found.sequential else []),
         (
             "look",

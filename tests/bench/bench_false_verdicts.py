@@ -10,11 +10,14 @@ was given (falsely), a verdict was withheld (by reason), or no difference was de
 """
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import product, repeat
+from multiprocessing import get_context
 
 import numpy as np
 
@@ -306,17 +309,28 @@ def row(scenario: Scenario, simulations: int, seed: int) -> Row:
     )
 
 
+def named_row(name: str, simulations: int, seed: int) -> Row:
+    """Return the row of this name, in a process of its own."""
+    return row(next(one for one in scenarios() if one.name == name), simulations, seed)
+
+
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
     parser.add_argument("--simulations", type=int, default=1_000, help="comparisons per row")
     parser.add_argument("--only", default="", help="only rows whose names contain this")
     parser.add_argument("--seed", type=int, default=0, help="seed of the simulations")
+    parser.add_argument("--workers", type=int, default=2, help="number of processes")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
     """Return the share of verdicts by scenario."""
     kept = [one for one in scenarios() if chosen.only in one.name]
-    rows = [row(one, chosen.simulations, chosen.seed) for one in kept]
+    names = [one.name for one in kept]
+    rows: list[Row] = []
+    with ProcessPoolExecutor(chosen.workers, mp_context=get_context("spawn")) as pool:
+        for found in pool.map(named_row, names, repeat(chosen.simulations), repeat(chosen.seed)):
+            rows.append(found)
+            print(found.name, found.figures, file=sys.stderr, flush=True)
     targets = [
         Target(what=found.name, figure=found.figures["given"] or 0.0, bound="at_most", limit=LIMIT)
         for one, found in zip(kept, rows, strict=True)
