@@ -49,7 +49,7 @@ def _numbers(contrast: Contrast, table: ScoreTable) -> str:
 
 
 def _cautions(contrast: Contrast) -> str:
-    """Return the cautions that belong beside the numbers."""
+    """Return the cautions that belong with the numbers."""
     rough = "; the interval may be too narrow" if contrast.caution and contrast.low is not None else ""
     carried = f"; {contrast.carried}" if contrast.carried else ""
     return f"{rough}{carried}"
