@@ -69,6 +69,10 @@ class Margin(Value):
     """One-sided 95 % lower bound of the difference."""
     holds: bool
     """Whether the arm is worse by less than the margin, after correction for the number of arms."""
+    p_mean: float | None = None
+    """One-sided p of the same by the test of the mean, corrected; it allows for large losses that the sample missed."""
+    hidden: float | None = None
+    """Share of tasks which, by losing as much as they can, would make the arm worse by the margin."""
 
 
 class Contrast(Value):

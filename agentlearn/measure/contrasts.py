@@ -12,7 +12,6 @@ from agentlearn.measure.undecided import count_undecided, worst_case
 from agentlearn.measure.verdicts import decide
 from agentlearn.stats import (
     MeanDifference,
-    MeanTest,
     benjamini_hochberg,
     detectable_difference,
     estimate_difference,
@@ -90,7 +89,8 @@ def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast
     score_range = known_range(table, arm, baseline, rules)
     width = _width(table, arm, baseline, score_range)
     estimate = estimate_difference(differences, clusters=clusters, level=rules.level, largest=width)
-    tested = _mean_test(table, arm, baseline, score_range)
+    limits = _limits(table, arm, baseline, score_range)
+    tested = mean_test(differences, clusters=clusters, most_lost=limits[0], most_gained=limits[1])
     undecided = count_undecided(table, arm, baseline, rules.seed)
     before = [table.scores[baseline][task] for task in table.tasks]
     after = [table.scores[arm][task] for task in table.tasks]
@@ -113,7 +113,7 @@ def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast
         mcnemar_p=_mcnemar(before, after),
         worst=_worst(table, (arm, baseline), estimate.mean, undecided, score_range, rules),
         undecided=undecided,
-        margin=_margin(differences, clusters, width, rules),
+        margin=_margin(differences, clusters, width, limits, rules),
         wins=sum(difference > 0 for difference in differences),
         losses=sum(difference < 0 for difference in differences),
         ties=sum(difference == 0 for difference in differences),
@@ -136,35 +136,52 @@ def _width(table: ScoreTable, arm: str, baseline: str, score_range: tuple[float,
     if score_range is not None:
         return score_range[1] - score_range[0]
     seen = [one.score for name in (arm, baseline) for one in table.all[name] if one.score is not None]
-    return max(seen) - min(seen)
+    return (max(seen) - min(seen)) or 1.0
 
 
-def _mean_test(table: ScoreTable, arm: str, baseline: str, score_range: tuple[float, float] | None) -> MeanTest:
-    """Return the test of the mean. A hidden task can lose what tasks like these have, and gain what they lack."""
-    clusters, levels = table.clusters(), table.means(baseline)
-    low, high = score_range or (0.0, 0.0)
-    if score_range is None:
-        seen = [one.score for name in (arm, baseline) for one in table.all[name] if one.score is not None]
-        low, high = min(seen), max(seen)
+def _limits(table: ScoreTable, arm: str, baseline: str, score_range: tuple[float, float] | None) -> tuple[float, float]:
+    """Return how much a task or cluster that the sample missed can lose and gain.
+
+    It can lose what units like these have under the baseline, and gain what they lack.
+    """
+    seen = [one.score for name in (arm, baseline) for one in table.all[name] if one.score is not None]
+    low, high = score_range or (min(seen), max(seen))
     by_cluster: dict[str, list[float]] = {}
-    for level, cluster in zip(levels, clusters, strict=True):
+    for level, cluster in zip(table.means(baseline), table.clusters(), strict=True):
         by_cluster.setdefault(cluster, []).append(level)
-    has = [sum(members) / len(members) - low for members in by_cluster.values()]
-    lacks = [high - low - one for one in has]
+    has = [max(0.0, sum(members) / len(members) - low) for members in by_cluster.values()]
+    lacks = [max(0.0, high - low - one) for one in has]
     width = high - low or 1.0
-    return mean_test(
-        table.differences(arm, baseline),
-        clusters=clusters,
-        most_lost=typical_size(has) or width,
-        most_gained=typical_size(lacks) or width,
-    )
+    return typical_size(has) or width, typical_size(lacks) or width
 
 
-def _margin(differences: Sequence[float], clusters: Sequence[str], width: float, rules: Rules) -> Margin | None:
+def _margin(
+    differences: Sequence[float],
+    clusters: Sequence[str],
+    width: float,
+    limits: tuple[float, float],
+    rules: Rules,
+) -> Margin | None:
     if rules.margin is None:
         return None
     found = no_worse(differences, rules.margin, clusters=clusters, level=rules.level, largest=width)
-    return found and Margin(margin=rules.margin, p=found.p, bound=found.low, holds=found.holds)
+    if found is None:
+        return None
+    above = [difference + rules.margin for difference in differences]
+    tested = mean_test(
+        above,
+        clusters=clusters,
+        most_lost=max(limits[0] - rules.margin, rules.margin),
+        most_gained=limits[1] + rules.margin,
+    )
+    return Margin(
+        margin=rules.margin,
+        p=found.p,
+        bound=found.low,
+        holds=found.holds,
+        p_mean=tested.p if math.fsum(above) > 0 else 1.0,
+        hidden=tested.hidden,
+    )
 
 
 def _worst(
@@ -236,10 +253,13 @@ def _corrected(ps: Sequence[float | None], looks: Sequence[int], rules: Rules) -
 
 def _margins_corrected(drafts: Sequence[Contrast], looks: Sequence[int], rules: Rules) -> list[Margin | None]:
     """Return the margin tests, corrected for the number of arms."""
-    ps = _corrected([one.margin.p if one.margin is not None else None for one in drafts], looks, rules)
+    ps = _corrected([one.margin.p if one.margin else None for one in drafts], looks, rules)
+    means = _corrected([one.margin.p_mean if one.margin else None for one in drafts], looks, rules)
     return [
-        None if one.margin is None else one.margin.model_copy(update={"holds": p is not None and p <= rules.alpha})
-        for one, p in zip(drafts, ps, strict=True)
+        one.margin.model_copy(update={"holds": p is not None and p <= rules.alpha, "p_mean": p_mean})
+        if one.margin
+        else None
+        for one, p, p_mean in zip(drafts, ps, means, strict=True)
     ]
 
 

@@ -1,7 +1,8 @@
 """Decides the verdict of a contrast, and why one is withheld.
 
 `better` and `worse` need four things: the test by signs, the interval, the test of the mean, and that undecided
-rollouts could not change the result. `no_worse` needs the margin test and the same about undecided rollouts.
+rollouts could not change the result. `no_worse` needs the interval and the test of the mean against the margin, and
+the same about undecided rollouts.
 `python -m tests.bench false_verdicts` measures how often verdicts are wrong.
 """
 
@@ -31,8 +32,11 @@ def decide(contrast: Contrast, alpha: float, hint: str = "") -> Decision:
         return _nothing()
     if contrast.undecided.total and not _certain(contrast, shown):
         return _withheld("bounds", f"No verdict: {_open_bounds(contrast)}; {_next_step(hint)}.")
-    if shown != "no_worse" and contrast.p_mean_adjusted is not None and contrast.p_mean_adjusted > alpha:
-        return _withheld("unseen", f"No verdict: {_unseen(contrast, shown)}.")
+    p_mean = contrast.p_mean_adjusted
+    if shown == "no_worse":
+        p_mean = contrast.margin and contrast.margin.p_mean
+    if p_mean is not None and p_mean > alpha:
+        return _withheld("unseen", f"No verdict: {_unseen(contrast, shown, p_mean)}.")
     return {"verdict": shown, "withheld": "", "withheld_code": ""}
 
 
@@ -104,19 +108,21 @@ def _next_step(hint: str) -> str:
     return hint or "find the cause and repeat these rollouts"
 
 
-def _unseen(contrast: Contrast, shown: Literal["better", "worse"]) -> str:
+def _unseen(contrast: Contrast, shown: ContrastVerdict, p_mean: float) -> str:
     units = "clusters" if contrast.clusters < contrast.tasks else "tasks"
-    hidden = contrast.hidden or 0.0
+    does = "gained all that they lack" if shown == "worse" else "lost all that they have"
+    hidden, then = contrast.hidden or 0.0, "the arms would be equal"
+    if shown == "no_worse" and contrast.margin is not None:
+        hidden = contrast.margin.hidden or 0.0
+        then = f"{contrast.arm} would be worse by {contrast.margin.margin:g}"
     if hidden and (1 - hidden) ** contrast.clusters > _LIKELY_MISSED:
-        does = "lost all that they have" if shown == "better" else "gained all that they lack"
         return (
-            f"if {_share(hidden)} {units} {does}, the arms would be equal, and a sample of {contrast.clusters:,}"
-            f" {units} can easily miss those"
+            f"if {_share(hidden)} {units} {does}, {then}, and a sample of {contrast.clusters:,} {units} can easily miss"
+            " those"
         )
-    p = contrast.p_mean_adjusted or 0.0
     return (
-        f"the signs show a difference, but the test of the mean, which allows for a few large differences the other"
-        f" way, does not (p = {p:.3f})"
+        "the interval would allow one, but the test of the mean, which allows for a few large differences the other"
+        f" way, does not (p = {p_mean:.3f})"
     )
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from random import Random
 
 from agentlearn.measure.contrast import Contrast
-from agentlearn.measure.contrasts import Rules
+from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.score_table import ScoreTable
-from agentlearn.stats import Anytime, anytime, benjamini_hochberg, holm
+from agentlearn.stats import Anytime, anytime
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Task
 from agentlearn_evals.eval_tasks import EvalTasks
@@ -46,10 +46,16 @@ class SequentialDesign:
                 block = []
 
     def has_verdict(self, table: ScoreTable) -> bool:
-        """Return whether every arm is already known to be better or worse than the baseline."""
-        ps = [evidence.p for evidence in self._evidence(table).values()]
-        adjusted = {"holm": holm, "bh": benjamini_hochberg, "none": tuple}[self.rules.correction](ps)
-        return all(p <= self.rules.alpha for p in adjusted)
+        """Return whether every arm is already known to be better or worse than the baseline.
+
+        An arm that gets no verdict because its score cannot be trusted does not keep the comparison going.
+        """
+        drafts = self.anytime_contrasts(estimate_contrasts(table, self.rules), table)
+        return all(
+            one.verdict in {"better", "worse"}
+            or (one.unsafe and one.p_adjusted is not None and one.p_adjusted <= self.rules.alpha)
+            for one in with_verdicts(drafts, table, self.rules)
+        )
 
     def anytime_contrasts(self, drafts: Sequence[Contrast], table: ScoreTable) -> list[Contrast]:
         """Return the contrasts with anytime-valid estimates in place of those for a size fixed beforehand."""

@@ -57,6 +57,8 @@ class Scenario:
     draw: Draw
     effect: bool = False
     looks_planned: int = 1
+    margin: float | None = None
+    """Margin of `no_worse`. The true difference is then the margin itself, or worse."""
     forecast: float | None = None
     """Power that `planned_power` forecasts, in rows with a difference."""
 
@@ -156,11 +158,11 @@ def few_gain(count: int) -> Draw:
     return draw
 
 
-def rare_loss(tasks: int, noise: float = 0.0) -> Draw:
+def rare_loss(tasks: int, noise: float = 0.0, share: float = 0.02, gain: float = 0.9 * 0.02 / 0.98) -> Draw:
     """Return rewards of which 2 % lose .9 and the others gain as much together."""
 
     def draw(rng: Rng) -> list[Look]:
-        true = np.where(rng.random(tasks) < 0.02, -0.9, 0.9 * 0.02 / 0.98)[:, None]
+        true = np.where(rng.random(tasks) < share, -0.9, gain)[:, None]
         before = rng.uniform(0.92, 0.96, size=(tasks, 1))
         return [whole(before, np.clip(before + true + noise * rng.normal(size=(tasks, 1)), 0, 1))]
 
@@ -216,6 +218,10 @@ def scenarios() -> Iterator[Scenario]:
     for n in (30, 60, 200):
         yield Scenario(f"2 % lose .9, n={n}", rare_loss(n))
     yield Scenario("2 % lose .9, with noise, n=60", rare_loss(60, 0.01))
+    for n in (30, 60):
+        draw = rare_loss(n, 0.01, share=0.04, gain=0.018)
+        yield Scenario(f"4 % lose .9, margin .018, n={n}", draw, margin=0.018)
+    yield Scenario("margin .1, n=60", plain(60, 4, -0.1), margin=0.1)
     yield Scenario("both arms the same, n=60", plain_ties)
     for moved, k in ((0.05, 1), (0.1, 8)):
         yield Scenario(f"{moved:.0%} of 200 tasks move, K={k}", few_move(200, moved, k))
@@ -273,9 +279,9 @@ def observations(look: Look) -> list[Observation]:
     return seen
 
 
-def judge(look: Look, number: int, seed: int, planned: int) -> Contrast:
+def judge(look: Look, number: int, seed: int, scenario: Scenario) -> Contrast:
     """Return the contrast of one look, with its verdict."""
-    rules = Rules(seed=seed, planned_looks=planned)
+    rules = Rules(seed=seed, planned_looks=scenario.looks_planned, margin=scenario.margin)
     table = tabulate(observations(look), ["a", "b"], allow_missing=look.missing)
     drafts = [one.model_copy(update={"look": number}) for one in estimate_contrasts(table, rules)]
     return with_verdicts(drafts, table, rules)[0]
@@ -290,10 +296,12 @@ def row(scenario: Scenario, simulations: int, seed: int) -> Row:
     for number in range(simulations):
         rng = np.random.default_rng([seed, number])
         looks = scenario.draw(rng)
-        found = [judge(look, place, number, scenario.looks_planned) for place, look in enumerate(looks, start=1)]
-        given = [one for one in found if one.verdict != "cannot_tell"]
+        found = [judge(look, place, number, scenario) for place, look in enumerate(looks, start=1)]
+        right = "worse" if scenario.margin is not None else "cannot_tell"
+        given = [one for one in found if one.verdict not in {"cannot_tell", right}]
         counts["better"] += any(one.verdict == "better" for one in given)
         counts["worse"] += any(one.verdict == "worse" for one in given)
+        counts["no_worse"] += any(one.verdict == "no_worse" for one in given)
         last = getattr(found[-1], "withheld_code", "") if not given else ""
         counts[last or ("given" if given else "cannot_tell")] += 1
     return Row(
@@ -302,6 +310,7 @@ def row(scenario: Scenario, simulations: int, seed: int) -> Row:
             "given": counts["given"] / simulations,
             "better": counts["better"] / simulations,
             "worse": counts["worse"] / simulations,
+            "no_worse": counts["no_worse"] / simulations,
             **{reason: counts[reason] / simulations for reason in REASONS},
             "cannot_tell": counts["cannot_tell"] / simulations,
             **({} if scenario.forecast is None else {"forecast": scenario.forecast}),

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, tabulate
+from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
 from agentlearn_evals.breakdown import arm_score
 
 
@@ -263,6 +265,51 @@ def test_small_gains_everywhere_do_not_hide_a_rare_large_loss() -> None:
         "No verdict: if 2 of 100 tasks lost all that they have, the arms would be equal, and a sample of 60 tasks can"
         " easily miss those. Measured from a to b: +0.020 ["
     )
+
+
+def test_small_gains_do_not_show_that_no_task_loses_more_than_the_margin() -> None:
+    """If 4 % of tasks lose 0.9, the arm is worse by 0.018, but most samples of 30 tasks hold none of them."""
+    rng = Random(4)
+    rows = [
+        Observation(arm=arm, task=f"t{n}", score=0.94 + (arm == "b") * rng.uniform(-0.01, 0.02))
+        for n in range(30)
+        for arm in "ab"
+    ]
+    found = verdicts(tabulate(rows, ["a", "b"]), Rules(margin=0.018))["b"]
+    assert found.margin is not None
+    assert found.margin.holds, "the interval alone would say no worse"
+    assert (found.verdict, found.withheld_code) == ("cannot_tell", "unseen")
+    assert "lost all that they have, b would be worse by 0.018, and a sample of 30 tasks" in found.sentence
+
+
+def test_equal_scores_outside_0_and_1_are_compared() -> None:
+    rows = [Observation(arm=arm, task=f"t{n}", score=5.0) for arm in "ab" for n in range(8)]
+    found = verdicts(tabulate(rows, ["a", "b"]))["b"]
+    assert (found.mean, found.verdict) == (0, "cannot_tell")
+
+
+@given(st.lists(st.tuples(st.sampled_from([None, 0.0, 0.5, 1.0]), st.sampled_from([None, 0.0, 0.5, 1.0])), min_size=4))
+@settings(max_examples=60, deadline=None)
+def test_filled_in_scores_stay_within_the_bounds(pairs: list[tuple[float | None, float | None]]) -> None:
+    rows = [
+        Observation(arm=arm, task=f"t{n // 2}", g=n % 2, score=score, status="ok" if score is not None else "undecided")
+        for n, pair in enumerate(pairs)
+        for arm, score in zip("ab", pair, strict=True)
+    ]
+    assume(comparable(rows, ["a", "b"]))
+    found = verdicts(tabulate(rows, ["a", "b"]))["b"]
+    assert found.worst is not None
+    for fill in (0.0, 0.3, 1.0):
+        full = [
+            one if one.score is not None else one.model_copy(update={"score": fill, "status": "ok"}) for one in rows
+        ]
+        mean = verdicts(tabulate(full, ["a", "b"]))["b"].mean
+        assert mean is not None
+        assert found.worst.low - 1e-9 <= mean <= found.worst.high + 1e-9
+    if found.verdict == "better":
+        assert found.worst.low > 0
+    if found.verdict == "worse":
+        assert found.worst.high < 0
 
 
 def test_two_tasks_that_carry_the_difference_are_named_in_the_sentence() -> None:
