@@ -185,13 +185,14 @@ def print_power(report: PowerReport, out: Console) -> None:
     what = f"to detect a difference of {settings.effect:g} with {settings.power:.0%} power at alpha {settings.alpha:g}"
     out.print(f"{what}, {settings.arms} arms, {settings.model}")
     out.print()
-    rows = [("tasks", "rollouts each", "all rollouts", "detects", "tokens in", "tokens out", "about")]
+    rows = [("tasks", "rollouts each", "all rollouts", "detects", "chance", "tokens in", "tokens out", "about")]
     rows.extend(
         (
             f"{one.tasks:,}",
             f"{one.k:,}",
             f"{one.rollouts:,}",
             f"{one.detectable:.3f}",
+            f"{one.chance:.2f}",
             short_count(one.price.tokens_in),
             short_count(one.price.tokens_out),
             cost_words(one.price.cost_usd),
