@@ -140,18 +140,20 @@ def planned_power(
     alpha: float = 0.05,
     clusters: Clusters | None = None,
     most_lost: float = 0.0,
+    right_or_wrong: bool = False,
 ) -> float:
     """Probability that a planned comparison finds a true mean difference of `effect`.
 
     It is found if the t test over tasks or clusters rejects, if random signs of so few units can reach alpha at all,
     and if `mean_test` finds that the units are unlikely to have missed others that lose `most_lost` (0: not asked).
-    Assumes that units vary as a normal distribution; the smaller of two probabilities stands for both together.
+    right_or_wrong: scores are 0 or 1, so sums come in steps, and the test by random signs needs half a step more.
+    Assumes that units vary as a normal distribution.
     Raises ConfigError for counts below 1, an effect that is not finite, and an alpha outside 0..1.
     """
     _counted(tasks=tasks)
     between("alpha", alpha, 0, 1)
     layout = clusters or _ALONE
-    return _Planned(parts, effect, alpha, layout, most_lost).power(tasks, k_before, k_after)
+    return _Planned(parts, effect, alpha, layout, most_lost, right_or_wrong).power(tasks, k_before, k_after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,7 @@ class _Planned:
     alpha: float
     layout: Clusters
     most_lost: float
+    right_or_wrong: bool
 
     def degrees(self, tasks: int) -> float:
         """Degrees of freedom of the t test."""
@@ -175,16 +178,25 @@ class _Planned:
         if not _can_reject(units, self.alpha):
             return 0.0
         least = _least_mean(units, self.alpha, self.most_lost)
+        step = _step(self.right_or_wrong, tasks, k_before, k_after)
         if error == 0:
-            return float(abs(self.effect) > least)
-        power = rough_power_of if rough else power_of
-        sure = power(self.effect / error, self.degrees(tasks), alpha=self.alpha)
-        return min(sure, NormalDist().cdf((abs(self.effect) - least) / error)) if least else sure
+            return float(abs(self.effect) > max(least, step))
+        shift, degrees = abs(self.effect) / error, self.degrees(tasks)
+        if not rough:
+            bound = least / error if self.most_lost else None
+            return power_of(shift, degrees, alpha=self.alpha, step=step / error, least=bound)
+        sure = rough_power_of(max(0.0, shift - step / error), degrees, alpha=self.alpha)
+        return min(sure, NormalDist().cdf(shift - least / error)) if least else sure
 
 
 def _can_reject(units: int, alpha: float) -> bool:
     """Whether random signs of this many units can reach alpha."""
     return units > 1 and 2.0 ** (1 - min(units, 1_000)) <= alpha
+
+
+def _step(right_or_wrong: bool, tasks: int, k_before: int, k_after: int) -> float:
+    """How far beyond the critical mean a test by random signs needs the mean, because sums come in steps."""
+    return 1 / (max(k_before, k_after) * tasks) if right_or_wrong else 0.0
 
 
 def _least_mean(units: int, alpha: float, most_lost: float) -> float:
@@ -202,6 +214,7 @@ def detectable_effect(
     alpha: float = 0.05,
     clusters: Clusters | None = None,
     most_lost: float = 0.0,
+    right_or_wrong: bool = False,
 ) -> float:
     """The smallest true mean difference that a planned comparison finds with `power`; infinite for too few units.
 
@@ -216,6 +229,7 @@ def detectable_effect(
         return math.inf
     error = math.sqrt(layout.variance(parts, tasks, k_before, k_after))
     by_t = detectable_from_error(error, (units - 1) / layout.unevenness, power=power, alpha=alpha)
+    by_t += _step(right_or_wrong, tasks, k_before, k_after)
     least = _least_mean(units, alpha, most_lost)
     return max(by_t, least + NormalDist().inv_cdf(power) * error) if least else by_t
 
@@ -243,6 +257,7 @@ def tasks_needed(
     alpha: float = 0.05,
     clusters: Clusters | None = None,
     most_lost: float = 0.0,
+    right_or_wrong: bool = False,
 ) -> int | None:
     """The fewest tasks with which a planned comparison finds a true mean difference of `effect` with `power`.
 
@@ -254,7 +269,7 @@ def tasks_needed(
     between("effect", abs(effect), 0, math.inf)
     between("alpha", alpha, 0, 1)
     _counted(k_before=k_before, k_after=k_after)
-    planned = _Planned(parts, effect, alpha, clusters or _ALONE, most_lost)
+    planned = _Planned(parts, effect, alpha, clusters or _ALONE, most_lost, right_or_wrong)
 
     def enough(tasks: int, rough: bool) -> bool:
         rough = rough or planned.degrees(tasks) > _MANY_DEGREES
@@ -287,6 +302,7 @@ def rollouts_needed(
     alpha: float = 0.05,
     clusters: Clusters | None = None,
     most_lost: float = 0.0,
+    right_or_wrong: bool = False,
 ) -> int | None:
     """The fewest rollouts per task and arm with which `tasks` tasks are enough to find `effect` with `power`.
 
@@ -299,7 +315,7 @@ def rollouts_needed(
     between("alpha", alpha, 0, 1)
     between("power", power, alpha, 1)
 
-    planned = _Planned(parts, effect, alpha, clusters or _ALONE, most_lost)
+    planned = _Planned(parts, effect, alpha, clusters or _ALONE, most_lost, right_or_wrong)
     return _fewest(lambda k, rough: planned.power(tasks, k, k, rough=rough) >= power, start=1)
 
 

@@ -118,6 +118,7 @@ class _Assumed:
             alpha=self.alpha,
             clusters=self.clusters,
             most_lost=self.most_lost,
+            right_or_wrong=True,
         )
 
     def detectable(self, settings: PowerSettings, tasks: int, k: int) -> float:
@@ -130,6 +131,7 @@ class _Assumed:
             alpha=self.alpha,
             clusters=self.clusters,
             most_lost=self.most_lost,
+            right_or_wrong=True,
         )
 
     def tasks(self, settings: PowerSettings, k: int) -> int | None:
@@ -142,6 +144,7 @@ class _Assumed:
             alpha=self.alpha,
             clusters=self.clusters,
             most_lost=self.most_lost,
+            right_or_wrong=True,
         )
 
     def rollouts(self, settings: PowerSettings, tasks: int) -> int | None:
@@ -153,6 +156,7 @@ class _Assumed:
             alpha=self.alpha,
             clusters=self.clusters,
             most_lost=self.most_lost,
+            right_or_wrong=True,
         )
 
 

@@ -251,7 +251,9 @@ def forecast_of(mean: float, spread: float, tasks: int, k: int, layout: Clusters
     parts = VarianceParts(true_difference=spread**2, before=within, after=within, unclamped=spread**2)
     size = 1 if layout is None else tasks / layout.units(tasks)
     most_lost = rate + (of_tasks + within / k) / size / rate
-    return planned_power(parts, mean, tasks, k_before=k, k_after=k, clusters=layout, most_lost=most_lost)
+    return planned_power(
+        parts, mean, tasks, k_before=k, k_after=k, clusters=layout, most_lost=most_lost, right_or_wrong=True
+    )
 
 
 def plain_ties(rng: Rng) -> list[Look]:

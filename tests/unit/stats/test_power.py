@@ -16,10 +16,12 @@ from agentlearn.stats import (
     VarianceParts,
     detectable_effect,
     detectable_from_error,
+    estimate_difference,
     guessed_parts,
     measured_clusters,
     planned_power,
     rollouts_needed,
+    sign_flip_p,
     tasks_needed,
     variance_parts,
 )
@@ -256,3 +258,30 @@ def test_the_shared_part_is_measured_from_products_within_clusters():
     values = 0.1 * (0.5**0.5 * rng.normal(size=400)[labels] + 0.5**0.5 * rng.normal(size=2_000))
     assert measured_clusters(values.tolist(), labels.tolist(), 0.01).alike == pytest.approx(0.5, abs=0.08)
     assert measured_clusters([0.1, 0.2], ["x", "y"], 0.01).alike == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "size"), [(25, 3), (12, 5)])
+def test_the_forecast_is_the_share_of_simulated_comparisons(count: int, size: int):
+    """Right and wrong rollouts in clusters that gain alike; both tests as in a comparison."""
+    rng, k, gain, spread, found = np.random.default_rng(1), 4, 0.15, 0.15, 0
+    labels = np.repeat(np.arange(count), size)
+    runs = 300
+    for seed in range(runs):
+        shift = gain + spread * rng.normal(size=count)[labels]
+        middle = rng.uniform(0.3, 0.7, size=len(labels))
+        before, after = (
+            (rng.random((len(labels), k)) < np.clip(rate, 0, 1)[:, None]).mean(axis=1)
+            for rate in (middle - shift / 2, middle + shift / 2)
+        )
+        differences = (after - before).tolist()
+        p = sign_flip_p(differences, seed=seed, clusters=labels.tolist(), samples=1_000)
+        low = estimate_difference(differences, clusters=labels.tolist()).low
+        found += p <= 0.05 and low is not None and low > 0
+    within = 0.25 - 0.4**2 / 12 - spread**2 / 4 - gain**2 / 4
+    parts = VarianceParts(true_difference=spread**2, before=within, after=within, unclamped=spread**2)
+    layout = Clusters(count=count)
+    forecast = planned_power(parts, gain, len(labels), k_before=k, k_after=k, clusters=layout, right_or_wrong=True)
+    assert forecast == pytest.approx(found / runs, abs=0.09)
+    alone = planned_power(parts, gain, len(labels), k_before=k, k_after=k)
+    assert alone > found / runs + 0.1, "without clusters the forecast is far too high"
