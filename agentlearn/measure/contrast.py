@@ -19,11 +19,44 @@ class Pass(Value):
     """pass^k: chance that all of k rollouts are right."""
 
 
+WithheldCode = Literal["", "undecided_differ", "bounds", "unseen"]
+"""Why a verdict is withheld: undecided rollouts differ between the arms; they could change the result; or values that
+the sample missed could."""
+
+
 class Worst(Value):
-    """Bounds of the difference, whatever the true verdicts of undecided rollouts are."""
+    """Bounds of the difference, whatever the true scores of undecided and missing rollouts are."""
 
     low: float
     high: float
+    surely_low: float | None = None
+    """One-sided lower confidence bound of the difference if every undecided rollout went against the arm."""
+    surely_high: float | None = None
+    """One-sided upper confidence bound of the difference if every undecided rollout went in its favour."""
+
+    @property
+    def open(self) -> bool:
+        """Return whether the bounds differ, because some rollouts have no score."""
+        return self.low < self.high
+
+
+class Undecided(Value):
+    """Rollouts without a score: undecided ones, and ones that only the other arm has."""
+
+    arm: int = 0
+    baseline: int = 0
+    pairs: int = 0
+    """Pairs of rollouts that both arms should have."""
+    arm_codes: tuple[tuple[str, int], ...] = ()
+    """Most frequent codes of the arm's, with their numbers. `missing`: the arm has no such rollout."""
+    baseline_codes: tuple[tuple[str, int], ...] = ()
+    p: float = 1.0
+    """Two-sided p of the hypothesis that both arms have undecided rollouts equally often; random signs over tasks."""
+
+    @property
+    def total(self) -> int:
+        """Return the number in both arms."""
+        return self.arm + self.baseline
 
 
 class Margin(Value):
@@ -36,6 +69,10 @@ class Margin(Value):
     """One-sided 95 % lower bound of the difference."""
     holds: bool
     """Whether the arm is worse by less than the margin, after correction for the number of arms."""
+    p_mean: float | None = None
+    """One-sided p of the same by the test of the mean, corrected; it allows for large losses that the sample missed."""
+    hidden: float | None = None
+    """Share of tasks which, by losing as much as they can, would make the arm worse by the margin."""
 
 
 class Contrast(Value):
@@ -68,10 +105,22 @@ class Contrast(Value):
     """Two-sided sign-flip p, uncorrected; anytime-valid in a sequential comparison."""
     p_adjusted: float | None = None
     """p corrected for the number of arms and for earlier looks at growing data. The verdict uses it."""
+    p_mean: float | None = None
+    """One-sided p of the sign of the mean, uncorrected. It assumes no symmetry, and allows for large values that the
+    sample missed."""
+    p_mean_adjusted: float | None = None
+    """p_mean, corrected like `p_adjusted`. The verdict uses it too."""
+    hidden: float | None = None
+    """Share of tasks at the far end of the range that would reverse the sign of the difference."""
+    assumes: str = ""
+    """What the two tests assume, in words."""
     mcnemar_p: float | None = None
     """Exact McNemar p, when every task has one rollout per arm and every score is 0 or 1."""
     worst: Worst | None = None
-    """Bounds of the difference; None when no rollout is undecided."""
+    """Bounds of the difference, equal to `mean` when no rollout is undecided or missing; None when the range of the
+    scores is not known."""
+    undecided: Undecided = Undecided()
+    """Rollouts without a score, by arm."""
     margin: Margin | None = None
     wins: int = 0
     """Tasks on which the arm scores higher."""
@@ -90,17 +139,21 @@ class Contrast(Value):
     unsafe: str = ""
     """Why the scores cannot be trusted. If set, the verdict is `cannot_tell`."""
     caution: str = ""
-    """Why the interval may be too narrow. The p-value is still valid, so `better` and `worse` can be given; `no_worse`,
-    which rests on the interval alone, is not."""
+    """Why the interval may be too narrow. `better` and `worse`, which also need the tests, can still be given;
+    `no_worse`, which rests on the interval alone, cannot."""
+    carried: str = ""
+    """Says that two tasks or clusters outweigh all others together; empty if they do not."""
     withheld: str = ""
-    """Why no verdict is given although there are numbers, as a sentence; empty when nothing prevents one."""
+    """Why no verdict is given although there may be a difference, as a sentence; the contrast's sentence starts with
+    it."""
+    withheld_code: WithheldCode = ""
     verdict: ContrastVerdict = "cannot_tell"
     sentence: str = ""
     """The verdict and its numbers in words."""
 
 
 class Missing(Value):
-    """A task that an arm has no rollout of."""
+    """A task of which an arm has no rollout, or fewer than another arm."""
 
     arm: str
     task: str

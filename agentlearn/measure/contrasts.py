@@ -1,31 +1,39 @@
-"""Compares every arm with the baseline: difference, interval, p-value and verdict."""
+"""Compares every arm with the baseline: difference, interval, tests and verdict."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentlearn.measure.contrast import Contrast, ContrastVerdict, Correction, Margin, Worst
-from agentlearn.measure.observation import Observation
+from agentlearn.measure.carried import carried_by
+from agentlearn.measure.contrast import Contrast, Correction, Margin, Undecided, Worst
 from agentlearn.measure.score_table import ScoreTable
 from agentlearn.measure.sentences import contrast_sentence
+from agentlearn.measure.undecided import count_undecided, worst_case
+from agentlearn.measure.verdicts import decide
 from agentlearn.stats import (
     MeanDifference,
-    VarianceParts,
     benjamini_hochberg,
     detectable_difference,
     estimate_difference,
     holm,
     look_factor,
     mcnemar_p,
+    mean_test,
+    measured_clusters,
     no_worse,
     rollouts_needed,
     sign_flip_p,
     tasks_needed,
+    typical_size,
     variance_parts,
 )
 
-MOST_TASKS = 10_000_000
-"""Largest number of tasks that is ever named as needed."""
+ASSUMES = (
+    "p assumes that tasks (or clusters) are independent and, when the arms do not differ, as likely to gain as to lose"
+    " the same amount; p_mean does not assume the latter, but that tasks which the sample missed lose or gain no more"
+    " than tasks like these can"
+)
+"""What the two tests of a contrast assume."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,10 @@ class Rules:
     """Seed of a sampled sign-flip test."""
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])
     """Reasons not to trust an arm's score, by arm. Such an arm gets no verdict."""
+    score_range: tuple[float, float] | None = None
+    """Lowest and highest possible score; None: 0 to 1 if all scores are in it, and otherwise not known."""
+    undecided_hint: str = ""
+    """What to do about undecided rollouts, to complete a sentence: `repeat them with --retry-failed`."""
 
     @property
     def alpha(self) -> float:
@@ -61,24 +73,27 @@ def with_verdicts(drafts: Sequence[Contrast], table: ScoreTable, rules: Rules) -
     """Return the contrasts with verdicts, and with p-values corrected for the number of arms and for earlier looks."""
     looks = [one.look for one in drafts]
     corrected = _corrected([one.p for one in drafts], looks, rules)
+    means = _corrected([one.p_mean for one in drafts], looks, rules)
     margins = _margins_corrected(drafts, looks, rules)
     return tuple(
-        _with_verdict(draft.model_copy(update={"p_adjusted": p, "margin": margin}), table, rules)
-        for draft, p, margin in zip(drafts, corrected, margins, strict=True)
+        _with_verdict(
+            draft.model_copy(update={"p_adjusted": p, "p_mean_adjusted": p_mean, "margin": margin}), table, rules
+        )
+        for draft, p, p_mean, margin in zip(drafts, corrected, means, margins, strict=True)
     )
 
 
 def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast:
     """Return the contrast without corrections, which depend on the other arms."""
     differences, clusters = table.differences(arm, baseline), table.clusters()
-    estimate = estimate_of(table, arm, baseline, rules.level)
+    score_range = known_range(table, arm, baseline, rules)
+    width = _width(table, arm, baseline, score_range)
+    estimate = estimate_difference(differences, clusters=clusters, level=rules.level, largest=width)
+    limits = _limits(table, arm, baseline, score_range)
+    tested = mean_test(differences, clusters=clusters, most_lost=limits[0], most_gained=limits[1])
+    undecided = count_undecided(table, arm, baseline, rules.seed)
     before = [table.scores[baseline][task] for task in table.tasks]
     after = [table.scores[arm][task] for task in table.tasks]
-    margin = None
-    if rules.margin is not None and (
-        found := no_worse(differences, rules.margin, clusters=clusters, level=rules.level)
-    ):
-        margin = Margin(margin=rules.margin, p=found.p, bound=found.low, holds=found.holds)
     draft = Contrast(
         arm=arm,
         baseline=baseline,
@@ -92,16 +107,94 @@ def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast
         clusters=estimate.clusters,
         pairs=sum(min(len(early), len(late)) for early, late in zip(before, after, strict=True)),
         p=sign_flip_p(differences, seed=rules.seed, clusters=clusters),
+        p_mean=tested.p,
+        hidden=tested.hidden,
+        assumes=ASSUMES,
         mcnemar_p=_mcnemar(before, after),
-        worst=_worst_case(table, arm, baseline),
-        margin=margin,
+        worst=_worst(table, (arm, baseline), estimate.mean, undecided, score_range, rules),
+        undecided=undecided,
+        margin=_margin(differences, clusters, width, limits, rules),
         wins=sum(difference > 0 for difference in differences),
         losses=sum(difference < 0 for difference in differences),
         ties=sum(difference == 0 for difference in differences),
         unsafe=rules.untrusted.get(arm) or rules.untrusted.get(baseline) or "",
         caution=estimate.unsafe,
+        carried=carried_by(differences, clusters),
     )
-    return draft.model_copy(update=_detectable_and_needed(estimate, variance_parts(before, after), before, after))
+    return draft.model_copy(update=_detectable_and_needed(estimate, before, after, differences, clusters))
+
+
+def known_range(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> tuple[float, float] | None:
+    """Return the lowest and highest possible score; None when it is not known."""
+    seen = [one.score for name in (arm, baseline) for one in table.all[name] if one.score is not None]
+    low, high = rules.score_range or (0.0, 1.0)
+    return (low, high) if all(low <= score <= high for score in seen) else None
+
+
+def _width(table: ScoreTable, arm: str, baseline: str, score_range: tuple[float, float] | None) -> float:
+    """Return the largest possible difference. When the range is not known, it is that of the observed scores."""
+    if score_range is not None:
+        return score_range[1] - score_range[0]
+    seen = [one.score for name in (arm, baseline) for one in table.all[name] if one.score is not None]
+    return (max(seen) - min(seen)) or 1.0
+
+
+def _limits(table: ScoreTable, arm: str, baseline: str, score_range: tuple[float, float] | None) -> tuple[float, float]:
+    """Return how much a task or cluster that the sample missed can lose and gain.
+
+    It can lose what units like these have under the baseline, and gain what they lack.
+    """
+    seen = [one.score for name in (arm, baseline) for one in table.all[name] if one.score is not None]
+    low, high = score_range or (min(seen), max(seen))
+    by_cluster: dict[str, list[float]] = {}
+    for level, cluster in zip(table.means(baseline), table.clusters(), strict=True):
+        by_cluster.setdefault(cluster, []).append(level)
+    has = [max(0.0, sum(members) / len(members) - low) for members in by_cluster.values()]
+    lacks = [max(0.0, high - low - one) for one in has]
+    width = high - low or 1.0
+    return typical_size(has) or width, typical_size(lacks) or width
+
+
+def _margin(
+    differences: Sequence[float],
+    clusters: Sequence[str],
+    width: float,
+    limits: tuple[float, float],
+    rules: Rules,
+) -> Margin | None:
+    if rules.margin is None:
+        return None
+    found = no_worse(differences, rules.margin, clusters=clusters, level=rules.level, largest=width)
+    if found is None:
+        return None
+    above = [difference + rules.margin for difference in differences]
+    tested = mean_test(
+        above,
+        clusters=clusters,
+        most_lost=max(limits[0] - rules.margin, rules.margin),
+        most_gained=limits[1] + rules.margin,
+    )
+    return Margin(
+        margin=rules.margin,
+        p=found.p,
+        bound=found.low,
+        holds=found.holds,
+        p_mean=tested.p if math.fsum(above) > 0 else 1.0,
+        hidden=tested.hidden,
+    )
+
+
+def _worst(
+    table: ScoreTable,
+    arms: tuple[str, str],
+    mean: float,
+    undecided: Undecided,
+    score_range: tuple[float, float] | None,
+    rules: Rules,
+) -> Worst | None:
+    if not undecided.total:
+        return Worst(low=mean, high=mean)
+    return score_range and worst_case(table, *arms, score_range, rules.level)
 
 
 def estimate_of(
@@ -122,51 +215,25 @@ def _mcnemar(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]
 
 def _detectable_and_needed(
     estimate: MeanDifference,
-    parts: VarianceParts | None,
     before: Sequence[Sequence[float]],
     after: Sequence[Sequence[float]],
+    differences: Sequence[float],
+    clusters: Sequence[str],
 ) -> dict[str, float | int | None]:
     """Return the smallest detectable difference, and the rollouts or tasks needed to detect the observed one."""
     reach: dict[str, float | int | None] = {}
     found = detectable_difference(estimate)
     # When all differences are equal, their spread is unknown, so no detectable difference can be given.
     reach["detectable"] = found if found and math.isfinite(found) else None
+    parts = variance_parts(before, after)
     shown = estimate.low is not None and estimate.high is not None and not estimate.low <= 0 <= estimate.high
     if parts is None or not estimate.mean or shown or not estimate.standard_error:
         return reach
     k_before, k_after = (round(sum(map(len, arm)) / len(arm)) for arm in (before, after))
-    # Tasks in clusters give less information than independent tasks; the design effect says how much less.
-    plain = parts.of_one_task(k_before, k_after) / estimate.n
-    inflated = max(1.0, estimate.standard_error**2 / plain) if plain > 0 else 1.0
-    effect = estimate.mean / math.sqrt(inflated)
-    reach["rollouts_needed"] = rollouts_needed(parts, effect, estimate.n)
-    # The search goes up one by one from the normal approximation, so skip it when that is already too large.
-    if parts.of_one_task(k_before, k_after) / effect**2 < MOST_TASKS:
-        reach["tasks_needed"] = tasks_needed(parts, effect, k_before=k_before, k_after=k_after)
+    layout = measured_clusters(differences, clusters, parts.true_difference)
+    reach["rollouts_needed"] = rollouts_needed(parts, estimate.mean, estimate.n, clusters=layout)
+    reach["tasks_needed"] = tasks_needed(parts, estimate.mean, k_before=k_before, k_after=k_after, clusters=layout)
     return reach
-
-
-def _worst_case(table: ScoreTable, arm: str, baseline: str) -> Worst | None:
-    """Return bounds of the mean difference: every undecided rollout goes against the arm, or in its favour."""
-    mine, other = table.all[arm], table.all[baseline]
-    scores = [one.score for one in (*mine, *other)]
-    if None not in scores or any(score is not None and not 0 <= score <= 1 for score in scores):
-        return None
-    bounds: list[float] = []
-    for for_arm, for_baseline in ((0.0, 1.0), (1.0, 0.0)):
-        means = [
-            _means_with_undecided_as(table.all[name], fill) for name, fill in ((arm, for_arm), (baseline, for_baseline))
-        ]
-        shared = [task for task in means[0] if task in means[1]]
-        bounds.append(math.fsum(means[0][task] - means[1][task] for task in shared) / len(shared))
-    return Worst(low=bounds[0], high=bounds[1])
-
-
-def _means_with_undecided_as(rollouts: Sequence[Observation], fill: float) -> dict[str, float]:
-    by_task: dict[str, list[float]] = {}
-    for one in rollouts:
-        by_task.setdefault(one.task, []).append(fill if one.score is None else one.score)
-    return {task: math.fsum(scores) / len(scores) for task, scores in by_task.items()}
 
 
 def _corrected(ps: Sequence[float | None], looks: Sequence[int], rules: Rules) -> list[float | None]:
@@ -186,32 +253,16 @@ def _corrected(ps: Sequence[float | None], looks: Sequence[int], rules: Rules) -
 
 def _margins_corrected(drafts: Sequence[Contrast], looks: Sequence[int], rules: Rules) -> list[Margin | None]:
     """Return the margin tests, corrected for the number of arms."""
-    ps = _corrected([one.margin.p if one.margin is not None else None for one in drafts], looks, rules)
+    ps = _corrected([one.margin.p if one.margin else None for one in drafts], looks, rules)
+    means = _corrected([one.margin.p_mean if one.margin else None for one in drafts], looks, rules)
     return [
-        None if one.margin is None else one.margin.model_copy(update={"holds": p is not None and p <= rules.alpha})
-        for one, p in zip(drafts, ps, strict=True)
+        one.margin.model_copy(update={"holds": p is not None and p <= rules.alpha, "p_mean": p_mean})
+        if one.margin
+        else None
+        for one, p, p_mean in zip(drafts, ps, means, strict=True)
     ]
 
 
 def _with_verdict(contrast: Contrast, table: ScoreTable, rules: Rules) -> Contrast:
-    verdict = _verdict(contrast, rules.alpha)
-    contrast = contrast.model_copy(update={"verdict": verdict})
+    contrast = contrast.model_copy(update=decide(contrast, rules.alpha, rules.undecided_hint))
     return contrast.model_copy(update={"sentence": contrast_sentence(contrast, table, rules.level)})
-
-
-def _verdict(contrast: Contrast, alpha: float) -> ContrastVerdict:
-    """Return the verdict.
-
-    `better` and `worse` require that both the sign-flip test and the interval show it. The test is valid for any
-    number of tasks, as measured by `just bench coverage`. `no_worse` rests on the interval alone, so it is not given
-    when the interval may be too narrow.
-    """
-    if contrast.unsafe or contrast.mean is None:
-        return "cannot_tell"
-    significant = contrast.p_adjusted is not None and contrast.p_adjusted <= alpha
-    if significant and contrast.low is not None and contrast.low > 0:
-        return "better"
-    if significant and contrast.high is not None and contrast.high < 0:
-        return "worse"
-    holds = contrast.margin is not None and contrast.margin.holds and not contrast.caution
-    return "no_worse" if holds else "cannot_tell"

@@ -40,7 +40,7 @@ class ScoreTable:
     dropped: int
     """Number of (task, index) pairs left out of every arm because of an undecided rollout."""
     missing: tuple[Missing, ...]
-    """Tasks that an arm has no rollout of."""
+    """Tasks of which an arm has no rollout, or fewer than another arm."""
 
     def means(self, arm: str, tasks: Sequence[str] | None = None) -> list[float]:
         """Return the arm's mean score on each task."""
@@ -52,15 +52,21 @@ class ScoreTable:
         return [mine - other for mine, other in pairs]
 
     def clusters(self, tasks: Sequence[str] | None = None) -> list[str]:
-        """Return the cluster of each task; a task without a cluster is its own cluster."""
-        return [self.facts[task].cluster or f"task {task}" for task in tasks or self.tasks]
+        """Return the cluster of each task; a task without a cluster is its own cluster.
+
+        When all tasks are in one cluster, each task is its own: the result then holds for tasks of that cluster.
+        """
+        wanted = tasks or self.tasks
+        labels = [self.facts[task].cluster or f"task {task}" for task in wanted]
+        return labels if len(set(labels)) > 1 else [f"task {task}" for task in wanted]
 
 
 def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_missing: bool = False) -> ScoreTable:
     """Return the score table of the observations.
 
-    arms: the baseline first. allow_missing: compare on the tasks that all arms share, and list the others. Raises
-    DataError for an arm without observations, for a duplicate rollout, and, without allow_missing, for different tasks.
+    arms: the baseline first. allow_missing: compare on the rollouts that all arms have, and list the others. Raises
+    DataError for an arm without observations, for a duplicate rollout, and, without allow_missing, for different tasks
+    or rollout indexes.
     """
     by_arm: dict[str, list[Observation]] = {arm: [] for arm in arms}
     for one in observations:
@@ -72,6 +78,8 @@ def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_
         _refuse_twice(arm, rollouts)
     missing = _missing(by_arm, allow_missing=allow_missing)
     undecided = {(one.task, one.g) for rollouts in by_arm.values() for one in rollouts if one.score is None}
+    if missing:
+        undecided |= _unpaired(by_arm)
     scores: dict[str, dict[str, tuple[float, ...]]] = {}
     for arm, rollouts in by_arm.items():
         kept: defaultdict[str, list[float]] = defaultdict(list)
@@ -117,23 +125,54 @@ def _refuse_twice(arm: str, rollouts: Sequence[Observation]) -> None:
 
 
 def _missing(by_arm: Mapping[str, Sequence[Observation]], *, allow_missing: bool) -> tuple[Missing, ...]:
-    tasks = {arm: {one.task for one in rollouts} for arm, rollouts in by_arm.items()}
-    every = dict.fromkeys(one.task for rollouts in by_arm.values() for one in rollouts)
-    missing = tuple(
-        Missing(arm=arm, task=task, reason="no rollout")
-        for task in every
-        for arm, own in tasks.items()
-        if task not in own
-    )
-    if missing and not allow_missing:
-        first = missing[0]
+    """Return what each arm lacks of the rollouts that another arm has. Raises DataError unless that is allowed."""
+    pairs = {arm: {(one.task, one.g) for one in rollouts} for arm, rollouts in by_arm.items()}
+    every = dict.fromkeys((one.task, one.g) for rollouts in by_arm.values() for one in rollouts)
+    if all(len(own) == len(every) for own in pairs.values()):
+        return ()
+    tasks = {arm: {task for task, _ in own} for arm, own in pairs.items()}
+    whole: list[Missing] = []
+    within: dict[tuple[str, str], list[int]] = {}
+    for arm, own in pairs.items():
+        for task, g in every:
+            if task in tasks[arm] and (task, g) not in own:
+                within.setdefault((arm, task), []).append(g)
+    for task in dict.fromkeys(task for task, _ in every):
+        whole += [Missing(arm=arm, task=task, reason="no rollout") for arm in by_arm if task not in tasks[arm]]
+    if not allow_missing:
+        _refuse_missing(whole, within, {arm: len(own) for arm, own in pairs.items()}, len(every))
+    parts = [
+        Missing(arm=arm, task=task, reason=f"no rollout {', '.join(map(str, sorted(lacking)))}")
+        for (arm, task), lacking in within.items()
+    ]
+    return (*whole, *parts)
+
+
+def _refuse_missing(
+    whole: Sequence[Missing], within: Mapping[tuple[str, str], Sequence[int]], counts: Mapping[str, int], every: int
+) -> None:
+    if whole:
+        first = whole[0]
         raise DataError(
             f"the arms were run on different tasks: {first.arm!r} has no rollout of task {first.task!r}"
-            f" ({len(missing)} such pairs in total); run the same tasks, or add --allow-missing to compare on the tasks"
+            f" ({len(whole)} such pairs in total); run the same tasks, or add --allow-missing to compare on the tasks"
             " that all arms share",
             code="unequal_tasks",
         )
-    return missing
+    (arm, task), lacking = next(iter(within.items()))
+    numbers = ", ".join(f"{name!r} {count:,}" for name, count in counts.items())
+    raise DataError(
+        f"the arms have different rollouts of the same tasks: {arm!r} has no rollout {min(lacking)} of task {task!r}"
+        f" (rollouts: {numbers}, of {every:,}); lost rollouts are often the wrong ones, so find them, or add"
+        " --allow-missing to leave these pairs out and see how far they could change the result",
+        code="unpaired_rollouts",
+    )
+
+
+def _unpaired(by_arm: Mapping[str, Sequence[Observation]]) -> set[tuple[str, int]]:
+    """Return the pairs of task and index that some arm lacks."""
+    pairs = [{(one.task, one.g) for one in rollouts} for rollouts in by_arm.values()]
+    return set.union(*pairs) - set.intersection(*pairs)
 
 
 def _facts(observations: Sequence[Observation]) -> dict[str, TaskFacts]:

@@ -18,15 +18,22 @@ def contrast_sentence(contrast: Contrast, table: ScoreTable, level: float) -> st
                 f" {signed_difference(contrast.margin.bound)}."
             )
         case "cannot_tell":
-            if not contrast.wins and not contrast.losses:
-                size = _size(contrast, table)
-                return f"Cannot tell {arm} from {baseline}: both have the same score on every task ({size})."
-            if contrast.unsafe:
-                return f"Cannot tell whether {arm} is better or worse than {baseline}: {contrast.unsafe.rstrip('.')}."
-            return (
-                f"Cannot tell whether {arm} is better or worse than {baseline}: {_numbers(contrast, table)}."
-                f"{_what_would_be_needed(contrast)}"
-            )
+            return _without_verdict(contrast, table)
+
+
+def _without_verdict(contrast: Contrast, table: ScoreTable) -> str:
+    arm, baseline = contrast.arm, contrast.baseline
+    if contrast.unsafe:
+        return f"Cannot tell whether {arm} is better or worse than {baseline}: {contrast.unsafe.rstrip('.')}."
+    if contrast.withheld:
+        return f"{contrast.withheld} Measured from {baseline} to {arm}: {_numbers(contrast, table)}."
+    if not contrast.wins and not contrast.losses and not contrast.undecided.total:
+        size = _size(contrast, table)
+        return f"Cannot tell {arm} from {baseline}: both have the same score on every task ({size})."
+    start = f"No detectable change from {baseline} to {arm}"
+    if contrast.low is None:
+        start = f"Cannot tell whether {arm} is better or worse than {baseline}"
+    return f"{start}: {_numbers(contrast, table)}.{_what_would_be_needed(contrast)}"
 
 
 def _numbers(contrast: Contrast, table: ScoreTable) -> str:
@@ -35,8 +42,28 @@ def _numbers(contrast: Contrast, table: ScoreTable) -> str:
     p = "" if contrast.p_adjusted is None else f", {p_words(contrast.p_adjusted)}"
     corrected = " corrected" if contrast.p != contrast.p_adjusted else ""
     clusters = f" in {contrast.clusters} clusters" if contrast.clusters < contrast.tasks else ""
-    rough = "; the interval may be too narrow" if contrast.caution and interval else ""
-    return f"{signed_difference(contrast.mean)}{interval}{p}{corrected}, {_size(contrast, table)}{clusters}{rough}"
+    return (
+        f"{signed_difference(contrast.mean)}{interval}{p}{corrected}, {_size(contrast, table)}{clusters}"
+        f"{_cautions(contrast)}{_bounds(contrast)}"
+    )
+
+
+def _cautions(contrast: Contrast) -> str:
+    """Return the cautions that belong with the numbers."""
+    rough = "; the interval may be too narrow" if contrast.caution and contrast.low is not None else ""
+    carried = f"; {contrast.carried}" if contrast.carried else ""
+    return f"{rough}{carried}"
+
+
+def _bounds(contrast: Contrast) -> str:
+    """Return how far rollouts without a score could change the difference; empty if there are none."""
+    if not contrast.undecided.total:
+        return ""
+    number = f"; {contrast.undecided.total:,} rollouts have no score"
+    if contrast.worst is None:
+        return f"{number}, and the range of the scores is not known"
+    low, high = signed_difference(contrast.worst.low), signed_difference(contrast.worst.high)
+    return f"{number}, and with them it is between {low} and {high}"
 
 
 def _size(contrast: Contrast, table: ScoreTable) -> str:

@@ -8,15 +8,19 @@ from agentlearn.stats.difference import MeanDifference, detectable_difference, e
 from agentlearn.stats.interim_looks import look_factor
 from agentlearn.stats.interval import Interval, mean_interval
 from agentlearn.stats.mcnemar import mcnemar_p
+from agentlearn.stats.mean_test import MeanTest, mean_test, typical_size
 from agentlearn.stats.multiplicity import benjamini_hochberg, holm
 from agentlearn.stats.non_inferiority import NonInferiority, non_inferiority
 from agentlearn.stats.paired import paired_difference
 from agentlearn.stats.passes import pass_at_k, pass_hat_k
 from agentlearn.stats.power import (
+    Clusters,
     VarianceParts,
     detectable_effect,
     detectable_from_error,
     guessed_parts,
+    measured_clusters,
+    planned_power,
     rollouts_needed,
     tasks_needed,
     variance_parts,
@@ -28,8 +32,10 @@ from agentlearn.stats.two_way import two_way_mean
 
 __all__ = [
     "Anytime",
+    "Clusters",
     "Interval",
     "MeanDifference",
+    "MeanTest",
     "NonInferiority",
     "VarianceParts",
     "anytime",
@@ -44,16 +50,20 @@ __all__ = [
     "look_factor",
     "mcnemar_p",
     "mean_interval",
+    "mean_test",
+    "measured_clusters",
     "no_worse",
     "non_inferiority",
     "paired_difference",
     "pass_at_k",
     "pass_hat_k",
+    "planned_power",
     "rollouts_needed",
     "score_interval",
     "score_statistic",
     "sign_flip_p",
     "tasks_needed",
     "two_way_mean",
+    "typical_size",
     "variance_parts",
 ]

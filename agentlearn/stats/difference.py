@@ -197,8 +197,8 @@ def _unsafe(units: _Units) -> str:
     if round(degrees, _DIGITS) < MIN_DEGREES:
         return (
             f"{_subject(len(units.sizes), clustered=clustered)} {degrees:.3g} degrees of freedom; with fewer than"
-            f" {MIN_DEGREES} the interval misses the truth too often when few gain much; the sign-flip p, which tests"
-            " whether the arms differ at all, is valid at any size"
+            f" {MIN_DEGREES} the interval misses the truth too often when few gain much; the sign-flip p holds with"
+            " few, if equal arms would gain and lose the same amounts equally often"
         )
     if units.few and clustered:
         return "few clusters make up the difference, and no method is reliable for that if clusters differ in size"

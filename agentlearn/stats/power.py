@@ -1,17 +1,23 @@
 """Power of a comparison: variance components, the detectable effect, and the tasks and rollouts that it needs.
 
 The measured difference of a task varies because tasks gain different amounts and because rollouts are random:
-variance = true_difference + before / k_before + after / k_after. Only the last two shrink with more rollouts.
+variance = true_difference + before / k_before + after / k_after. Only the last two shrink with more rollouts. Tasks of
+one cluster may share a part of their true difference; then more tasks of the same clusters help less.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 
 from agentlearn.errors import ConfigError
-from agentlearn.stats.noncentral_t import detectable_shift, power_of
+from agentlearn.stats.clustered import grouped
+from agentlearn.stats.noncentral_t import detectable_shift, power_of, rough_power_of
 from agentlearn.stats.numbers import between, finite_numbers, not_negative
 from agentlearn.types.value import Value
+
+MOST = 10_000_000
+"""Largest number of tasks, or of rollouts per task, that is ever named as needed."""
 
 
 class VarianceParts(Value):
@@ -76,16 +82,156 @@ def guessed_parts(baseline: float, *, task_spread: float = 0.0, difference_sprea
     return VarianceParts(true_difference=true_difference, before=within, after=within, unclamped=true_difference)
 
 
-def detectable_effect(
-    parts: VarianceParts, tasks: int, *, k_before: int, k_after: int, power: float = 0.8, alpha: float = 0.05
-) -> float:
-    """The smallest true mean difference that the paired t test detects with `power`; infinite for fewer than two tasks.
+class Clusters(Value):
+    """How tasks are spread over clusters in a planned comparison: a number of clusters, or tasks per cluster."""
 
-    Raises ConfigError for counts below 1, and unless 0 < alpha < power < 1.
+    count: int | None = None
+    """Number of clusters, however many tasks there are; None: it grows with the tasks."""
+    size: float = 1.0
+    """Mean number of tasks per cluster when `count` is None."""
+    alike: float = 1.0
+    """Part of the variance of the true differences that tasks of one cluster have in common, in 0..1."""
+    unevenness: float = 1.0
+    """Mean square of the cluster sizes over the square of their mean: 1 for equal sizes."""
+
+    def units(self, tasks: int) -> int:
+        """Number of clusters of this many tasks."""
+        return max(1, min(tasks, self.count if self.count is not None else round(tasks / self.size)))
+
+    def variance(self, parts: VarianceParts, tasks: int, k_before: int, k_after: int) -> float:
+        """Variance of the mean difference over this many tasks."""
+        own = parts.of_one_task(k_before, k_after)
+        together = max(0.0, self.unevenness * tasks / self.units(tasks) - 1) * self.alike * parts.true_difference
+        return (own + together) / tasks
+
+
+_ALONE = Clusters()
+# With more degrees, the rough power gives the same number of tasks as the exact one.
+_MANY_DEGREES = 200
+
+
+def measured_clusters(differences: Sequence[float], labels: Sequence[Hashable], true_difference: float) -> Clusters:
+    """Estimate how tasks share a cluster's fate, from the differences of tasks and the labels of their clusters.
+
+    true_difference: estimated variance of the true differences. `alike` is the mean product of two deviations in one
+    cluster over that variance, cut to 0..1; 1 if the variance is 0 or no cluster has two tasks. The number of clusters
+    grows with the tasks. Raises ConfigError for different lengths and differences that are not finite.
+    """
+    numbers = finite_numbers("differences", differences)
+    members = grouped(numbers, labels)
+    mean, sizes = _mean(numbers), [len(unit) for unit in members]
+    size = len(numbers) / len(members)
+    pairs = sum(count * (count - 1) for count in sizes)
+    products = math.fsum(
+        math.fsum(number - mean for number in unit) ** 2 - math.fsum((number - mean) ** 2 for number in unit)
+        for unit in members
+    )
+    alike = min(1.0, max(0.0, products / pairs / true_difference)) if pairs and true_difference else 1.0
+    return Clusters(size=size, alike=alike, unevenness=_mean([count**2 for count in sizes]) / size**2)
+
+
+def planned_power(
+    parts: VarianceParts,
+    effect: float,
+    tasks: int,
+    *,
+    k_before: int,
+    k_after: int,
+    alpha: float = 0.05,
+    clusters: Clusters | None = None,
+    most_lost: float = 0.0,
+    right_or_wrong: bool = False,
+) -> float:
+    """Probability that a planned comparison finds a true mean difference of `effect`.
+
+    It is found if the t test over tasks or clusters rejects, if random signs of so few units can reach alpha at all,
+    and if `mean_test` finds that the units are unlikely to have missed others that lose `most_lost` (0: not asked).
+    right_or_wrong: scores are 0 or 1, so sums come in steps, and the test by random signs needs half a step more.
+    Assumes that units vary as a normal distribution.
+    Raises ConfigError for counts below 1, an effect that is not finite, and an alpha outside 0..1.
     """
     _counted(tasks=tasks)
-    error = math.sqrt(parts.of_one_task(k_before, k_after) / tasks)
-    return detectable_from_error(error, tasks - 1, power=power, alpha=alpha)
+    between("alpha", alpha, 0, 1)
+    layout = clusters or _ALONE
+    return _Planned(parts, effect, alpha, layout, most_lost, right_or_wrong).power(tasks, k_before, k_after)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A planned comparison whose size is searched for."""
+
+    parts: VarianceParts
+    effect: float
+    alpha: float
+    layout: Clusters
+    most_lost: float
+    right_or_wrong: bool
+
+    def degrees(self, tasks: int) -> float:
+        """Degrees of freedom of the t test."""
+        return (self.layout.units(tasks) - 1) / self.layout.unevenness
+
+    def power(self, tasks: int, k_before: int, k_after: int, *, rough: bool = False) -> float:
+        """See `planned_power`. rough: by normal approximations."""
+        units = self.layout.units(tasks)
+        error = math.sqrt(self.layout.variance(self.parts, tasks, k_before, k_after))
+        if not _can_reject(units, self.alpha):
+            return 0.0
+        least = _least_mean(units, self.alpha, self.most_lost)
+        step = _step(self.right_or_wrong, tasks, k_before, k_after)
+        if error == 0:
+            return float(abs(self.effect) > max(least, step))
+        shift, degrees = abs(self.effect) / error, self.degrees(tasks)
+        if not rough:
+            bound = least / error if self.most_lost else None
+            return power_of(shift, degrees, alpha=self.alpha, step=step / error, least=bound)
+        sure = rough_power_of(max(0.0, shift - step / error), degrees, alpha=self.alpha)
+        return min(sure, NormalDist().cdf(shift - least / error)) if least else sure
+
+
+def _can_reject(units: int, alpha: float) -> bool:
+    """Whether random signs of this many units can reach alpha."""
+    return units > 1 and 2.0 ** (1 - min(units, 1_000)) <= alpha
+
+
+def _step(right_or_wrong: bool, tasks: int, k_before: int, k_after: int) -> float:
+    """How far beyond the critical mean a test by random signs needs the mean, because sums come in steps."""
+    return 1 / (max(k_before, k_after) * tasks) if right_or_wrong else 0.0
+
+
+def _least_mean(units: int, alpha: float, most_lost: float) -> float:
+    """The mean from which `mean_test` finds hidden units unlikely to have been missed."""
+    return most_lost * math.expm1(-math.log(alpha) / units)
+
+
+def detectable_effect(
+    parts: VarianceParts,
+    tasks: int,
+    *,
+    k_before: int,
+    k_after: int,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    clusters: Clusters | None = None,
+    most_lost: float = 0.0,
+    right_or_wrong: bool = False,
+) -> float:
+    """The smallest true mean difference that a planned comparison finds with `power`; infinite for too few units.
+
+    See `planned_power`. Raises ConfigError for counts below 1, and unless 0 < alpha < power < 1.
+    """
+    _counted(tasks=tasks)
+    between("alpha", alpha, 0, 1)
+    between("power", power, alpha, 1)
+    layout = clusters or _ALONE
+    units = layout.units(tasks)
+    if not _can_reject(units, alpha):
+        return math.inf
+    error = math.sqrt(layout.variance(parts, tasks, k_before, k_after))
+    by_t = detectable_from_error(error, (units - 1) / layout.unevenness, power=power, alpha=alpha)
+    by_t += _step(right_or_wrong, tasks, k_before, k_after)
+    least = _least_mean(units, alpha, most_lost)
+    return max(by_t, least + NormalDist().inv_cdf(power) * error) if least else by_t
 
 
 def detectable_from_error(standard_error: float, degrees: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
@@ -102,19 +248,34 @@ def detectable_from_error(standard_error: float, degrees: float, *, power: float
 
 
 def tasks_needed(
-    parts: VarianceParts, effect: float, *, k_before: int, k_after: int, power: float = 0.8, alpha: float = 0.05
-) -> int:
-    """The fewest tasks with which the paired t test detects a true mean difference of `effect` with `power`.
+    parts: VarianceParts,
+    effect: float,
+    *,
+    k_before: int,
+    k_after: int,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    clusters: Clusters | None = None,
+    most_lost: float = 0.0,
+    right_or_wrong: bool = False,
+) -> int | None:
+    """The fewest tasks with which a planned comparison finds a true mean difference of `effect` with `power`.
 
+    None if more than `MOST` would be needed, or if no number is enough because the number of clusters is fixed. See
+    `planned_power`.
     Raises ConfigError for an effect that is 0 or not finite, counts below 1, and unless 0 < alpha < power < 1.
     """
-    variance = parts.of_one_task(k_before, k_after)
-    tasks = max(2, normal_tasks_needed(variance, effect, power=power, alpha=alpha))
-    if variance == 0:
-        return tasks
-    while power_of(effect / math.sqrt(variance / tasks), tasks - 1, alpha=alpha) < power:
-        tasks += 1
-    return tasks
+    between("power", power, alpha, 1)
+    between("effect", abs(effect), 0, math.inf)
+    between("alpha", alpha, 0, 1)
+    _counted(k_before=k_before, k_after=k_after)
+    planned = _Planned(parts, effect, alpha, clusters or _ALONE, most_lost, right_or_wrong)
+
+    def enough(tasks: int, rough: bool) -> bool:
+        rough = rough or planned.degrees(tasks) > _MANY_DEGREES
+        return planned.power(tasks, k_before, k_after, rough=rough) >= power
+
+    return _fewest(enough, start=2)
 
 
 def normal_tasks_needed(variance: float, effect: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
@@ -133,27 +294,55 @@ def normal_tasks_needed(variance: float, effect: float, *, power: float = 0.8, a
 
 
 def rollouts_needed(
-    parts: VarianceParts, effect: float, tasks: int, *, power: float = 0.8, alpha: float = 0.05
+    parts: VarianceParts,
+    effect: float,
+    tasks: int,
+    *,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    clusters: Clusters | None = None,
+    most_lost: float = 0.0,
+    right_or_wrong: bool = False,
 ) -> int | None:
-    """The fewest rollouts per task and arm with which a test on `tasks` tasks detects `effect` with `power`.
+    """The fewest rollouts per task and arm with which `tasks` tasks are enough to find `effect` with `power`.
 
-    None if no number is enough because the tasks' true differences vary too much; then only more tasks help.
+    None if no number is enough because the tasks' true differences vary too much; then only more tasks help. See
+    `planned_power`.
     Raises ConfigError for an effect that is 0 or not finite, counts below 1, and unless 0 < alpha < power < 1.
     """
     _counted(tasks=tasks)
-    size = between("effect", abs(effect), 0, math.inf)
+    between("effect", abs(effect), 0, math.inf)
     between("alpha", alpha, 0, 1)
     between("power", power, alpha, 1)
-    if tasks < 2:
-        return None
-    allowed = tasks * (size / detectable_shift(tasks - 1, power=power, alpha=alpha)) ** 2
-    within = parts.before + parts.after
-    if within == 0:
-        return 1 if parts.true_difference <= allowed else None
-    room = allowed - parts.true_difference
-    if room <= 0:
-        return None
-    return max(1, math.ceil(within / room))
+
+    planned = _Planned(parts, effect, alpha, clusters or _ALONE, most_lost, right_or_wrong)
+    return _fewest(lambda k, rough: planned.power(tasks, k, k, rough=rough) >= power, start=1)
+
+
+def _fewest(enough: Callable[[int, bool], bool], start: int) -> int | None:
+    """The smallest number from `start` to `MOST` that is enough; None if there is none. More must never be worse.
+
+    enough: also takes whether a rough answer will do. A rough search finds a number near the end; exact answers do the
+    rest.
+    """
+    near = _bisected(lambda number: enough(number, True), start - 1, MOST) if enough(MOST, True) else MOST
+    low, high, step = near, near, 1
+    while low >= start and enough(low, False):
+        low, high, step = max(start - 1, low - step), low, 2 * step
+    step = 1
+    while low == high or not enough(high, False):
+        if high >= MOST:
+            return None
+        low, high, step = high, min(MOST, high + step), 2 * step
+    return _bisected(lambda number: enough(number, False), low, high)
+
+
+def _bisected(enough: Callable[[int], bool], low: int, high: int) -> int:
+    """The smallest number above `low` that is enough, if `high` is and `low` is not."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def _arm(name: str, tasks: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:

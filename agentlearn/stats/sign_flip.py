@@ -1,4 +1,4 @@
-"""The sign-flip permutation test of paired differences: are positive and negative signs equally likely?"""
+"""The sign-flip permutation test of paired differences: are gains and losses of each size equally likely?"""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -18,6 +18,10 @@ def sign_flip_p(
     differences: Sequence[float], *, seed: int, samples: int = 20_000, clusters: Sequence[Hashable] | None = None
 ) -> float:
     """Two-sided p-value of the mean difference under random signs.
+
+    It assumes that, when the arms do not differ, a task (or cluster) is as likely to gain as to lose the same amount.
+    Then it holds for any number of tasks. It does not hold when few tasks lose much and many gain a little: see
+    `mean_test`.
 
     clusters: one label per difference; all differences of a cluster then change sign together, so the test uses the
     sums of clusters. Zeros are ignored. Exact for up to 20 non-zero differences (or sums), without the seed; for more,

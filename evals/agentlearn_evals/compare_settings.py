@@ -85,6 +85,11 @@ class PowerSettings(OptionGroup):
     """Standard deviation of the true difference between tasks."""
     tasks: int | None = Field(default=None, ge=2)
     """Number of available tasks."""
+    clusters: int | None = Field(default=None, ge=2)
+    """Number of sources, templates or sites that the tasks come from; not given: every task is independent."""
+    cluster_share: float | None = Field(default=None, ge=0, le=1)
+    """With clusters: part of the variance of the true difference that tasks of one cluster have in common. 1, which is
+    assumed when nothing is measured: they all gain alike."""
     k: int | None = Field(default=None, ge=1)
     """Rollouts per task and arm."""
     arms: int = Field(default=2, ge=2, le=100)

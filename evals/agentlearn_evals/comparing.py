@@ -175,6 +175,7 @@ class _Session:
             planned_looks=settings.planned_looks,
             seed=settings.seed,
             untrusted=untrusted_arms(flags),
+            undecided_hint="repeat them with --retry-failed",
         )
 
     def _arm_facts(self, arm: Arm, tried: Collection[str]) -> dict[str, object]:

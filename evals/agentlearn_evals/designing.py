@@ -1,5 +1,8 @@
 """Plans the size of a comparison: how many tasks and rollouts are needed to detect an effect, and what they cost."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from agentlearn.domain.base import RolloutShape
@@ -7,17 +10,21 @@ from agentlearn.errors import ConfigError
 from agentlearn.learn.estimate import StageEstimate, sized_rollouts
 from agentlearn.learn.run_size import rollout_size
 from agentlearn.stats import (
+    Clusters,
     VarianceParts,
     detectable_effect,
     guessed_parts,
+    measured_clusters,
+    planned_power,
     rollouts_needed,
     tasks_needed,
+    typical_size,
     variance_parts,
 )
 from agentlearn.store import read_store
 from agentlearn.types.value import Value
 from agentlearn_evals.compare_settings import PowerSettings
-from agentlearn_evals.comparison import Comparison
+from agentlearn_evals.comparison import Comparison, TaskLine
 
 _KS = (1, 2, 4, 8, 16, 32)
 _LESSONS = 1_000
@@ -34,6 +41,8 @@ class Design(Value):
     """Rollouts of all arms together."""
     detectable: float
     """Smallest difference that it detects with the requested power."""
+    chance: float
+    """Forecast probability of detecting the requested effect."""
     price: StageEstimate
     """Estimated calls, tokens and cost."""
 
@@ -43,6 +52,8 @@ class PowerReport(Value):
 
     settings: PowerSettings
     parts: VarianceParts
+    clusters: Clusters | None = None
+    """How the tasks are spread over clusters; None when every task is independent."""
     measured: str = ""
     """Comparison that the variances were measured in; empty when they are guessed."""
     designs: tuple[Design, ...]
@@ -62,44 +73,159 @@ def power(settings: PowerSettings, measured: Comparison | None = None) -> PowerR
             f"a power of {settings.power:g} must be larger than alpha {settings.alpha:g}; ask for 0.8 or 0.9",
             code="bad_power",
         )
-    parts = _parts(settings, measured)
+    assumed = _assumed(settings, measured)
+    notes = _notes(settings, measured, assumed)
+    enough = None
+    if settings.tasks is not None and settings.k is None:
+        enough = assumed.rollouts(settings, settings.tasks)
+        if enough is None:
+            notes.append(
+                f"no number of rollouts detects {settings.effect:g} on {settings.tasks} tasks, because the tasks differ"
+                " too much; more tasks are needed"
+            )
+    sizes = _sizes(settings, assumed, enough)
+    if not sizes:
+        notes.append(
+            f"no number of tasks from {settings.clusters} clusters detects {settings.effect:g}, because the clusters"
+            " differ too much; more clusters are needed"
+        )
+    return PowerReport(
+        settings=settings,
+        parts=assumed.parts,
+        clusters=assumed.clusters,
+        measured="" if measured is None else measured.run or measured.title,
+        designs=tuple(_design(settings, assumed, tasks, k) for tasks, k in sizes),
+        rollouts_needed=enough,
+        notes=tuple(notes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Assumed:
+    """What a forecast assumes about tasks and rollouts."""
+
+    parts: VarianceParts
+    clusters: Clusters | None
+    most_lost: float
+    """What a cluster that the sample missed could lose."""
+    alpha: float
+
+    def chance(self, settings: PowerSettings, tasks: int, k: int) -> float:
+        return planned_power(
+            self.parts,
+            settings.effect,
+            tasks,
+            k_before=k,
+            k_after=k,
+            alpha=self.alpha,
+            clusters=self.clusters,
+            most_lost=self.most_lost,
+            right_or_wrong=True,
+        )
+
+    def detectable(self, settings: PowerSettings, tasks: int, k: int) -> float:
+        return detectable_effect(
+            self.parts,
+            tasks,
+            k_before=k,
+            k_after=k,
+            power=settings.power,
+            alpha=self.alpha,
+            clusters=self.clusters,
+            most_lost=self.most_lost,
+            right_or_wrong=True,
+        )
+
+    def tasks(self, settings: PowerSettings, k: int) -> int | None:
+        return tasks_needed(
+            self.parts,
+            settings.effect,
+            k_before=k,
+            k_after=k,
+            power=settings.power,
+            alpha=self.alpha,
+            clusters=self.clusters,
+            most_lost=self.most_lost,
+            right_or_wrong=True,
+        )
+
+    def rollouts(self, settings: PowerSettings, tasks: int) -> int | None:
+        return rollouts_needed(
+            self.parts,
+            settings.effect,
+            tasks,
+            power=settings.power,
+            alpha=self.alpha,
+            clusters=self.clusters,
+            most_lost=self.most_lost,
+            right_or_wrong=True,
+        )
+
+
+def _assumed(settings: PowerSettings, measured: Comparison | None) -> _Assumed:
     alpha = settings.alpha / (settings.arms - 1)
+    if measured is None:
+        parts = guessed_parts(
+            settings.baseline, task_spread=settings.task_spread, difference_spread=settings.difference_spread
+        )
+        share = 1.0 if settings.cluster_share is None else settings.cluster_share
+        clusters = None if settings.clusters is None else Clusters(count=settings.clusters, alike=share)
+        return _Assumed(parts, clusters, _most_lost(settings), alpha)
+    parts, clusters = measured_parts(measured), _measured_clusters(measured)
+    if settings.clusters is not None:
+        clusters = (clusters or Clusters()).model_copy(update={"count": settings.clusters})
+    if clusters is not None and settings.cluster_share is not None:
+        clusters = clusters.model_copy(update={"alike": settings.cluster_share})
+    by_cluster: dict[str, list[float]] = {}
+    for line in _scored(measured):
+        by_cluster.setdefault(line.cluster or f"task {line.task}", []).append(line.scores[0] or 0.0)
+    most_lost = typical_size([sum(scores) / len(scores) for scores in by_cluster.values()])
+    return _Assumed(parts, clusters, min(1.0, most_lost), alpha)
+
+
+def _most_lost(settings: PowerSettings) -> float:
+    """Return what a hidden unit can lose: the baseline, and more if the units' scores are spread."""
+    size = 1.0 if settings.clusters is None else max(1.0, (settings.tasks or math.inf) / settings.clusters)
+    return min(1.0, settings.baseline + settings.task_spread**2 / size / settings.baseline)
+
+
+def _notes(settings: PowerSettings, measured: Comparison | None, assumed: _Assumed) -> list[str]:
     notes: list[str] = []
     if settings.arms > 2:
         notes.append(
-            f"with {settings.arms - 1} arms against the baseline, each is tested at alpha {alpha:.4f} (Holm's first"
-            " step)"
+            f"with {settings.arms - 1} arms against the baseline, each is tested at alpha {assumed.alpha:.4f} (Holm's"
+            " first step)"
         )
     if measured is None:
         notes.append(
             f"variances are guessed: baseline {settings.baseline:g}, task spread {settings.task_spread:g}, difference"
             f" spread {settings.difference_spread:g}; give an earlier comparison with --like to measure them"
         )
-    enough = None
-    if settings.tasks is not None and settings.k is None:
-        enough = rollouts_needed(parts, settings.effect, settings.tasks, power=settings.power, alpha=alpha)
-        if enough is None:
-            notes.append(
-                f"no number of rollouts detects {settings.effect:g} on {settings.tasks} tasks, because the tasks differ"
-                " too much; more tasks are needed"
-            )
-    sizes = _sizes(settings, parts, alpha, enough)
-    return PowerReport(
-        settings=settings,
-        parts=parts,
-        measured="" if measured is None else measured.run or measured.title,
-        designs=tuple(_design(settings, parts, alpha, tasks, k) for tasks, k in sizes),
-        rollouts_needed=enough,
-        notes=tuple(notes),
-    )
-
-
-def _parts(settings: PowerSettings, measured: Comparison | None) -> VarianceParts:
-    if measured is None:
-        return guessed_parts(
-            settings.baseline, task_spread=settings.task_spread, difference_spread=settings.difference_spread
+    if assumed.clusters is None:
+        notes.append("every task counts as independent; if tasks share sources or templates, give --clusters")
+    else:
+        known = assumed.clusters
+        many = f"{known.count} clusters" if known.count is not None else f"clusters of {known.size:.3g} tasks"
+        notes.append(
+            f"tasks come in {many} that share {known.alike:.0%} of the variance of the true difference; more rollouts"
+            " or tasks of the same clusters do not reduce that part"
         )
-    return measured_parts(measured)
+    return notes
+
+
+def _scored(found: Comparison) -> list[TaskLine]:
+    """Return the tasks with a score in the first arm and in the baseline."""
+    return [line for line in found.tasks if None not in line.scores[:2]]
+
+
+def _measured_clusters(found: Comparison) -> Clusters | None:
+    """Return how the tasks of a comparison share clusters; None when every task is its own."""
+    lines = _scored(found)
+    labels = [line.cluster or f"task {line.task}" for line in lines]
+    if len(set(labels)) == len(labels):
+        return None
+    differences = [(line.scores[1] or 0.0) - (line.scores[0] or 0.0) for line in lines]
+    return measured_clusters(differences, labels, measured_parts(found).true_difference)
 
 
 def measured_parts(found: Comparison) -> VarianceParts:
@@ -107,7 +233,7 @@ def measured_parts(found: Comparison) -> VarianceParts:
 
     Raises ConfigError for fewer than two rollouts per task, or for other scores.
     """
-    rebuilt = [[_rollouts(line.scores[arm], line.rollouts[arm]) for line in found.tasks] for arm in (0, 1)]
+    rebuilt = [[_rollouts(line.scores[arm], line.rollouts[arm]) for line in _scored(found)] for arm in (0, 1)]
     parts = variance_parts(*rebuilt)
     if parts is None:
         raise ConfigError(
@@ -130,30 +256,26 @@ def _rollouts(mean: float | None, count: int) -> tuple[float, ...]:
     return (1.0,) * round(right) + (0.0,) * (count - round(right))
 
 
-def _sizes(settings: PowerSettings, parts: VarianceParts, alpha: float, enough: int | None) -> list[tuple[int, int]]:
+def _sizes(settings: PowerSettings, assumed: _Assumed, enough: int | None) -> Sequence[tuple[int, int]]:
     """Return the (tasks, k) pairs to show."""
     match settings.tasks, settings.k:
-        case (None, None):
-            return [(_tasks(settings, parts, alpha, k), k) for k in _KS]
         case (None, k):
-            return [(_tasks(settings, parts, alpha, k), k)]
+            ks = _KS if k is None else (k,)
+            return [(tasks, each) for each in ks if (tasks := assumed.tasks(settings, each)) is not None]
         case (tasks, None):
             return [(tasks, k) for k in sorted({*_KS, enough or 1})]
         case (tasks, k):
             return [(tasks, k)]
 
 
-def _tasks(settings: PowerSettings, parts: VarianceParts, alpha: float, k: int) -> int:
-    return tasks_needed(parts, settings.effect, k_before=k, k_after=k, power=settings.power, alpha=alpha)
-
-
-def _design(settings: PowerSettings, parts: VarianceParts, alpha: float, tasks: int, k: int) -> Design:
+def _design(settings: PowerSettings, assumed: _Assumed, tasks: int, k: int) -> Design:
     rollouts = tasks * k * settings.arms
     return Design(
         tasks=tasks,
         k=k,
         rollouts=rollouts,
-        detectable=detectable_effect(parts, tasks, k_before=k, k_after=k, power=settings.power, alpha=alpha),
+        detectable=assumed.detectable(settings, tasks, k),
+        chance=assumed.chance(settings, tasks, k),
         price=sized_rollouts(settings.model, "rollout", rollouts, _LESSONS, rollout_size(RolloutShape())),
     )
 

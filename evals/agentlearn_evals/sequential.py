@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from random import Random
 
 from agentlearn.measure.contrast import Contrast
-from agentlearn.measure.contrasts import Rules
+from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.score_table import ScoreTable
-from agentlearn.stats import Anytime, anytime, benjamini_hochberg, holm
+from agentlearn.stats import Anytime, anytime
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Task
 from agentlearn_evals.eval_tasks import EvalTasks
@@ -19,6 +19,11 @@ from agentlearn_evals.plan import ComparePlan
 
 METHOD = "bets"
 """`Contrast.method` of a sequential comparison."""
+ASSUMES = (
+    "p is valid for clusters that come in a random order and have the same mean difference, however it is distributed"
+    " in -1..1; it may be looked at after every cluster"
+)
+"""What the evidence assumes. It bets on the mean within its range, so it needs no further test of the mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,16 @@ class SequentialDesign:
                 block = []
 
     def has_verdict(self, table: ScoreTable) -> bool:
-        """Return whether every arm is already known to be better or worse than the baseline."""
-        ps = [evidence.p for evidence in self._evidence(table).values()]
-        adjusted = {"holm": holm, "bh": benjamini_hochberg, "none": tuple}[self.rules.correction](ps)
-        return all(p <= self.rules.alpha for p in adjusted)
+        """Return whether every arm is already known to be better or worse than the baseline.
+
+        An arm that gets no verdict because its score cannot be trusted does not keep the comparison going.
+        """
+        drafts = self.anytime_contrasts(estimate_contrasts(table, self.rules), table)
+        return all(
+            one.verdict in {"better", "worse"}
+            or (one.unsafe and one.p_adjusted is not None and one.p_adjusted <= self.rules.alpha)
+            for one in with_verdicts(drafts, table, self.rules)
+        )
 
     def anytime_contrasts(self, drafts: Sequence[Contrast], table: ScoreTable) -> list[Contrast]:
         """Return the contrasts with anytime-valid estimates in place of those for a size fixed beforehand."""
@@ -56,12 +67,15 @@ class SequentialDesign:
                     "low": evidence[draft.arm].low,
                     "high": evidence[draft.arm].high,
                     "p": evidence[draft.arm].p,
+                    "p_mean": None,
+                    "assumes": ASSUMES,
                     "method": METHOD,
                     "standard_error": None,
                     "degrees": None,
                     "detectable": None,
                     "mcnemar_p": None,
                     "caution": "",
+                    "carried": "",
                 }
             )
             for draft in drafts

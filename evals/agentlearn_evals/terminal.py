@@ -149,7 +149,7 @@ def _remarks(found: Comparison, store: Path) -> list[tuple[str, list[str]]]:
         ("method", [_method(found, one) for one in found.methods]),
         ("caution", [f"{one.arm}: {one.caution}" for one in found.contrasts if one.caution]),
         ("suspect", [f"{one.arm}: {one.words}" for one in found.flags]),
-        ("bounds", [_bounds(one, one.worst) for one in found.contrasts if one.worst is not None]),
+        ("bounds", [_bounds(one, one.worst) for one in found.contrasts if one.worst and one.worst.open]),
         ("sequential", [found.sequential] if found.sequential else []),
         (
             "look",
@@ -190,13 +190,14 @@ def print_power(report: PowerReport, out: Console) -> None:
     what = f"to detect a difference of {settings.effect:g} with {settings.power:.0%} power at alpha {settings.alpha:g}"
     out.print(f"{what}, {settings.arms} arms, {settings.model}")
     out.print()
-    rows = [("tasks", "rollouts each", "all rollouts", "detects", "tokens in", "tokens out", "about")]
+    rows = [("tasks", "rollouts each", "all rollouts", "detects", "chance", "tokens in", "tokens out", "about")]
     rows.extend(
         (
             f"{one.tasks:,}",
             f"{one.k:,}",
             f"{one.rollouts:,}",
             f"{one.detectable:.3f}",
+            f"{one.chance:.2f}",
             short_count(one.price.tokens_in),
             short_count(one.price.tokens_out),
             cost_words(one.price.cost_usd),

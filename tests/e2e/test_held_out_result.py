@@ -11,7 +11,7 @@ from tests.support.command import agentlearn
 from tests.support.openai_script import Reply, Request, Solver, error, stage_of
 from tests.support.openai_stub import OpenAIStub
 
-PROBLEMS = {f"What is the sum of all whole numbers from 1 to {n}?": n * (n + 1) // 2 for n in range(11, 41)}
+PROBLEMS = {f"What is the sum of all whole numbers from 1 to {n}?": n * (n + 1) // 2 for n in range(11, 71)}
 
 
 @dataclass
@@ -44,7 +44,7 @@ def learn_sums(folder: Path, service: OutageWithLessons | WrongWithLessons) -> t
     """Return what `learn` prints, and the report that it stores."""
     tasks = folder / "sums.jsonl"
     tasks.write_text("".join(json.dumps({"problem": p, "answer": str(a)}) + "\n" for p, a in PROBLEMS.items()))
-    options = ("--sandbox", "unsafe-local", "--epochs", "1", "--batch-size", "30", "--test-share", "0.4")
+    options = ("--sandbox", "unsafe-local", "--epochs", "1", "--batch-size", "30", "--test-share", "0.5")
     with OpenAIStub(service) as stub:
         model = f"{stub.base_url}#any"
         done = agentlearn("learn", "math", "--data", str(tasks), "--model", model, *options, cwd=folder)

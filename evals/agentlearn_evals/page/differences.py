@@ -113,7 +113,7 @@ def _worst(comparison: Comparison) -> Table | None:
             TableCell(text=signed(one.worst.high), value=one.worst.high),
         )
         for one in comparison.contrasts
-        if one.worst is not None
+        if one.worst is not None and one.worst.open
     )
     if not rows:
         return None

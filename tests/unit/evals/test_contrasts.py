@@ -1,13 +1,16 @@
 """Verdicts: claimed is what test and interval say alike, corrected for arms and looks, and nothing where unsafe."""
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, tabulate
+from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
 from agentlearn_evals.breakdown import arm_score
 
 
@@ -34,7 +37,7 @@ def test_verdicts_are_right() -> None:
     assert {arm: one.verdict for arm, one in found.items()} == {"good": "better", "bad": "worse", "same": "cannot_tell"}
     assert found["good"].sentence.startswith("good is better than none: +0.")
     assert found["bad"].sentence.startswith("bad is worse than none: -0.")
-    assert found["same"].sentence.startswith("Cannot tell whether same is better or worse than none: ")
+    assert found["same"].sentence.startswith("No detectable change from none to same: ")
     assert "could reliably detect only differences of 0." in found["same"].sentence
 
 
@@ -77,7 +80,7 @@ def test_p_is_corrected_for_unplanned_looks() -> None:
     found = rolled({"none": 0.5, "a": 0.57}, seed=3)
     first, third = verdicts(found)["a"], verdicts(found, looks=3)["a"]
     assert first.p is not None
-    assert third.p_adjusted == pytest.approx(min(1.0, 6 * first.p)), "m (m + 1) for the second unplanned look"
+    assert third.p_adjusted == pytest.approx(min(1.0, 12 * first.p)), "2 m (m + 1) for the second unplanned look"
     planned = verdicts(found, Rules(planned_looks=3), looks=3)["a"]
     assert planned.p_adjusted == pytest.approx(min(1.0, 3 * first.p))
     assert "corrected" in third.sentence
@@ -164,6 +167,167 @@ def test_undecided_rollouts_are_bounded_both_ways() -> None:
     assert one.worst.high == pytest.approx(0)
     assert one.mean == 0
     assert one.tasks == 19
+
+
+def changed(
+    lost: Callable[[Observation], bool],
+    *,
+    missing: bool = False,
+    chances: tuple[float, float] = (0.5, 0.5),
+    seed: int = 0,
+) -> ScoreTable:
+    """Rollouts of `a` and `b` on 60 tasks, of which some are undecided or missing."""
+    rng = Random(0)
+    rows = [
+        Observation(arm=arm, task=f"t{task}", g=g, score=float(rng.random() < chance))
+        for task in range(60)
+        for g in range(4)
+        for arm, chance in zip("ab", chances, strict=True)
+    ]
+    if missing:
+        return tabulate([one for one in rows if not lost(one)], ["a", "b"], allow_missing=True)
+    gone = {"score": None, "status": "undecided", "error": "timeout"}
+    return tabulate([one.model_copy(update=gone) if lost(one) else one for one in rows], ["a", "b"])
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("share", [0.1, 0.4])
+def test_lost_wrong_rollouts_of_one_arm_withhold_the_verdict(share: float, missing: bool) -> None:
+    rng = Random(5)
+    table = changed(lambda one: one.arm == "b" and one.score == 0 and rng.random() < share, missing=missing)
+    found = verdicts(table, Rules(margin=0.2, undecided_hint="repeat them with --retry-failed"))["b"]
+    assert (found.verdict, found.withheld_code) == ("cannot_tell", "undecided_differ")
+    code = "missing" if missing else "timeout"
+    assert found.sentence.startswith(
+        f"No verdict: {found.undecided.arm} rollouts of b have no score ({code} {found.undecided.arm}), but 0 of a, of"
+        " 240 each (p"
+    )
+    assert "; repeat them with --retry-failed. Measured from a to b: +0." in found.sentence
+    assert found.worst is not None
+    assert found.worst.low < found.worst.high
+
+
+def test_an_outage_of_one_arm_withholds_the_verdict() -> None:
+    found = verdicts(changed(lambda one: one.arm == "a" and 10 <= int(one.task[1:]) < 25, chances=(0.3, 0.8)))["b"]
+    assert found.withheld_code == "undecided_differ"
+    assert found.undecided.baseline_codes == (("timeout", 60),)
+
+
+def test_undecided_rollouts_of_both_arms_that_could_change_the_result_withhold_it() -> None:
+    """As many are undecided on both sides, but the wrong ones of b and the right ones of a."""
+    rng = Random(2)
+    table = changed(lambda one: one.score == (one.arm == "a") and rng.random() < 0.25)
+    found = verdicts(table)["b"]
+    assert found.low is not None
+    assert found.low > 0, "the decided rollouts alone would say better"
+    assert (found.verdict, found.withheld_code) == ("cannot_tell", "bounds")
+    assert "their true scores could change the result" in found.sentence
+
+
+def test_a_few_undecided_rollouts_do_not_withhold_a_large_difference() -> None:
+    table = changed(lambda one: int(one.task[1:]) % 20 == 0 and one.g == 1, chances=(0.3, 0.8))
+    found = verdicts(table)["b"]
+    assert found.verdict == "better"
+    assert "6 rollouts have no score, and with them it is between +0." in found.sentence
+
+
+def test_undecided_rollouts_with_scores_of_an_unknown_range_withhold_the_verdict() -> None:
+    rows = [Observation(arm=arm, task=f"t{n}", score=100.0 * (arm == "b") + n) for arm in "ab" for n in range(40)]
+    rows = [one.model_copy(update={"score": None, "status": "undecided"}) if one.task == "t7" else one for one in rows]
+    found = verdicts(tabulate(rows, ["a", "b"]))["b"]
+    assert found.worst is None
+    assert found.withheld_code == "bounds"
+    assert "the range of the scores is not known" in found.withheld
+    known = verdicts(tabulate(rows, ["a", "b"]), Rules(score_range=(0, 140)))["b"]
+    assert known.verdict == "better"
+
+
+def test_arms_with_fewer_rollouts_of_every_task_have_lost_none() -> None:
+    found = verdicts(changed(lambda one: one.arm == "a" and one.g >= 2, missing=True, chances=(0.3, 0.8)))["b"]
+    assert found.undecided.total == 0
+    assert found.verdict == "better"
+
+
+def test_small_gains_everywhere_do_not_hide_a_rare_large_loss() -> None:
+    """2 % of tasks lose 0.9 and the others gain 0.018: a sample without a loss looks best of all."""
+    rng = Random(4)
+    scores = [(0.94, 0.94 + 0.018 + 0.004 * rng.random()) for _ in range(60)]
+    rows = [
+        Observation(arm=arm, task=f"t{n}", score=score)
+        for n, pair in enumerate(scores)
+        for arm, score in zip("ab", pair, strict=True)
+    ]
+    found = verdicts(tabulate(rows, ["a", "b"]))["b"]
+    assert found.p is not None
+    assert found.p < 0.001
+    assert found.withheld_code == "unseen"
+    assert found.sentence.startswith(
+        "No verdict: if 2 of 100 tasks lost all that they have, the arms would be equal, and a sample of 60 tasks can"
+        " easily miss those. Measured from a to b: +0.020 ["
+    )
+
+
+def test_small_gains_do_not_show_that_no_task_loses_more_than_the_margin() -> None:
+    """If 4 % of tasks lose 0.9, the arm is worse by 0.018, but most samples of 30 tasks hold none of them."""
+    rng = Random(4)
+    rows = [
+        Observation(arm=arm, task=f"t{n}", score=0.94 + (arm == "b") * rng.uniform(-0.01, 0.02))
+        for n in range(30)
+        for arm in "ab"
+    ]
+    found = verdicts(tabulate(rows, ["a", "b"]), Rules(margin=0.018))["b"]
+    assert found.margin is not None
+    assert found.margin.holds, "the interval alone would say no worse"
+    assert (found.verdict, found.withheld_code) == ("cannot_tell", "unseen")
+    assert "lost all that they have, b would be worse by 0.018, and a sample of 30 tasks" in found.sentence
+
+
+def test_equal_scores_outside_0_and_1_are_compared() -> None:
+    rows = [Observation(arm=arm, task=f"t{n}", score=5.0) for arm in "ab" for n in range(8)]
+    found = verdicts(tabulate(rows, ["a", "b"]))["b"]
+    assert (found.mean, found.verdict) == (0, "cannot_tell")
+
+
+@given(st.lists(st.tuples(st.sampled_from([None, 0.0, 0.5, 1.0]), st.sampled_from([None, 0.0, 0.5, 1.0])), min_size=4))
+@settings(max_examples=60, deadline=None)
+def test_filled_in_scores_stay_within_the_bounds(pairs: list[tuple[float | None, float | None]]) -> None:
+    rows = [
+        Observation(arm=arm, task=f"t{n // 2}", g=n % 2, score=score, status="ok" if score is not None else "undecided")
+        for n, pair in enumerate(pairs)
+        for arm, score in zip("ab", pair, strict=True)
+    ]
+    assume(comparable(rows, ["a", "b"]))
+    found = verdicts(tabulate(rows, ["a", "b"]))["b"]
+    assert found.worst is not None
+    for fill in (0.0, 0.3, 1.0):
+        full = [
+            one if one.score is not None else one.model_copy(update={"score": fill, "status": "ok"}) for one in rows
+        ]
+        mean = verdicts(tabulate(full, ["a", "b"]))["b"].mean
+        assert mean is not None
+        assert found.worst.low - 1e-9 <= mean <= found.worst.high + 1e-9
+    if found.verdict == "better":
+        assert found.worst.low > 0
+    if found.verdict == "worse":
+        assert found.worst.high < 0
+
+
+def test_two_tasks_that_carry_the_difference_are_named_in_the_sentence() -> None:
+    rows = [
+        Observation(arm=arm, task=f"t{n}", score=0.1 + (arm == "b") * (0.8 if n < 2 else 0.01 * (-1) ** n))
+        for arm in "ab"
+        for n in range(30)
+    ]
+    found = verdicts(tabulate(rows, ["a", "b"]))["b"]
+    said = "2 of 30 tasks differ by more than all others together, so the result hangs on them"
+    assert said in found.sentence
+
+
+def test_the_bounds_are_the_estimate_when_nothing_is_undecided() -> None:
+    found = verdicts(rolled({"none": 0.5, "a": 0.6}))["a"]
+    assert found.worst is not None
+    assert found.worst.low == found.worst.high == found.mean
+    assert "as likely to gain as to lose" in found.assumes
 
 
 def test_wins_losses_and_ties_are_counted_by_task() -> None:

@@ -115,3 +115,41 @@ def test_bad_input_is_one_sentence(
     assert printed.out == ""
     assert words in printed.err
     assert len(printed.err.strip().splitlines()) == 1
+
+
+def test_clusters_lower_the_forecast() -> None:
+    """60 tasks: independent, and from 25 sources whose tasks all gain alike."""
+    alone, together = (
+        power(PowerSettings(effect=0.1, tasks=60, k=4, difference_spread=0.3, clusters=clusters)).designs[0]
+        for clusters in (None, 25)
+    )
+    assert together.chance < alone.chance - 0.1
+    assert together.detectable > alone.detectable
+
+
+def test_no_number_of_tasks_may_be_enough_for_few_clusters() -> None:
+    report = power(PowerSettings(effect=0.05, k=4, clusters=10))
+    assert report.designs == ()
+    assert report.notes[-1] == (
+        "no number of tasks from 10 clusters detects 0.05, because the clusters differ too much; more clusters are"
+        " needed"
+    )
+
+
+def test_clusters_are_measured_in_an_earlier_comparison() -> None:
+    found = earlier(4, [(0.0, 1.0), (0.25, 1.0), (0.5, 0.25), (0.75, 0.5), (0.5, 0.5), (0.25, 0.25)])
+    lines = [line.model_copy(update={"cluster": f"c{n // 2}"}) for n, line in enumerate(found.tasks)]
+    report = power(PowerSettings(effect=0.2, tasks=60, k=4), found.model_copy(update={"tasks": tuple(lines)}))
+    assert report.clusters is not None
+    assert (report.clusters.size, report.clusters.alike) == (2, 1)
+    other = power(
+        PowerSettings(effect=0.2, tasks=60, k=4, cluster_share=0), found.model_copy(update={"tasks": tuple(lines)})
+    )
+    assert other.designs[0].chance > report.designs[0].chance
+
+
+def test_tasks_without_a_score_are_left_out_of_the_variances() -> None:
+    found = earlier(4, [(0.0, 1.0), (0.25, 1.0), (0.5, 0.25)])
+    lost = TaskLine(task="lost", scores=(None, None), rollouts=(0, 0))
+    with_lost = found.model_copy(update={"tasks": (*found.tasks, lost)})
+    assert power(PowerSettings(k=4), with_lost).parts == power(PowerSettings(k=4), found).parts

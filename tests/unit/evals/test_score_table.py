@@ -41,6 +41,25 @@ def test_arms_on_different_tasks_are_refused_or_listed() -> None:
     assert [(one.arm, one.task) for one in found.missing] == [("b", "u")]
 
 
+def test_rollouts_that_only_some_arms_have_are_refused_or_listed() -> None:
+    rows = [seen(arm, task, g) for arm in "ab" for task in "tu" for g in range(3)]
+    del rows[9], rows[7]
+    with pytest.raises(DataError) as refused:
+        tabulate(rows, ["a", "b"])
+    assert refused.value.code == "unpaired_rollouts"
+    assert str(refused.value) == (
+        "the arms have different rollouts of the same tasks: 'b' has no rollout 1 of task 't' (rollouts: 'a' 6, 'b' 4,"
+        " of 6); lost rollouts are often the wrong ones, so find them, or add --allow-missing to leave these pairs out"
+        " and see how far they could change the result"
+    )
+    found = tabulate(rows, ["a", "b"], allow_missing=True)
+    assert [(one.arm, one.task, one.reason) for one in found.missing] == [
+        ("b", "t", "no rollout 1"),
+        ("b", "u", "no rollout 0"),
+    ]
+    assert {arm: len(found.scores[arm]["t"]) for arm in "ab"} == {"a": 2, "b": 2}, "only pairs are compared"
+
+
 def test_arms_are_comparable_when_one_task_is_decided_in_all() -> None:
     rows = [seen("a", "t", score=None), seen("b", "t"), seen("a", "u", 0), seen("b", "u", 1)]
     assert not comparable(rows[:2], ["a", "b"])

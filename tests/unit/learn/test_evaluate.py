@@ -64,6 +64,17 @@ def test_an_undecided_rollout_leaves_both_sides() -> None:
     assert result.delta.worst.low == 0 < result.delta.worst.high
 
 
+def test_an_outage_during_one_measurement_gives_no_verdict() -> None:
+    """Half of the rollouts after learning got no answer: no number may say that learning helped or hurt."""
+    tasks = tasks_of([f"f{n % 25}" for n in range(60)])
+    before = scores([[1.0, 0.0, 0.0, 0.0]] * 60, tasks)
+    after = scores([[None, None, 1.0, 1.0]] * 60, tasks)
+    result = held_out(tasks, before, after, seed=0)
+    assert result.delta.verdict == "cannot_tell"
+    assert result.delta.withheld.startswith("No verdict: 120 rollouts of after learning have no score")
+    assert result.after.undecided == 120
+
+
 def test_where_nothing_is_decided_there_is_no_number() -> None:
     result = held_out(TASKS, scores([[1.0]] * 4), scores([[None]] * 4), seed=0)
     assert (result.before.mean, result.after.mean, result.delta.mean) == (None, None, None)
@@ -96,6 +107,13 @@ def test_one_measurement_is_not_compared_with_itself() -> None:
     once = scores([[1.0, 0.0]] * 4)
     found = held_out(TASKS, once, once, seed=0).delta
     assert (found.mean, found.ci, found.p, found.compared) == (0.0, None, None, False)
+
+
+def test_tasks_of_one_family_are_compared_task_by_task() -> None:
+    """With a single family there is nothing else to compare; the result then holds for that family."""
+    tasks = tasks_of(["only"] * 40)
+    found = held_out(tasks, scores([[0.0, 1.0]] * 40, tasks), scores([[1.0, 1.0]] * 40, tasks), seed=0).delta
+    assert (found.clusters, found.verdict) == (40, "better")
 
 
 def test_a_worse_result_is_said_first() -> None:

@@ -80,7 +80,8 @@ def test_differences_that_are_all_equal_still_get_a_width():
             1.0,
             (
                 "29 tasks leave 28 degrees of freedom; with fewer than 29 the interval misses the truth too often when"
-                " few gain much; the sign-flip p, which tests whether the arms differ at all, is valid at any size"
+                " few gain much; the sign-flip p holds with few, if equal arms would gain and lose the same amounts"
+                " equally often"
             ),
         ),
         (
@@ -89,8 +90,8 @@ def test_differences_that_are_all_equal_still_get_a_width():
             1.0,
             (
                 "30 clusters of these sizes leave 3.52 degrees of freedom; with fewer than 29 the interval misses the"
-                " truth too often when few gain much; the sign-flip p, which tests whether the arms differ at all, is"
-                " valid at any size"
+                " truth too often when few gain much; the sign-flip p holds with few, if equal arms would gain and"
+                " lose the same amounts equally often"
             ),
         ),
         (

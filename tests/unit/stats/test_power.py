@@ -12,11 +12,16 @@ from statsmodels.stats.power import TTestPower
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats import (
+    Clusters,
     VarianceParts,
     detectable_effect,
     detectable_from_error,
+    estimate_difference,
     guessed_parts,
+    measured_clusters,
+    planned_power,
     rollouts_needed,
+    sign_flip_p,
     tasks_needed,
     variance_parts,
 )
@@ -44,7 +49,7 @@ def test_the_detectable_shift_has_that_power(degrees: float, power: float):
     assert power_of(shift, degrees) == pytest.approx(power, abs=1e-10)
 
 
-@pytest.mark.parametrize("n", [3, 10, 30, 200])
+@pytest.mark.parametrize("n", [6, 10, 30, 200])
 def test_the_detectable_effect_agrees_with_statsmodels(n: int):
     parts = VarianceParts(true_difference=1, before=0, after=0, unclamped=1)
     effect = detectable_effect(parts, n, k_before=1, k_after=1)
@@ -184,3 +189,99 @@ def test_bad_input_is_refused_in_one_sentence(call: Callable[[], object], messag
     with pytest.raises(ConfigError) as caught:
         call()
     assert str(caught.value) == message
+
+
+def test_clusters_that_gain_alike_count_once():
+    """60 tasks in 25 clusters, with nothing but true differences, are 25 independent values."""
+    parts = VarianceParts(true_difference=0.04, before=0, after=0, unclamped=0.04)
+    layout = Clusters(count=30, alike=1.0)
+    together = planned_power(parts, 0.1, 60, k_before=4, k_after=4, clusters=layout)
+    assert together == pytest.approx(planned_power(parts, 0.1, 30, k_before=4, k_after=4), abs=1e-12)
+    assert together < planned_power(parts, 0.1, 60, k_before=4, k_after=4)
+
+
+def test_clusters_that_share_nothing_cost_only_degrees_of_freedom():
+    parts = VarianceParts(true_difference=0.04, before=0.2, after=0.2, unclamped=0.04)
+    alone = planned_power(parts, 0.1, 60, k_before=4, k_after=4)
+    apart = planned_power(parts, 0.1, 60, k_before=4, k_after=4, clusters=Clusters(count=25, alike=0.0))
+    assert alone - 0.05 < apart < alone
+
+
+def test_more_tasks_of_the_same_clusters_may_never_be_enough():
+    parts = VarianceParts(true_difference=0.04, before=0.2, after=0.2, unclamped=0.04)
+    assert tasks_needed(parts, 0.05, k_before=4, k_after=4, clusters=Clusters(count=10)) is None
+    assert rollouts_needed(parts, 0.05, 60, clusters=Clusters(count=10)) is None
+    assert tasks_needed(parts, 0.05, k_before=4, k_after=4, clusters=Clusters(size=6)) is not None
+
+
+def test_five_clusters_are_too_few_for_random_signs():
+    parts = VarianceParts(true_difference=0.01, before=0.0, after=0.0, unclamped=0.01)
+    assert planned_power(parts, 0.9, 50, k_before=1, k_after=1, clusters=Clusters(count=5)) == 0
+    assert planned_power(parts, 0.9, 50, k_before=1, k_after=1, clusters=Clusters(count=6)) > 0.99
+
+
+def test_hidden_clusters_that_could_lose_everything_must_be_ruled_out():
+    parts = VarianceParts(true_difference=0.0001, before=0.0, after=0.0, unclamped=0.0001)
+    layout = Clusters(count=10)
+    assert planned_power(parts, 0.1, 60, k_before=1, k_after=1, clusters=layout) > 0.99
+    assert planned_power(parts, 0.1, 60, k_before=1, k_after=1, clusters=layout, most_lost=0.5) < 0.01
+    least = detectable_effect(parts, 60, k_before=1, k_after=1, clusters=layout, most_lost=0.5)
+    assert planned_power(parts, least, 60, k_before=1, k_after=1, clusters=layout, most_lost=0.5) == pytest.approx(
+        0.8, abs=1e-6
+    )
+
+
+@given(st.floats(0.004, 0.4), st.floats(0.0, 0.2), st.integers(1, 16), st.floats(0.0, 1.0), st.integers(1, 8))
+@settings(max_examples=40, deadline=None)
+def test_the_named_number_of_tasks_is_the_first_that_is_enough(
+    effect: float, spread: float, k: int, alike: float, size: int
+):
+    parts = VarianceParts(true_difference=spread**2, before=0.2, after=0.25, unclamped=spread**2)
+    layout = Clusters(size=size, alike=alike)
+    found = tasks_needed(parts, effect, k_before=k, k_after=k, clusters=layout)
+    assert found is not None
+
+    def power(tasks: int) -> float:
+        return planned_power(parts, effect, tasks, k_before=k, k_after=k, clusters=layout)
+
+    assert power(found) >= 0.8 - 1e-6
+    assert found == 2 or power(found - 1) < 0.8 + 1e-6
+
+
+def test_the_shared_part_is_measured_from_products_within_clusters():
+    """An intra-class correlation: by hand, and for simulated clusters that share half."""
+    found = measured_clusters([0.3, 0.1, -0.1, -0.3], ["x", "x", "y", "y"], 0.05)
+    assert found.alike == pytest.approx((2 * 0.3 * 0.1 + 2 * 0.1 * 0.3) / 4 / 0.05)
+    assert (found.size, found.unevenness) == (2, 1)
+    rng = np.random.default_rng(3)
+    labels = np.repeat(np.arange(400), 5)
+    values = 0.1 * (0.5**0.5 * rng.normal(size=400)[labels] + 0.5**0.5 * rng.normal(size=2_000))
+    assert measured_clusters(values.tolist(), labels.tolist(), 0.01).alike == pytest.approx(0.5, abs=0.08)
+    assert measured_clusters([0.1, 0.2], ["x", "y"], 0.01).alike == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "size"), [(25, 3), (12, 5)])
+def test_the_forecast_is_the_share_of_simulated_comparisons(count: int, size: int):
+    """Right and wrong rollouts in clusters that gain alike; both tests as in a comparison."""
+    rng, k, gain, spread, found = np.random.default_rng(1), 4, 0.15, 0.15, 0
+    labels = np.repeat(np.arange(count), size)
+    runs = 300
+    for seed in range(runs):
+        shift = gain + spread * rng.normal(size=count)[labels]
+        middle = rng.uniform(0.3, 0.7, size=len(labels))
+        before, after = (
+            (rng.random((len(labels), k)) < np.clip(rate, 0, 1)[:, None]).mean(axis=1)
+            for rate in (middle - shift / 2, middle + shift / 2)
+        )
+        differences = (after - before).tolist()
+        p = sign_flip_p(differences, seed=seed, clusters=labels.tolist(), samples=1_000)
+        low = estimate_difference(differences, clusters=labels.tolist()).low
+        found += p <= 0.05 and low is not None and low > 0
+    within = 0.25 - 0.4**2 / 12 - spread**2 / 4 - gain**2 / 4
+    parts = VarianceParts(true_difference=spread**2, before=within, after=within, unclamped=spread**2)
+    layout = Clusters(count=count)
+    forecast = planned_power(parts, gain, len(labels), k_before=k, k_after=k, clusters=layout, right_or_wrong=True)
+    assert forecast == pytest.approx(found / runs, abs=0.09)
+    alone = planned_power(parts, gain, len(labels), k_before=k, k_after=k)
+    assert alone > found / runs + 0.1, "without clusters the forecast is far too high"

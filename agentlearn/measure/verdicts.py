@@ -1,0 +1,131 @@
+"""Decides the verdict of a contrast, and why one is withheld.
+
+`better` and `worse` need four things: the test by signs, the interval, the test of the mean, and that undecided
+rollouts could not change the result. `no_worse` needs the interval and the test of the mean against the margin, and
+the same about undecided rollouts.
+`python -m tests.bench false_verdicts` measures how often verdicts are wrong.
+"""
+
+from typing import Literal
+
+from agentlearn.measure.contrast import Contrast, ContrastVerdict, WithheldCode
+
+_DIFFER = 0.05
+"""p at which undecided rollouts are said to differ between the arms."""
+_LIKELY_MISSED = 0.05
+"""Probability from which a sample is said to miss hidden tasks easily."""
+
+Decision = dict[str, ContrastVerdict | WithheldCode | str]
+
+
+def decide(contrast: Contrast, alpha: float, hint: str = "") -> Decision:
+    """Return the verdict, and the reason when it is withheld, as fields of the contrast.
+
+    alpha: accepted chance of a false verdict. hint: what to do about undecided rollouts, to complete a sentence.
+    """
+    if contrast.unsafe or contrast.mean is None:
+        return _nothing()
+    if contrast.undecided.total and contrast.undecided.p <= _DIFFER:
+        return _withheld("undecided_differ", f"No verdict: {_more_undecided(contrast)}; {_next_step(hint)}.")
+    shown = _shown(contrast, alpha)
+    if shown == "cannot_tell":
+        return _nothing()
+    if contrast.undecided.total and not _certain(contrast, shown):
+        return _withheld("bounds", f"No verdict: {_open_bounds(contrast)}; {_next_step(hint)}.")
+    p_mean = contrast.p_mean_adjusted
+    if shown == "no_worse":
+        p_mean = contrast.margin and contrast.margin.p_mean
+    if p_mean is not None and p_mean > alpha:
+        return _withheld("unseen", f"No verdict: {_unseen(contrast, shown, p_mean)}.")
+    return {"verdict": shown, "withheld": "", "withheld_code": ""}
+
+
+def _nothing() -> Decision:
+    return {"verdict": "cannot_tell", "withheld": "", "withheld_code": ""}
+
+
+def _withheld(code: WithheldCode, why: str) -> Decision:
+    return {"verdict": "cannot_tell", "withheld": why, "withheld_code": code}
+
+
+def _shown(contrast: Contrast, alpha: float) -> ContrastVerdict:
+    """Return what the test by signs and the interval show together, or the margin test."""
+    significant = contrast.p_adjusted is not None and contrast.p_adjusted <= alpha
+    if significant and contrast.high is not None and contrast.high < 0:
+        return "worse"
+    if significant and contrast.low is not None and contrast.low > 0:
+        return "better"
+    holds = contrast.margin is not None and contrast.margin.holds and not contrast.caution
+    return "no_worse" if holds else "cannot_tell"
+
+
+def _certain(contrast: Contrast, shown: Literal["better", "worse", "no_worse"]) -> bool:
+    """Return whether the verdict holds whatever the scores of the undecided rollouts are, beyond chance."""
+    worst = contrast.worst
+    if worst is None:
+        return False
+    low = worst.low if worst.surely_low is None else worst.surely_low
+    high = worst.high if worst.surely_high is None else worst.surely_high
+    match shown:
+        case "better":
+            return low > 0
+        case "worse":
+            return high < 0
+        case "no_worse":
+            assert contrast.margin is not None
+            return low > -contrast.margin.margin
+
+
+def _more_undecided(contrast: Contrast) -> str:
+    found = contrast.undecided
+    sides = sorted(
+        ((found.arm, contrast.arm, found.arm_codes), (found.baseline, contrast.baseline, found.baseline_codes)),
+        key=lambda side: side[0],
+        reverse=True,
+    )
+    (more, name, codes), (fewer, other, _) = sides
+    p = "p < 0.001" if found.p < 0.001 else f"p = {found.p:.3f}"
+    return (
+        f"{more:,} rollouts of {name} have no score ({_named(codes)}), but {fewer:,} of {other}, of"
+        f" {found.pairs:,} each ({p}), and they may be the ones that matter"
+    )
+
+
+def _open_bounds(contrast: Contrast) -> str:
+    found = contrast.undecided
+    sides = ((found.arm, contrast.arm, found.arm_codes), (found.baseline, contrast.baseline, found.baseline_codes))
+    said = " and ".join(f"{count:,} rollouts of {name} ({_named(codes)})" for count, name, codes in sides if count)
+    if contrast.worst is None:
+        return f"{said} have no score, and the range of the scores is not known, so they could change the result"
+    return f"{said} have no score, and their true scores could change the result"
+
+
+def _named(codes: tuple[tuple[str, int], ...]) -> str:
+    return ", ".join(f"{code} {count:,}" for code, count in codes)
+
+
+def _next_step(hint: str) -> str:
+    return hint or "find the cause and repeat these rollouts"
+
+
+def _unseen(contrast: Contrast, shown: ContrastVerdict, p_mean: float) -> str:
+    units = "clusters" if contrast.clusters < contrast.tasks else "tasks"
+    does = "gained all that they lack" if shown == "worse" else "lost all that they have"
+    hidden, then = contrast.hidden or 0.0, "the arms would be equal"
+    if shown == "no_worse" and contrast.margin is not None:
+        hidden = contrast.margin.hidden or 0.0
+        then = f"{contrast.arm} would be worse by {contrast.margin.margin:g}"
+    if hidden and (1 - hidden) ** contrast.clusters > _LIKELY_MISSED:
+        return (
+            f"if {_share(hidden)} {units} {does}, {then}, and a sample of {contrast.clusters:,} {units} can easily miss"
+            " those"
+        )
+    return (
+        "the interval would allow one, but the test of the mean, which allows for a few large differences the other"
+        f" way, does not (p = {p_mean:.3f})"
+    )
+
+
+def _share(share: float) -> str:
+    """Return a share as a number out of 100, or as one of many."""
+    return f"{round(100 * share)} of 100" if share >= 0.015 else f"1 of {round(1 / share):,}"
