@@ -67,7 +67,7 @@ def test_rollouts_grow_and_arms_are_added_without_paying_again() -> None:
     contrast = grown.contrasts[0]
     assert (contrast.look, contrast.pairs, first.contrasts[0].pairs) == (2, 24, 16)
     assert contrast.p is not None
-    assert contrast.p_adjusted == pytest.approx(min(1, 2 * contrast.p))
+    assert contrast.p_adjusted == pytest.approx(min(1, 4 * contrast.p))
     assert [look.pairs for look in grown.looks] == [16]
 
 
