@@ -8,7 +8,7 @@ from agentlearn.measure.sentences import signed_difference
 from agentlearn_evals.comparison import ArmLine, Comparison
 
 _SIGNS = (
-    "p (signs) assumes that, without a true difference, every task's difference would have either sign with equal"
+    "p assumes that, without a true difference, every task's difference would have either sign with equal"
     " chance; when a few tasks carry the difference, it can be too small"
 )
 _SEQUENTIAL = "p is valid at every look of the sequential comparison"

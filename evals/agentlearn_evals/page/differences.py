@@ -13,7 +13,7 @@ CORRECTIONS = {
     "none": "Corrected p: corrected for earlier looks if any, but not for the number of arms.",
 }
 P_NOTE = (
-    "p (signs): two-sided sign-flip test, uncorrected. It asks how often random signs of the differences of tasks, or "
+    "p: two-sided sign-flip test, uncorrected. It asks how often random signs of the differences of tasks, or "
     "of clusters, give a mean difference at least this large."
 )
 SEQUENTIAL_P_NOTE = "p: valid at any time during a sequential comparison, uncorrected for the number of arms."
@@ -45,7 +45,7 @@ def differences_section(comparison: Comparison) -> Section | None:
 
 
 def _estimates(comparison: Comparison) -> Table:
-    columns = ("Difference", "Bounds", "Standard error", "Corrected p", "p (signs)", "Tasks", "Pairs", "Clusters")
+    columns = ("Difference", "Bounds", "Standard error", "Corrected p", "p", "Tasks", "Pairs", "Clusters")
     means = any(p_of_mean(one) is not None for one in comparison.contrasts)
     mcnemar = any(one.mcnemar_p is not None for one in comparison.contrasts)
     rows = tuple(
@@ -65,7 +65,7 @@ def _estimates(comparison: Comparison) -> Table:
         for one in comparison.contrasts
     )
     p_note = SEQUENTIAL_P_NOTE if comparison.sequential else P_NOTE
-    names = [*columns[:5], *["p (mean)"] * means, *["McNemar p"] * mcnemar, *columns[5:]]
+    names = [*columns[:5], *["p_mean"] * means, *["McNemar p"] * mcnemar, *columns[5:]]
     return Table(
         caption=f"Arms compared with {comparison.baseline}",
         columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in names)),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agentlearn.cli.app import run as command
 from agentlearn.measure.observation import Observation
+from agentlearn.stats import look_factor
 from agentlearn_evals import Comparison, compare_logs
 from agentlearn_evals.log_fingerprint import SAMPLE, fingerprint, same_data, same_question
 from tests.unit.evals import log_samples
@@ -52,7 +53,7 @@ def test_more_rollouts_and_more_tasks_are_further_looks() -> None:
     assert (found.look, len(found.looks)) == (4, 3)
     [contrast] = found.contrasts
     assert contrast.p is not None
-    assert contrast.p_adjusted == min(1.0, contrast.p * 4 * 5)
+    assert contrast.p_adjusted == min(1.0, contrast.p * look_factor(4, 1))
 
 
 def test_the_same_data_keep_their_look() -> None:
@@ -101,7 +102,7 @@ def test_planned_looks_divide_alpha_equally() -> None:
     assert [one.look for one in found] == [1, 2]
     for one in found:
         assert one.p is not None
-        assert one.p_adjusted == min(1.0, 3 * one.p)
+        assert one.p_adjusted == min(1.0, one.p * look_factor(one.look, 3))
 
 
 def test_the_terminal_says_which_look_it_is(capsys: pytest.CaptureFixture[str]) -> None:
