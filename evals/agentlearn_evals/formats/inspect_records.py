@@ -116,6 +116,19 @@ class InspectConfig(ForeignRecord):
     """How an evaluation was run."""
 
     epochs: int | None = None
+    limit: int | tuple[int, int] | None = None
+    """How many samples of the dataset were chosen, or from which to before which."""
+    sample_id: Any = None
+    """Ids or patterns of the samples that were chosen."""
+
+    def chosen(self, samples: int) -> int:
+        """Return how many of the dataset's samples were to be run; 0 when unknown."""
+        if self.sample_id is not None:
+            return 0
+        if self.limit is None:
+            return samples
+        first, end = (0, self.limit) if isinstance(self.limit, int) else self.limit
+        return max(0, min(end, samples) - first)
 
 
 class InspectEval(ForeignRecord):
@@ -129,8 +142,9 @@ class InspectEval(ForeignRecord):
     @property
     def planned_samples(self) -> int:
         """Number of samples, times epochs, that the run was to produce; 0 when unknown."""
-        chosen = self.dataset.samples if self.dataset.sample_ids is None else len(self.dataset.sample_ids)
-        return (chosen or 0) * (self.config.epochs or 1)
+        ids = self.dataset.sample_ids
+        chosen = self.config.chosen(self.dataset.samples or 0) if ids is None else len(ids)
+        return chosen * (self.config.epochs or 1)
 
 
 class InspectHeader(ForeignRecord):

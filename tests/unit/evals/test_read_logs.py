@@ -469,6 +469,19 @@ def test_an_inspect_log_of_some_samples_is_whole_when_they_are_there(tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("config", "planned"),
+    [({"limit": 1}, 0), ({"limit": [4, 5]}, 0), ({"sample_id": "t*"}, 0), ({"limit": 3}, 3), ({"limit": [99, 120]}, 0)],
+)
+def test_an_inspect_log_with_a_limit_plans_only_that_many_samples(
+    config: dict[str, Any], planned: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "log"
+    inspect(graded("C"), eval={"task": "toy", "model": "m", "dataset": {"samples": 100}, "config": config})(file)
+    expected = (f"log: only 1 of {planned} samples are in the log",) if planned else ()
+    assert read_logs([file]).warnings == expected
+
+
+@pytest.mark.parametrize(
     ("sample", "outcome"),
     [
         (graded("P"), (0.5, "ok", "")),
