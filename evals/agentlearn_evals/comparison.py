@@ -223,8 +223,8 @@ class Comparison(Value):
     """Earlier looks at the same questions with fewer data; of logs, with fewer or more data."""
     planned_looks: int = 1
     """Number of looks that were planned beforehand."""
-    uncounted: str = ""
-    """Why earlier looks could not be counted; empty when they were."""
+    looks_note: str = ""
+    """Which looks at logs are not counted or not recorded, and why, as a sentence; empty when all are."""
     sequential: str = ""
     """How a sequential comparison ended; empty for a comparison of fixed size."""
     methods: tuple[MethodLine, ...] = ()

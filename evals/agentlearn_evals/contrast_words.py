@@ -69,8 +69,8 @@ def looks_words(found: Comparison) -> list[str]:
             lines.append(
                 f"{contrast.arm}: look {contrast.look}{planned} at these data; p is corrected for it; earlier: {named}"
             )
-    if found.uncounted:
-        lines.append(f"looks cannot be counted, so p is not corrected for earlier ones: {found.uncounted}")
+    if found.looks_note:
+        lines.append(found.looks_note)
     return lines
 
 

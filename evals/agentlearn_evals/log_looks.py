@@ -125,12 +125,13 @@ def _without_record(store: Path, compare: Callable[[EarlierLogs], Comparison]) -
     except StoreError as error:
         return without_store(compare, f"the store {str(store)!r} cannot be used ({_first_sentence(error)})")
     why = f"another process has the store {str(store)!r} open, so this look is not recorded for later ones"
-    return compare(earlier).model_copy(update={"uncounted": why})
+    return compare(earlier).model_copy(update={"looks_note": why})
 
 
 def without_store(compare: Callable[[EarlierLogs], Comparison], why: str) -> Comparison:
     """Return the comparison as a first look, and say that earlier looks were not counted. why: the reason."""
-    return compare(EarlierLogs(())).model_copy(update={"uncounted": why})
+    note = f"looks cannot be counted, so p is not corrected for earlier ones: {why}"
+    return compare(EarlierLogs(())).model_copy(update={"looks_note": note})
 
 
 def _digests(sides: Sequence[ArmFingerprint]) -> str:

@@ -65,7 +65,7 @@ def _write_all(done: "Compared", store: Path, out: Sequence[Path]) -> Path | Non
         page.parent.mkdir(parents=True, exist_ok=True)
         _write(page, html)
     except OSError:
-        if of_logs and found.uncounted:
+        if of_logs and not found.run:
             return None
         raise
     return page

@@ -159,4 +159,7 @@ def _warnings(log: LogFile, rows: RowsFile, rollouts: tuple[LoggedRollout, ...])
 
 def _notes(log: LogFile, rows: RowsFile, score: str) -> list[str]:
     unread = [name for name in rows.columns if name not in {*COLUMNS, "model", score}]
-    return [f"{log.path.name}: columns not read: {', '.join(unread)}"] if unread else []
+    notes = [f"{log.path.name}: columns not read: {', '.join(unread)}"] if unread else []
+    if not rows.ends_with_line:
+        notes.append(f"{log.path.name}: the last line has no line end; if the file was cut, its last value is wrong")
+    return notes

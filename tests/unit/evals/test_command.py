@@ -84,7 +84,9 @@ def test_logs_are_compared_when_the_store_cannot_be_used(capsys: pytest.CaptureF
     assert command(["compare", "--logs", "logs.csv", "--store", "file", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["contrasts"][0]["verdict"] == "better"
-    assert found["uncounted"].startswith("the store 'file' cannot be used (")
+    assert found["looks_note"].startswith(
+        "looks cannot be counted, so p is not corrected for earlier ones: the store 'file'"
+    )
     assert command(["compare", "--logs", "logs.csv", "--store", "file"]) == 0
     printed = capsys.readouterr()
     assert "looks cannot be counted, so p is not corrected for earlier ones: the store 'file'" in printed.out

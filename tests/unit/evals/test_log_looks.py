@@ -1,6 +1,8 @@
 """Comparisons of growing logs are recognised by content, counted, and corrected."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -114,15 +116,34 @@ def test_the_terminal_says_which_look_it_is(capsys: pytest.CaptureFixture[str]) 
     )
     assert command([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["contrasts"][0]["look"], found["planned_looks"], found["uncounted"]) == (2, 2, "")
+    assert (found["contrasts"][0]["look"], found["planned_looks"], found["looks_note"]) == (2, 2, "")
     assert command(["runs", "show", found["run"]]) == 0
     assert "b" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_while_another_process_has_the_store_open_looks_are_counted_and_not_recorded() -> None:
+    first, second = logged("one.csv", scores(20, 1)), logged("two.csv", scores(20, 2))
+    assert look(first) == 1
+    program = "import asyncio, sys; from pathlib import Path; from agentlearn.store import open_store\n"
+    program += "async def main():\n  async with open_store(Path('store')):\n    print('open', flush=True)\n"
+    program += "    await asyncio.to_thread(sys.stdin.read)\nasyncio.run(main())"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+        found = looked(second)
+        other.communicate(b"")
+    assert (found.look, found.run) == (2, "")
+    assert found.looks_note == "another process has the store 'store' open, so this look is not recorded for later ones"
 
 
 def test_without_a_store_looks_are_not_counted() -> None:
     file = logged("one.csv", scores(8, 1))
     found = compare_logs([file]).comparison
-    assert (found.run, found.uncounted) == ("", "no store was given")
+    assert (found.run, found.looks_note) == (
+        "",
+        "looks cannot be counted, so p is not corrected for earlier ones: no store was given",
+    )
 
 
 def seen(found: Mapping[tuple[int, int], float]) -> list[Observation]:

@@ -158,6 +158,12 @@ def test_a_row_with_an_error_and_no_status_is_undecided() -> None:
     ]
 
 
+def test_a_table_that_may_be_cut_within_its_last_value_says_so() -> None:
+    for text, notes in (("a,1,0.25\n", 0), ("a,1,0.25", 1), ("a,1,0.2", 1)):
+        Path("rows.csv").write_text(f"arm,task,score\n{text}")
+        assert len(read_logs([Path("rows.csv")]).notes) == notes
+
+
 def test_missing_rollouts_are_listed_with_the_number_of_the_others() -> None:
     rows = [{"task": f"t{n}", "arm": arm, "score": 1} for arm in "ab" for n in range(12) if arm == "a" or n < 3]
     log_samples.write_lines(Path("rows.jsonl"), rows)
