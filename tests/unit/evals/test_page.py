@@ -304,3 +304,18 @@ def test_numbers_that_are_not_finite_are_shown() -> None:
     text = Read(comparison_page(Comparison(title="t", k=1, baseline="a", arms=arms, contrasts=(broken,)))).text
     assert "nan" not in text.lower()
     assert "[−∞, +∞]" in text
+
+
+def test_what_was_lost_stands_before_the_verdicts_and_examples_of_logs_have_their_place() -> None:
+    first, *others = RICH.flips
+    placed = first.model_copy(update={"place": "runs.csv line 7", "baseline_place": "runs.csv line 3"})
+    found = RICH.model_copy(
+        update={"warnings": ("a: 9 of 60 rollouts are undecided",), "flips": (placed,), "looks_note": "not counted"}
+    )
+    read = Read(comparison_page(found))
+    seen = read.text.replace("\u00a0", " ")
+    assert seen.index("9 of 60 rollouts") < seen.index(worst_first(RICH.contrasts)[0].sentence)
+    assert seen.index("not counted") < seen.index("At a glance")
+    assert {"runs.csv line 3", "runs.csv line 7"} <= set(read.inside["code"])
+    assert not any(text.startswith("agentlearn trace") for text in read.inside["code"])
+    assert others
