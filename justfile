@@ -32,7 +32,7 @@ compare *ARGS: setup
 train *ARGS: setup-train
     {{ bin }}/agentlearn train "$@"
 
-# Answer one problem and show the steps: `just solve math "What is 2 + 2?"`
+# Answer one problem and show the steps: `just solve math "From 7 women and 2 men a committee of 3 people is chosen. How many committees include at least 2 of the women?"`
 [group("use")]
 [no-cd]
 [no-exit-message]

@@ -18,6 +18,7 @@
         VerifierError        the verifier failed
         BudgetExceeded       the run reached a limit that its user set
         EndpointGone         the model service has stopped answering
+        NeverAnswered        the model service has answered no call of the run
       WeightsDiffer          a served model has other weights than the trained ones
       Interrupted            the user stopped the run
 
@@ -143,6 +144,8 @@ class EndpointError(RolloutError):
     """Raised when the model service is unreachable, refuses, or sends an invalid answer."""
 
     code = "endpoint"
+    refused: tuple[str, ...] = ()
+    """Settings and parts of the request that the service refuses, where its answer names them."""
 
 
 class ToolError(RolloutError):
@@ -176,6 +179,12 @@ class EndpointGone(RolloutError):
 
     code = "endpoint_gone"
     resumable = True
+
+
+class NeverAnswered(RolloutError):
+    """Raised when a model service has answered no call, so that there is no run to resume."""
+
+    code = "never_answered"
 
 
 class WeightsDiffer(AgentlearnError):

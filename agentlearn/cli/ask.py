@@ -4,7 +4,8 @@ import sys
 
 from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError
-from agentlearn.learn.estimate import estimate, refuse_unpriced_budget
+from agentlearn.learn.estimate import estimate, plan, refuse_unpriced_budget
+from agentlearn.learn.open_run import domain_of
 from agentlearn.models.endpoint import is_paid
 
 
@@ -13,7 +14,8 @@ def ask_before_spending(settings: LearnSettings, *, yes: bool) -> None:
     refuse_unpriced_budget(settings)
     paid = [name for name in dict.fromkeys((settings.model, settings.reflector_name)) if is_paid(name)]
     if paid:
-        words = f"{' and '.join(paid)}: {estimate(settings).sentence()}"
+        found = estimate(settings) if settings.from_store else plan(settings, domain_of(settings)).estimate
+        words = f"{' and '.join(paid)}: {found.sentence()}"
         ask(words, yes=yes or settings.max_cost_usd is not None, options="--yes or --max-cost-usd")
 
 

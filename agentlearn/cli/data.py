@@ -1,7 +1,7 @@
 """`agentlearn data`."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption
 from agentlearn.cli.output import console, print_json
-from agentlearn.config import TaskOptions
+from agentlearn.config import TASK_FILES, TaskOptions
+from agentlearn.data import parse_columns
 from agentlearn.data.check import ASSUMPTIONS, ROLLOUTS, AnswerRules, DataReport, check_source
 from agentlearn.domain.base import Domain, load_domain
 from agentlearn.domain.custom import CustomTasks, custom_tasks, default_reward, name_for
@@ -21,17 +22,27 @@ from agentlearn.types.treatment import Treatment
 
 _LABEL = 11
 _FAMILIES = 8
+_FILES = 4
+_REASONS = 8
 
 _TEST_SHARE: float = TaskOptions.model_fields["test_share"].default
 
 
 def data_check(
-    source: Annotated[str, Parameter(help="A file (.jsonl, .json, .csv, .parquet), hf:NAME or gym:TASK.")],
+    source: Annotated[
+        str,
+        Parameter(
+            help=f"A file ({', '.join(TASK_FILES)}; also packed, as in .jsonl.gz), a folder, hf:NAME or gym:TASK."
+        ),
+    ],
     /,
     *,
     domain: Annotated[str | None, Parameter(help="Installed domain that judges the answers. [default: math]")] = None,
     reward: Annotated[
         str | None, Parameter(help="How answers are judged without a domain, as in `learn --reward`.")
+    ] = None,
+    columns: Annotated[
+        str | None, Parameter(help="Columns to read, such as 'problem=Body+Question answer=Answer choices=options'.")
     ] = None,
     test_share: Annotated[float, Parameter(help="Share of the tasks to hold out.")] = _TEST_SHARE,
     limit: Annotated[int | None, Parameter(help="Largest number of rows to check. [default: all]")] = None,
@@ -42,14 +53,17 @@ def data_check(
         raise DataError(f"a share of {test_share!r} cannot be held out; give one from 0 to below 1", code="bad_share")
     if limit is not None and limit < 1:
         raise DataError(f"a limit of {limit!r} rows leaves nothing to check; give at least 1", code="bad_limit")
-    report = asyncio.run(_check(_judging_domain(source, domain, reward), source, test_share, limit))
+    judging = _judging_domain(source, domain, reward)
+    if columns is not None:
+        judging = judging.with_columns(parse_columns(columns))
+    report = asyncio.run(_check(judging, source, test_share, limit))
     if json:
         print_json({**report.model_dump(mode="json"), "sound": report.sound})
     else:
         _print(report)
     if not report.sound:
-        count = report.refused + report.unverifiable
-        what = f"{count} of {report.rows} rows cannot be used" if count else "it holds no task"
+        count = report.unusable
+        what = f"{count:,} of {report.rows:,} rows cannot be used" if count else "it holds no task"
         raise AgentlearnError(f"{source}: {what}", code="unusable_rows")
 
 
@@ -81,6 +95,7 @@ def judged_by(domain: Domain, source: str, accepts: Callable[[Task], str]) -> An
     return AnswerRules(
         domain=domain.name,
         accepts=accepts,
+        unreadable=domain.unreadable_gold,
         gold=domain.answer_reader(source),
         key=lambda answer: domain.answer_key(answer) or answer,
         answer_required=domain.reward.needs_gold if isinstance(domain, CustomTasks) else True,
@@ -120,21 +135,34 @@ def _print(report: DataReport) -> None:
 
     line("source", f"{report.source}, {report.rows:,} rows")
     line("columns", ", ".join(f"{what} from {name!r}" for what, name in report.columns.items()) or "none recognised")
+    if report.ignored:
+        line("", f"not read: {', '.join(map(repr, report.ignored))}")
+    if report.passed_over:
+        line("files", f"not read: {_listed(report.passed_over)}")
     line(
         "tasks",
         f"{report.usable:,} usable, {report.repeated:,} repeated, {report.near_copies:,} near-copies,"
-        f" {report.refused:,} refused, {report.unverifiable:,} whose answer the verifier rejects",
+        f" {report.refused:,} refused, {report.unreadable:,} whose answer the verifier cannot read,"
+        f" {report.unverifiable:,} whose answer it rejects",
     )
-    for sentence in report.sentences:
-        line("", sentence)
+    for one in report.reasons[:_REASONS]:
+        line("", f"{one.count:,}: {one.example}")
+    if left := report.reasons[_REASONS:]:
+        line("", f"{sum(one.count for one in left):,} for {len(left):,} more reasons; --json lists them all")
     line("answers", _counts(report.kinds))
-    line("families", _counts(report.families))
+    if report.families:
+        line("families", _counts(report.families))
     line("split", f"{report.train:,} to learn from, {report.test:,} held out")
     if report.detectable is not None:
         alone = f"; {report.detectable_all:.2f} if all were held out" if report.detectable_all is not None else ""
         smallest = f"true differences of {report.detectable:.2f} or more"
         line("detects", f"{smallest}, with {ROLLOUTS} rollouts per task{alone}")
         line("", f"assumed: {ASSUMPTIONS}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:_FILES]))
+    return f"{shown} and {len(names) - _FILES:,} more" if len(names) > _FILES else shown
 
 
 def _counts(counted: dict[str, int]) -> str:

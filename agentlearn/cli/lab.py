@@ -77,7 +77,7 @@ def lab_check(
     lab = announced_lab(name)
     scores = asyncio.run(_scores(name, folder or lab.folder, exams, seed))
     if json:
-        print_json({one.condition: {"n": one.number, "right": one.right, "expected": one.expected} for one in scores})
+        print_json({one.condition: _fields(one) for one in scores})
     else:
         _print(scores)
 
@@ -105,6 +105,19 @@ async def _scores(name: str, folder: Path, exams: int, seed: int) -> "list[Condi
 
 def _print(scores: "list[ConditionScore]") -> None:
     screen = console()
-    screen.print("  condition    right   teacher  problems")
+    screen.print("  lessons       right      share  standard error  teacher")
     for one in scores:
-        screen.print(f"  {one.condition:<11}  {one.share:6.1%}  {one.expected:6.1%}  {one.number:8d}")
+        count = f"{one.right}/{one.number}"
+        screen.print(
+            f"  {one.condition:<11}{count:>9}  {one.share:8.1%}  {one.standard_error:14.1%}  {one.expected:7.1%}"
+        )
+
+
+def _fields(score: "ConditionScore") -> dict[str, float]:
+    """The fields of one condition for `--json`."""
+    return {
+        "n": score.number,
+        "right": score.right,
+        "standard_error": score.standard_error,
+        "expected": score.expected,
+    }

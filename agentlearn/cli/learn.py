@@ -1,5 +1,6 @@
 """`agentlearn learn`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +19,6 @@ from agentlearn.cli.options import (
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import (
     DEFAULT_STORE,
-    ONLINE,
-    TASK_FILES,
     LearnSettings,
     default_recipe,
     learn_settings,
@@ -46,16 +45,19 @@ def learn(
     log: LogOption = "warning",
 ) -> None:
     """Learn lessons from rollouts and measure them on held-out tasks."""
-    settings, run = _settings(what, resume, given)
+    settings, run, fields = _settings(what, resume, given)
     show_logs(log)
     if dry_run:
         _show_plan(settings, json=json)
         return
     from agentlearn.cli.ask import ask_before_spending
     from agentlearn.cli.interrupt import run_to_end
-    from agentlearn.cli.progress import LearnProgress
+    from agentlearn.cli.own_tasks import require_model
+    from agentlearn.cli.progress import LearnProgress, learn_command
     from agentlearn.learn.lessons.run_learning import run_learning
 
+    if run is None:
+        require_model(settings, fields, learn_command(settings))
     require_extras((settings.model, settings.reflector_name), sandbox=settings.sandbox, otel=settings.otel)
     ask_before_spending(settings, yes=yes)
     progress = LearnProgress(settings, console(to_stderr=json))
@@ -64,8 +66,13 @@ def learn(
         print_json(report)
 
 
-def _settings(what: str | None, resume: str | None, given: GivenSettings) -> tuple[LearnSettings, RunId | None]:
-    """The settings of a new run; or, with `resume`, the settings and the id of the interrupted run."""
+def _settings(
+    what: str | None, resume: str | None, given: GivenSettings
+) -> tuple[LearnSettings, RunId | None, Mapping[str, Any]]:
+    """The settings of a new run, and the fields that were given.
+
+    With `resume`, the settings and the id of the interrupted run, and no fields.
+    """
     if resume is not None:
         from agentlearn.learn.resume import settings_of
 
@@ -75,21 +82,24 @@ def _settings(what: str | None, resume: str | None, given: GivenSettings) -> tup
                 code="fixed_setting",
             )
         run, settings = settings_of(resume, Path(given.get("store", DEFAULT_STORE)), given.options)
-        return settings, run
+        return settings, run, {}
     if what is None:
         raise ConfigError(
             "say what to learn: a domain (agentlearn learn math), a recipe, or a task file with --reward",
             code="no_task",
         )
-    return learn_settings(learn_fields(what, given)), None
+    fields = learn_fields(what, given)
+    return learn_settings(fields), None, fields
 
 
 def learn_fields(what: str, given: GivenSettings) -> dict[str, Any]:
     """All fields of a learn run: options over a recipe, the environment, and the domain's default recipe."""
+    from agentlearn.domain.base import is_source
+
     path, recipe, usual = packaged_recipe(what) or Path(what), dict[str, Any](), dict[str, Any]()
     if path.suffix in {".yaml", ".yml"}:
         recipe = read_recipe(path)
-    elif path.suffix.lower() in TASK_FILES or what.startswith(ONLINE):
+    elif is_source(what):
         recipe = _custom_task_fields(what, given)
     else:
         default = None if "from_store" in given else default_recipe(what)

@@ -13,6 +13,10 @@ from agentlearn.config import DEFAULT_STORE
 if TYPE_CHECKING:
     from agentlearn.library import LibraryStore
 
+OriginsOption = Annotated[
+    bool, Parameter(negative="", show_default=False, help="Show the run, tasks and proposal that made each lesson.")
+]
+
 
 def library_list(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """List libraries with their current versions."""
@@ -28,20 +32,35 @@ def library_list(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False
 
 
 def library_show(
-    reference: LibraryReference, /, *, store: StoreOption = DEFAULT_STORE, json: JsonOption = False
+    reference: LibraryReference,
+    /,
+    *,
+    origins: OriginsOption = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
 ) -> None:
-    """Show the lessons of a library."""
-    library = _library_store(store).load(reference)
+    """Show the lessons of any version of a library, also of versions between two published ones."""
+    from agentlearn.cli.show.origins import lesson_origins, origin_lines, origins_json, replaced_lessons
+    from agentlearn.cli.show.versions import find_library
+
+    found = find_library(store, reference)
+    library = found.library
+    made = lesson_origins(store, library) if origins else {}
     if json:
-        print_json({"version": library.version, **library.model_dump(mode="json")})
+        document = {"version": library.version, "published": found.published, **library.model_dump(mode="json")}
+        print_json({**document, "origins": origins_json(made)} if origins else document)
         return
     out = console()
-    out.print(
-        f"{reference}  version {library.version[:8]}  {len(library)} lessons, {library.tokens} tokens (estimated)"
-    )
+    size = f"{len(library)} lessons, {library.tokens} tokens (estimated)"
+    state = "" if found.published else "  not published; to use it, write it to a file with library export"
+    out.print(f"{reference}  version {library.version[:8]}  {size}{state}")
+    replaced = replaced_lessons(store, library) if origins else {}
     for number, one in enumerate(library.experiences, start=1):
         out.print(f"[G{number}] {one.lesson}")
         out.print(f"      {one.id[:12]}  {one.origin.kind}{'  ' + ' '.join(one.tags) if one.tags else ''}")
+        if origins:
+            for line in origin_lines(one, made.get(one.id, ()), replaced, reference=reference):
+                out.print(f"      {line}")
 
 
 def library_log(
@@ -73,7 +92,10 @@ def library_export(
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Write a library to a file that `--from`, `--library` and other programs can read."""
-    _library_store(store).export(reference, out, format=form)
+    from agentlearn.cli.show.versions import find_library
+    from agentlearn.library.store import write_library
+
+    write_library(find_library(store, reference).library, out, form)
     console().print(f"wrote {out}")
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter
 from pydantic.fields import FieldInfo
 
-from agentlearn.config import environment_settings
+from agentlearn.config import OrNone, environment_settings
 from agentlearn.types.value import Value
 
 StoreOption = Annotated[
@@ -26,29 +26,34 @@ DryRunOption = Annotated[
 ]
 ResumeOption = Annotated[str | None, Parameter(help="Continue this interrupted run; the start of its id is enough.")]
 LogOption = Annotated[str, Parameter(help="Log level on stderr: debug, info, warning, error.")]
-LibraryReference = Annotated[str, Parameter(help="NAME, NAME@VERSION, or a file.")]
+LibraryReference = Annotated[str, Parameter(help="NAME, NAME@VERSION, @VERSION of any name, or a file.")]
 
 _USUAL = Group.create_default_parameters()
 _ADVANCED = Group("Advanced", sort_key=2)
 ADVANCED = frozenset(
     {
-        "answer_tokens",
         "block",
         "call_deadline_s",
+        "fold_system",
         "instructions",
         "keep_checkpoints",
         "max_deletes",
         "max_lessons",
         "max_library_tokens",
+        "max_output_tokens",
         "max_proposals",
         "max_staleness",
         "max_turns",
+        "max_unreadable",
+        "no_seed",
         "otel",
+        "reasoning_effort",
         "reproducible",
         "rollout_deadline_s",
         "sandbox",
         "save_every",
         "tensorboard",
+        "top_p",
     }
 )
 """Settings that `--help` lists last, in a group of their own."""
@@ -136,7 +141,7 @@ def _option(kind: type[Value], name: str, option_names: tuple[str, ...], annotat
         negative=None if setting.default is True else "",
         group=_ADVANCED if name in ADVANCED else _USUAL,
     )
-    kept = Annotated[Union[annotation or _plain(setting.annotation), None], option]  # noqa: UP007  a type made at run time
+    kept = Annotated[Union[annotation or _taken(setting), None], option]  # noqa: UP007  a type made at run time
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kept)
 
 
@@ -170,6 +175,14 @@ def _shown_default(setting: FieldInfo, words: str) -> str | bool:
     default = setting.default
     hidden = default is None or default is False or default in ((), "") or "Default:" in words
     return False if hidden or setting.is_required() else str(default)
+
+
+def _taken(setting: FieldInfo) -> Any:
+    """The type of an option: that of its setting, and the word `none` where the setting takes it."""
+    if any(isinstance(one, OrNone) for one in setting.metadata):
+        taken = [_plain(one) for one in get_args(setting.annotation) if one is not type(None)]
+        return Union[*taken, Literal["none"]]  # the word comes before None: else it would be read as "not given"
+    return _plain(setting.annotation)
 
 
 def _plain(annotation: Any) -> Any:

@@ -41,10 +41,16 @@ def print_json_error(code: str, message: str) -> None:
 
 
 def console(*, to_stderr: bool = False) -> "Console":
-    """A console that prints text unchanged: no markup, no emoji codes, no highlighting of text from models."""
+    """A console for text from models and pages: no markup, no emoji codes, no highlighting, no control characters."""
     from rich.console import Console
 
+    from agentlearn.text import visible
+
     class Lines(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            """Print the objects; text cannot control the terminal."""
+            super().print(*(visible(one) if isinstance(one, str) else one for one in objects), **options)
+
         def on_broken_pipe(self) -> None:
             """Raise an ordinary error; rich would end the process from inside a task."""
             raise BrokenPipeError

@@ -9,14 +9,17 @@ from rich.live import Live
 
 from agentlearn.cli.live import LiveView, Traffic
 from agentlearn.cli.progress_lines import ProgressLines
+from agentlearn.cli.show.library_words import library_words
 from agentlearn.cli.stages import print_stages
 from agentlearn.cli.words import clock_time, count_words, proposal_words, score_words
 from agentlearn.config import LearnSettings, is_lab
+from agentlearn.config.command_words import command_words
 from agentlearn.errors import BudgetExceeded, only_stops
 from agentlearn.learn.callbacks import Callbacks
-from agentlearn.learn.estimate import estimate
+from agentlearn.learn.estimate import estimate, mean_problem_tokens
 from agentlearn.learn.learner import Update
-from agentlearn.learn.report import EpochLine, HeldOutScore, LearnReport, LibraryLine
+from agentlearn.learn.report import EpochLine, HeldOutScore, LearnReport
+from agentlearn.learn.run_size import assumed_size, measured_size
 from agentlearn.learn.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.discover import found_models
@@ -34,6 +37,8 @@ class LearnProgress(ProgressLines, Callbacks):
     def __init__(self, settings: LearnSettings, out: Console) -> None:
         super().__init__(settings, out)
         self.settings = settings
+        # Before the run opens the store: while it is open, this process cannot read it a second time.
+        self._measured = measured_size(settings.as_pilot(), tasks=settings.limit or 60)
         self.view = LiveView()
         self.live: Live | None = None
         if out.is_terminal and not out.is_dumb_terminal:
@@ -72,7 +77,10 @@ class LearnProgress(ProgressLines, Callbacks):
     ) -> None:
         self.call_context = call_context
         endpoint_states = tuple({id(one.endpoint_state): one.endpoint_state for one in (endpoint, reflector)}.values())
-        expected = estimate(self.settings, train=len(train), test=len(test))
+        size = self._measured or assumed_size(
+            self.settings.as_pilot(), tasks=len(train), problem_tokens=mean_problem_tokens(train)
+        )
+        expected = estimate(self.settings, train=len(train), test=len(test), size=size)
         simulated = endpoint.simulated and reflector.simulated
         self.view.traffic = Traffic(call_context, endpoint_states, simulated, expected)
         self.out.print(learn_command(self.settings))
@@ -97,7 +105,7 @@ class LearnProgress(ProgressLines, Callbacks):
             self.line("note", f"{endpoint.name} can only solve the bundled problems, not your own tasks")
         for found in found_models():
             other = self.settings.model_copy(update={"model": found.endpoint, "reflector": None})
-            price = f"   ({estimate(other, train=train, test=test).sentence()}; asks first)" if found.paid else ""
+            price = f"   ({estimate(other, train=train, test=test).short()}; asks first)" if found.paid else ""
             self.line("", f"found {found.why}: {learn_command(self.settings)} --model {found.endpoint}{price}")
 
     def phase_started(self, phase: str, rollouts: int) -> None:
@@ -137,7 +145,7 @@ class LearnProgress(ProgressLines, Callbacks):
         weights = report.weights
         self.line("weights", f"{weights.identity}: {weights.note}")
         if report.pilot is None:
-            self._print_library(report.library)
+            self.line("library", library_words(report.library, report.proposals, report.groups, store=self.store))
         else:
             for label, words in zip(("pilot", "", ""), report.pilot.lines(), strict=True):
                 self.line(label, words)
@@ -146,15 +154,10 @@ class LearnProgress(ProgressLines, Callbacks):
             cost = f"${report.cost_usd:.4f}"
         calls = sum(stage.calls for stage in report.stages.values())
         spent = f"{cost} for {calls:,} model calls in {clock_time(report.wall_s)}"
-        self.line("spent", f"{spent}      agentlearn runs show {report.run}")
+        self.line("spent", f"{spent}      {command_words('runs', 'show', report.run, store=self.store)}")
         print_stages(report.stages, self.out, indent=2)
         for note in report.notes:
             self.line("note", note)
-
-    def _print_library(self, library: LibraryLine) -> None:
-        lessons = f"{count_words(library.lessons, 'lesson')}, {library.tokens} tokens (estimated)"
-        show = f"agentlearn library show {library.name}"
-        self.line("library", f"{library.name}@{library.version[:8]}  {lessons}      {show}")
 
     def _close_view(self) -> None:
         """Remove the live view and restore the terminal."""
@@ -165,9 +168,15 @@ class LearnProgress(ProgressLines, Callbacks):
 def model_words(endpoint: Endpoint) -> str:
     """An endpoint with a clear mark when it is simulated or a lab model."""
     if endpoint.simulated:
-        return f"{endpoint.name}, a simulated model: this run shows how learning works, it is not a result"
+        return (
+            f"{endpoint.name}, a simulated model with the solver's list of habits built in:"
+            " this run shows how learning works, it is not a result"
+        )
     if is_lab(endpoint.name):
-        return f"{endpoint.name}, a real but tiny transformer: this run shows how learning works, not real skill"
+        return (
+            f"{endpoint.name}, a real but tiny transformer that reacts to key words of lessons, not to their sense:"
+            " this run shows how learning works, not real skill"
+        )
     return endpoint.name
 
 
@@ -179,4 +188,6 @@ def learn_command(settings: LearnSettings) -> str:
         given = [settings.data, "--reward", settings.reward]
         if settings.tools != "none":
             given += ["--tools", settings.tools]
+    if settings.columns is not None:
+        given += ["--columns", settings.columns]
     return shlex.join(["agentlearn", "learn", *given])

@@ -6,7 +6,8 @@ from rich.console import Console
 
 from agentlearn.cli.held_out import held_out_lines
 from agentlearn.cli.words import count_words, score_words
-from agentlearn.config import DEFAULT_STORE, RunSettings
+from agentlearn.config import RunSettings
+from agentlearn.config.command_words import command_words
 from agentlearn.errors import Interrupted
 from agentlearn.learn.report import HeldOutScore
 from agentlearn.models.call_context import CallContext
@@ -44,8 +45,8 @@ class ProgressLines:
     def print_resume(self, more: str = "") -> None:
         """Print the command that resumes the run. more: further options."""
         if self.call_context is not None:
-            store = "" if self.store == DEFAULT_STORE else f" --store {self.store}"
-            self.line("resume", f"agentlearn {self.command} --resume {self.call_context.run}{store}{more}")
+            command = command_words(self.command, "--resume", self.call_context.run, store=self.store)
+            self.line("resume", f"{command}{more}")
 
     def print_score(self, updates: int, score: HeldOutScore) -> None:
         """Print a score on held-out tasks during learning."""

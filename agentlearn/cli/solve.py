@@ -35,18 +35,33 @@ def solve(
     if is_paid(settings.model):
         ask(f"{settings.model} may cost money (one rollout, a few thousand tokens)", yes=yes)
     trajectory = asyncio.run(solve_one(settings))
+    note = _limits(settings)
     if json:
         print_json(trajectory)
+        if note is not None:
+            console(to_stderr=True).print(f"note: {note}")
     else:
         out = console()
         out.print(f"model {settings.model}{_kind(settings.model)} · library {settings.library}")
         out.print(transcript(trajectory.steps))
         out.print(f"answer: {trajectory.answer if trajectory.answer is not None else 'none'}")
+        if note is not None:
+            out.print(f"note: {note}")
         out.print(f"rollout {trajectory.id}")
         if settings.record is not None:
             out.print(_recordings(settings.record / trajectory.id))
     if trajectory.failure is not None:
         raise RolloutError(f"the rollout failed: {trajectory.failure.message}", code=trajectory.failure.code)
+
+
+def _limits(settings: SolveSettings) -> str | None:
+    """What to know about an answer of a model that ships; None for other models."""
+    from agentlearn.cli.model_limits import limits_note
+    from agentlearn.domain.base import load_domain
+    from agentlearn.types.task import Task
+
+    task = Task.of(settings.domain, settings.problem, None, source="solve", start=settings.start)
+    return limits_note(settings.model, load_domain(settings.domain).question(task))
 
 
 def _recordings(folder: Path) -> str:

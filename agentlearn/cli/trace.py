@@ -1,5 +1,6 @@
 """`agentlearn trace`."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -10,61 +11,51 @@ from agentlearn.config import DEFAULT_STORE
 
 
 def trace(
-    rollout: Annotated[str, Parameter(help="The id of a rollout, or the start of it.")],
+    what: Annotated[
+        str,
+        Parameter(
+            help="A rollout, a run, or RUN/TASK@PHASE, such as 01m7z9/3f2a@epoch-1. The start of an id is enough."
+            " Default: the latest run.",
+            show_default=False,
+        ),
+    ] = "",
     /,
     *,
+    full: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Print every text to its end, and the schemas of the tools."),
+    ] = False,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
-    """Show one rollout: task, treatment, every step, verdict, and the lessons in its prompt."""
-    from agentlearn.rollout.transcript import transcript
-    from agentlearn.store import read_store
-    from agentlearn.types.trajectory import prompt_labels
+    """Show what happened: one rollout, the rollouts of one task with what was learned from them, or a run's tasks.
+
+    A rollout is shown with its task, the texts that were sent, tools, lessons, every step, verdict, summary and
+    proposals. The rollouts of one task are shown with their summaries, the comparison, and the end of every proposal.
+    """
+    from agentlearn.cli.show.addresses import GroupAddress, resolve
+    from agentlearn.cli.show.group_lines import group_lines
+    from agentlearn.cli.show.group_list import group_list, group_list_lines
+    from agentlearn.cli.show.group_record import GroupRecord
+    from agentlearn.cli.show.rollout_lines import rollout_lines
+    from agentlearn.cli.show.rollout_record import RolloutRecord
+    from agentlearn.store import RunRow, read_store
 
     with read_store(store) as reader:
-        trajectory = reader.trajectory(rollout)
-        task = reader.task(trajectory.task)
-        library = reader.library(trajectory.treatment.library)
-        summaries = [one for one in reader.summaries(trajectory.run) if one.rollout == trajectory.id]
-        proposed = [
-            one.ended for one in reader.proposals(trajectory.run) if trajectory.id in one.ended.proposal.evidence
-        ]
+        found = resolve(reader, what)
+        match found:
+            case RunRow():
+                lines = list(group_list_lines(reader, found, full=full))
+                plain = {"run": found.run, "groups": [asdict(one) for one in group_list(reader, found)]} if json else {}
+            case GroupAddress():
+                group = GroupRecord.read(reader, found)
+                lines, plain = group_lines(group, full=full), group.as_json() if json else {}
+            case _:
+                rollout = RolloutRecord.read(reader, found)
+                lines, plain = rollout_lines(rollout, full=full), rollout.as_json() if json else {}
     if json:
-        print_json(
-            {
-                "trajectory": trajectory.model_dump(mode="json"),
-                "task": task.model_dump(mode="json"),
-                "lessons": [one.lesson for one in library.experiences if one.id not in trajectory.treatment.masked],
-                "summaries": [one.model_dump(mode="json") for one in summaries],
-                "proposals": [one.model_dump(mode="json") for one in proposed],
-            }
-        )
+        print_json(plain)
         return
     out = console()
-    treatment = trajectory.treatment
-    out.print(f"rollout    {trajectory.id} of run {trajectory.run}, {trajectory.phase}, rollout {trajectory.g}")
-    lessons = f"{len(library)} lessons ({treatment.library[:8]})"
-    out.print(f"treatment  {treatment.model}, temperature {treatment.temperature}, {lessons}")
-    out.print(f"task       {task.problem}")
-    expected = "unknown" if task.answer is None else task.answer
-    out.print(f"expected   {expected}   ({task.family or 'no family'}, {task.source})")
-    out.print()
-    out.print(transcript(trajectory.steps, max_characters=20_000))
-    out.print()
-    if trajectory.failure is not None:
-        out.print(f"failed     {trajectory.failure.boundary}: {trajectory.failure.code}: {trajectory.failure.message}")
-    if trajectory.verdict is not None:
-        verdict = trajectory.verdict
-        reward = "no reward" if verdict.reward is None else f"reward {verdict.reward:g}"
-        out.print(f"answer     {trajectory.answer if trajectory.answer is not None else 'none'}")
-        out.print(f"verdict    {verdict.status}, {reward}{': ' + verdict.reason if verdict.reason else ''}")
-    usage = trajectory.usage
-    tokens = f"{usage.tokens_in} tokens in, {usage.tokens_out} out"
-    out.print(f"used       {usage.requests} calls, {tokens}, {trajectory.seconds:.2f} s")
-    out.print(f"prompts    {prompt_labels(trajectory.prompts)}")
-    for summary in summaries:
-        out.print(f"summary    {len(summary.steps)} steps, asked with {prompt_labels(summary.prompts)}")
-    for one in proposed:
-        operation = "unreadable item" if one.proposal.operation is None else one.proposal.operation.op
-        prompts = prompt_labels(one.proposal.prompts)
-        out.print(f"proposal   {one.proposal.stage}: {operation}, {one.end.end}, asked with {prompts}")
+    for line in lines:
+        out.print(line)

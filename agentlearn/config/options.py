@@ -5,10 +5,13 @@ the group that it needs and is handed the settings unchanged: `LearnSettings` is
 and so on. Command-line options are generated from these fields; a field's docstring is its help text.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, SecretStr
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_before_validator_function
 
 from agentlearn.config.model_names import SIMULATED_MODEL
 from agentlearn.types.value import Value
@@ -16,8 +19,10 @@ from agentlearn.types.value import Value
 DEFAULT_STORE = Path(".agentlearn")
 ONLINE = ("hf:", "gym:")
 """Prefixes of task sources that are not files."""
-TASK_FILES = (".jsonl", ".json", ".csv", ".parquet")
-"""Suffixes of task files."""
+TASK_FILES = (".jsonl", ".json", ".csv", ".tsv", ".xml", ".parquet")
+"""Endings of task files. All but Parquet may also be packed."""
+PACKED = ".gz"
+"""Ending of a packed file."""
 
 
 def _as_text(given: object) -> object:
@@ -31,6 +36,25 @@ def as_tuple(given: object) -> object:
 
 TaskSource = Annotated[str, BeforeValidator(_as_text)]
 """A task file, `hf:NAME` or `gym:TASK`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrNone:
+    """Mark of a setting that also takes the word `none`, which means that nothing is sent to the model service."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Read the word as None."""
+        return no_info_before_validator_function(_none_from_word, handler(source))
+
+
+def _none_from_word(given: object) -> object:
+    return None if isinstance(given, str) and given.strip().lower() == "none" else given
+
+
+Temperature = Annotated[Annotated[float, Field(ge=0, le=2)] | None, OrNone()]
+"""A sampling temperature; None: no temperature is sent, so the service uses its own."""
+TopP = Annotated[Annotated[float, Field(gt=0, le=1)] | None, OrNone()]
+"""A share of probability to sample from; None: none is sent."""
 
 
 class OptionGroup(Value):
@@ -66,7 +90,16 @@ class CustomTaskOptions(OptionGroup):
     """Extra instructions for the agent for tasks from a file."""
 
 
-class TaskOptions(CustomTaskOptions):
+class TaskFileOptions(OptionGroup):
+    """How task files are read."""
+
+    columns: str | None = None
+    """Columns of the task files, such as 'problem=Body+Question answer=Answer choices=options family=Type'."""
+    max_unreadable: float = Field(default=0.1, ge=0, le=1)
+    """Largest share of expected answers that the verifier cannot read; such tasks are left out."""
+
+
+class TaskOptions(CustomTaskOptions, TaskFileOptions):
     """Which tasks a run learns from and which are held out."""
 
     domain: str
@@ -92,6 +125,21 @@ class CallOptions(OptionGroup):
     """Seconds before one model call is abandoned."""
 
 
+class RequestOptions(OptionGroup):
+    """What is sent with each request to a model service, and what is left out."""
+
+    no_seed: bool = False
+    """Send no seed to the model service. The seed of the run still decides everything else."""
+    top_p: TopP = None
+    """Sample from the most likely tokens that together have this probability, or none. Default: none is sent."""
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    """Largest number of tokens in one answer of the model. Default: the limit of the service."""
+    reasoning_effort: Literal["minimal", "low", "medium", "high"] | None = None
+    """How much a reasoning model thinks before it answers. Default: the effort of the service."""
+    fold_system: bool = False
+    """Put the instructions at the start of the first user message, for a model that takes no system message."""
+
+
 class ModelOptions(CallOptions):
     """The model that solves the tasks."""
 
@@ -115,8 +163,8 @@ class SamplingOptions(OptionGroup):
 
     group_size: int = Field(default=5, ge=1, le=256)
     """Rollouts per task (G)."""
-    temperature: float = Field(default=0.7, ge=0, le=2)
-    """Sampling temperature of rollouts to learn from."""
+    temperature: Temperature = 0.7
+    """Sampling temperature of rollouts to learn from; none: send no temperature."""
 
 
 class LoopOptions(OptionGroup):
@@ -141,8 +189,8 @@ class EvalOptions(OptionGroup):
     """Rollouts per held-out task, before and after."""
     eval_every: int = Field(default=0, ge=0)
     """Also measure after every N updates; 0: only before and after."""
-    eval_temperature: float = Field(default=0.3, ge=0, le=2)
-    """Sampling temperature on held-out tasks."""
+    eval_temperature: Temperature = 0.3
+    """Sampling temperature on held-out tasks, or none; none where `temperature` is none."""
 
 
 class BudgetOptions(OptionGroup):

@@ -14,12 +14,14 @@ from agentlearn.config.options import (
     LessonOptions,
     LoopOptions,
     ModelOptions,
+    RequestOptions,
     RolloutOptions,
     SamplingOptions,
     SeedOptions,
     StoredRolloutOptions,
     StoreOptions,
     TaskOptions,
+    Temperature,
 )
 from agentlearn.errors import ConfigError
 from agentlearn.types.value import Value
@@ -54,12 +56,22 @@ class RunSettings(
             return {**fields, "model": model}
         return fields
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_temperature_anywhere(cls, fields: Any) -> Any:
+        """Without a temperature in training, send none on held-out tasks either, unless one is given for them."""
+        if isinstance(fields, Mapping) and "temperature" in fields and "eval_temperature" not in fields:
+            given = fields["temperature"]
+            if given is None or (isinstance(given, str) and given.strip().lower() == "none"):
+                return {**fields, "eval_temperature": None}
+        return fields
+
     def resolved(self) -> str:
         """The settings as JSON with masked secrets, as stored with the run."""
         return self.model_dump_json()
 
 
-class LearnSettings(RunSettings, LessonOptions, StoredRolloutOptions):
+class LearnSettings(RunSettings, RequestOptions, LessonOptions, StoredRolloutOptions):
     """Settings of `learn`."""
 
     reflector: str | None = None
@@ -82,7 +94,7 @@ class LearnSettings(RunSettings, LessonOptions, StoredRolloutOptions):
         return self if self.pilot is None else self.model_copy(update={"epochs": 1, "evaluate": False})
 
 
-class SolveSettings(ModelOptions, RolloutOptions, SeedOptions, StoreOptions):
+class SolveSettings(ModelOptions, RequestOptions, RolloutOptions, SeedOptions, StoreOptions):
     """Settings of `solve`."""
 
     domain: str
@@ -91,8 +103,8 @@ class SolveSettings(ModelOptions, RolloutOptions, SeedOptions, StoreOptions):
     """The problem to solve."""
     library: str = "none"
     """Lessons in the prompt: none, NAME, NAME@VERSION, or a file."""
-    temperature: float = Field(default=0.3, ge=0, le=2)
-    """Sampling temperature."""
+    temperature: Temperature = 0.3
+    """Sampling temperature; none: send no temperature."""
     start: str = ""
     """Where the work on the problem starts, such as the address of a site for the domain `web`."""
     record: Path | None = None

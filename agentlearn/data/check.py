@@ -6,15 +6,16 @@ The rules of the domain are passed in, so that any reward can be checked in the 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentlearn.data.overlap import near_copies
-from agentlearn.data.reading import ParsedRow, RowReader, StartAndPath, dispute, no_start, same_answer
-from agentlearn.data.row import Columns, SourceRow, cell
-from agentlearn.data.sources import name_of, rows
+from agentlearn.data.reading import ParsedRow, StartAndPath, dispute, no_start, row_reader, same_answer, unclear_count
+from agentlearn.data.row import Columns, SourceRow, is_empty
+from agentlearn.data.sources import passed_over, rows
 from agentlearn.data.split import hold_out
+from agentlearn.data.unreadable import Reason, by_reason
 from agentlearn.errors import DataError
 from agentlearn.stats.students_t import quantile
 from agentlearn.types.task import Task
@@ -40,6 +41,8 @@ class AnswerRules:
     domain: str
     accepts: Callable[[Task], str]
     """Return "" when the task's expected answer is accepted as an answer to it, else the reason."""
+    unreadable: Callable[[Task], str | None] = lambda _: None
+    """Return why the verifier cannot read the task's expected answer; None when it can."""
     gold: Callable[[str], str] = str.strip
     key: Callable[[str], Hashable] = str
     columns: Columns = field(default_factory=Columns)
@@ -53,7 +56,11 @@ class DataReport(Value):
     source: str
     rows: int
     columns: dict[str, str]
-    """Source columns used for `problem`, `answer` and `family`; a name is missing when no row has it."""
+    """Source columns used for `problem`, `choices`, `answer` and `family`; a name is missing when no row has it."""
+    ignored: tuple[str, ...]
+    """Columns that are not read, of all rows that were read."""
+    passed_over: tuple[str, ...]
+    """Files of a folder that are not read."""
     usable: int
     """Different tasks that can be learned from."""
     repeated: int
@@ -61,8 +68,13 @@ class DataReport(Value):
     near_copies: int
     """Tasks that are near-copies of an earlier task; a split keeps them together."""
     refused: int
+    """Rows that cannot be read."""
+    unreadable: int
+    """Tasks whose expected answer the verifier cannot read; a run leaves them out, or refuses the source."""
     unverifiable: int
-    """Tasks whose expected answer the verifier does not accept."""
+    """Tasks whose expected answer the verifier reads and does not accept."""
+    reasons: tuple[Reason, ...]
+    """Why rows cannot be used, the most frequent reason first. The counts add up to `unusable`."""
     sentences: tuple[str, ...]
     """The first refusals, without repetitions."""
     kinds: dict[str, int]
@@ -79,49 +91,60 @@ class DataReport(Value):
     assumptions: str = ASSUMPTIONS
 
     @property
+    def unusable(self) -> int:
+        """Rows that cannot be used. With the usable and the repeated rows they are all rows."""
+        return self.refused + self.unreadable + self.unverifiable
+
+    @property
     def sound(self) -> bool:
         """Whether every row can be used."""
-        return not self.refused and not self.unverifiable and self.usable > 0
+        return not self.unusable and self.usable > 0
 
 
 def check_source(
     source: str | Path, judged: AnswerRules, *, test_share: float = 0.3, limit: int | None = None
 ) -> DataReport:
     """Return a report on the first `limit` rows. Raises DataError only when nothing can be read."""
-    reader = RowReader(
+    reader = row_reader(
+        source,
         judged.columns,
         judged.gold,
         answer_required=judged.answer_required,
-        default_family=name_of(source),
         start_and_path=judged.start_and_path,
     )
     sieve = _Sieve(judged.key)
-    columns: dict[str, str] = {}
     for row in sieve.readable(rows(source, limit=limit)):
-        columns = _columns(row.fields, judged.columns) | columns
         try:
             sieve.take(reader.read(row))
         except DataError as error:
-            sieve.refusals.append(str(error))
+            sieve.refusals.append(error.message)
+    sieve.refuse_unclear()
     tasks = [found.task(judged.domain, "train") for found in sieve.found.values()]
-    against = [f"{task.source}: {why}" for task in tasks if (why := judged.accepts(task))]
-    learned, held = hold_out(tasks, test_share, judged.key)
+    unreadable = {task.id: f"{task.source}: {why}" for task in tasks if (why := judged.unreadable(task)) is not None}
+    readable = [task for task in tasks if task.id not in unreadable]
+    against = [f"{task.source}: {why}" for task in readable if (why := judged.accepts(task))]
+    learned, held = hold_out(readable, test_share, judged.key)
+    unusable = [*sieve.refusals, *unreadable.values(), *against]
     return DataReport(
         source=str(source),
         rows=sieve.rows,
-        columns=columns,
-        usable=len(tasks) - len(against),
+        columns=sieve.columns,
+        ignored=tuple(sorted(sieve.seen - sieve.used)),
+        passed_over=passed_over(source),
+        usable=len(readable) - len(against),
         repeated=sieve.repeated,
         near_copies=near_copies(tasks, judged.key),
         refused=len(sieve.refusals),
+        unreadable=len(unreadable),
         unverifiable=len(against),
-        sentences=tuple([*sieve.refusals, *against][:SHOWN]),
+        reasons=by_reason(unusable),
+        sentences=tuple(unusable[:SHOWN]),
         kinds=_counted(answer_kind(task.answer) for task in tasks),
-        families=_counted(task.family for task in tasks),
+        families=_counted(task.family for task in tasks if task.family),
         train=len(learned),
         test=len(held),
         detectable=detectable(len(held)),
-        detectable_all=detectable(len(tasks)),
+        detectable_all=detectable(len(readable)),
     )
 
 
@@ -161,6 +184,10 @@ class _Sieve:
     rows: int = 0
     repeated: int = 0
     found: dict[tuple[str, str], ParsedRow] = field(default_factory=dict[tuple[str, str], ParsedRow])
+    columns: dict[str, str] = field(default_factory=dict[str, str])
+    """What the rows have been read from; of rows that differ, the first."""
+    seen: set[str] = field(default_factory=set[str])
+    used: set[str] = field(default_factory=set[str])
     refusals: list[str] = field(default_factory=list[str])
 
     def readable(self, rows: Iterator[SourceRow]) -> Iterator[SourceRow]:
@@ -172,22 +199,34 @@ class _Sieve:
         except DataError as error:
             if not self.rows:
                 raise
-            self.refusals.append(f"{error} (nothing after it was read)")
+            self.rows += 1
+            self.refusals.append(f"{error.message} (nothing after it was read)")
+
+    def refuse_unclear(self) -> None:
+        """Refuse the rows whose right choice is a number, when it is not clear where the numbers begin."""
+        if not unclear_count(self.found.values()):
+            return
+        unclear = {identity: found for identity, found in self.found.items() if found.counted is not None}
+        for identity in unclear:
+            del self.found[identity]
+        self.refusals += [unclear_count([found]) for found in unclear.values()]
 
     def take(self, found: ParsedRow) -> None:
         """Keep the row, or count it as repeated. Raises DataError when it contradicts an earlier answer."""
+        self.columns = dict(found.columns) | self.columns
+        self.seen |= {name for name, value in found.row.fields.items() if not is_empty(value)}
+        self.used |= {
+            one
+            for name in found.columns.values()
+            for part in (name, *name.split("+"))
+            for one in (part, part.partition(".")[0])
+        }
         first = self.found.setdefault(found.identity, found)
         if first is found:
             return
         if not same_answer(first, found, self.key):
             raise DataError(dispute(first, found))
         self.repeated += 1
-
-
-def _columns(fields: Mapping[str, object], columns: Columns) -> dict[str, str]:
-    wanted = {"problem": columns.problem, "answer": columns.answer, "family": columns.family}
-    found = {what: [name for name in names if cell(fields, name) is not None] for what, names in wanted.items()}
-    return {what: names[0] for what, names in found.items() if names}
 
 
 def _counted(values: Iterable[str]) -> dict[str, int]:

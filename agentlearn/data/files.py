@@ -1,155 +1,125 @@
-"""Reading rows from JSONL, JSON, CSV and Parquet files. Every error names the file, the line and the next step."""
+"""Reading rows from files and from folders of files. Every error names the file, the line and the next step."""
 
-import csv
-import json
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
-from io import StringIO
-from itertools import zip_longest
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentlearn.data.csv_rows import csv_rows
+from agentlearn.data.file_text import PACKED, ending, is_packed, read_bytes, read_text
+from agentlearn.data.json_rows import json_rows, jsonl_rows
 from agentlearn.data.row import SourceRow
+from agentlearn.data.xml_rows import xml_rows
 from agentlearn.errors import DataError, MissingExtra
 
 _BATCH_ROWS = 1_024
 
 
+@dataclass(frozen=True, slots=True)
+class FolderFiles:
+    """The files of a folder and of the folders in it, in the order of their names."""
+
+    read: tuple[str, ...]
+    """Paths of task files, relative to the folder."""
+    other: tuple[str, ...]
+    """Paths of all other files, without those whose name begins with a dot."""
+
+
 def file_rows(path: Path) -> Iterator[SourceRow]:
-    """Yield the rows of a file; its suffix gives the format. Raises DataError, or MissingExtra when a reader is
-    missing.
+    """Yield the rows of a file, whose ending gives the format, or of all task files in a folder.
+
+    Raises DataError, or MissingExtra when a reader is missing.
     """
-    read = _READERS.get(path.suffix.lower())
-    if read is None:
-        *some, last = map(repr, _READERS)
-        raise DataError(
-            f"{path.name} has the ending {path.suffix!r}; give a file that ends in {', '.join(some)} or {last}"
-        )
-    return read(path)
+    return _folder_rows(path) if path.is_dir() else _rows(path, path.name)
 
 
-def _jsonl(path: Path) -> Iterator[SourceRow]:
-    # Not splitlines(): JSON text may contain Unicode line separators.
-    for number, line in enumerate(_text(path).split("\n"), start=1):
-        if line.strip():
-            with _json_words(path.name, number, "write one JSON object per line"):
-                value = _DECODER.decode(line)
-            yield _object(value, path.name, number, "per line")
+def files_in(folder: Path) -> FolderFiles:
+    """Return the files in a folder and in the folders inside it."""
+    found = sorted(
+        Path(root, name).relative_to(folder).as_posix()
+        for root, _, names in os.walk(folder)
+        for name in names
+        if not name.startswith(".")
+    )
+    known = {name for name in found if _is_task_file(Path(name))}
+    return FolderFiles(tuple(name for name in found if name in known), tuple(one for one in found if one not in known))
 
 
-def _json(path: Path) -> Iterator[SourceRow]:
-    """Yield the objects of one array one by one, so that each keeps its line number."""
-    text, name, advice = _text(path), path.name, "write one array of JSON objects"
-    at = _skip(text, 0)
-    if at == len(text):
-        return
-    if text[at] != "[":
-        raise DataError(f"{name} has no JSON array; {advice}, or name it '.jsonl'")
-    at = _skip(text, at + 1)
-    while text[at : at + 1] != "]":
-        number = text.count("\n", 0, at) + 1
-        with _json_words(name, 1, advice):
-            value, at = _DECODER.raw_decode(text, at)
-        yield _object(value, name, number, "per entry")
-        at = _skip(text, at)
-        if text[at : at + 1] not in {",", "]"}:
-            number = text.count("\n", 0, at) + 1
-            raise DataError(f"{name} line {number} has no ',' or ']' after an object; {advice}")
-        at = _skip(text, at + 1) if text[at] == "," else at
+def _is_task_file(path: Path) -> bool:
+    return ending(path) in _TEXT_READERS or path.suffix.lower() == _TABLE
 
 
-def _csv(path: Path) -> Iterator[SourceRow]:
-    lines = _csv_lines(path.name, _text(path))
-    _, header = next(lines, (0, []))
-    for start, fields in lines:
-        if len(fields) > len(header):
-            raise DataError(f"{path.name} line {start} has more fields than the header; quote fields that hold commas")
-        if fields:
-            yield SourceRow(f"{path.name}:{start}", dict(zip_longest(header, fields)))
+def _folder_rows(folder: Path) -> Iterator[SourceRow]:
+    found = files_in(folder)
+    if not found.read:
+        raise DataError(f"the folder {str(folder)!r} holds no task file; give one with files that end in {_endings()}")
+    for name in found.read:
+        yield from _grouped(_until_fault(_rows(folder / name, name), name), folder, name)
 
 
-def _csv_lines(file: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row with the line where it starts; a quoted field may span several lines."""
-    reader = csv.reader(StringIO(text, newline=""), strict=True)
-    start = 1
+def _grouped(rows: Iterator[SourceRow], folder: Path, name: str) -> Iterator[SourceRow]:
+    """Give the problem of a JSON file that holds no other its group: the folder that the file is in.
+
+    Rows of other files get none: how rows are spread over files says nothing about what they share.
+    """
+    if ending(Path(name)) == ".json":
+        kept = list(rows)
+        inside = Path(name).parent.name or folder.resolve().name
+        yield from (replace(row, group=inside if len(kept) == 1 else "") for row in kept)
+    else:
+        yield from rows
+
+
+def _until_fault(rows: Iterator[SourceRow], name: str) -> Iterator[SourceRow]:
+    """Yield the rows of one file of a folder. Where reading stops, a row with that fault is the last."""
     try:
-        for fields in reader:
-            yield start, fields
-            start = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(f"{file} line {start} is not CSV ({error}); check its quotes") from error
+        yield from rows
+    except DataError as error:
+        yield SourceRow(f"{name}:1", {}, fault=f"{error.message} (nothing after it was read in this file)")
 
 
-def _parquet(path: Path) -> Iterator[SourceRow]:
-    _bytes(path, most=1)  # a missing file gets the same message as for other formats, with or without pyarrow
+def _rows(path: Path, name: str) -> Iterator[SourceRow]:
+    if path.suffix.lower() == _TABLE:
+        return _parquet(path, name)
+    if (read := _TEXT_READERS.get(ending(path))) is not None:
+        return read(read_text(path, name), name)
+    what = f"{ending(path)}{PACKED}" if is_packed(path) else path.suffix
+    raise DataError(f"{name} has the ending {what!r}; give a file that ends in {_endings()}, also packed as '.gz'")
+
+
+def _endings() -> str:
+    *some, last = map(repr, (*_TEXT_READERS, _TABLE))
+    return f"{', '.join(some)} or {last}"
+
+
+def _parquet(path: Path, name: str) -> Iterator[SourceRow]:
+    read_bytes(path, most=1)  # a missing file gets the same message as for other formats, with or without pyarrow
     try:
         from pyarrow import ArrowException  # pyright: ignore[reportMissingImports]
         from pyarrow.parquet import ParquetFile  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise MissingExtra(f"reading {path.name!r} needs pyarrow: pip install 'agentlearn-lib[data]'") from error
+        raise MissingExtra(f"reading {name!r} needs pyarrow: pip install 'agentlearn-lib[data]'") from error
     number = 0
     try:
         with ParquetFile(path) as parquet:
             for batch in parquet.iter_batches(batch_size=_BATCH_ROWS):
                 for fields in batch.to_pylist():
-                    yield SourceRow(f"{path.name}#{number}", fields)
+                    yield SourceRow(f"{name}#{number}", fields)
                     number += 1
     except (ArrowException, OSError) as error:
         cause = " ".join(str(error).split())
-        raise DataError(f"{path.name} is not Parquet ({cause}); write it again, or give JSONL or CSV") from error
+        raise DataError(f"{name} is not Parquet ({cause}); write it again, or give JSONL or CSV") from error
 
 
-@contextmanager
-def _json_words(file: str, first_line: int, advice: str) -> Generator[None]:
-    """Turn errors about JSON text that starts on that line into DataErrors."""
-    try:
-        yield
-    except json.JSONDecodeError as error:
-        line = first_line + error.lineno - 1
-        raise DataError(f"{file} line {line} column {error.colno} is not JSON ({error.msg}); {advice}") from error
-    except RecursionError as error:
-        raise DataError(f"{file} line {first_line} nests too deeply; write one flat JSON object per line") from error
+def _tsv_rows(text: str, name: str) -> Iterator[SourceRow]:
+    return csv_rows(text, name, delimiter="\t")
 
 
-def _object(value: object, file: str, number: int, each: str) -> SourceRow:
-    if not isinstance(value, dict):
-        raise DataError(
-            f"{file} line {number} is not a JSON object; write one object with 'problem' and 'answer' {each}"
-        )
-    return SourceRow(f"{file}:{number}", value)
-
-
-def _skip(text: str, at: int) -> int:
-    """Return the position of the next character that is not white space."""
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
-
-
-def _text(path: Path) -> str:
-    body = _bytes(path)
-    try:
-        return body.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = body.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path.name} line {line} is not UTF-8; save the file as UTF-8") from error
-
-
-def _bytes(path: Path, most: int = -1) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(most)
-    except FileNotFoundError as error:
-        raise DataError(f"there is no file {str(path)!r}; check the path") from error
-    except OSError as error:
-        raise DataError(f"{str(path)!r} cannot be read ({error.strerror}); give a readable file") from error
-
-
-_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
-"""Numbers stay text, so that no digit is lost."""
-
-_READERS: dict[str, Callable[[Path], Iterator[SourceRow]]] = {
-    ".jsonl": _jsonl,
-    ".json": _json,
-    ".csv": _csv,
-    ".parquet": _parquet,
+_TABLE = ".parquet"
+_TEXT_READERS: dict[str, Callable[[str, str], Iterator[SourceRow]]] = {
+    ".jsonl": jsonl_rows,
+    ".json": json_rows,
+    ".csv": csv_rows,
+    ".tsv": _tsv_rows,
+    ".xml": xml_rows,
 }

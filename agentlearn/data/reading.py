@@ -1,11 +1,14 @@
 """Reading tasks from rows: each problem once, with the answer as the domain reads it."""
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agentlearn.data.row import Columns, SourceRow, both_places
-from agentlearn.data.sources import name_of, rows
+from agentlearn.data.answer_cell import amount_without_unit, boxed_answer, marked_answer
+from agentlearn.data.choices import TaskChoices, choices_in, choices_of
+from agentlearn.data.layout import RowLayout, layout_of
+from agentlearn.data.row import Columns, SourceRow, both_places, cell
+from agentlearn.data.sources import has_fixed_columns, rows
 from agentlearn.errors import DataError
 from agentlearn.log import get_log
 from agentlearn.types.task import Split, Task
@@ -13,6 +16,11 @@ from agentlearn.types.task import Split, Task
 PUBLISHED = ("hf:", "gym:")
 """Sources whose rows a user cannot correct."""
 
+
+_COUNTS_FROM_0 = frozenset({"question", "subject", "choices", "answer"})
+"""Columns of MMLU, whose right choices are numbers from 0."""
+_MANY = 16
+"""Rows of which at least one has the right choice 0, if the choices count from 0."""
 
 StartAndPath = tuple[str, tuple[str, ...]]
 """Where a task starts, and the places on a known path from there to the answer."""
@@ -33,6 +41,11 @@ class ParsedRow:
     family: str
     start: str = ""
     path: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What was read from which column: `{"problem": "Body+Question"}`."""
+    counted: int | None = None
+    """Number of the right choice, when the row gives a number; None when it gives a letter or text, or has no choices.
+    """
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -73,9 +86,7 @@ def read_tasks(
     different answers raises DataError in a file; in a published source it is left out with a warning. Raises DataError
     with file, line and next step.
     """
-    reader = RowReader(
-        columns, gold, answer_required=answer_required, default_family=name_of(source), start_and_path=start_and_path
-    )
+    reader = row_reader(source, columns, gold, answer_required=answer_required, start_and_path=start_and_path)
     kept: dict[tuple[str, str], ParsedRow] = {}
     disputed: set[tuple[str, str]] = set()
     for found in map(reader.read, rows(source)):
@@ -86,12 +97,27 @@ def read_tasks(
             disputed.add(found.identity)
         if limit is not None and len(kept) - len(disputed) >= limit:
             break
+    if why := unclear_count(kept.values()):
+        raise DataError(why, code="unclear_choice")
     tasks = [found.task(domain, split) for identity, found in kept.items() if identity not in disputed]
     if not tasks:
         raise DataError(f"{_short(source)} has no tasks; write one problem and its answer per line")
     if disputed:
         get_log().warning("data.disputed", source=str(source), left_out=len(disputed))
     return tasks
+
+
+def row_reader(
+    source: str | Path,
+    columns: Columns,
+    gold: Callable[[str], str],
+    *,
+    answer_required: bool = True,
+    start_and_path: Callable[[SourceRow], StartAndPath] = no_start,
+) -> "RowReader":
+    """Return the reader of a source's rows. Columns that the user chose are not those of a source whose are known."""
+    kept = replace(columns, chosen=None) if has_fixed_columns(source) else columns
+    return RowReader(kept, gold, answer_required, start_and_path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +127,27 @@ class RowReader:
     columns: Columns
     gold: Callable[[str], str]
     answer_required: bool
-    default_family: str
     start_and_path: Callable[[SourceRow], StartAndPath] = no_start
 
     def read(self, row: SourceRow) -> ParsedRow:
         """Return the content of the row. Raises DataError with place, cause and next step."""
-        problem = self._problem(row)
-        family = next((text for name in self.columns.family if (text := row.text(name))), self.default_family)
-        answer = self._answer(row)
+        if row.fault:
+            raise DataError(row.fault, code="bad_row")
+        row = _with_stem(row)
+        _demand_distinct(row)
+        layout = layout_of(row, self.columns)
+        problem = self._problem(row, layout)
+        choices = _choices(row, layout)
+        answer = self._answer(row, layout, choices)
+        family_column, family = self._family(row)
         start, path = self._way(row)
         for text in (problem, family, answer or "", start, *path):
             _demand_encodable(row, text)
-        return ParsedRow(row, problem, answer, family, start, path)
+        whole = problem if choices is None else choices.below(problem)
+        counted = None if choices is None else choices.position(cell(row.fields, layout.answer))
+        return ParsedRow(
+            row, whole, answer, family, start, path, _columns_read(row, layout, family_column), counted=counted
+        )
 
     def _way(self, row: SourceRow) -> StartAndPath:
         try:
@@ -120,30 +155,102 @@ class RowReader:
         except ValueError as error:
             raise DataError(f"{row.place} {error}", code="bad_start") from error
 
-    def _problem(self, row: SourceRow) -> str:
-        names = self.columns.problem
-        texts = {name: text for name in names if (text := row.text(name))}
-        if not texts:
-            wanted = " or ".join(map(repr, names))
-            raise DataError(f"{row.place} has no problem; put its text into the column {wanted}{_seen(row, names)}")
-        if len(set(texts.values())) > 1:
-            which = " and a ".join(map(repr, texts))
-            raise DataError(f"{row.place} has a {which} that differ; keep one of them")
-        return next(iter(texts.values()))
+    def _family(self, row: SourceRow) -> tuple[str, str]:
+        """Return the column of the family and its text; an empty column for the default."""
+        chosen = self.columns.chosen
+        names = (chosen.family,) if chosen is not None and chosen.family else self.columns.family
+        found = next(((name, text) for name in names if (text := row.text(name))), None)
+        return found or ("", row.group)
 
-    def _answer(self, row: SourceRow) -> str | None:
-        names = self.columns.answer
-        written = next((text for name in names if (text := row.text(name))), "")
+    def _problem(self, row: SourceRow, layout: RowLayout) -> str:
+        texts = [text for name in layout.problem if (text := row.text(name))]
+        if not texts:
+            names = layout.problem or self.columns.problem
+            wanted = " or ".join(map(repr, names))
+            raise DataError(
+                f"{row.place} has no problem; put its text into the column {wanted}{_seen(row, names)}",
+                code="no_problem",
+            )
+        return "\n\n".join(_without_copies(texts))
+
+    def _answer(self, row: SourceRow, layout: RowLayout, choices: TaskChoices | None) -> str | None:
+        written = row.text(layout.answer) if layout.answer else ""
         try:
-            answer = self.gold(written) if written else ""
+            answer = self.gold(_final(row, layout, choices, written)) if written else ""
         except ValueError as error:
             raise DataError(f"{row.place} {error}", code="bad_answer") from error
         if not answer and self.answer_required:
+            names = (layout.answer,) if layout.answer else self.columns.answer
             wanted = " or ".join(map(repr, names))
             raise DataError(
-                f"{row.place} has no answer; fill its column {wanted} or take the line out{_seen(row, names)}"
+                f"{row.place} has no answer; fill its column {wanted} or take the line out{_seen(row, names)}",
+                code="no_answer",
             )
         return answer or None
+
+
+def _without_copies(texts: Sequence[str]) -> list[str]:
+    """Leave out each part of a problem that a later part repeats: some files hold the whole problem as well."""
+    words = [same_words(text) for text in texts]
+    return [text for at, text in enumerate(texts) if not any(words[at] in later for later in words[at + 1 :])]
+
+
+def _final(row: SourceRow, layout: RowLayout, choices: TaskChoices | None, written: str) -> str:
+    """Return the final answer in an answer cell. Raises ValueError with words that continue `FILE line N`."""
+    if choices is not None:
+        return choices.letter(cell(row.fields, layout.answer))
+    if layout.boxed:
+        return boxed_answer(written)
+    is_story = len(layout.problem) > 1 and layout.problem[0].strip().casefold() == "body"
+    return amount_without_unit(written) if is_story else marked_answer(written)
+
+
+def _choices(row: SourceRow, layout: RowLayout) -> TaskChoices | None:
+    """Return the row's choices; None when it has none. Raises DataError when they cannot be read."""
+    if not layout.choices:
+        return None
+    cells = [cell(row.fields, name) for name in layout.choices]
+    found = choices_in(cells[0]) if len(cells) == 1 else choices_of(cells)
+    if found is None:
+        which = "+".join(layout.choices)
+        alone = f"problem={'+'.join(layout.problem)}" + (f" answer={layout.answer}" if layout.answer else "")
+        raise DataError(
+            f"{row.place} has choices in {which!r} that cannot be read; write a list of at least 2 different texts, or"
+            f" add --columns {alone!r} to leave them out",
+            code="bad_choices",
+        )
+    return found
+
+
+def _with_stem(row: SourceRow) -> SourceRow:
+    """Return a row whose `question` holds stem and choices together, as in the files of ARC, with both as columns."""
+    question = cell(row.fields, "question")
+    if not isinstance(question, Mapping) or not {"stem", "choices"} <= set(question):
+        return row
+    rest = {name: value for name, value in row.fields.items() if name.strip().casefold() != "question"}
+    return replace(row, fields={**rest, "question": question["stem"], "choices": question["choices"]})
+
+
+def _demand_distinct(row: SourceRow) -> None:
+    """Raise DataError when two columns have the same name but for capital letters, and differ in what they hold."""
+    seen: dict[str, str] = {}
+    for name, value in row.fields.items():
+        first = seen.setdefault(name.strip().casefold(), name)
+        if first != name and row.fields[first] != value:
+            raise DataError(
+                f"{row.place} has the columns {first!r} and {name!r}, which are the same name; keep one of them",
+                code="repeated_column",
+            )
+
+
+def _columns_read(row: SourceRow, layout: RowLayout, family: str) -> dict[str, str]:
+    """Return what was read from which column, with the names that the row gives them."""
+    written = {name.strip().casefold(): name for name in row.fields}
+    named = {"problem": layout.problem, "choices": layout.choices, "answer": (layout.answer,), "family": (family,)}
+    shown = {
+        what: "+".join(written.get(name.strip().casefold(), name) for name in names) for what, names in named.items()
+    }
+    return {what: name for what, name in shown.items() if name}
 
 
 def same_words(problem: str) -> str:
@@ -158,6 +265,20 @@ def same_answer(one: ParsedRow, other: ParsedRow, key: Callable[[str], Hashable]
     return key(one.answer) == key(other.answer)
 
 
+def unclear_count(rows: Iterable[ParsedRow]) -> str:
+    """Return why the right choices of rows are not clear: numbers from 0 or from 1; empty when they are clear."""
+    counted = [row for row in rows if row.counted is not None]
+    if not counted or any(row.counted == 0 for row in counted):
+        return ""
+    first = counted[0]
+    if len(counted) < _MANY and {name.strip().casefold() for name in first.row.fields} <= _COUNTS_FROM_0:
+        return ""
+    return (
+        f"{first.row.place} has the right choice {first.counted}, and no row has 0, so the choices may count from 0 or"
+        " from 1; write the letters of the right choices"
+    )
+
+
 def dispute(first: ParsedRow, second: ParsedRow) -> str:
     """Return the message about one problem with two answers."""
     places = both_places(first.row.where, second.row.where)
@@ -169,7 +290,7 @@ def _seen(row: SourceRow, wanted: tuple[str, ...]) -> str:
     present = {name.strip().casefold() for name in row.fields}
     if not present or present & {name.partition(".")[0].casefold() for name in wanted}:
         return ""
-    return f" (it has {', '.join(map(repr, row.fields))})"
+    return f" (it has {', '.join(map(repr, row.fields))}; --columns 'problem=NAME answer=NAME' chooses)"
 
 
 def _demand_encodable(row: SourceRow, text: str) -> None:

@@ -1,9 +1,11 @@
 """A row of a source of tasks, and the names of its columns."""
 
-import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agentlearn.data.column_choice import ColumnChoice
+from agentlearn.data.strict_json import json_or_none
 from agentlearn.errors import DataError
 
 
@@ -13,7 +15,9 @@ class Columns:
 
     problem: tuple[str, ...] = ("problem", "question")
     answer: tuple[str, ...] = ("answer",)
-    family: tuple[str, ...] = ("family", "type", "subject")
+    family: tuple[str, ...] = ("family", "type", "subject", "solution-type", "solution_type")
+    chosen: ColumnChoice | None = None
+    """The columns that the user chose; they replace the accepted names and every recognised layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,10 @@ class SourceRow:
     where: str
     """`FILE:LINE` (from 1, the line where the row starts), or `NAME#ROW` (from 0) for sources without lines."""
     fields: Mapping[str, object]
+    fault: str = ""
+    """Why this row cannot be read, as a sentence with its place; empty for a row that can."""
+    group: str = ""
+    """Family of a row without a family of its own; empty: none, so that the row counts as independent of all others."""
 
     @property
     def place(self) -> str:
@@ -38,11 +46,26 @@ class SourceRow:
         value = cell(self.fields, column)
         if isinstance(value, Sequence) and not isinstance(value, str) and value and isinstance(value[-1], Mapping):
             value = value[-1].get("content")
-        if value is None or value != value:
+        if value is None or (isinstance(value, float) and math.isnan(value)):
             return ""
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise DataError(f"{self.place} has neither text nor a number in {column!r}; write it as text")
+        if (what := _unusable(value)) is not None:
+            raise DataError(f"{self.place} has {what} in {column!r}; write it as text", code="bad_cell")
         return str(value).strip()
+
+
+def _unusable(value: object) -> str | None:
+    """Return what a cell holds that is neither text nor a number; None for a text or a number."""
+    match value:
+        case bool():
+            return f"the truth value {str(value).lower()}, which is neither text nor a number,"
+        case float() if math.isinf(value):
+            return "an infinite number"
+        case str() | int() | float():
+            return None
+        case Sequence():
+            return f"a list of {len(value)}, which is neither text nor a number,"
+        case _:
+            return "neither text nor a number"
 
 
 def cell(fields: Mapping[str, object], column: str) -> object:
@@ -53,27 +76,34 @@ def cell(fields: Mapping[str, object], column: str) -> object:
     if column in fields:
         return fields[column]
     for name, value in fields.items():
-        if name.strip().casefold() == column.casefold():
+        if name.strip().casefold() == column.strip().casefold():
             return value
     outer, dot, inner = column.partition(".")
     nested = _opened(cell(fields, outer)) if dot else None
     return cell({str(name): value for name, value in nested.items()}, inner) if isinstance(nested, Mapping) else None
 
 
+def is_empty(value: object) -> bool:
+    """Whether a cell holds nothing: null, not a number, white space, or a list or mapping without entries."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, Sequence | Mapping) and len(value) == 0)
+
+
 def _opened(value: object) -> object:
     """Return the JSON object in a text cell, which is how tables without nested columns store one."""
-    if not isinstance(value, str) or not value.lstrip().startswith("{"):
-        return value
-    try:
-        return json.loads(value)
-    except (json.JSONDecodeError, RecursionError):
-        return None
+    return json_or_none(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
 
 
 def both_places(first: str, second: str) -> str:
     """Return two places of one source, for messages: `mine.jsonl lines 1 and 3`."""
     name, unit, at = _parts(first)
-    return f"{name} {unit}s {at} and {_parts(second)[2]}"
+    other, _, other_at = _parts(second)
+    if name != other:
+        return f"{name} {unit} {at} and {' '.join(_parts(second))}"
+    return f"{name} {unit}s {at} and {other_at}"
 
 
 def _parts(where: str) -> tuple[str, str, str]:

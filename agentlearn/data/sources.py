@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from agentlearn.data.files import file_rows
+from agentlearn.data.file_text import stem
+from agentlearn.data.files import file_rows, files_in
 from agentlearn.data.gym import GYM, gym_rows, parse_gym
-from agentlearn.data.hub import HUB, hub_name, hub_rows
+from agentlearn.data.hub import HUB, hub_name, hub_rows, published
 from agentlearn.data.row import SourceRow
 
 
@@ -27,4 +28,20 @@ def name_of(source: str | Path) -> str:
     text = str(source)
     if text.startswith(HUB):
         return hub_name(text)
-    return parse_gym(text).name if text.startswith(GYM) else Path(source).stem
+    if text.startswith(GYM):
+        return parse_gym(text).name
+    path = Path(source)
+    return path.resolve().name if path.is_dir() else stem(path)
+
+
+def has_fixed_columns(source: str | Path) -> bool:
+    """Whether the columns of a source are known here: a published dataset with a short name, or reasoning-gym."""
+    text = str(source)
+    return text.startswith(GYM) or (text.startswith(HUB) and published(text)[1].columns is not None)
+
+
+def passed_over(source: str | Path) -> tuple[str, ...]:
+    """Return the files of a folder that are not read, because their endings are not those of task files."""
+    path = Path(source)
+    online = str(source).startswith((HUB, GYM))
+    return () if online or not path.is_dir() else files_in(path).other

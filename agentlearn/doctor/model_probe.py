@@ -1,19 +1,24 @@
 """Testing a model for what learning needs, with three small real calls; nothing is stored.
 
+The first call is like one of a run, with a temperature, a seed and instructions. A model that refuses it is asked again
+without what it refuses, and then in the same way in the other calls.
+
 The calls ask for plain words, a tool call, and a stage's structured reply through the tool `submit`. They also show
 whether tokens are reported, whether the price is known, and how long an answer takes.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from statistics import median
 
 from pydantic_ai.direct import model_request
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from agentlearn.config import BudgetOptions, CallOptions
+from agentlearn.doctor.accepted import accepted, settings_without
 from agentlearn.domain.check_result import CheckResult
 from agentlearn.errors import ConfigError, RolloutError
 from agentlearn.learn.estimate import known_price
@@ -32,6 +37,8 @@ CALLS, TOKENS_IN, TOKENS_OUT = 3, 1_500, 1_500
 """Calls and approximate tokens of one probe."""
 
 _CALLS, _RETRY = CallOptions(concurrency=1, call_deadline_s=60), RetryPolicy(attempts=2)
+_TEMPERATURE = 0.7
+_INSTRUCTIONS = "Answer the question."
 _WORDS = "Is 7 a prime number? Answer with one word."
 _PROBLEM = "Find the number of integers from -101 to 126, inclusive, that are divisible by 6 or by 8."
 _TOOL_QUESTION = f"{_PROBLEM} Use the tool {TOOL} to compute it."
@@ -81,11 +88,16 @@ class _Probe:
     endpoint: Endpoint
     unit: WorkUnit
 
+    def without(self, parts: Collection[str]) -> "_Probe":
+        """Return a probe whose requests have none of these parts."""
+        return replace(self, endpoint=replace(self.endpoint, call_settings=settings_without(parts)))
+
     async def asked(self, question: str, *tools: ToolDefinition) -> ModelResponse:
         """Make one request without an agent and return the response."""
         return await model_request(
             self.endpoint.client(self.unit),
-            [ModelRequest.user_text_prompt(question)],
+            [ModelRequest.user_text_prompt(question, instructions=_INSTRUCTIONS)],
+            model_settings=ModelSettings(temperature=_TEMPERATURE),
             model_request_parameters=ModelRequestParameters(function_tools=list(tools)),
         )
 
@@ -112,12 +124,19 @@ async def probe(model: str, options: CallOptions = _CALLS, retry: RetryPolicy = 
 
 async def _results(one: _Probe) -> tuple[CheckResult, ...]:
     try:
-        plain = _plain(await one.asked(_WORDS))
+        found, response = await accepted(lambda parts: one.without(parts).asked(_WORDS))
     except RolloutError as error:
         mend = _FIXES.get(error.code, "check that the service runs and accepts chat completions")
         name = f"model {one.endpoint.name}"
         return (CheckResult(what=name, state="broken", words=error.message, mend=mend),)
-    return (plain, await _tool(one), await _structured(one), *_measured(one))
+    one = one.without(found.left_out)
+    return (
+        _plain(response),
+        found.result(one.endpoint.name),
+        await _tool(one),
+        await _structured(one),
+        *_measured(one),
+    )
 
 
 def _plain(response: ModelResponse) -> CheckResult:

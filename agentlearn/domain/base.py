@@ -3,14 +3,15 @@
 A package announces its domain under the entry-point group `agentlearn.domains`; the library names no domain.
 """
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentlearn.config import ONLINE, TASK_FILES
+from agentlearn.config import ONLINE, PACKED, TASK_FILES
 from agentlearn.domain.check_result import CheckResult
 from agentlearn.domain.members import misspelt_members
 from agentlearn.errors import ConfigError, UnknownDomain
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pydantic_ai import Agent
     from pydantic_ai.models import Model
 
-    from agentlearn.data import Columns, SourceRow, StartAndPath
+    from agentlearn.data import ColumnChoice, Columns, SourceRow, StartAndPath
 
 
 class Answer(Value):
@@ -58,6 +59,8 @@ class RolloutShape(Value):
     """Tokens of one tool result."""
     judged: bool = False
     """Whether a model judges most answers."""
+    shipped: Mapping[str, "RolloutShape"] = {}
+    """Measured sizes with the models that ship, by the start of their names: `lab:`, `sim:`."""
 
 
 JudgeModel = Callable[[str], "Model"]
@@ -164,6 +167,20 @@ class Domain(ABC):
 
         return Columns()
 
+    def with_columns(self, columns: "ColumnChoice") -> "Domain":
+        """Return the same domain, which reads these columns of files. Raises ConfigError when it cannot choose."""
+        raise ConfigError(
+            f"domain {self.name!r} reads its own columns and cannot use '{columns}'; leave out --columns",
+            code="fixed_columns",
+        )
+
+    def unreadable_gold(self, task: Task) -> str | None:
+        """Return why `verify` cannot read the task's expected answer, as a sentence without a place; None when it can.
+
+        Called for every task of a file before a run. A task whose answer cannot be read would never be decided.
+        """
+        return None
+
     def start_and_path(self, row: "SourceRow") -> "StartAndPath":
         """Return where a row's task starts and the known path to its answer, for `agentlearn data check`."""
         return "", ()
@@ -189,8 +206,10 @@ def installed_domains() -> tuple[str, ...]:
 
 
 def is_source(name: str) -> bool:
-    """Whether a name is a source of tasks (a file, `hf:...` or `gym:...`) and not a domain."""
-    return name.startswith(ONLINE) or Path(name).suffix.lower() in TASK_FILES
+    """Whether a name is a source of tasks (a file, a folder with a `/`, `hf:...` or `gym:...`) and not a domain."""
+    if name.startswith(ONLINE) or name.lower().removesuffix(PACKED).endswith(TASK_FILES):
+        return True
+    return ("/" in name or os.sep in name) and Path(name).is_dir()
 
 
 def load_domain(name: str) -> Domain:

@@ -268,6 +268,8 @@ async def _question(subject: _Subject) -> str:
 async def _expected_is_right(subject: _Subject) -> str:
     tasks = subject.judged()
     for task in tasks:
+        why = subject.domain.unreadable_gold(task)
+        _demand(why is None, f"the expected answer {task.answer!r} cannot be read: {why}")
         verdict = await subject.verdict(task, task.answer)
         right = verdict.reward is not None and verdict.reward >= subject.domain.threshold
         _demand(right, f"the expected answer {task.answer!r} is judged {verdict.status}: {verdict.reason}")

@@ -106,6 +106,8 @@ async def _save(store: Path, event: RunEvent, tasks: list[Task], rollouts: list[
 
 def _lines(file: Path) -> Iterator[tuple[SourceRow, _Line, list[ModelMessage]]]:
     for row in file_rows(file):
+        if row.fault:
+            raise DataError(f"{row.fault}; {_FORM}. Nothing was imported", code="bad_rollout")
         try:
             line = _Line.model_validate(row.fields)
             messages = from_chat(line.messages)

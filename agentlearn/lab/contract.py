@@ -101,6 +101,15 @@ class Lab(Protocol):
         """Folder of its shipped files: weights, tokenizer and card."""
         ...
 
+    @property
+    def families(self) -> int:
+        """Number of families of problems in its corpus."""
+        ...
+
+    def knows(self, question: str) -> bool:
+        """Whether a question is a problem of these families, in one of the wordings of the corpus."""
+        ...
+
     def token_pieces(self) -> TokenPieces:
         """Return the texts in its tokenizer's vocabulary."""
         ...

@@ -1,6 +1,7 @@
 """Evaluating a lab model on held-out questions: its programs are run in a sandbox, and its answers are checked."""
 
 import json
+import math
 from asyncio import Semaphore, TaskGroup
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,6 +42,12 @@ class ConditionScore:
     def share(self) -> float:
         """Share of correct answers."""
         return self.right / self.number
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of `share`, with one right and one wrong answer added so that it is never 0."""
+        share = (self.right + 1) / (self.number + 2)
+        return math.sqrt(share * (1 - share) / (self.number + 2))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

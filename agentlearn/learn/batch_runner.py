@@ -99,6 +99,7 @@ class BatchRunner:
                         rollout = self._one(task, slot, self._evaluation_treatment(library), library, finished[phase])
                         running[phase].append(members.create_task(rollout))
                     order.reverse()  # each phase goes first equally often
+        self.monitor.refuse_silence()
         return {
             phase: Scores.of([one.result().trajectory for one in rollouts], tasks, k)
             for phase, rollouts in running.items()
@@ -134,7 +135,7 @@ class BatchRunner:
         if self.settings.labels == "none":
             group = by_majority(group, self.rollouts.domain)
             for member, judged in zip(members, group.trajectories, strict=True):
-                await self._keep(Finished(judged, member.messages, stored=member.stored))
+                await self._keep(replace(member, trajectory=judged))
         self.monitor.group_done(group, self.rollouts.domain.threshold)
         return group
 
@@ -161,5 +162,5 @@ class BatchRunner:
 
     async def _keep(self, finished: Finished) -> None:
         if not finished.stored:
-            await self.store.save_trajectory(finished.trajectory, finished.messages)
+            await finished.save(self.store)
         self.monitor.rollout_done(finished.trajectory)

@@ -7,26 +7,26 @@ from pathlib import Path
 from agentlearn.config import ONLINE, LearnSettings
 from agentlearn.data.gym import GYM, parse_gym
 from agentlearn.data.hub import HUB, published
-from agentlearn.domain.base import Domain, RolloutShape, installed_domains, load_domain
-from agentlearn.domain.custom.judge_reward import JUDGE
+from agentlearn.domain.base import Domain
 from agentlearn.errors import ConfigError
+from agentlearn.learn.run_size import (
+    LONG_ANSWER,
+    SHORT_ANSWER,
+    CallSize,
+    RolloutSize,
+    RunSize,
+    assumed_size,
+    average_library,
+    batches_of,
+    measured_size,
+)
 from agentlearn.learn.task_sets import task_sets
 from agentlearn.models.endpoint import is_paid
 from agentlearn.models.price import price_per_million
+from agentlearn.types.experience import estimated_tokens
+from agentlearn.types.task import Task
 from agentlearn.types.value import Value
 
-# arXiv:2510.08191 reports the total tokens of one run of training-free GRPO: 38M in and 6.6M out for 1,500 rollouts of
-# learning, including all stages. It does not say how they are divided. The turns and lengths in `RolloutShape` and
-# below are assumptions that add up to that total.
-_USUAL = RolloutShape()
-_LIBRARY = 1_000
-"""Average tokens of lessons in a prompt, over a run that fills its library. The library's limit caps it."""
-MIXED = 0.5
-"""Assumed share of groups whose rewards differ. Only those are summarised and compared."""
-_STAGE_PROMPT, _SUMMARY, _COMPARISON, _PROPOSAL = 450, 700, 700, 45
-"""Assumed tokens of a stage's instructions, of a summary, of a comparison and of a proposal."""
-_SHOWN_RESULT = 1_000
-"""Largest number of tokens of a tool's result in a transcript to summarise; longer results are cut."""
 _JUDGE_QUESTION, _JUDGEMENT = 900, 90
 """Assumed tokens of one question to a judge (rubric, task, expected answer, answer) and of its verdict."""
 
@@ -49,8 +49,13 @@ class StageEstimate(Value):
     def words(self) -> str:
         """Return the estimate as text."""
         price = "an unknown price" if self.cost_usd is None else f"${self.cost_usd:.2f}"
-        tokens = f"{self.tokens_in / 1e6:.2f}M tokens in, {self.tokens_out / 1e6:.2f}M out"
+        tokens = f"{_short(self.tokens_in)} tokens in, {_short(self.tokens_out)} out"
         return f"{self.calls:,} calls, {tokens}, {price}"
+
+
+def _short(tokens: int) -> str:
+    """Return a number of tokens in millions, or in thousands when it is small."""
+    return f"{tokens / 1e6:.1f}M" if tokens >= 950_000 else f"{tokens / 1e3:.0f}k"
 
 
 class CostEstimate(Value):
@@ -62,6 +67,10 @@ class CostEstimate(Value):
 
     With the reward `judge` there are also `judge` and `judge held out`, with one question per rollout.
     """
+    basis: str = "a rough estimate"
+    """What the estimate rests on."""
+    tokens_range: tuple[int, int] | None = None
+    """Tokens in and out together, with short and with long answers; None when the sizes were measured."""
 
     @property
     def learning(self) -> tuple[StageEstimate, ...]:
@@ -84,46 +93,72 @@ class CostEstimate(Value):
         costs = [one.cost_usd for one in self.stages]
         return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
 
-    def sentence(self) -> str:
-        """Return the estimate as one sentence."""
+    def short(self) -> str:
+        """Return the estimate as a few words, without what it rests on."""
         price = "an unknown price" if self.cost_usd is None else f"about ${self.cost_usd:.2f}"
         return (
-            f"about {self.rollouts:,} rollouts, {self.tokens_in / 1e6:.1f}M tokens in and"
-            f" {self.tokens_out / 1e6:.1f}M out, {price} (a rough estimate)"
+            f"about {self.rollouts:,} rollouts, {_short(self.tokens_in)} tokens in and"
+            f" {_short(self.tokens_out)} out, {price}"
+        )
+
+    def sentence(self) -> str:
+        """Return the estimate as one sentence, with what it rests on."""
+        return f"{self.short()} ({self.basis}{self._range()})"
+
+    def _range(self) -> str:
+        if self.tokens_range is None:
+            return ""
+        low, high = map(_short, self.tokens_range)
+        return (
+            f"; answers of {SHORT_ANSWER} to {LONG_ANSWER:,} tokens make it {low} to {high} tokens,"
+            " and --pilot 10 measures it"
         )
 
 
-def estimate(settings: LearnSettings, *, train: int | None = None, test: int | None = None) -> CostEstimate:
-    """Return the estimate for a run. train, test: numbers of tasks; None: the settings' limit, else a usual number."""
+def estimate(
+    settings: LearnSettings, *, train: int | None = None, test: int | None = None, size: RunSize | None = None
+) -> CostEstimate:
+    """Return the estimate for a run.
+
+    train, test: numbers of tasks; None: the settings' limit, else a usual number. size: what rollouts and stages take;
+    None: as assumed for that model.
+    """
     learned_from = train if train is not None else settings.limit or _DEFAULT_TRAIN
     held_out = 0 if not settings.evaluate else test if test is not None else _DEFAULT_TEST
     if settings.pilot is not None:
         settings, learned_from, held_out = settings.as_pilot(), min(settings.pilot, learned_from), 0
-    library = library_tokens(settings)
-    learning = 0 if settings.from_store else learned_from * settings.group_size * settings.epochs
-    measuring = held_out * settings.eval_rollouts
-    batches = math.ceil(learned_from / settings.batch_size) * settings.epochs
-    # Rewards of a group of one cannot differ.
-    mixed = round(learned_from * settings.epochs * MIXED) if settings.group_size > 1 else 0
-    proposals = mixed * settings.max_proposals
-    question = _STAGE_PROMPT + library
-    shape = _shape(settings)
-    transcript = shape.turns * (shape.turn_out + min(shape.tool_result, _SHOWN_RESULT))
-    before, after = (
-        rollouts_estimate(settings.model, HELD_OUT, measuring, 0, shape),
-        rollouts_estimate("", "", measuring, library, shape),
-    )
-    stages = (
-        rollouts_estimate(settings.model, "rollout", learning, library, shape),
-        _stage(settings, "summarise", mixed * settings.group_size, question + transcript, _SUMMARY),
-        _stage(settings, "compare", mixed, question + settings.group_size * _SUMMARY, _COMPARISON),
-        _stage(
+    size = size or assumed_size(settings, tasks=learned_from)
+    found = _of_size(settings, learned_from, held_out, size)
+    if size.measured:
+        return found
+    ends = (
+        _of_size(
             settings,
-            "consolidate",
-            batches if mixed else 0,
-            question + _PROPOSAL * proposals // max(1, batches),
-            _PROPOSAL * proposals // max(1, batches),
-        ),
+            learned_from,
+            held_out,
+            assumed_size(settings, tasks=learned_from, problem_tokens=size.problem_tokens, answer=answer),
+        )
+        for answer in (SHORT_ANSWER, LONG_ANSWER)
+    )
+    low, high = (one.tokens_in + one.tokens_out for one in ends)
+    most = found.tokens_in + found.tokens_out
+    return found.model_copy(update={"tokens_range": (min(low, most), max(high, most))})
+
+
+def _of_size(settings: LearnSettings, train: int, test: int, size: RunSize) -> CostEstimate:
+    learning = 0 if settings.from_store else train * settings.group_size * settings.epochs
+    measuring = test * settings.eval_rollouts
+    batches = batches_of(settings, train) * settings.epochs
+    # Rewards of a group of one cannot differ.
+    mixed = round(train * settings.epochs * size.mixed) if settings.group_size > 1 else 0
+    lessons = average_library(settings, train, size.library)
+    before = sized_rollouts(settings.model, HELD_OUT, measuring, 0, size.rollout)
+    after = sized_rollouts("", "", measuring, size.library, size.rollout)
+    stages = (
+        sized_rollouts(settings.model, "rollout", learning, lessons, size.rollout),
+        _stage(settings, "summarise", mixed * settings.group_size, size.summarise),
+        _stage(settings, "compare", mixed, size.compare),
+        _stage(settings, "consolidate", batches if mixed else 0, size.consolidate),
         _priced(
             settings.model,
             HELD_OUT,
@@ -131,46 +166,28 @@ def estimate(settings: LearnSettings, *, train: int | None = None, test: int | N
             before.tokens_in + after.tokens_in,
             before.tokens_out + after.tokens_out,
         ),
-        *(_judging(settings, learning, 2 * measuring) if shape.judged else ()),
+        *(_judging(settings, learning, 2 * measuring) if size.judged else ()),
     )
-    return CostEstimate(rollouts=learning + 2 * measuring, stages=stages)
+    return CostEstimate(rollouts=learning + 2 * measuring, stages=stages, basis=size.basis)
 
 
-def library_tokens(settings: LearnSettings) -> int:
-    """Return the assumed average tokens of lessons in a prompt."""
-    return min(_LIBRARY, settings.max_library_tokens)
-
-
-def rollouts_estimate(
-    model: str, stage: str, rollouts: int, library: int, shape: RolloutShape = _USUAL
-) -> StageEstimate:
-    """Return the estimate for that many rollouts. Each turn reads the prompt, the lessons and all earlier turns.
-
-    library: tokens of lessons in the prompt.
-    """
-    turns = shape.turns
-    earlier_turns = (shape.turn_out + shape.tool_result) * turns * (turns - 1) // 2
-    tokens_in = turns * (shape.prompt + library) + earlier_turns
-    return _priced(model, stage, rollouts * turns, rollouts * tokens_in, rollouts * turns * shape.turn_out)
-
-
-def _shape(settings: LearnSettings) -> RolloutShape:
-    """Return turns and lengths of rollouts: those of the installed domain, else the usual ones."""
-    if settings.reward == JUDGE.name:
-        return RolloutShape(judged=True)
-    if settings.domain not in installed_domains():
-        return _USUAL
-    return load_domain(settings.domain).rollout_shape(settings.data)
+def sized_rollouts(model: str, stage: str, rollouts: int, library: float, size: RolloutSize) -> StageEstimate:
+    """Return the estimate for that many rollouts of a size. library: tokens of lessons in each prompt."""
+    tokens_in = size.tokens_in + size.calls * library
+    return _priced(
+        model, stage, round(rollouts * size.calls), round(rollouts * tokens_in), round(rollouts * size.tokens_out)
+    )
 
 
 def _judging(settings: LearnSettings, learning: int, measuring: int) -> tuple[StageEstimate, ...]:
     """Return the estimate for judging answers with a model, which is the reflector."""
     questions = (("judge", learning), (f"judge {HELD_OUT}", measuring))
-    return tuple(_stage(settings, name, calls, _JUDGE_QUESTION, _JUDGEMENT) for name, calls in questions)
+    size = CallSize(tokens_in=_JUDGE_QUESTION, tokens_out=_JUDGEMENT)
+    return tuple(_stage(settings, name, calls, size) for name, calls in questions)
 
 
-def _stage(settings: LearnSettings, stage: str, calls: int, tokens_in: int, tokens_out: int) -> StageEstimate:
-    return _priced(settings.reflector_name, stage, calls, calls * tokens_in, calls * tokens_out)
+def _stage(settings: LearnSettings, stage: str, calls: int, size: CallSize) -> StageEstimate:
+    return _priced(settings.reflector_name, stage, calls, round(calls * size.tokens_in), round(calls * size.tokens_out))
 
 
 def refuse_unpriced_budget(settings: LearnSettings) -> None:
@@ -238,7 +255,7 @@ class RunPlan(Value):
             ("tasks", f"{self.train:,} to learn from, {held}{size}"),
             ("rounds", f"{self.group_size} rollouts each, {self.epochs} epochs, {self.batches} batches"),
             *((one.stage, one.words()) for one in self.estimate.stages),
-            ("learning", f"{tokens_in / 1e6:.1f}M tokens in and {tokens_out / 1e6:.1f}M out, without measuring"),
+            ("learning", f"{_short(tokens_in)} tokens in and {_short(tokens_out)} out, without measuring"),
             ("total", self.estimate.sentence()),
         )
 
@@ -251,9 +268,11 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
     refuse_unpriced_budget(settings)
     sources = [one for one in (settings.data, *settings.test_data) if one is not None]
     counted = not any(source.startswith(ONLINE) for source in sources)
+    problem_tokens = 0
     if counted:
         sets = task_sets(settings, domain)
         train, test = len(sets.train), len(sets.test)
+        problem_tokens = mean_problem_tokens(sets.train)
     else:
         train, test = _sizes(settings, domain)
     if settings.pilot is not None:
@@ -271,8 +290,21 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
         group_size=settings.group_size,
         batches=math.ceil(train / settings.batch_size) * settings.epochs,
         eval_rollouts=settings.eval_rollouts,
-        estimate=estimate(settings, train=train, test=test),
+        estimate=estimate(settings, train=train, test=test, size=run_size(settings, train, problem_tokens)),
     )
+
+
+def run_size(settings: LearnSettings, tasks: int, problem_tokens: int = 0) -> RunSize:
+    """Return the sizes that an earlier run in the store had, else the assumed ones. Reads the store.
+
+    problem_tokens: mean length of a problem.
+    """
+    return measured_size(settings, tasks=tasks) or assumed_size(settings, tasks=tasks, problem_tokens=problem_tokens)
+
+
+def mean_problem_tokens(tasks: Sequence[Task]) -> int:
+    """Return the mean length of the problems in tokens, estimated."""
+    return round(sum(estimated_tokens(one.problem) for one in tasks) / max(1, len(tasks)))
 
 
 def _sizes(settings: LearnSettings, domain: Domain) -> tuple[int, int]:

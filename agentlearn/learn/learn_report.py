@@ -11,6 +11,7 @@ from agentlearn.learn.run_result import RunResult, verdict_notes
 from agentlearn.learn.task_sets import TaskSets
 from agentlearn.types.experience import Library
 from agentlearn.types.group import GROUP_KINDS
+from agentlearn.types.ids import LibraryVersion
 from agentlearn.types.trajectory import ROLLOUT_OUTCOMES
 
 
@@ -30,6 +31,8 @@ class LessonResult:
     simulated_reflector: bool
     """Whether the model that writes the lessons is simulated."""
     weights: WeightsRecord
+    current: LibraryVersion | None
+    """The version that the library's name stands for at the end of the run; None when there is none."""
 
 
 def learn_report(result: RunResult, lessons: LessonResult) -> LearnReport:
@@ -69,6 +72,7 @@ def learn_report(result: RunResult, lessons: LessonResult) -> LearnReport:
             parent=library.parent,
             lessons=len(library),
             tokens=library.tokens,
+            current=lessons.current,
         ),
         proposals=Proposals(
             applied=ends.applied, folded=ends.folded, dropped=dict(ends.dropped), rejected=dict(ends.rejected)

@@ -63,6 +63,7 @@ class RunLoop(ABC, Generic[S]):
         endpoints = (self.rollouts.endpoint, *((self.reflector,) if self.reflector is not None else ()))
         states = {id(one.endpoint_state): one.endpoint_state for one in endpoints}
         self.monitor = RunMonitor(self.settings, self.call_context, self.callbacks, tuple(states.values()))
+        self.stats.notes.extend(self.rollouts.notes)
         self.finished = FinishedRollouts(self.store, self.call_context.run, resumed=self.resumed)
         self.batches = BatchRunner(
             self.settings,
@@ -168,6 +169,7 @@ class RunLoop(ABC, Generic[S]):
                     await groups.complete.wait()
                     groups = self.batches.start(ahead, under_way)
                 update = await updating
+                self.monitor.refuse_silence()
                 updates += 1
                 await self.keep_update(batch, update)
                 self.monitor.updated(batch, update)

@@ -1,9 +1,11 @@
 """The domain and the budget of a run, from its settings."""
 
-from agentlearn.config import BudgetOptions, TaskOptions
+from agentlearn.config import BudgetOptions, LearnSettings, TaskOptions
 from agentlearn.domain.base import Domain, installed_domains, load_domain
 from agentlearn.domain.custom import custom_tasks
+from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.models.budget import Budget
+from agentlearn.models.call_settings import CallSettings, call_settings
 from agentlearn.store import Store
 from agentlearn.types.ids import RunId
 from agentlearn.types.trajectory import Usage
@@ -14,11 +16,22 @@ def domain_of(settings: TaskOptions) -> Domain:
 
     Raises ConfigError.
     """
+    return with_chosen_columns(_judging_domain(settings), settings)
+
+
+def _judging_domain(settings: TaskOptions) -> Domain:
     if settings.reward is None:
         return load_domain(settings.domain)
     if settings.domain in installed_domains() and (domain := load_domain(settings.domain)).rewards:
         return domain.with_reward(settings.reward)
     return custom_tasks(settings.domain, settings.reward, tools=settings.tools, instructions=settings.instructions)
+
+
+def service_settings(settings: LearnSettings) -> CallSettings:
+    """Return what every request to the model contains. Without temperatures, the judge sends none either."""
+    return call_settings(
+        settings, temperature=settings.temperature is not None or settings.eval_temperature is not None
+    )
 
 
 def budget_of(settings: BudgetOptions, store: Store, resume: RunId | None) -> Budget:

@@ -10,13 +10,12 @@ from random import Random
 from agentlearn.config import LearnSettings
 from agentlearn.learn.estimate import (
     HELD_OUT,
-    MIXED,
     CostEstimate,
     StageEstimate,
     estimate,
     known_price,
-    library_tokens,
 )
+from agentlearn.learn.run_size import MIXED, average_library
 from agentlearn.learn.task_sets import TaskSets
 from agentlearn.store import StageTotals
 from agentlearn.types.ids import derive_seed
@@ -66,7 +65,7 @@ def pilot_sets(sets: TaskSets, settings: LearnSettings) -> TaskSets:
     """Return the pilot's tasks, sampled with the run's seed. There are no held-out tasks."""
     assert settings.pilot is not None
     count = min(settings.pilot, len(sets.train))
-    return TaskSets(tuple(Random(derive_seed("pilot", settings.seed)).sample(sets.train, count)), ())
+    return TaskSets(tuple(Random(derive_seed("pilot", settings.seed)).sample(sets.train, count)), (), notes=sets.notes)
 
 
 def pilot_report(
@@ -117,7 +116,7 @@ def _extrapolated(
     learning = len(whole.train) * settings.epochs / tasks
     measuring = len(whole.test) * settings.eval_rollouts / (tasks * settings.group_size)
     batches = _batches(settings, len(whole.train)) * settings.epochs / _batches(settings, tasks)
-    lessons = max(0, library_tokens(settings) - library)
+    lessons = max(0, average_library(settings.model_copy(update={"pilot": None}), len(whole.train)) - library)
     stages: list[StageEstimate] = []
     for name, one in measured.items():
         model = settings.model if name == "rollout" else settings.reflector_name

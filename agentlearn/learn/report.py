@@ -83,6 +83,9 @@ class LibraryLine(Value):
     parent: LibraryVersion | None
     lessons: int
     tokens: int
+    current: LibraryVersion | None = None
+    """The version that the name stands for at the end of the run; None when there is no library of that name. When it
+    is not `version`, the run did not write its library."""
 
 
 class Proposals(Value):

@@ -1,8 +1,9 @@
 """Counts what happens in a run and reports it to the callbacks."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentlearn.config import RunSettings
+from agentlearn.config.command_words import command_words
 from agentlearn.learn.batch import Batch
 from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.learner import Update
@@ -56,10 +57,16 @@ class RunMonitor:
         self.callbacks.updated(batch.step, update)
         self._report_warnings()
 
+    def refuse_silence(self) -> None:
+        """Raise an error when a model has answered none of its calls. Call it when no call is in flight."""
+        for state in self.endpoint_states:
+            state.refuse_silence(self.call_context.budget)
+
     def warnings(self, *, ended: bool = False) -> tuple[RunWarning, ...]:
         """Return all warnings that hold now. ended: whether no more groups will follow."""
         snapshot = self.stats.snapshot(self.settings, self.call_context.budget, self.endpoint_states)
-        return run_warnings(snapshot, ended=ended)
+        trace = command_words("trace", self.call_context.run, store=self.settings.store)
+        return run_warnings(replace(snapshot, trace=trace), ended=ended)
 
     def _report_warnings(self) -> None:
         """Report each warning once."""

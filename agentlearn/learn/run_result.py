@@ -106,6 +106,7 @@ class RunResult:
         """Return the notes of every run: failed rollouts, warnings, what was resumed, and the learner's own notes."""
         replayed = sum(one.replayed.total() for one in self.endpoint_states)
         return (
+            *self.sets.notes,
             *self.stats.failure_notes(),
             *(warning.words for warning in self.warnings),
             *self.stats.resumption_notes(replayed),

@@ -15,7 +15,7 @@ from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.store import StageTotals
 from agentlearn.types.group import GroupKind
 from agentlearn.types.operation import Ended
-from agentlearn.types.trajectory import ToolResult, Trajectory
+from agentlearn.types.trajectory import VERIFY_RAISED, ToolResult, Trajectory
 
 
 @dataclass(slots=True)
@@ -38,7 +38,13 @@ class RunStats:
     outcomes: Counter[str] = field(default_factory=Counter[str])
     """Rollouts by outcome."""
     failures: Counter[str] = field(default_factory=Counter[str])
-    """Failed rollouts by error code."""
+    """Failures by error code, of the agent and of what is around it."""
+    undecided: Counter[str] = field(default_factory=Counter[str])
+    """Undecided rollouts by code."""
+    verify_raised: Counter[str] = field(default_factory=Counter[str])
+    """Rollouts whose verifier raised an unexpected exception, by reason."""
+    first_causes: dict[str, str] = field(default_factory=dict[str, str])
+    """Why the first rollout failed, and why the first one was undecided."""
     groups: Counter[str] = field(default_factory=Counter[str])
     """Groups by kind, counted when their last rollout is judged."""
     faults: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
@@ -59,6 +65,13 @@ class RunStats:
         self.outcomes[trajectory.outcome] += 1
         if trajectory.failure is not None:
             self.failures[trajectory.failure.code] += 1
+            self.first_causes.setdefault(trajectory.outcome, trajectory.failure.message)
+        elif trajectory.outcome == "undecided" and trajectory.verdict is not None:
+            self.first_causes.setdefault("undecided", trajectory.verdict.reason)
+        if trajectory.outcome == "undecided":
+            self.undecided[trajectory.undecided_because] += 1
+        if trajectory.verdict is not None and trajectory.verdict.reason.startswith(VERIFY_RAISED):
+            self.verify_raised[trajectory.verdict.reason] += 1
         self.restarted += trajectory.attempt
         self.diverged += sum(isinstance(step, ToolResult) and step.diverged for step in trajectory.steps)
         if trajectory.phase.startswith("epoch-") and trajectory.reward is not None:
@@ -135,11 +148,21 @@ class RunStats:
         )
 
     def failure_notes(self) -> list[str]:
-        """Return a note on the failed rollouts, by error code; none where no rollout failed."""
-        if not self.failures:
-            return []
-        codes = ", ".join(f"{code} {count}" for code, count in self.failures.most_common())
-        return [f"{sum(self.failures.values())} rollouts failed: {codes}"]
+        """Return notes on failed and on undecided rollouts, by code and with the first cause."""
+        found = (
+            ("failed", "rollouts failed to answer and count as 0", self.failures - self.undecided),
+            ("undecided", "rollouts are undecided and not counted", self.undecided),
+        )
+        notes: list[str] = []
+        for outcome, words, codes in found:
+            if codes:
+                listed = ", ".join(f"{code} {count}" for code, count in codes.most_common())
+                cause = self.first_causes.get(outcome, "")
+                notes.append(f"{codes.total()} {words}: {listed}{f'; the first because {cause}' if cause else ''}")
+        if self.verify_raised:
+            ((most, _),) = self.verify_raised.most_common(1)
+            notes.append(f"the verifier failed on {self.verify_raised.total()} rollouts: {most}")
+        return notes
 
     def resumption_notes(self, replayed: int) -> list[str]:
         """Return notes on what a resumed run took from the journal and what it had to repeat."""
@@ -150,8 +173,8 @@ class RunStats:
             notes.append(f"{self.diverged} tool results differed when repeated; the recorded ones were used")
         if self.restarted:
             notes.append(
-                f"{self.restarted} rollout attempts were given up and started again, because a browser was lost or the"
-                " run was interrupted"
+                f"{self.restarted} rollout attempts were given up and started again, because a tool was lost (its"
+                " browser or its code sandbox ended) or the run was interrupted"
             )
         return notes
 

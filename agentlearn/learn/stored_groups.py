@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from agentlearn.config import LearnSettings
 from agentlearn.data.overlap import overlaps
 from agentlearn.domain.base import Domain
+from agentlearn.domain.task_source import read_source
 from agentlearn.errors import ConfigError
 from agentlearn.learn.task_sets import TaskSets
 from agentlearn.store import Selection, StoreReader
@@ -94,8 +94,10 @@ def stored_task_sets(
 ) -> tuple[StoredGroups, TaskSets]:
     """Return the groups and the tasks of a run that learns from stored rollouts, without tasks that are held out."""
     test: Sequence[Task] = ()
+    notes: tuple[str, ...] = ()
     if settings.evaluate and settings.test_data:
-        test = [task for source in settings.test_data for task in domain.read(Path(source), split="test")]
+        read = [read_source(domain, source, settings, split="test") for source in settings.test_data]
+        test, notes = [task for one in read for task in one.tasks], tuple(one.note for one in read if one.note)
     elif settings.evaluate:
         test = domain.tasks("test", seed=settings.seed)
     train = [reader.task(task) for task in stored.rollouts]
@@ -107,4 +109,4 @@ def stored_task_sets(
             "every task of the stored rollouts is held out now; add --no-eval, or give other tasks with --test-data",
             code="no_logs",
         )
-    return kept, TaskSets(tuple(one for one in train if one.id in kept.rollouts), tuple(test))
+    return kept, TaskSets(tuple(one for one in train if one.id in kept.rollouts), tuple(test), notes=notes)

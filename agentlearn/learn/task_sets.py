@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from agentlearn.config import RunSettings
 from agentlearn.data.overlap import overlaps
 from agentlearn.data.split import hold_out
 from agentlearn.domain.base import Domain
+from agentlearn.domain.task_source import read_source
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.types.task import Task
 
@@ -22,6 +22,8 @@ class TaskSets:
     """Held-out tasks."""
     test_sets: tuple[tuple[str, tuple[Task, ...]], ...] = ()
     """Name and tasks of each test set that the user gave."""
+    notes: tuple[str, ...] = ()
+    """What was left out of the sources, and why."""
 
     @property
     def test_known(self) -> tuple[Task, ...]:
@@ -40,23 +42,29 @@ def task_sets(settings: RunSettings, domain: Domain) -> TaskSets:
     """Return the tasks of a run. Raises DataError (bad file, overlap) or ConfigError (no task to learn from)."""
     test: Sequence[Task] = ()
     test_sets: list[tuple[str, tuple[Task, ...]]] = []
+    notes: list[str] = []
     if settings.data is None:
         train = domain.tasks("train", seed=settings.seed, limit=settings.limit)
         if not settings.test_data:
             test = domain.tasks("test", seed=settings.seed)
     else:
-        train = domain.read(Path(settings.data), split="train", limit=settings.limit)
+        read = read_source(domain, settings.data, settings, split="train", limit=settings.limit)
+        train = read.tasks
+        notes.append(read.note)
     if settings.test_data:
-        test_sets = [(str(source), tuple(domain.read(Path(source), split="test"))) for source in settings.test_data]
+        held = [read_source(domain, source, settings, split="test") for source in settings.test_data]
+        test_sets = [(str(source), one.tasks) for source, one in zip(settings.test_data, held, strict=True)]
         test = _joined([tasks for _, tasks in test_sets])
+        notes += [one.note for one in held]
     elif settings.data is not None and settings.evaluate:
         train, test = hold_out(train, settings.test_share, domain.answer_key)
     if not train:
         raise ConfigError("there is no task to learn from; give more tasks or a smaller --test-share", code="no_tasks")
     _refuse_overlap(train, test, domain)
+    kept = tuple(filter(None, notes))
     if not settings.evaluate:
-        return TaskSets(tuple(train), ())
-    return TaskSets(tuple(train), tuple(test), tuple(test_sets))
+        return TaskSets(tuple(train), (), notes=kept)
+    return TaskSets(tuple(train), tuple(test), tuple(test_sets), kept)
 
 
 def _joined(sources: Sequence[Sequence[Task]]) -> Sequence[Task]:

@@ -25,7 +25,7 @@ MALFORMED = 0.3
 
 WarningCode = Literal["groups", "undecided", "failed", "limiter", "unpriced", "malformed"]
 
-_TRACE = "agentlearn trace ROLLOUT shows why"
+_TRACE = "{trace} lists them by task"
 _KINDS = {
     "all_right": ("were all right", "use harder tasks or a weaker model"),
     "all_wrong": ("were all wrong", "use easier tasks or a stronger model"),
@@ -71,6 +71,8 @@ class RunSnapshot:
     """The limit in dollars; None: no limit."""
     unpriced_calls: int = 0
     """Calls whose price is unknown."""
+    trace: str = "agentlearn trace"
+    """The command that lists the run's rollouts."""
 
 
 def run_warnings(counts: RunSnapshot, *, ended: bool = False) -> tuple[RunWarning, ...]:
@@ -95,14 +97,15 @@ def _groups(counts: RunSnapshot, *, ended: bool) -> tuple[RunWarning, ...]:
     if not one_sided and not (ended and not counts.groups.get("mixed", 0)):
         return ()
     were, remedy = _KINDS[kind]
-    words = f"{count:,} of {total:,} groups {were} and teach nothing: {remedy}"
+    words = f"{count:,} of {total:,} groups {were} and teach nothing: {remedy.format(trace=counts.trace)}"
     return (RunWarning(code="groups", subject=kind, words=words),)
 
 
 def _undecided(counts: RunSnapshot) -> tuple[RunWarning, ...]:
     if counts.rollouts < MIN_ROLLOUTS or counts.undecided < UNDECIDED * counts.rollouts:
         return ()
-    words = f"{counts.undecided:,} of {counts.rollouts:,} rollouts are undecided and teach nothing: {_TRACE}"
+    remedy = _TRACE.format(trace=counts.trace)
+    words = f"{counts.undecided:,} of {counts.rollouts:,} rollouts are undecided and teach nothing: {remedy}"
     return (RunWarning(code="undecided", words=words),)
 
 
@@ -113,7 +116,8 @@ def _failures(counts: RunSnapshot) -> tuple[RunWarning, ...]:
         RunWarning(
             code="failed",
             subject=code,
-            words=f"{count:,} of {counts.rollouts:,} rollouts failed with {code}: {_REMEDIES.get(code, _TRACE)}",
+            words=f"{count:,} of {counts.rollouts:,} rollouts failed with {code}:"
+            f" {_REMEDIES.get(code, _TRACE).format(trace=counts.trace)}",
         )
         for code, count in sorted(counts.failures.items())
         if count >= FAILED * counts.rollouts

@@ -90,6 +90,16 @@ class LibraryStore:
         self._refuse_unknown(name)
         return self._version(name, self._resolve(name, prefix) if at else self._history(name)[-1][0])
 
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all libraries, sorted."""
+        return tuple(
+            sorted(head.parent.name for head in self.directory.glob("*/HEAD") if _NAME.fullmatch(head.parent.name))
+        )
+
+    def versions(self, name: str) -> tuple[LibraryVersion, ...]:
+        """Return every published version of a library, sorted; none for an unknown name. Raises LibraryError."""
+        return tuple(LibraryVersion(file.stem) for file in sorted(self._folder(name).glob("*.json")))
+
     def log(self, name: str) -> list[Publication]:
         """Return the publications under that name, newest first. Raises LibraryError."""
         self._refuse_unknown(name)
@@ -113,15 +123,11 @@ class LibraryStore:
 
     def export(self, reference: str, out: Path, format: Form = "agentlearn") -> None:  # noqa: A002 - the name of the option
         """Write a library to a file. Raises LibraryError."""
-        text = format_library(self.load(reference), format)
-        try:
-            _write(out, text)
-        except OSError as error:
-            raise LibraryError(f"the library could not be written to {str(out)!r}: {error}") from error
+        write_library(self.load(reference), out, format)
 
     def list(self) -> list[StoredLibrary]:
         """Return the current version of every library, sorted by name."""
-        return [self._current(name) for name in self._names()]
+        return [self._current(name) for name in self.names()]
 
     def _folder(self, name: str) -> Path:
         if not _NAME.fullmatch(name) or name.endswith(".json") or name == NO_LIBRARY:
@@ -132,14 +138,9 @@ class LibraryStore:
             )
         return self.directory / name
 
-    def _names(self) -> tuple[str, ...]:
-        return tuple(
-            sorted(head.parent.name for head in self.directory.glob("*/HEAD") if _NAME.fullmatch(head.parent.name))
-        )
-
     def _refuse_unknown(self, name: str) -> None:
         if not (self._folder(name) / "HEAD").is_file():
-            found = ", ".join(repr(one) for one in self._names()) or "none"
+            found = ", ".join(repr(one) for one in self.names()) or "none"
             raise LibraryError(
                 f"library {name!r} is not in the library store {str(self.directory)!r} (found: {found});"
                 " learn one, or pass a file",
@@ -160,7 +161,7 @@ class LibraryStore:
 
     def _resolve(self, name: str, prefix: str) -> LibraryVersion:
         """The one published version that starts with the prefix."""
-        versions = sorted(file.stem for file in self._folder(name).glob("*.json"))
+        versions = self.versions(name)
         matching = [one for one in versions if one.startswith(prefix)] if _PREFIX.fullmatch(prefix) else []
         if len(matching) != 1:
             wrong = f"{len(matching)} versions" if matching else "no version"
@@ -181,6 +182,15 @@ class LibraryStore:
         version, at = self._history(name)[-1]
         library = self._version(name, version)
         return StoredLibrary(name=name, version=version, lessons=len(library), tokens=library.tokens, at=at)
+
+
+def write_library(library: Library, out: Path, form: Form) -> None:
+    """Write a library to a file in that format. Raises LibraryError."""
+    text = format_library(library, form)
+    try:
+        _write(out, text)
+    except OSError as error:
+        raise LibraryError(f"the library could not be written to {str(out)!r}: {error}") from error
 
 
 def _read_file(file: Path) -> Library:

@@ -28,11 +28,14 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
-from agentlearn.errors import EndpointError, EndpointGone, StoreError
+from agentlearn.errors import EndpointError, EndpointGone, NeverAnswered, StoreError
 from agentlearn.log import get_log
+from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings, folded
 from agentlearn.models.endpoint_state import EndpointState
+from agentlearn.models.first_calls import unanswered
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.price import cost_usd
+from agentlearn.models.refusal import SYSTEM, TOOLS, refused_settings, remedy, service_words
 from agentlearn.models.retry import is_garbled, is_transient, retry_after_s
 from agentlearn.models.work_unit import WorkUnit
 from agentlearn.text import storable
@@ -63,13 +66,24 @@ class _Request:
     id: CallId
     ordinal: int
     hash: str
+    sent: frozenset[str]
+    """Names of the settings and parts that it has and that a service may refuse."""
+    kind: str
+    """Its sampling settings as text, without the seed."""
 
 
 class ModelClient(WrapperModel):
     """`model` for one unit of work. Raises EndpointError when the service fails, BudgetExceeded at a limit."""
 
-    def __init__(self, model: Model, endpoint_state: EndpointState, unit: WorkUnit) -> None:
+    def __init__(
+        self,
+        model: Model,
+        endpoint_state: EndpointState,
+        unit: WorkUnit,
+        call_settings: CallSettings = DEFAULT_CALL_SETTINGS,
+    ) -> None:
         super().__init__(model)
+        self.call_settings = call_settings
         self.endpoint_state = endpoint_state
         self.unit = unit
 
@@ -82,11 +96,20 @@ class ModelClient(WrapperModel):
         """Return the committed response, from the journal or from the service."""
         unit, ordinal = self.unit, self.unit.next_ordinal("model")
         settings = ModelSettings(**(model_settings or {}))
-        settings["seed"] = derive_seed(unit.seed, ordinal)
+        seed = settings["seed"] = derive_seed(unit.seed, ordinal)
         request_hash = _request_hash(messages, settings)
-        request = _Request(unit.call_id("model", ordinal, request_hash), ordinal, request_hash)
+        sampling = self.call_settings.applied(settings)
+        request = _Request(
+            unit.call_id("model", ordinal, request_hash),
+            ordinal,
+            request_hash,
+            _sent(messages, sampling, model_request_parameters, self.call_settings),
+            _kind_of_settings(sampling),
+        )
         if (past := unit.recorded(request.id)) is not None:
-            return self._replay(past)
+            return self._replay(past, request)
+        if self.call_settings.fold_system:
+            messages, model_request_parameters = folded(messages, model_request_parameters)
         started, attempts = time.perf_counter(), 0
 
         async def send() -> ModelResponse:
@@ -96,7 +119,7 @@ class ModelClient(WrapperModel):
                 sent = time.perf_counter()
                 try:
                     async with asyncio.timeout(self.endpoint_state.deadline_s):
-                        given = await self.wrapped.request(messages, settings, model_request_parameters)
+                        given = await self.wrapped.request(messages, sampling, model_request_parameters)
                 except ModelHTTPError as error:
                     if error.status_code == 429:
                         ticket.refused(retry_after_s(error))
@@ -106,13 +129,15 @@ class ModelClient(WrapperModel):
                 await self._record(response, request, attempts, time.perf_counter() - started)
             return response
 
-        return await self._send_until_answered(send, Random(settings["seed"]))
+        return await self._send_until_answered(send, Random(seed), request)
 
-    def _replay(self, past: CallRecord) -> ModelResponse:
+    def _replay(self, past: CallRecord, request: _Request) -> ModelResponse:
         """Return the response that an interrupted run recorded."""
         (response,) = ModelMessagesTypeAdapter.validate_json(past.response)
         assert isinstance(response, ModelResponse)
         self._count_answer(response)
+        kind, _ = self.endpoint_state.first_calls.begin(self.unit.stage, request.kind)
+        kind.answered = True
         self.endpoint_state.replayed[self.unit.stage] += 1
         self.unit.calls.append(past)
         return response
@@ -154,18 +179,23 @@ class ModelClient(WrapperModel):
             raise
         unit.calls.append(record)
 
-    async def _send_until_answered(self, send: SendOnce, rng: Random) -> ModelResponse:
+    async def _send_until_answered(self, send: SendOnce, rng: Random, request: _Request) -> ModelResponse:
         """Send, and retry as the policy says. Raises EndpointError after the last attempt."""
         policy, answers_before = self.endpoint_state.retry, self.endpoint_state.answers
+        kind, number = self.endpoint_state.first_calls.begin(self.unit.stage, request.kind)
         for attempt in range(policy.attempts):
             try:
-                return await send()
+                response = await send()
             except (TimeoutError, ModelAPIError, UnexpectedModelBehavior) as error:
                 self.endpoint_state.failures[_kind(error)] += 1
                 wanted_s = retry_after_s(error)
                 last = attempt == policy.attempts - 1
                 if last or not is_transient(error) or (wanted_s or 0.0) > policy.retry_after_cap_s:
-                    failure = self._endpoint_error(error, attempt + 1)
+                    refused = _refused(error, request.sent)
+                    failure = self._endpoint_error(error, attempt + 1, refused)
+                    failure.refused = refused
+                    if self.endpoint_state.first_calls.fail(kind, number, failure, permanent=bool(refused)):
+                        self.unit.call_context.stop(unanswered(kind, any_answer=self._any_answer))
                     self._count_failure(failure, answers_before)
                     await self.unit.call_context.wait_if_stopped()
                     raise failure from error
@@ -178,6 +208,9 @@ class ModelClient(WrapperModel):
                     cause=_kind(error),
                 )
                 await asyncio.sleep(wait_s)
+            else:
+                kind.answered = True
+                return response
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _count_failure(self, failure: EndpointError, answers_before: int) -> None:
@@ -188,10 +221,19 @@ class ModelClient(WrapperModel):
         state = self.endpoint_state
         state.failed_in_a_row += failure.code not in _REQUEST_REFUSED and state.answers == answers_before
         if state.failed_in_a_row >= GONE_AFTER or (failure.code in _KEY_REFUSED and not state.models):
-            calls = f"none of the last {state.failed_in_a_row} calls has" if state.models else "no call has"
-            self.unit.call_context.stop(EndpointGone(f"{calls} been answered: {failure.message}"))
+            failed = state.failed_in_a_row
+            self.unit.call_context.stop(
+                EndpointGone(f"none of the last {failed} calls has been answered: {failure.message}")
+                if self._any_answer
+                else NeverAnswered(f"no call has been answered ({max(failed, 1)} tried): {failure.message}")
+            )
 
-    def _endpoint_error(self, error: Exception, attempts: int) -> EndpointError:
+    @property
+    def _any_answer(self) -> bool:
+        """Whether the run has any answer, which a resumed run can use."""
+        return bool(self.endpoint_state.models) or self.unit.call_context.budget.usage.requests > 0
+
+    def _endpoint_error(self, error: Exception, attempts: int, refused: tuple[str, ...]) -> EndpointError:
         where = self.wrapped.base_url or self.wrapped.system
         tries = "once" if attempts == 1 else f"{attempts} times"
         if isinstance(error, TimeoutError):
@@ -200,12 +242,44 @@ class ModelClient(WrapperModel):
                 code="endpoint_timeout",
             )
         if isinstance(error, ModelHTTPError):
+            step = remedy(error.status_code, error.body, refused)
             return EndpointError(
-                f"{where} refused with status {error.status_code} (asked {tries}): {_short(error.body)}",
+                f"{where} refused with status {error.status_code} (asked {tries}): {service_words(error.body)}"
+                f"{f'; {step}' if step else ''}",
                 code=f"endpoint_{error.status_code}",
             )
         cause = error.__cause__ or error
         return EndpointError(f"{where} could not be used (asked {tries}): {_short(cause)}", code="endpoint_broken")
+
+
+def _refused(error: Exception, sent: frozenset[str]) -> tuple[str, ...]:
+    """Return the settings that the service refuses, if the error names any."""
+    return refused_settings(error.status_code, error.body, sent) if isinstance(error, ModelHTTPError) else ()
+
+
+def _sent(
+    messages: list[ModelMessage],
+    sampling: ModelSettings,
+    parameters: ModelRequestParameters,
+    call_settings: CallSettings,
+) -> frozenset[str]:
+    """Return the names of what a request has and a service may refuse."""
+    sent = set(sampling)
+    if not call_settings.fold_system and (parameters.instruction_parts or any(map(_has_system, messages))):
+        sent.add(SYSTEM)
+    if parameters.function_tools or parameters.output_tools:
+        sent.add(TOOLS)
+    return frozenset(sent)
+
+
+def _has_system(message: ModelMessage) -> bool:
+    return isinstance(message, ModelRequest) and (
+        bool(message.instructions) or any(part.part_kind == "system-prompt" for part in message.parts)
+    )
+
+
+def _kind_of_settings(sampling: ModelSettings) -> str:
+    return repr(sorted((name, str(value)) for name, value in sampling.items() if name != "seed"))
 
 
 def _usage(response: ModelResponse) -> Usage:

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from agentlearn.config import CallOptions
 from agentlearn.errors import ConfigError, MissingExtra
+from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
 from agentlearn.types.value import Value
@@ -67,6 +68,15 @@ class HoldsWeights(Protocol):
         ...
 
 
+@runtime_checkable
+class ChecksChat(Protocol):
+    """A service that knows the chat template of its model."""
+
+    def check_chat(self, *, tools: bool) -> tuple[str, ...]:
+        """Return notes on the template. tools: whether tools are needed. Raises ConfigError when it cannot be used."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """An open endpoint."""
@@ -79,12 +89,18 @@ class Endpoint:
     url: str
     service: Service | None = None
     """The service that a plug-in started; None for a service that was running already."""
+    call_settings: CallSettings = DEFAULT_CALL_SETTINGS
+    """What every request contains, and what is left out of it."""
+
+    def check_chat(self, *, tools: bool) -> tuple[str, ...]:
+        """Return notes on the model's chat template, where it is known. Raises ConfigError when it cannot be used."""
+        return self.service.check_chat(tools=tools) if isinstance(self.service, ChecksChat) else ()
 
     def client(self, unit: "WorkUnit") -> "ModelClient":
         """Return the model for one unit of work."""
         from agentlearn.models.client import ModelClient
 
-        return ModelClient(self.model, self.endpoint_state, unit)
+        return ModelClient(self.model, self.endpoint_state, unit, self.call_settings)
 
 
 def is_simulated(name: str) -> bool:
@@ -108,11 +124,14 @@ async def open_endpoint(
     seed: int = 0,
     retry: RetryPolicy = DEFAULT_RETRY,
     tokens: TokenRequest | None = None,
+    call_settings: CallSettings = DEFAULT_CALL_SETTINGS,
 ) -> AsyncGenerator[Endpoint]:
     """Open the endpoint of that name; its client and its service are closed when the block ends.
 
     An http(s) endpoint takes its key from `options.api_key`, else from AGENTLEARN_API_KEY. seed: for services that are
-    seeded themselves, such as the simulated model. Raises ConfigError (bad name, unreachable service) or MissingExtra.
+    seeded themselves, such as the simulated model. call_settings: for every request.
+
+    Raises ConfigError (bad name, unreachable service) or MissingExtra.
     """
     from agentlearn.models.endpoint_state import EndpointState
 
@@ -122,7 +141,7 @@ async def open_endpoint(
         service: AbstractAsyncContextManager[Service] = plugins[prefix].load()(rest, seed=seed)
         async with (
             service as running,
-            open_service(name, running, options, retry=retry, tokens=tokens) as endpoint,
+            open_service(name, running, options, retry=retry, tokens=tokens, call_settings=call_settings) as endpoint,
         ):
             yield endpoint
         return
@@ -137,12 +156,11 @@ async def open_endpoint(
         key = options.api_key.get_secret_value() if options.api_key else os.environ.get("AGENTLEARN_API_KEY")
         await _check_reachable(base_url, key)
         async with _served(base_url, model_name, key, options, tokens) as model:
-            yield Endpoint(name=name, model=model, endpoint_state=state, simulated=False, url=base_url)
+            yield Endpoint(name, model, state, simulated=False, url=base_url, call_settings=call_settings)
     else:
         async with _inferred(name) as model:
-            yield Endpoint(
-                name=name, model=model, endpoint_state=state, simulated=False, url=model.base_url or model.system
-            )
+            url = model.base_url or model.system
+            yield Endpoint(name, model, state, simulated=False, url=url, call_settings=call_settings)
 
 
 @asynccontextmanager
@@ -154,17 +172,27 @@ async def open_service(
     retry: RetryPolicy = DEFAULT_RETRY,
     tokens: TokenRequest | None = None,
     adaptive: bool = True,
+    call_settings: CallSettings = DEFAULT_CALL_SETTINGS,
 ) -> AsyncGenerator[Endpoint]:
     """Open a service on this machine as an endpoint of that name; its answers cost nothing.
 
     adaptive: False for a service that queues requests itself; it is always given `options.concurrency` of them.
+    call_settings: for every request.
     """
     from agentlearn.models.endpoint_state import EndpointState
 
     limiter = Limiter(options.concurrency, adaptive=adaptive)
     state = EndpointState(limiter, deadline_s=options.call_deadline_s, retry=retry, free=True)
     async with _served(service.base_url, service.model, None, options, tokens) as model:
-        yield Endpoint(name, model, state, simulated=service.simulated, url=service.base_url, service=service)
+        yield Endpoint(
+            name,
+            model,
+            state,
+            simulated=service.simulated,
+            url=service.base_url,
+            service=service,
+            call_settings=call_settings,
+        )
 
 
 @asynccontextmanager

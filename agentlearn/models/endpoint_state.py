@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from agentlearn.models.budget import Budget
+from agentlearn.models.first_calls import FirstCalls, unanswered
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
 
@@ -27,8 +29,18 @@ class EndpointState:
     """Answers by stage that were taken from the journal of an interrupted run."""
     failed_in_a_row: int = 0
     """Calls that began after the last answer and failed in all attempts."""
+    first_calls: FirstCalls = field(default_factory=FirstCalls)
+    """Which kinds of calls have been answered."""
 
     @property
     def answers(self) -> int:
         """Number of answers so far."""
         return self.models.total()
+
+    def refuse_silence(self, budget: Budget) -> None:
+        """Raise an error when all calls of one kind have failed. Call it when no call is in flight.
+
+        budget: of the run; it knows whether the run has paid for any answer.
+        """
+        if (kind := self.first_calls.silent()) is not None:
+            raise unanswered(kind, any_answer=budget.usage.requests > 0)

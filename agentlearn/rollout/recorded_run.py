@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from agentlearn.errors import only_stops, root_cause
+from agentlearn.errors import AgentlearnError, only_stops, root_cause
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.store import Store
+from agentlearn.text import storable
 from agentlearn.types.ids import RunId
-from agentlearn.types.run_event import RunEvent, RunKind
+from agentlearn.types.run_event import RunEvent, RunFailure, RunKind
 from agentlearn.types.value import Value
 from agentlearn.version import version
 
@@ -70,7 +71,8 @@ async def recorded_run(
     except BaseException as error:
         cause = root_cause(error)
         state = "interrupted" if only_stops(cause) else "failed"
-        await asyncio.shield(store.save_run(event.model_copy(update={"state": state, "at": datetime.now(UTC)})))
+        ended = event.model_copy(update={"state": state, "at": datetime.now(UTC)})
+        await asyncio.shield(_save_end(store, ended, cause))
         log.info(f"run.{state}")
         if cause is error:
             raise
@@ -78,3 +80,16 @@ async def recorded_run(
     report = "" if run.report is None else run.report.model_dump_json()
     await store.save_run(event.model_copy(update={"state": "done", "at": datetime.now(UTC), "report": report}))
     log.info("run.done")
+
+
+async def _save_end(store: Store, event: RunEvent, cause: BaseException) -> None:
+    """Store that a run ends early, and why."""
+    match cause:
+        case AgentlearnError():
+            code, message = cause.code, cause.message
+        case asyncio.CancelledError() | KeyboardInterrupt():
+            code, message = "interrupted", "it was interrupted"
+        case _:
+            code, message = type(cause).__name__, f"{type(cause).__name__}: {cause}"
+    await store.save_run_failure(event.run, RunFailure(at=event.at, code=code, message=storable(message)))
+    await store.save_run(event)

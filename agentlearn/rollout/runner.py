@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import time
+import traceback
 from collections.abc import AsyncGenerator
 from contextlib import (
     AbstractAsyncContextManager,
@@ -13,6 +14,7 @@ from contextlib import (
 )
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +28,13 @@ from pydantic_ai.settings import ModelSettings
 from agentlearn.config import RolloutOptions
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext
 from agentlearn.errors import (
+    AgentlearnError,
     BudgetExceeded,
     ConfigError,
     EndpointError,
     RolloutError,
     ToolError,
     ToolLost,
-    VerifierError,
 )
 from agentlearn.library.capability import Experiences
 from agentlearn.log import get_log
@@ -41,16 +43,20 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.tokens import without_tokens
 from agentlearn.models.work_unit import WorkUnit
+from agentlearn.rollout.offered_tools import OfferedTools
+from agentlearn.rollout.shortage import shortage_is_lost
 from agentlearn.rollout.tool_journal import ToolJournal
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.sandbox import open_sandbox
+from agentlearn.store import Store
 from agentlearn.types.ids import RolloutId, derive_seed, rollout_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Failure, PromptRef, Trajectory, Usage, Verdict
+from agentlearn.types.trajectory import VERIFY_RAISED, Failure, PromptRef, Trajectory, Usage, Verdict
 from agentlearn.types.treatment import Treatment
 
 DEFAULT_SANDBOX = "zygote"
 DEFAULT_OPTIONS = RolloutOptions()
+_MAX_REASON = 300
 RESTARTS = 2
 """How often a rollout whose tools were lost is started again before it counts as failed."""
 
@@ -80,6 +86,14 @@ class Finished:
     """JSON of pydantic-ai's messages."""
     stored: bool = False
     """Whether the store holds it already."""
+    texts: tuple[tuple[PromptRef, str], ...] = ()
+    """Texts that its `prompts` refer to and that no other record holds: the tools that the model was offered."""
+
+    async def save(self, store: Store) -> None:
+        """Store the rollout and its texts. Raises StoreError."""
+        for ref, text in self.texts:
+            await store.save_prompt(ref, text)
+        await store.save_trajectory(self.trajectory, self.messages)
 
 
 @dataclass(slots=True)
@@ -97,10 +111,10 @@ class Rollouts:
     """JSON report on how the sandbox isolates code."""
     instructions: str = ""
     """Instructions that replace those of the agent; empty: the agent's own."""
-    answer_tokens: int | None = None
-    """Largest number of tokens in one answer of the model; None: the service's limit."""
     record: Path | None = None
     """Folder for what tools record, with a subfolder per rollout; None: nothing is recorded."""
+    notes: tuple[str, ...] = ()
+    """Notes on the model's chat template, for the report."""
     agent: Agent[Any, Answer] = field(init=False)
     prompts: tuple[PromptRef, ...] = field(init=False)
     open_slots: AbstractAsyncContextManager[object] = field(init=False)
@@ -155,13 +169,13 @@ class Rollouts:
         identity = self._identity(task, slot)
         structlog.contextvars.bind_contextvars(task=task.id, rollout=identity)  # each rollout is an asyncio task
         unit = WorkUnit(self.call_context, "rollout", identity, slot.seed)
-        tools = ToolJournal(unit)
+        tools, offered = ToolJournal(unit), OfferedTools()
         started_at, started = datetime.now(UTC), time.perf_counter()
         answer, failure = None, None
         with capture_run_messages() as messages:
             try:
                 with unit.traced({"task": task.id, "rollout": identity, "phase": slot.phase}) as tracing:
-                    capabilities = [experiences, tools, *tracing]
+                    capabilities = [experiences, tools, offered, *tracing]
                     with self._instructed(experiences):
                         answer = await self._act(task, slot, treatment, capabilities, unit)
             except BudgetExceeded:
@@ -191,10 +205,10 @@ class Rollouts:
             cost_usd=_total_cost(unit.calls),
             started_at=started_at,
             seconds=time.perf_counter() - started,
-            prompts=self.prompts,
+            prompts=(*self.prompts, *(ref for ref, _ in offered.recorded())),
             isolation=self.isolation,
         )
-        return Finished(await self._judged(task, trajectory), _dump(messages))
+        return Finished(await self._judged(task, trajectory), _dump(messages), texts=offered.recorded())
 
     def _instructed(self, experiences: Experiences) -> AbstractContextManager[None]:
         """Replace all instructions of the agent by the given ones and the lessons, if any are given."""
@@ -213,15 +227,14 @@ class Rollouts:
         settings = ModelSettings()
         if treatment.temperature is not None:
             settings["temperature"] = treatment.temperature
-        if self.answer_tokens is not None:
-            settings["max_tokens"] = self.answer_tokens
         context = RolloutContext(
             task=task,
             seed=derive_seed("tools", slot.seed),
             sandbox=self.sandbox,
             record=None if self.record is None else self.record / self._identity(task, slot),
         )
-        async with asyncio.timeout(self.options.rollout_deadline_s), self.domain.open(context) as deps:
+        deadline = asyncio.timeout(self.options.rollout_deadline_s)
+        async with deadline, shortage_is_lost(), self.domain.open(context) as deps:
             result = await self.agent.run(
                 self.domain.question(task),
                 model=self.endpoint.client(unit),
@@ -236,11 +249,25 @@ class Rollouts:
         if trajectory.failure is not None:
             return trajectory
         try:
-            judged = self.domain.verify(task, trajectory)
-            verdict = judged if isinstance(judged, Verdict) else await judged
-        except VerifierError as error:
+            verdict = await self._verdict(task, trajectory)
+        except AgentlearnError as error:
+            if not isinstance(error, RolloutError) or error.resumable:
+                raise
+            await self.call_context.wait_if_stopped()
             verdict = Verdict(status="undecided", reason=f"{error.code}: {error}")
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a bug of the verifier says nothing about the answer
+            await self.call_context.wait_if_stopped()
+            reason = f"{VERIFY_RAISED}: {_last_line(error)}"
+            get_log(task=task.id).warning("verify.raised", reason=reason, exc_info=error)
+            verdict = Verdict(status="undecided", reason=reason)
         return trajectory.model_copy(update={"verdict": verdict})
+
+    async def _verdict(self, task: Task, trajectory: Trajectory) -> Verdict:
+        judged: Any = self.domain.verify(task, trajectory)
+        verdict: Any = await judged if isawaitable(judged) else judged
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"verify of the domain {self.domain.name!r} gave {verdict!r}, which is not a Verdict")
+        return verdict
 
     def _failure(self, error: Exception) -> Failure:
         """Return the failure to store for an error."""
@@ -269,16 +296,16 @@ async def open_rollouts(
     *,
     call_context: CallContext,
     judge: Endpoint | None = None,
-    answer_tokens: int | None = None,
     record: Path | None = None,
 ) -> AsyncGenerator[Rollouts]:
     """Open rollouts of a domain on an endpoint, with the sandbox they need.
 
-    judge: endpoint of a verifier that asks a model; None: the same endpoint. answer_tokens: largest number of tokens in
-    one answer. record: folder for what tools record.
+    judge: endpoint of a verifier that asks a model; None: the same endpoint. record: folder for what tools record.
 
-    Raises ConfigError when the sandbox cannot isolate code on this machine; the message says what to do.
+    Raises ConfigError when the model's chat template cannot hold the conversation, and when the sandbox cannot isolate
+    code on this machine; the message says what to do.
     """
+    notes = endpoint.check_chat(tools=domain.runs_code)
     async with AsyncExitStack() as stack:
         isolation, name = "", sandbox_for(domain, options.sandbox)
         if name:
@@ -295,7 +322,7 @@ async def open_rollouts(
             options=options,
             sandbox=name,
             isolation=isolation,
-            answer_tokens=answer_tokens,
+            notes=notes,
             record=record,
         )
 
@@ -327,6 +354,13 @@ def _total_usage(calls: list[CallRecord]) -> Usage:
 def _total_cost(calls: list[CallRecord]) -> float | None:
     costs = [call.cost_usd for call in calls if call.cost_usd is not None]
     return sum(costs) if len(costs) == len(calls) else None
+
+
+def _last_line(error: BaseException) -> str:
+    """Return the last line of the traceback, with the place that raised the error."""
+    line = " ".join("".join(traceback.format_exception_only(error)).split())[:_MAX_REASON]
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{line} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else line
 
 
 def _dump(messages: list[ModelMessage]) -> bytes:

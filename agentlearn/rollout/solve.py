@@ -5,6 +5,7 @@ from agentlearn.domain.base import load_domain
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_settings import call_settings
 from agentlearn.models.endpoint import open_endpoint
 from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.recorded_run import recorded_run, started_event
@@ -21,11 +22,11 @@ async def solve(settings: SolveSettings) -> Trajectory:
     domain = load_domain(settings.domain)
     experiences = Experiences(settings.library, store=settings.store)
     task = Task.of(settings.domain, settings.problem, None, source="solve", start=settings.start)
-    run = new_run_id()
+    run, sent = new_run_id(), call_settings(settings, temperature=settings.temperature is not None)
     async with (
         open_tracing(wanted=settings.otel) as tracing,
         open_store(settings.store) as store,
-        open_endpoint(settings.model, settings, seed=settings.seed) as endpoint,
+        open_endpoint(settings.model, settings, seed=settings.seed, call_settings=sent) as endpoint,
         open_rollouts(
             domain,
             endpoint,
@@ -51,5 +52,6 @@ async def solve(settings: SolveSettings) -> Trajectory:
             )
             slot = RolloutSlot("solve", 0, derive_seed(settings.seed, "solve", task.id))
             finished = await rollouts.one(task, slot, treatment, experiences)
-            await store.save_trajectory(finished.trajectory, finished.messages)
+            await finished.save(store)
+            endpoint.endpoint_state.refuse_silence(rollouts.call_context.budget)
     return finished.trajectory

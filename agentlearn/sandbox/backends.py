@@ -2,15 +2,11 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import partial
 
-from agentlearn.errors import ConfigError
-from agentlearn.sandbox.forked import ForkedInterpreter
 from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.protocol import CodeSandbox, SandboxReport
-from agentlearn.sandbox.refusal import suggest_other_sandbox
 from agentlearn.sandbox.session import InterpreterSandbox
-from agentlearn.sandbox.zygote import Zygote
+from agentlearn.sandbox.supervised_zygote import SupervisedZygote
 
 
 @asynccontextmanager
@@ -40,13 +36,6 @@ async def unsafe_local(
 
 @asynccontextmanager
 async def _forked(name: str, limits: SandboxLimits, *, sealed: bool, keep_state: bool) -> AsyncGenerator[CodeSandbox]:
-    async with Zygote.running(sealed=sealed, limits=limits) as running:
-        hello = await running.hello()
-        if hello.refusal:
-            raise ConfigError(
-                f"the code sandbox {name!r} cannot isolate code here: {hello.refusal}; {suggest_other_sandbox()}",
-                code="sandbox_unavailable",
-            )
-        report = SandboxReport(name=name, layers=hello.layers, missing=hello.missing, isolated=sealed)
-        start_interpreter = partial(ForkedInterpreter.start, running)
-        yield InterpreterSandbox(start_interpreter, report, limits, keep_state=keep_state)
+    async with SupervisedZygote.running(name, sealed=sealed, limits=limits) as zygote:
+        report = SandboxReport(name=name, layers=zygote.hello.layers, missing=zygote.hello.missing, isolated=sealed)
+        yield InterpreterSandbox(zygote.start_interpreter, report, limits, keep_state=keep_state)

@@ -2,15 +2,20 @@
 
 import asyncio
 import contextlib
+import signal
 import socket
 
 from pydantic import ValidationError
 
-from agentlearn.errors import ToolError
+from agentlearn.errors import ToolLost
 from agentlearn.sandbox.inside.frames import HEADER_BYTES, MAX_FRAME_BYTES, pack
-from agentlearn.sandbox.interpreter import CallReply, Exit, InterpreterGone
+from agentlearn.sandbox.interpreter import EXIT_GRACE_S, KILLED, CallReply, Exit, InterpreterGone
 from agentlearn.sandbox.zygote import Zygote
 from agentlearn.types.value import Value
+
+OPEN_TIMEOUT_S = 30.0
+"""Seconds after which a zygote that has not forked an interpreter counts as stuck."""
+DISK_FULL = "[Errno 28]"
 
 
 class Started(Value):
@@ -31,21 +36,26 @@ class ForkedInterpreter:
 
     @classmethod
     async def start(cls, zygote: Zygote, seed: int) -> "ForkedInterpreter":
-        """Start a new interpreter. Raises ToolError."""
+        """Start a new interpreter. Raises ToolError, and ToolLost when another try may succeed."""
         session, connection = await zygote.open(seed)
         interpreter = cls(zygote, session, connection)
         try:
-            started = Started.model_validate_json(await interpreter._receive())
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                started = Started.model_validate_json(await interpreter._receive())
+        except TimeoutError:
+            error = zygote.abandon(f"the code sandbox's process did not answer for {OPEN_TIMEOUT_S:g} s")
+            await interpreter.kill()
+            raise error from None
         except (InterpreterGone, ValidationError):
-            ended = await interpreter.kill()
-            started = Started(failed=ended.error or f"it ended at once (status {ended.status})")
+            ended = await interpreter.kill(grace_s=EXIT_GRACE_S)
+            started = Started(failed=ended.lost or ended.error or f"it ended at once (status {ended.status})")
         except BaseException:
             await interpreter.kill()
             raise
         if not started.ready:
             await interpreter.kill()
             why = started.failed
-            raise ToolError(f"a session of the code sandbox could not start: {why}", code="sandbox_session")
+            raise ToolLost(f"a session of the code sandbox could not start: {why}", code="sandbox_session")
         return interpreter
 
     @property
@@ -56,7 +66,7 @@ class ForkedInterpreter:
     async def call(self, code: str, *, most_chars: int) -> CallReply:
         """Run one cell and return its result; a reply with more than `most_chars` of printed text is invalid.
 
-        Raises InterpreterGone; ValueError for code that is too long to send.
+        Raises InterpreterGone; ToolLost when the disk is full of other files; ValueError for code that is too long.
         """
         self._calls += 1
         frame = pack({"call": self._calls, "code": code})
@@ -69,16 +79,24 @@ class ForkedInterpreter:
             raise InterpreterGone(invalid_reply=True) from error
         if reply.call != self._calls or len(reply.stdout) > most_chars:
             raise InterpreterGone(invalid_reply=True)
+        if DISK_FULL in reply.error and await self._zygote.disk_is_full(self._session):
+            raise ToolLost("the disk with the files of the code sandbox is full; free some space", code="sandbox_disk")
         return reply
 
     async def kill(self, *, grace_s: float = 0.0) -> Exit:
-        """Kill the process unless it ends within `grace_s`; return how it ended."""
+        """Kill the process unless it ends within `grace_s`; return how it ended.
+
+        An end by SIGKILL that we did not order counts as lost. Its code has no such end: it may not send itself this
+        signal, it gets MemoryError at its limit of memory, and the zygote reports SIGXCPU at that of processor time.
+        """
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)  # wakes a waiting call, which closing would not
         try:
-            return await self._zygote.kill(self._session, grace_s=grace_s)
+            ended = await self._zygote.kill(self._session, grace_s=grace_s)
         finally:
             self._connection.close()
+        killed = ended.status == -signal.SIGKILL and not ended.ordered
+        return ended.model_copy(update={"lost": KILLED}) if killed else ended
 
     async def _receive(self) -> bytes:
         size = int.from_bytes(await self._read(HEADER_BYTES), "big")

@@ -10,6 +10,11 @@ from pydantic import Field
 
 from agentlearn.types.value import Value
 
+EXIT_GRACE_S = 0.5
+"""How long to wait for the exit status of an interpreter that closed its connection."""
+
+KILLED = "the interpreter was killed from outside, perhaps because this machine ran out of memory"
+
 
 class CallReply(Value):
     """Reply of an interpreter to one call."""
@@ -32,6 +37,8 @@ class Exit(Value):
     """Whether we killed it."""
     error: str = ""
     """Why it did not start, or how it ended if there is no exit status."""
+    lost: str = ""
+    """Why it ended, if neither its code nor we ended it; otherwise empty."""
     stdout: str = ""
     """Text printed by its unfinished call."""
     stdout_bytes: int = 0
@@ -57,7 +64,8 @@ class Interpreter(Protocol):
     async def call(self, code: str, *, most_chars: int) -> CallReply:
         """Run one cell and return its result; a reply with more than `most_chars` of printed text is invalid.
 
-        A cancelled call keeps running until `kill`. Raises InterpreterGone; ValueError for code that is too long.
+        A cancelled call keeps running until `kill`. Raises InterpreterGone; ToolLost when what the code works with
+        failed; ValueError for code that is too long.
         """
         ...
 

@@ -15,12 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from weakref import WeakSet
 
-from agentlearn.errors import ConfigError, MissingExtra, ToolError
+from agentlearn.errors import ConfigError, MissingExtra, ToolLost
 from agentlearn.sandbox.final import final_statement
 from agentlearn.sandbox.inside.cell import CellStatus, shorten_traceback
 from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.inside.output import cut_middle
-from agentlearn.sandbox.interpreter import CallReply, Exit, InterpreterGone
+from agentlearn.sandbox.interpreter import KILLED, CallReply, Exit, InterpreterGone
 from agentlearn.sandbox.protocol import CodeSandbox, SandboxReport
 from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
 from agentlearn.sandbox.session import STARTS_AT_ONCE, InterpreterSandbox, calls_at_once
@@ -99,9 +99,7 @@ class MontyWorkers:
             await interpreter.start()
         except (RuntimeError, MontyError, OSError) as error:
             await interpreter.kill()
-            raise ToolError(
-                f"a session of the code sandbox could not start: {error}", code="sandbox_session"
-            ) from error
+            raise ToolLost(f"a session of the code sandbox could not start: {error}", code="sandbox_session") from error
         except BaseException:
             await interpreter.kill()
             raise
@@ -186,6 +184,9 @@ class MontyInterpreter:
             self._feed(code)
         except MontyCrashedError as error:
             self._record_end("timeout" if error.timed_out else f"the interpreter died ({error})")
+            if "SIGKILL" in str(error) and not error.timed_out and self._exit.error:
+                # Neither the code nor the interpreter can send this signal; at its limits it raises an exception.
+                self._exit = self._exit.model_copy(update={"lost": KILLED})
             raise InterpreterGone(invalid_reply=False) from error
         except (MontyRuntimeError, MontySyntaxError) as error:
             if str(error).startswith(f"TimeoutError: {_OVER_TIME}"):

@@ -9,9 +9,9 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
-from agentlearn.errors import ToolError
+from agentlearn.errors import ToolError, ToolLost
 from agentlearn.sandbox.inside.config import SandboxLimits
-from agentlearn.sandbox.interpreter import Exit, Interpreter, InterpreterGone
+from agentlearn.sandbox.interpreter import EXIT_GRACE_S, Exit, Interpreter, InterpreterGone
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport
 
 StartInterpreter = Callable[[int], Awaitable[Interpreter]]
@@ -22,8 +22,6 @@ CALLS_PER_PROCESSOR = 2
 STARTS_AT_ONCE = 4
 CUT_NOTE_CHARS = 100
 """Room for the line that marks the gap in a shortened output."""
-EXIT_GRACE_S = 0.5
-"""How long to wait for the exit status of an interpreter that closed its connection."""
 KEPT = "the variables are as they were before this call"
 LOST = "the variables are lost and the next call starts in a fresh interpreter"
 
@@ -44,6 +42,9 @@ class InterpreterSession:
     is not run and returns `state_lost`. With `keep_state`, a new interpreter first repeats the finished calls, which
     restores the variables because all random generators are seeded; if a repeated call gives another result, the next
     call is not run and returns `state_lost`.
+
+    A session whose interpreter ended for a reason outside the code, such as the end of its zygote, raises ToolLost from
+    then on: no result of it may be taken for one of the code.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class InterpreterSession:
         self._interpreter: Interpreter | None = None
         self._finished: list[FinishedCall] = []
         self._closed = False
+        self._lost: ToolLost | None = None
 
     async def start(self) -> Interpreter:
         """Return the interpreter; start one if there is none. Raises ToolError."""
@@ -86,19 +88,23 @@ class InterpreterSession:
     async def run(self, code: str, *, timeout_s: float | None = None) -> CodeResult:
         """Run code; never raises for errors of the code. timeout_s: limit of wall time; None takes the sandbox's limit.
 
-        The time does not include waiting for a free processor. Raises ToolError when the sandbox itself has ended.
+        The time does not include waiting for a free processor. Raises ToolLost when the interpreter, or what it works
+        with, ended for a reason outside the code; ToolError when no interpreter can be started.
         """
         limit_s = self._limits.timeout_s if timeout_s is None else timeout_s
         async with self._turn, self._slots:
+            if self._lost is not None:
+                raise self._lost
             try:
                 return await self._run(code, limit_s)
-            except BaseException:
+            except BaseException as error:
+                self._lost = error if isinstance(error, ToolLost) else None
                 await self._end_interpreter()  # cancelled: stop the code
                 raise
 
     async def _run(self, code: str, limit_s: float) -> CodeResult:
         if self._interpreter is not None and self._interpreter.ended:
-            await self._end_interpreter()
+            _raise_if_lost(await self._end_interpreter())
             if not self._keep_state:
                 return _state_lost("the interpreter ended since the last call")
         if self._interpreter is None and not await self._replay():
@@ -124,11 +130,10 @@ class InterpreterSession:
             async with asyncio.timeout(limit_s):
                 reply = await interpreter.call(code, most_chars=self._limits.output_chars + CUT_NOTE_CHARS)
         except TimeoutError:
-            return self._lost_result(
-                await self._end_interpreter(), "timeout", f"timed out after {limit_s:g} s", since=started_at
-            )
+            _raise_if_lost(ended := await self._end_interpreter())
+            return self._lost_result(ended, "timeout", f"timed out after {limit_s:g} s", since=started_at)
         except InterpreterGone as gone:
-            ended = await self._end_interpreter(grace_s=0.0 if gone.invalid_reply else EXIT_GRACE_S)
+            _raise_if_lost(ended := await self._end_interpreter(grace_s=0.0 if gone.invalid_reply else EXIT_GRACE_S))
             return self._lost_result(ended, *_cause_of_end(ended, gone), since=started_at)
         except ValueError as error:
             return CodeResult(status="error", error=f"the code is too long to run: {error}")
@@ -198,6 +203,11 @@ def calls_at_once() -> int:
     return CALLS_PER_PROCESSOR * (os.cpu_count() or 1)
 
 
+def _raise_if_lost(ended: Exit) -> None:
+    if ended.lost:
+        raise ToolLost(f"{ended.lost}; the variables of the session are lost", code="sandbox_lost")
+
+
 def _state_lost(why: str) -> CodeResult:
     return CodeResult(status="state_lost", error=f"{why}; this code was not run; {LOST}")
 
@@ -212,6 +222,4 @@ def _cause_of_end(ended: Exit, gone: InterpreterGone) -> tuple[CodeStatus, str]:
         return "killed", f"the interpreter exited with status {ended.status}"
     if ended.status == -signal.SIGXCPU:
         return "timeout", "the session used up its processor time"
-    if ended.status == -signal.SIGKILL:
-        return "oom", "the interpreter was killed, most likely for its memory"
     return "killed", f"the interpreter died ({signal.Signals(-ended.status).name})"

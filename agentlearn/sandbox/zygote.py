@@ -9,17 +9,17 @@ import contextlib
 import importlib.util
 import itertools
 import os
+import shutil
 import socket
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from agentlearn.errors import ConfigError, ToolError
+from agentlearn.errors import ConfigError, ToolError, ToolLost
 from agentlearn.sandbox.inside.config import Config, SandboxLimits
 from agentlearn.sandbox.inside.scratch import remove_tree
 from agentlearn.sandbox.interpreter import Exit
@@ -45,6 +45,8 @@ _BOOT = Path(__file__).parent / "inside" / "boot.py"
 MAX_MESSAGE_BYTES = 1 << 20
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 10.0
+CODE = "sandbox_ended"
+"""Code of the errors of a zygote that has ended or does not answer."""
 
 
 class Hello(Value):
@@ -78,53 +80,65 @@ _MESSAGE: TypeAdapter[Hello | ZygoteReady | ZygoteFailed | Exit] = TypeAdapter(
 class Zygote:
     """A running zygote process, used by the event loop that started it."""
 
-    def __init__(self, process: Process, control: socket.socket) -> None:
+    def __init__(self, process: Process, control: socket.socket, config: Config) -> None:
         self._process = process
         self._control = control
+        self._config = config
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._hello: asyncio.Future[Hello] = self._loop.create_future()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._exits: dict[int, asyncio.Future[Exit]] = {}
-        self._ended = ""
+        self._end_error: ToolError | None = None
+        self._exiting = False
+        """Whether its end of the socket has closed, which happens only when it ends."""
         self._loop.add_reader(control, self._receive_message)
 
     @classmethod
-    @contextlib.asynccontextmanager
-    async def running(cls, *, sealed: bool, limits: SandboxLimits) -> AsyncGenerator[Self]:
-        """Start a zygote; on leaving, it has ended with all its sessions, and its files are removed."""
+    async def start(cls, *, sealed: bool, limits: SandboxLimits) -> Self:
+        """Start a zygote. The caller must `end` it. Raises ConfigError; ToolError when no process can be started."""
         if sys.platform != "linux":
             raise ConfigError(
                 f"the code sandbox 'zygote' needs Linux; this is {sys.platform!r}; {suggest_other_sandbox()}",
                 code="sandbox_unavailable",
             )
-        scratch = tempfile.mkdtemp(prefix="agentlearn-")
+        paths = _search_paths()
         try:
-            zygote = await cls._spawn(Config(os.getpid(), scratch, _search_paths(), PRELOADED, sealed, limits))
+            scratch = tempfile.mkdtemp(prefix="agentlearn-")
             try:
-                yield zygote
-            finally:
-                await zygote.end()
-        finally:
-            await asyncio.to_thread(remove_tree, Path(scratch))  # the zygote does this itself unless it was killed
+                return await cls._spawn(Config(os.getpid(), scratch, paths, PRELOADED, sealed, limits))
+            except BaseException:
+                remove_tree(Path(scratch))
+                raise
+        except OSError as error:
+            raise ToolLost(f"the code sandbox's process could not be started: {error}", code=CODE) from error
 
     @classmethod
     async def _spawn(cls, config: Config) -> Self:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-B", "-P", "-s", "-S", "-X", "utf8", str(_BOOT)),
-                *(str(theirs.fileno()), config.to_json()),
-                env=ENVIRONMENT,
-                cwd="/",
-                stdin=DEVNULL,
-                stdout=DEVNULL,
-                stderr=DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
-        return cls(process, ours)
+        try:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-B", "-P", "-s", "-S", "-X", "utf8", str(_BOOT)),
+                    *(str(theirs.fileno()), config.to_json()),
+                    env=ENVIRONMENT,
+                    cwd="/",
+                    stdin=DEVNULL,
+                    stdout=DEVNULL,
+                    stderr=DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+        except BaseException:
+            ours.close()
+            raise
+        return cls(process, ours, config)
+
+    @property
+    def end_error(self) -> ToolError | None:
+        """Why it cannot open sessions any more; None while it can."""
+        return self._end_error
 
     async def hello(self) -> Hello:
         """How sessions are isolated. Raises ToolError when the process ended first."""
@@ -133,16 +147,30 @@ class Zygote:
     async def open(self, seed: int) -> tuple[int, socket.socket]:
         """Open a session: its id and our end of its socket, on which it first reports ready. Raises ToolError."""
         await self._started(self._ready)
-        if self._ended:
-            raise ToolError(f"{self._ended}; no session can be opened", code="sandbox_ended")
+        if self._end_error is not None:
+            raise self._end_error
         session = next(self._ids)
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise ToolLost(f"a session of the code sandbox could not start: {error}", code="sandbox_session") from error
         ours.setblocking(False)
-        with theirs:
-            order = b'{"open":%d,"seed":%d}' % (session, seed)
-            socket.send_fds(self._control, [order], [theirs.fileno()])
+        try:
+            with theirs:
+                order = b'{"open":%d,"seed":%d}' % (session, seed)
+                socket.send_fds(self._control, [order], [theirs.fileno()])
+        except OSError as error:  # it has ended, or has not read its messages for long
+            ours.close()
+            raise self.abandon(f"the code sandbox's process takes no orders ({error})") from error
         self._exits[session] = self._loop.create_future()
         return session, ours
+
+    def abandon(self, reason: str) -> ToolError:
+        """Kill the zygote, which does not answer, with its sessions. Returns the error to raise."""
+        error = self._mark_ended(ToolLost(reason, code=CODE))
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        return error
 
     async def kill(self, session: int, *, grace_s: float = 0.0) -> Exit:
         """Kill a session unless it ends within `grace_s`; return how it ended."""
@@ -156,7 +184,7 @@ class Zygote:
                 self._control.send(b'{"kill":%d}' % session)
             await asyncio.wait((exit_,), timeout=END_TIMEOUT_S)
         if not exit_.done():
-            self._process.kill()  # the zygote does not answer; its sessions end with it
+            self.abandon(f"the code sandbox's process did not answer for {END_TIMEOUT_S:g} s")
         ended = await asyncio.shield(exit_)
         self._exits.pop(session, None)
         return ended
@@ -171,9 +199,8 @@ class Zygote:
             async with asyncio.timeout(START_TIMEOUT_S):
                 return await asyncio.shield(message)
         except TimeoutError:
-            raise ToolError(
-                f"the code sandbox did not start within {START_TIMEOUT_S:.0f} s; is this machine overloaded?",
-                code="sandbox_ended",
+            raise self.abandon(
+                f"the code sandbox did not start within {START_TIMEOUT_S:.0f} s; is this machine overloaded?"
             ) from None
 
     def _receive_message(self) -> None:
@@ -185,7 +212,8 @@ class Zygote:
         except OSError:
             message = b""
         if not message:
-            self._mark_ended("the code sandbox's process ended unexpectedly")
+            self._exiting = True
+            self._mark_ended(ToolLost("the code sandbox's process ended unexpectedly", code=CODE))
             return
         match _MESSAGE.validate_json(message):
             case Hello() as hello:
@@ -193,35 +221,56 @@ class Zygote:
             case ZygoteReady():
                 self._ready.set_result(None)
             case ZygoteFailed(reason=reason):
-                self._mark_ended(f"the code sandbox could not start: {reason}")
+                self._mark_ended(ToolError(f"the code sandbox could not start: {reason}", code=CODE))
             case Exit(session=session) as ended:
                 self._exits[session].set_result(ended)
 
-    def _mark_ended(self, reason: str) -> None:
-        """Stop listening to the zygote and fail everything that waits for it."""
+    def _mark_ended(self, error: ToolError) -> ToolError:
+        """Stop listening to the zygote and fail everything that waits for it. Returns the first error of its end."""
+        if self._end_error is not None:
+            return self._end_error
+        self._end_error = error
         self._loop.remove_reader(self._control)
-        self._ended = self._ended or reason
         for waited in (self._hello, self._ready):
             if not waited.done():
-                waited.set_exception(ToolError(reason, code="sandbox_ended"))
+                waited.set_exception(error)
                 waited.exception()  # marks the exception as seen
+        lost = error.message if isinstance(error, ToolLost) else ""
         for session, exit_ in self._exits.items():
             if not exit_.done():
-                exit_.set_result(Exit(session=session))
+                exit_.set_result(Exit(session=session, lost=lost))
+        return error
+
+    async def disk_is_full(self, session: int) -> bool:
+        """Whether other files than those of this session fill the disk that its files are on."""
+        home = Path(self._config.scratch)
+        if self._end_error is not None or "namespaces" in (await self.hello()).layers:
+            return False  # with namespaces, each session has a file system of its own
+        own = await asyncio.to_thread(_size_bytes, home / str(session))
+        free = (await asyncio.to_thread(shutil.disk_usage, home)).free
+        return free < self._config.limits.file_bytes and own < self._config.limits.scratch_bytes
 
     async def end(self) -> None:
-        """Have the zygote kill its sessions, clean up and end; return when it has ended."""
-        self._mark_ended("the code sandbox was closed")
+        """Have the zygote kill its sessions, clean up and end; return when it has ended and its files are removed."""
+        self._mark_ended(ToolError("the code sandbox was closed", code=CODE))
         self._control.close()
-        with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()  # otherwise it would first finish its imports
+        if not self._exiting:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()  # otherwise it would first finish its imports
         try:
-            async with asyncio.timeout(END_TIMEOUT_S):
-                await self._process.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(END_TIMEOUT_S):
+                    await self._process.wait()
         finally:
             if self._process.returncode is None:
                 self._process.kill()
                 await self._process.wait()
+            # The zygote removes its files itself unless it was killed.
+            await asyncio.to_thread(remove_tree, Path(self._config.scratch))
+
+
+def _size_bytes(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*"))
 
 
 def _search_paths() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A service of this library in a child process that runs as long as it is used."""
+"""A service of this library in a child process that runs as long as it is used, and is started again when it dies."""
 
 import asyncio
 import json
@@ -9,14 +9,22 @@ import tempfile
 import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import IO
+from urllib.parse import urlsplit
 
 from agentlearn.errors import EndpointError
+from agentlearn.log import get_log
 from agentlearn.serving.subprocesses import end_process, start_module, wait_for_stdin_end
 
+_LOG = get_log()
+
 READY_S = 60.0
+BACK_OFF_S = 0.5
+"""Seconds to wait after a restart that failed."""
+RESTARTS = 3
+"""How often a child that ended by itself is started again. Then it stays down, and calls to it fail."""
 GRACE_S = 2.0
 PARENT_CHECK_S = 1.0
 _KEPT = ("PATH", "PYTHONPATH", "PYTHONHOME", "HOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "LANG")
@@ -29,7 +37,7 @@ class ChildService:
     """Which service to start, and how error messages name it."""
 
     module: str
-    """Module that is run as `python -m MODULE`."""
+    """Module that is run as `python -m MODULE`. It takes the option `--port`."""
     arguments: Sequence[str]
     called: str
     """Name in error messages, such as "the simulated world"."""
@@ -39,25 +47,68 @@ class ChildService:
     """Environment variables besides the few that every child inherits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunningChild:
     """A child process that is ready."""
 
     base_url: str
-    pid: int
+    process: asyncio.subprocess.Process
+    """The present process; another one after a restart."""
+
+    @property
+    def pid(self) -> int:
+        """Process id of the present process."""
+        return self.process.pid
+
+    async def wait_until_ready(self, child: ChildService, stderr: IO[bytes]) -> None:
+        """Wait for the URL; start a child again that was killed by a signal. Raises EndpointError."""
+        for _ in range(RESTARTS):
+            try:
+                self.base_url = await _wait_for_url(self.process, child, stderr)
+            except EndpointError:
+                if (self.process.returncode or 0) >= 0:
+                    raise
+                _LOG.warning("service.restarted", service=child.called, status=self.process.returncode)
+                self.process = await _start(child, stderr)
+            else:
+                return
+        self.base_url = await _wait_for_url(self.process, child, stderr)
+
+    async def keep_running(self, child: ChildService, stderr: IO[bytes]) -> None:
+        """Start the child again, on the same port, when it ends by itself; returns when it stays down."""
+        again = replace(child, arguments=(*child.arguments, "--port", str(urlsplit(self.base_url).port)))
+        for _ in range(RESTARTS):
+            status = await self.process.wait()
+            _LOG.warning("service.restarted", service=child.called, status=status)
+            try:
+                self.process = await _start(again, stderr)
+                await _wait_for_url(self.process, child, stderr)
+            except EndpointError as error:
+                _LOG.warning("service.failed", service=child.called, reason=error.message)
+                with suppress(ProcessLookupError):
+                    self.process.kill()
+                await asyncio.sleep(BACK_OFF_S)
+        status = await self.process.wait()
+        _LOG.error("service.abandoned", service=child.called, status=status, restarts=RESTARTS)
 
 
 @asynccontextmanager
 async def running_child(child: ChildService) -> AsyncGenerator[RunningChild]:
-    """Run the child while the block runs. Raises EndpointError when it is not ready within a minute."""
+    """Run the child while the block runs, with restarts. Raises EndpointError when it is not ready within a minute."""
     with tempfile.TemporaryFile() as stderr:
-        process = await _start(child, stderr)
+        running = RunningChild("", await _start(child, stderr))
         try:
-            yield RunningChild(await _wait_for_url(process, child, stderr), process.pid)
+            await running.wait_until_ready(child, stderr)
+            keeping = asyncio.create_task(running.keep_running(child, stderr))
+            try:
+                yield running
+            finally:
+                keeping.cancel()
+                await asyncio.wait({keeping})
         finally:
             with suppress(ProcessLookupError):
-                process.terminate()
-            await end_process(process, grace_s=GRACE_S)
+                running.process.terminate()
+            await end_process(running.process, grace_s=GRACE_S)
 
 
 async def serve_as_child(service: AbstractAsyncContextManager[str]) -> None:

@@ -11,6 +11,7 @@ from agentlearn.store.trajectory_store import Store, open_store, read_store
 from agentlearn.store.views import (
     EvaluatedRow,
     Exposure,
+    LessonUnit,
     ProposalRow,
     RunCounts,
     RunRow,
@@ -18,12 +19,14 @@ from agentlearn.store.views import (
     Selection,
     StageTotals,
     TrajectoryRow,
+    VersionRow,
     WholeRollout,
 )
 
 __all__ = [
     "EvaluatedRow",
     "Exposure",
+    "LessonUnit",
     "ProposalRow",
     "Repaired",
     "RunCounts",
@@ -37,6 +40,7 @@ __all__ = [
     "StoreReport",
     "TableFile",
     "TrajectoryRow",
+    "VersionRow",
     "WholeRollout",
     "check_store",
     "open_store",

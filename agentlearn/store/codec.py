@@ -19,7 +19,7 @@ from agentlearn.store.text import escape, from_json, to_json, unescape
 from agentlearn.types.experience import Experience, Library, Origin
 from agentlearn.types.ids import RunId, content_hash
 from agentlearn.types.operation import Applied, End, Ended, Folded, Operation, Proposal, Rejected
-from agentlearn.types.run_event import RunEvent, RunInputs
+from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
 from agentlearn.types.summary import Summary, SummaryStep
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import (
@@ -358,6 +358,21 @@ def run_inputs_rows(run: RunId, run_inputs: RunInputs) -> RowGroup:
     """The row of a run's inputs."""
     identity = content_hash(RUN_INPUTS, run)
     return (row("blob", hash=identity, kind=RUN_INPUTS, name=run, body=to_json(_adapter(RunInputs), run_inputs)),)
+
+
+RUN_FAILURE = "failure"
+"""The stored `kind` of the reason why a run ended early; its `name` is the run id."""
+
+
+def run_failure_rows(run: RunId, failure: RunFailure) -> RowGroup:
+    """The row of the reason why a run ended early."""
+    identity = content_hash(RUN_FAILURE, run, failure.at.isoformat())
+    return (row("blob", hash=identity, kind=RUN_FAILURE, name=run, body=to_json(_adapter(RunFailure), failure)),)
+
+
+def run_failure_from_row(found: Mapping[str, Any]) -> RunFailure:
+    """The reason in a row."""
+    return from_json(_adapter(RunFailure), found["body"])
 
 
 def run_inputs_from_row(found: Mapping[str, Any]) -> RunInputs:

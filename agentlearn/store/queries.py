@@ -33,6 +33,10 @@ _PROPOSALS = """
     SELECT * FROM proposal WHERE run = $1
     QUALIFY row_number() OVER (PARTITION BY phase, batch, id ORDER BY seq DESC) = 1
 """
+_ALL_PROPOSALS = """
+    SELECT * FROM proposal
+    QUALIFY row_number() OVER (PARTITION BY run, phase, batch, id ORDER BY seq DESC) = 1
+"""
 
 
 def _starting(table: str, column: str) -> str:
@@ -59,6 +63,12 @@ class Query(StrEnum):
         SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
         FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
         WHERE t.run = $1 AND t.phase = $2 AND t.batch = $3
+    """
+    GROUP = """
+        SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
+        FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
+        WHERE t.run = $1 AND t.phase = $2 AND t.task = $3
+        ORDER BY t.g, t.attempt
     """
     SELECTED = f"""
         SELECT t.id, t.run, t.phase, t.task, t.reward
@@ -91,6 +101,7 @@ class Query(StrEnum):
         SELECT DISTINCT run FROM line WHERE run IS NOT NULL ORDER BY run
     """
     RUN_INPUTS = "SELECT body FROM blob WHERE kind = 'ground' AND name = $1"
+    RUN_FAILURE = "SELECT body FROM blob WHERE kind = 'failure' AND name = $1 ORDER BY seq DESC LIMIT 1"
     METRICS = """
         SELECT step, name, arg_max(value, seq) AS value FROM metric WHERE run = $1
         GROUP BY step, name ORDER BY step, name
@@ -104,6 +115,10 @@ class Query(StrEnum):
         FROM ({_CALLS}) WHERE stage <> 'rollout' OR unit NOT IN (SELECT id FROM trajectory WHERE run = $1)
     """
     CALLS = f"FROM ({_CALLS}) WHERE unit = $2 ORDER BY kind, ordinal, id"
+    # The units of work in which a run summarised and compared the rollouts of a task.
+    LESSON_UNITS = """
+        SELECT DISTINCT stage, unit FROM journal WHERE run = $1 AND stage IN ('summarise', 'compare') ORDER BY unit
+    """
     STAGES = f"""
         SELECT stage, count(*) AS calls, sum(tokens_in)::BIGINT AS tokens_in,
                sum(tokens_cached)::BIGINT AS tokens_cached, sum(tokens_out)::BIGINT AS tokens_out,
@@ -114,6 +129,19 @@ class Query(StrEnum):
     SUMMARIES = f"FROM ({_SUMMARIES}) ORDER BY rollout, id"
     PROPOSALS = f"FROM ({_PROPOSALS}) ORDER BY min(seq) OVER (PARTITION BY phase), batch, stage, ordinal, id"
 
+    # What came of one rollout in any run: a run can learn from the rollouts of another one.
+    SUMMARIES_OF = """
+        SELECT * FROM summary WHERE rollout = $1
+        QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq DESC, rowid DESC) = 1
+        ORDER BY run, id
+    """
+    PROPOSALS_FROM = f"""
+        FROM ({_ALL_PROPOSALS}) WHERE list_contains(evidence, $1) ORDER BY run, phase, batch, stage, ordinal, id
+    """
+    PROPOSALS_OF_EXPERIENCES = f"""
+        FROM ({_ALL_PROPOSALS}) WHERE list_contains($1::VARCHAR[], experience) ORDER BY run, phase, batch, ordinal, id
+    """
+
     COUNT_CALLS = f"SELECT count(*) AS n FROM ({_CALLS})"
     COUNT_SUMMARIES = f"SELECT count(*) AS n FROM ({_SUMMARIES})"
     COUNT_ROLLOUTS = f"""
@@ -122,6 +150,17 @@ class Query(StrEnum):
     COUNT_PROPOSALS = f"SELECT ended AS key, count(*) AS n FROM ({_PROPOSALS}) GROUP BY ended ORDER BY key"
 
     LIBRARY = "SELECT parent, experiences FROM library_version WHERE version = $1"
+    # The versions that start with $1, each with every run that made it or that had rollouts with it.
+    VERSIONS = """
+        SELECT v.version, v.parent, len(v.experiences) AS lessons, u.run
+        FROM library_version v
+        LEFT JOIN (
+          SELECT DISTINCT version, run FROM library_version WHERE run IS NOT NULL
+          UNION SELECT DISTINCT library_version AS version, run FROM trajectory
+        ) u ON u.version = v.version
+        WHERE starts_with(v.version, $1)
+        ORDER BY v.version, u.run
+    """
     EXPERIENCES = "FROM experience WHERE list_contains($1::VARCHAR[], id)"
     # Evidence of the proposals that made an experience, of those they rest on and of those merged into them.
     MADE_FROM = """

@@ -5,14 +5,16 @@ An id may be given by any unambiguous prefix.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from agentlearn.config.command_words import command_words
 from agentlearn.errors import ConfigError
 from agentlearn.models.journal import CallRecord
 from agentlearn.store.codec import (
     call_from_row,
     ended_from_row,
     experience_from_row,
+    run_failure_from_row,
     run_inputs_from_row,
     summary_from_row,
     task_from_row,
@@ -26,6 +28,7 @@ from agentlearn.store.text import escape, unescape
 from agentlearn.store.views import (
     EvaluatedRow,
     Exposure,
+    LessonUnit,
     ProposalRow,
     RunCounts,
     RunRow,
@@ -33,11 +36,12 @@ from agentlearn.store.views import (
     Selection,
     StageTotals,
     TrajectoryRow,
+    VersionRow,
     WholeRollout,
 )
-from agentlearn.types.experience import Library
-from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId
-from agentlearn.types.run_event import RunInputs
+from agentlearn.types.experience import Experience, Library
+from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
+from agentlearn.types.run_event import RunFailure, RunInputs
 from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
@@ -48,6 +52,11 @@ class StoreReader:
 
     def __init__(self, source: QuerySource) -> None:
         self._source = source
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the store."""
+        return self._source.directory
 
     def runs(self, limit: int = 50) -> list[RunRow]:
         """The latest runs, newest first."""
@@ -84,6 +93,10 @@ class StoreReader:
         found = [trajectory_from_row(one) for one in self._query(Query.FINISHED, run, phase, batch)]
         return {one.id: one for one in found}
 
+    def group(self, run: RunId, phase: str, task: TaskId) -> list[Trajectory]:
+        """The trajectories of one task in one phase of a run, by (g, attempt)."""
+        return [trajectory_from_row(one) for one in self._query(Query.GROUP, run, phase, task)]
+
     def evaluated(self, phase: str) -> list[EvaluatedRow]:
         """The rollouts of a phase in all runs, in order of start."""
         return [EvaluatedRow(**one) for one in self._query(Query.EVALUATED, phase)]
@@ -96,6 +109,11 @@ class StoreReader:
         """The run's inputs; None when the run ended before they were saved."""
         found = self._query(Query.RUN_INPUTS, run)
         return run_inputs_from_row(found[0]) if found else None
+
+    def run_failure(self, run: RunRow) -> RunFailure | None:
+        """Why the run ended without a report; None when it did not, or when its process had no time to say why."""
+        found = [run_failure_from_row(one) for one in self._query(Query.RUN_FAILURE, run.run)]
+        return next((one for one in found if one.at == run.at), None)
 
     def unfinished_calls(self, run: RunId) -> list[CallRecord]:
         """The run's journal entries, except those of stored rollouts."""
@@ -120,9 +138,21 @@ class StoreReader:
         """The library whose version starts with `prefix`. Raises ConfigError, code `unknown_version`."""
         (found,) = self._query(Query.LIBRARY, self._resolve("version", prefix))
         ids = found["experiences"]
-        rows = self._query(Query.EXPERIENCES, ids)
-        by_id = {one["id"]: experience_from_row(one) for one in rows}
+        by_id = {one.id: one for one in self.experiences(ids)}
         return Library(parent=found["parent"], experiences=tuple(by_id[one] for one in ids))
+
+    def experiences(self, ids: Sequence[ExperienceId]) -> list[Experience]:
+        """The experiences with these ids, in no order; ids that are not in the store are left out."""
+        return [experience_from_row(one) for one in self._query(Query.EXPERIENCES, list(ids))]
+
+    def versions(self, prefix: str) -> list[VersionRow]:
+        """The library versions that start with `prefix`, each once per run that made it or had rollouts with it."""
+        return [VersionRow(**one) for one in self._query(Query.VERSIONS, prefix)]
+
+    def starting(self, noun: Literal["run", "rollout", "prompt"], prefix: str) -> list[str]:
+        """The ids that start with `prefix`, at most four; only the prefix itself when it is a complete id."""
+        found = [str(one["id"]) for one in self._query(Query[f"STARTING_{noun.upper()}"], prefix)]
+        return [prefix] if prefix in found else found
 
     def made_by(self, experience: ExperienceId) -> list[RolloutId]:
         """The rollouts that the experience was learned from: the evidence of every proposal that went into it."""
@@ -136,10 +166,28 @@ class StoreReader:
         """The run's summaries, by rollout."""
         return [summary_from_row(one) for one in self._query(Query.SUMMARIES, run)]
 
+    def summaries_of(self, rollout: RolloutId) -> list[Summary]:
+        """The summaries of a rollout, made by any run."""
+        return [summary_from_row(one) for one in self._query(Query.SUMMARIES_OF, rollout)]
+
     def proposals(self, run: RunId) -> list[ProposalRow]:
         """The run's proposals with their outcomes: phases in order of end, then by (batch, stage, ordinal)."""
         found = self._query(Query.PROPOSALS, run)
-        return [ProposalRow(one["phase"], one["batch"], ended_from_row(one)) for one in found]
+        return [_proposal_row(one) for one in found]
+
+    def proposals_from(self, rollout: RolloutId) -> list[ProposalRow]:
+        """The proposals of all runs that were made from a rollout."""
+        return [_proposal_row(one) for one in self._query(Query.PROPOSALS_FROM, rollout)]
+
+    def proposals_of(self, experiences: Sequence[ExperienceId]) -> list[ProposalRow]:
+        """The proposals of all runs that made any of these experiences."""
+        return [_proposal_row(one) for one in self._query(Query.PROPOSALS_OF_EXPERIENCES, list(experiences))]
+
+    def lesson_units(self, run: RunId) -> list[LessonUnit]:
+        """The summarise and compare calls of a run, one per stage, batch and task."""
+        found = [(one["stage"], str(one["unit"]).split("/")) for one in self._query(Query.LESSON_UNITS, run)]
+        units = (LessonUnit(stage, parts[0], int(parts[1]), TaskId(parts[2])) for stage, parts in found)
+        return list(dict.fromkeys(units))
 
     def calls(self, run: RunId, unit: str) -> list[CallRecord]:
         """The journal entries of one work unit of a run, in order of (kind, ordinal)."""
@@ -198,7 +246,7 @@ class StoreReader:
         if not ids:
             raise ConfigError(
                 f"the store {str(self._source.directory)!r} has no {noun} whose id starts with {prefix!r};"
-                " `agentlearn runs list` shows the stored runs",
+                f" `{command_words('runs', 'list', store=self._source.directory)}` shows the stored runs",
                 code=f"unknown_{noun}",
             )
         named = ", ".join([*(repr(one) for one in ids[:3]), *("…" for _ in ids[3:])])
@@ -207,6 +255,10 @@ class StoreReader:
     def _query(self, query: Query, *parameters: Parameter) -> list[dict[str, Any]]:
         bound = [escape(one) if isinstance(one, str) else one for one in parameters]
         return [{name: _plain(one) for name, one in row.items()} for row in self._source.rows(query, bound)]
+
+
+def _proposal_row(found: Mapping[str, Any]) -> ProposalRow:
+    return ProposalRow(found["phase"], found["batch"], ended_from_row(found), found["run"])
 
 
 def _plain(value: Any) -> Any:

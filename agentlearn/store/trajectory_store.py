@@ -19,6 +19,7 @@ from agentlearn.store.codec import (
     metric_rows,
     prompt_rows,
     proposal_rows,
+    run_failure_rows,
     run_inputs_rows,
     run_rows,
     summary_rows,
@@ -39,7 +40,7 @@ from agentlearn.store.writer import StoreWriter
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import CallId, RunId
 from agentlearn.types.operation import Ended
-from agentlearn.types.run_event import RunEvent, RunInputs
+from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
 from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Trajectory
@@ -60,6 +61,7 @@ class Store(StoreReader):
         self._database = database
         self._recalled_calls: dict[CallId, CallRecord] = {}
         self._units_with_calls: frozenset[str] = frozenset()
+        self._saved_prompts: set[PromptRef] = set()
 
     async def record(self, record: CallRecord) -> None:
         """Store an answered call in the journal. Of several records with one id the first counts."""
@@ -81,6 +83,10 @@ class Store(StoreReader):
     async def save_run_inputs(self, run: RunId, run_inputs: RunInputs) -> None:
         """Store a run's inputs; a second call for the same run changes nothing."""
         await self._write(run_inputs_rows(run, run_inputs))
+
+    async def save_run_failure(self, run: RunId, failure: RunFailure) -> None:
+        """Store why a run ends without a report."""
+        await self._write(run_failure_rows(run, failure))
 
     async def save_metrics(self, run: RunId, step: int, values: Mapping[str, float]) -> None:
         """Store the metrics of one update, counted from 1. Values that are not finite are left out."""
@@ -128,7 +134,9 @@ class Store(StoreReader):
 
     async def save_prompt(self, ref: PromptRef, text: str) -> None:
         """Store a prompt's text; a second call with the same text changes nothing."""
-        await self._write(prompt_rows(ref, text))
+        if ref not in self._saved_prompts:
+            await self._write(prompt_rows(ref, text))
+            self._saved_prompts.add(ref)
 
     async def checkpoint(self) -> None:
         """Move DuckDB's log into the database file. Call it between two batches, when no write is waiting."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from agentlearn.types.ids import RolloutId, RunId, TaskId
+from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.operation import Ended
 from agentlearn.types.run_event import RunKind, RunState
 from agentlearn.types.trajectory import RolloutOutcome, Trajectory
@@ -113,6 +113,29 @@ class ProposalRow:
     phase: str
     batch: int
     ended: Ended
+    run: RunId
+
+
+@dataclass(frozen=True, slots=True)
+class LessonUnit:
+    """A call of the summarise or the compare stage: the task whose rollouts it was about, and the batch."""
+
+    stage: str
+    phase: str
+    batch: int
+    task: TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """A library version, and a run that made it or had rollouts with it."""
+
+    version: LibraryVersion
+    parent: LibraryVersion | None
+    lessons: int
+    """Number of lessons."""
+    run: RunId | None
+    """None for a version that no run made or used."""
 
 
 @dataclass(frozen=True, slots=True)

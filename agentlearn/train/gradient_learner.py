@@ -157,7 +157,7 @@ class GradientLearner:
             return None
         return {
             one.id: length_penalised(
-                one.reward or 0.0, _longest_answer(one), longest=self.settings.answer_tokens, window=window
+                one.reward or 0.0, _longest_answer(one), longest=self.settings.max_output_tokens, window=window
             )
             for group in groups
             for one in group.decided

@@ -7,6 +7,7 @@ from typing import Any
 
 import structlog
 
+from agentlearn.domain.custom import try_reward
 from agentlearn.learn.batch import Batch, batches_of
 from agentlearn.learn.open_run import budget_of, domain_of
 from agentlearn.learn.task_sets import TaskSets, task_sets
@@ -43,7 +44,9 @@ async def run_training(
     resumed; EndpointError when the sampler does not use the trained weights; StoreError.
     """
     callbacks = callbacks or TrainCallbacks()
-    sets = task_sets(settings, domain_of(settings))
+    domain = domain_of(settings)
+    sets = task_sets(settings, domain)
+    notes = try_reward(domain, (*sets.train, *sets.test))
     library_store = LibraryStore(settings.store / "libraries")
     async with AsyncExitStack() as stack:
         stack.enter_context(lead_processes())
@@ -51,6 +54,7 @@ async def run_training(
         run_inputs = store.run_inputs(resume) if resume is not None else None
         start = library_store.load(settings.library) if run_inputs is None else store.library(run_inputs.library)
         training_run = await stack.enter_async_context(_open(settings, sets, start, store, callbacks, resume))
+        training_run.stats.notes.extend(notes)
         report = await training_run.train(sets, start)
         callbacks.trained(report)
         return report
@@ -99,7 +103,6 @@ async def _open(
                 trainable.endpoint,
                 settings,
                 call_context=call_context,
-                answer_tokens=settings.answer_tokens,
             )
         )
         write_metrics = stack.enter_context(_tensorboard(settings, run))

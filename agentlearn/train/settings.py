@@ -24,15 +24,15 @@ class TrainSettings(RunSettings):
     """Settings of the update; set with --set NAME=VALUE or in a recipe."""
     name: str | None = None
     """Name of the resulting weights. Default: the domain's name."""
-    temperature: float = Field(default=1.0, gt=0, le=2)
+    temperature: float = Field(default=1.0, gt=0, le=2)  # pyright: ignore[reportIncompatibleVariableOverride]
     """Sampling temperature of rollouts to train on, and of the probabilities in training."""
     batch_size: int = Field(default=8, ge=1, le=10_000)
     """Tasks per update."""
     group_size: int = Field(default=8, ge=2, le=256)
     """Rollouts per task (G)."""
-    eval_temperature: float = Field(default=1.0, ge=0, le=2)
+    eval_temperature: float = Field(default=1.0, ge=0, le=2)  # pyright: ignore[reportIncompatibleVariableOverride]
     """Sampling temperature on held-out tasks."""
-    answer_tokens: int = Field(default=1024, ge=1)
+    max_output_tokens: int = Field(default=1024, ge=1)
     """Largest number of tokens in one answer of the model."""
     reproducible: bool = True
     """Sample in rounds, so that the same run gives the same weights, bit by bit on a CPU. False is faster, because no
@@ -43,6 +43,15 @@ class TrainSettings(RunSettings):
     """Number of newest checkpoints to keep."""
     tensorboard: bool = True
     """Also write the metrics of each update for TensorBoard."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _earlier_name(cls, fields: Any) -> Any:
+        """Read `answer_tokens`, the name of max_output_tokens in earlier recipes and stored settings."""
+        if isinstance(fields, Mapping) and "answer_tokens" in fields:
+            rest = {name: value for name, value in fields.items() if name != "answer_tokens"}
+            return {"max_output_tokens": fields["answer_tokens"], **rest}
+        return fields
 
     @property
     def weights_name(self) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from agentlearn.config import LAB, CallOptions
+from agentlearn.config import LAB, CallOptions, RequestOptions
 from agentlearn.lab.contract import announced_lab
 from agentlearn.learn.batch_runner import rollouts_at_once
+from agentlearn.models.call_settings import CallSettings, call_settings
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_service
 from agentlearn.train.distributed.torchrun import accelerator_for
 from agentlearn.train.engine.torch_engine import TorchEngine
@@ -115,7 +116,14 @@ async def _local_sampler(
     )
     async with (
         serve_model(loaded, seed=settings.seed) as service,
-        open_service(settings.endpoint, service, options, tokens=_tokens(settings), adaptive=False) as endpoint,
+        open_service(
+            settings.endpoint,
+            service,
+            options,
+            tokens=_tokens(settings),
+            adaptive=False,
+            call_settings=_call_settings(settings),
+        ) as endpoint,
     ):
         yield endpoint, SharedWeights(service.engine, loaded.model)
 
@@ -126,7 +134,9 @@ async def _vllm_sampler(
 ) -> AsyncGenerator[tuple[Endpoint, Sampler]]:
     async with (
         vllm_endpoint(source, seed=settings.seed, trained=True) as service,
-        open_service(settings.endpoint, service, settings, tokens=_tokens(settings)) as endpoint,
+        open_service(
+            settings.endpoint, service, settings, tokens=_tokens(settings), call_settings=_call_settings(settings)
+        ) as endpoint,
     ):
         sampler = ServedWeights(service)
         await sampler.synchronise(loaded.model)  # a new adapter or another dtype: the server must use our weights
@@ -146,6 +156,10 @@ def model_source(settings: TrainSettings) -> str:
 
 def _tokens(settings: TrainSettings) -> TokenRequest:
     return TokenRequest(top_p=settings.gradient.top_p, top_k=settings.gradient.top_k)
+
+
+def _call_settings(settings: TrainSettings) -> CallSettings:
+    return call_settings(RequestOptions(max_output_tokens=settings.max_output_tokens))
 
 
 def _device() -> str:

@@ -29,6 +29,16 @@ class RunEvent(Value):
     """JSON of the final report; empty until the run is done."""
 
 
+class RunFailure(Value):
+    """Why a run ended without a report."""
+
+    at: datetime
+    """Time of the event `failed` or `interrupted` that it explains."""
+    code: str
+    """Stable code of the error; for a bug, the name of the exception."""
+    message: str
+
+
 class RunInputs(Value):
     """Tasks and library of a run. They must be the same when the run is resumed."""
 

@@ -24,6 +24,10 @@ bounds show what it could have been.
 ROLLOUT_OUTCOMES: tuple[RolloutOutcome, ...] = get_args(RolloutOutcome)
 STATUS = "status"
 """Key of a tool's status in `ToolReturn.metadata`. Any value except `ok` marks the result as failed."""
+VERIFY_RAISED = "verify_raised"
+"""First word of the reason of a verdict whose verifier raised an unexpected exception."""
+TOOLS = "tools"
+"""Name of the reference under which the store keeps the tools that a rollout's model was offered, as JSON."""
 _MEASURING = ("before", "during", "after", "compare", "sentinel")
 
 
@@ -184,7 +188,7 @@ class Trajectory(Value):
     started_at: datetime
     seconds: float = 0.0
     prompts: tuple[PromptRef, ...] = ()
-    """The domain's prompts."""
+    """The domain's prompts, and the tools that the model was offered, named `tools`."""
     isolation: str = ""
     """Name of the code isolation that the tools ran under."""
 

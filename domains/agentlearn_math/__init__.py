@@ -10,7 +10,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentlearn.domain.base import Answer, Domain, RolloutContext, checked_limit
+from agentlearn.domain.base import Answer, Domain, RolloutContext, RolloutShape, checked_limit
 from agentlearn.errors import ToolError
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
@@ -18,6 +18,7 @@ from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 if TYPE_CHECKING:
     from pydantic_ai import Agent
 
+    from agentlearn.data import ColumnChoice, Columns
     from agentlearn.sandbox.protocol import CodeSandbox
     from agentlearn_math.agent import MathDeps
     from agentlearn_math.judging.workers import AlgebraWorkers
@@ -38,6 +39,8 @@ class MathDomain(Domain):
         """Running sandbox in which `open` starts its sessions."""
         self.workers = workers
         """Processes that do the algebra of `verify`; None: each comparison that needs algebra starts one."""
+        self.columns: ColumnChoice | None = None
+        """Columns of files that the user chose."""
 
     def with_sandbox(self, sandbox: "CodeSandbox") -> Self:
         """Return the same domain with a running sandbox."""
@@ -64,10 +67,28 @@ class MathDomain(Domain):
         return generated(split, seed, checked_limit(limit))
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
-        """Return the tasks in a JSONL or CSV file. Raises DataError with file, line and next step."""
+        """Return the tasks in a file or folder. Raises DataError with file, line and next step."""
         from agentlearn_math.task_reader import read_tasks
 
-        return read_tasks(path, split=split, limit=checked_limit(limit))
+        return read_tasks(path, split=split, limit=checked_limit(limit), columns=self.columns)
+
+    def with_columns(self, columns: "ColumnChoice") -> Self:
+        """Return the same domain, which reads these columns of files."""
+        bound = copy(self)
+        bound.columns = columns
+        return bound
+
+    def data_columns(self) -> "Columns":
+        """Return the usual columns, or those that the user chose."""
+        from agentlearn.data import Columns
+
+        return Columns(chosen=self.columns)
+
+    def unreadable_gold(self, task: Task) -> str | None:
+        """Return why the expected answer is not a value that can be compared; None when it is one."""
+        from agentlearn_math.readable_gold import unreadable_gold
+
+        return None if task.answer is None else unreadable_gold(task.answer)
 
     def answer_reader(self, source: str | Path) -> Callable[[str], str]:
         """Return how the source writes expected answers: after `####`, zero-padded, 0..999 for AIME sets."""
@@ -108,6 +129,15 @@ class MathDomain(Domain):
         from agentlearn_math.verify import verify, verify_exactly
 
         return verify_exactly(task, trajectory) or verify(task, trajectory, self.workers)
+
+    def rollout_shape(self, data: str | None = None) -> RolloutShape:
+        """Return the usual shape, with what was measured for the models that ship: a program, then the answer."""
+        return RolloutShape(
+            shipped={
+                "lab:": RolloutShape(turns=2, prompt=30, turn_out=21, tool_result=4),
+                "sim:": RolloutShape(turns=2, prompt=390, turn_out=82, tool_result=12),
+            }
+        )
 
     def answer_key(self, answer: str) -> str | None:
         """Return one key for equal numbers (`033` and `33`, `1/2` and `0.5`); None for an empty answer."""

@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 
 from agentlearn_math.judging.forms import ChoiceLetter, Equation, Form, Number, Quantity, Readings, Words
-from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise
+from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise, spaced_parts
 from agentlearn_math.judging.numerals import number_value
 from agentlearn_math.judging.parse_answer import form_of
 from agentlearn_math.judging.quantities import PERCENT
@@ -39,9 +39,9 @@ def answer_key(text: str) -> str | None:
     """Return a form that equal numbers share (`033` and `33`, `1/2` and `0.5`); None when empty.
 
     Units and the name of the unknown are left out, as in the verifier; a percentage keeps its sign. Other answers keep
-    their words, without markup and white space.
+    their words, without markup and without white space that separates nothing.
     """
-    return _key(form_of(text)) or "".join((normalise(text) if len(text) <= MAX_CHARACTERS else text).split()) or None
+    return _key(form_of(text)) or spaced_parts(text) or None
 
 
 def _key(form: Form) -> str | None:
@@ -53,7 +53,7 @@ def _key(form: Form) -> str | None:
         case ChoiceLetter(letter=letter, content=None):
             return letter
         case Words(text=words):
-            return "".join(words.split())
+            return words
         case Equation(label=label, right=right) if label:
             return _key(right)
         case Readings(forms=(first, *_)):

@@ -14,13 +14,16 @@ from agentlearn_math.tasks import DOMAIN
 AIME_RANGE = range(1000)
 
 
-def read_tasks(source: str | Path, *, split: Split, limit: int | None = None) -> tuple[Task, ...]:
+def read_tasks(
+    source: str | Path, *, split: Split, limit: int | None = None, columns: data.ColumnChoice | None = None
+) -> tuple[Task, ...]:
     """Return the source's tasks in order, each problem once. Raises DataError naming file, line and next step."""
     found = data.read_tasks(
         source,
         domain=DOMAIN,
         split=split,
         limit=limit,
+        columns=data.Columns(chosen=columns),
         gold=answer_reader_for(source),
         key=lambda text: answer_key(text) or text,
     )
@@ -33,11 +36,15 @@ def answer_reader_for(source: str | Path) -> Callable[[str], str]:
 
 
 def gold(text: str) -> str:
-    """Return the text after the last `####`, integers in plain form (`033` is `33`); empty for no answer.
+    r"""Return the text after the last `####`, or in the last `\boxed` of a longer text; empty for no answer.
 
-    Units and percent signs stay, since `50\\%` is not 50.
+    Integers are in plain form (`033` is `33`).
+
+    Units and percent signs stay, since `50\%` is not 50. Raises ValueError when the last box is open or empty.
     """
     answer = text.rpartition("####")[2].strip()
+    if r"\boxed" in answer:
+        answer = data.boxed_answer(answer)
     value = rational(answer)
     return str(value) if value is not None and value.denominator == 1 else answer
 

@@ -4,22 +4,23 @@ A comparison that cannot be decided is *undecided* with its reason, never a rewa
 """
 
 import re
+from functools import lru_cache
 
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn_math.judging.algebra_base import EXACTLY, Algebra
 from agentlearn_math.judging.comparator import FormComparator
 from agentlearn_math.judging.match import Match
-from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise
+from agentlearn_math.judging.normalise import spaced_parts
 from agentlearn_math.judging.numerals import MAX_DIGITS
-from agentlearn_math.judging.parse_answer import form_of, parse_answer
+from agentlearn_math.judging.parse_answer import EMPTY, form_of, parse_answer
 from agentlearn_math.judging.workers import AlgebraWorkers, open_workers
 
 _CORRECT = Verdict(status="correct", reward=1.0, reason=EXACTLY)
 _INCORRECT = Verdict(status="incorrect", reward=0.0, reason=EXACTLY)
 _NO_ANSWER = Verdict(status="no_answer", reward=0.0, reason="no boxed answer")
 _INTEGER = re.compile(
-    rf"\$? ?([+-]?(?:\d{{1,3}}(?:,\d{{3}}){{1,300}}|\d{{1,{MAX_DIGITS}}}))(?:\.0{{0,300}})? ?\$?", re.ASCII
+    rf"\$? ?([+-]?(?:[1-9]\d{{0,2}}(?:,\d{{3}}){{1,300}}|\d{{1,{MAX_DIGITS}}}))(?:\.0{{0,300}})? ?\$?", re.ASCII
 )
 _EXACT = FormComparator(Algebra())
 
@@ -61,13 +62,18 @@ def judge_exactly(answer: str | None, gold: str) -> Verdict | None:
         return _NO_ANSWER
     if (given := _integer(answer)) is not None and (expected := _integer(gold)) is not None:
         return _CORRECT if given == expected else _INCORRECT
-    plain = _skeleton(answer)
-    if not plain:
+    form = form_of(answer)
+    if form == EMPTY:
         return _NO_ANSWER
-    match = _EXACT.compare(form_of(answer), parse_answer(gold))
-    if match.status != "equal" and plain == _skeleton(gold):
+    match = _EXACT.compare(form, parse_answer(gold))
+    if match.status in {"unsure", "open"} and spaced_parts(answer) == _expected_parts(gold):
         match = Match("equal", "the same text")
     return None if match.status == "open" else _verdict(match)
+
+
+@lru_cache(maxsize=4_096)
+def _expected_parts(gold: str) -> str:
+    return spaced_parts(gold)
 
 
 def _integer(text: str) -> int | None:
@@ -76,10 +82,6 @@ def _integer(text: str) -> int | None:
         return int(text)
     found = _INTEGER.fullmatch(text)
     return int(found[1].replace(",", "")) if found else None
-
-
-def _skeleton(text: str) -> str:
-    return re.sub(r"\s", "", normalise(text)) if len(text) <= MAX_CHARACTERS else text
 
 
 def _verdict(match: Match) -> Verdict:

@@ -7,6 +7,7 @@ simulated solver (`agentlearn_web.novice`) have their own entry point, so that n
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -19,7 +20,7 @@ from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdi
 if TYPE_CHECKING:
     from pydantic_ai import Agent
 
-    from agentlearn.data import Columns, SourceRow, StartAndPath
+    from agentlearn.data import ColumnChoice, Columns, SourceRow, StartAndPath
     from agentlearn.domain.check_result import CheckResult
     from agentlearn_web.agent import WalkDeps
     from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort
@@ -49,6 +50,8 @@ class WebDomain(Domain):
         """Model that `verify` asks about answers in free text."""
         self.reward: str = "answer"
         """`path` also gives credit for pages on the known path that a walk without the right answer visited."""
+        self.columns: ColumnChoice | None = None
+        """Columns of files that the user chose."""
 
     def max_open_rollouts(self) -> int:
         """Return how many contexts the browser keeps."""
@@ -92,13 +95,19 @@ class WebDomain(Domain):
         """Return tasks from a file, each with a start address. Raises DataError with file, line and next step."""
         from agentlearn_web.task_reader import read_walk_tasks
 
-        return read_walk_tasks(path, split=split, limit=checked_limit(limit))
+        return read_walk_tasks(path, split=split, limit=checked_limit(limit), columns=self.data_columns())
+
+    def with_columns(self, columns: "ColumnChoice") -> Self:
+        """Return the same domain, which reads these columns of files."""
+        bound = copy(self)
+        bound.columns = columns
+        return bound
 
     def data_columns(self) -> "Columns":
-        """Return the column names of known sources."""
+        """Return the column names of known sources, or those that the user chose."""
         from agentlearn_web.task_reader import COLUMNS
 
-        return COLUMNS
+        return replace(COLUMNS, chosen=self.columns)
 
     def start_and_path(self, row: "SourceRow") -> "StartAndPath":
         """Return a row's start address and the addresses on the known path. Raises ValueError without a start."""
@@ -142,9 +151,9 @@ class WebDomain(Domain):
         return AccessPolicy(named=named_by(task.start))
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
-        """Compare the answer with the expected one as dates, numbers, lists and words.
+        """Compare the answer with the expected one as values, lists and words.
 
-        For tasks that were not generated here, the judge decides about answers that this comparison does not accept.
+        For tasks that were not generated here, the judge decides where this comparison proves nothing.
         """
         from agentlearn_web.verify import verify_walk
 
@@ -152,7 +161,14 @@ class WebDomain(Domain):
 
     def rollout_shape(self, data: str | None = None) -> RolloutShape:
         """Return the typical size of a walk: 7 turns, pages of 1,200 tokens. Tasks from `data` need a judge call."""
-        return RolloutShape(turns=7, prompt=1_300, turn_out=120, tool_result=1_200, judged=data is not None)
+        return RolloutShape(
+            turns=7,
+            prompt=1_300,
+            turn_out=120,
+            tool_result=1_200,
+            judged=data is not None,
+            shipped={"sim:": RolloutShape(turns=5, prompt=1_300, turn_out=31, tool_result=450)},
+        )
 
     def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
         """Return the text of the pages that the walk saw: titles, names and texts, without refs and our own words."""

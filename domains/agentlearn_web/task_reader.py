@@ -23,7 +23,12 @@ COLUMNS = data.Columns(family=("info.domain", "family", "domain", "type", "subje
 
 
 def read_walk_tasks(
-    source: str | Path, *, split: Split, limit: int | None = None, domain: str = DOMAIN
+    source: str | Path,
+    *,
+    split: Split,
+    limit: int | None = None,
+    domain: str = DOMAIN,
+    columns: data.Columns = COLUMNS,
 ) -> tuple[Task, ...]:
     """Return the source's tasks in order, without duplicates. Raises DataError with file, line and next step.
 
@@ -34,7 +39,7 @@ def read_walk_tasks(
         domain=domain,
         split=split,
         limit=limit,
-        columns=COLUMNS,
+        columns=columns,
         key=lambda text: answer_match_key(text) or text,
         start_and_path=way_of,
     )

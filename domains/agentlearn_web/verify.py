@@ -23,21 +23,22 @@ PATH_SHARE = 0.5
 def verify_walk(
     task: Task, trajectory: Trajectory, judge: JudgeModel | None = None, *, shaped: bool = False
 ) -> Verdict | Awaitable[Verdict]:
-    """Return the exact verdict, or an awaitable verdict of the judge if the exact one is not `correct`.
+    """Return the exact verdict, or an awaitable verdict of the judge if the exact one is undecided.
 
-    judge: model to ask about tasks that were not generated here, because exact comparison may misjudge free text.
+    judge: model to ask about tasks that were not generated here, whose expected answers are free text.
     shaped: whether to give partial credit for the path.
     """
     verdict = exact_verdict(task, trajectory)
-    if judge is None or task.source == GENERATED or not _may_ask_judge(verdict, task, trajectory):
+    if judge is None or task.answer is None or verdict.status != "undecided":
         return with_path_credit(verdict, task, trajectory) if shaped else verdict
     return _ask_judge(task, trajectory, judge, shaped=shaped)
 
 
 def exact_verdict(task: Task, trajectory: Trajectory) -> Verdict:
-    """Compare the answer with the expected one as date, number, list and words. Pure.
+    """Compare the answer with the expected one as values, lists and words. Pure.
 
-    Undecided if the task has no expected answer, or if the answer matches only one of several readings of it.
+    Undecided if the task has no expected answer, or if neither equality nor difference is proven. The expected answer
+    of a generated task has one reading, so there an answer that is not proven equal is incorrect.
     """
     if task.answer is None:
         return Verdict(status="undecided", reason="the task has no expected answer")
@@ -50,19 +51,14 @@ def exact_verdict(task: Task, trajectory: Trajectory) -> Verdict:
     match match.status:
         case "equal":
             return Verdict(status="correct", reward=1.0, reason=match.reason)
-        case "different" if normal_text(answer) == NOT_FOUND:
+        case "different" | "unclear" if normal_text(answer) == NOT_FOUND:
             return Verdict(status="no_answer", reward=0.0, reason="says that it was not found")
         case "different":
             return Verdict(status="incorrect", reward=0.0, reason=match.reason)
+        case "unclear" if task.source == GENERATED:
+            return Verdict(status="incorrect", reward=0.0, reason=match.reason)
         case "unclear":
-            return Verdict(status="undecided", reason=match.reason)
-
-
-def _may_ask_judge(verdict: Verdict, task: Task, trajectory: Trajectory) -> bool:
-    """Return whether to ask the judge: not if the answer is right, missing or too long, or no answer is expected."""
-    if verdict.status not in {"incorrect", "undecided"} or task.answer is None:
-        return False
-    return len((trajectory.answer or "").strip()) <= MAX_ANSWER_CHARACTERS
+            return Verdict(status="undecided", reason=f"the comparison does not decide: {match.reason}")
 
 
 async def _ask_judge(task: Task, trajectory: Trajectory, judge: JudgeModel, *, shaped: bool) -> Verdict:

@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import Field
-
+from agentlearn.config import Temperature
 from agentlearn.errors import ConfigError
 from agentlearn.library import LibraryStore
 from agentlearn.types.experience import Library
@@ -36,7 +35,7 @@ class Arm(Value):
     library: Library
     without: tuple[ExperienceId, ...] = ()
     """Ids of lessons that are left out, sorted."""
-    temperature: float = Field(ge=0, le=2)
+    temperature: Temperature
     instructions: str = ""
     """Instructions in place of the agent's own; empty: the agent's own."""
 
@@ -46,11 +45,11 @@ class Arm(Value):
         if self.without:
             lessons += f" without {len(self.without)} of them"
         instructions = ", other instructions" if self.instructions else ""
-        return f"{self.model}, {lessons}, temperature {self.temperature:g}{instructions}"
+        return f"{self.model}, {lessons}, {temperature_words(self.temperature)}{instructions}"
 
 
 def resolve_arms(
-    texts: Sequence[str], *, models: Sequence[str], temperature: float, library_store: LibraryStore
+    texts: Sequence[str], *, models: Sequence[str], temperature: float | None, library_store: LibraryStore
 ) -> tuple[Arm, ...]:
     """Return the arms in order.
 
@@ -92,7 +91,9 @@ def _expand_versions(text: str, library_store: LibraryStore) -> list[str]:
     return [f"{name}@{one.version[:8]}{comma}{rest}" for one in reversed(library_store.log(name))]
 
 
-def _parse_arm(text: str, *, models: Sequence[str], temperature: float, library_store: LibraryStore) -> list[Arm]:
+def _parse_arm(
+    text: str, *, models: Sequence[str], temperature: float | None, library_store: LibraryStore
+) -> list[Arm]:
     """Return one arm; or one per model when the text names no model."""
     first, *rest = [part.strip() for part in text.split(",")]
     name, equals, reference = first.partition("=")
@@ -168,13 +169,22 @@ def _without(text: str, library: Library, arm: str) -> tuple[ExperienceId, ...]:
     return tuple(sorted(left_out))
 
 
-def _temperature(text: str, arm: str) -> float:
+def temperature_words(temperature: float | None) -> str:
+    """Return the temperature in words."""
+    return "no temperature sent" if temperature is None else f"temperature {temperature:g}"
+
+
+def _temperature(text: str, arm: str) -> float | None:
+    if text.strip().lower() == "none":
+        return None
     try:
         value = float(text)
     except ValueError:
         value = -1.0
     if not 0 <= value <= 2:
-        raise ConfigError(f"the arm {arm!r} has the temperature {text!r}; give a number from 0 to 2", code="bad_arm")
+        raise ConfigError(
+            f"the arm {arm!r} has the temperature {text!r}; give a number from 0 to 2, or none", code="bad_arm"
+        )
     return value
 
 

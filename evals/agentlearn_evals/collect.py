@@ -100,6 +100,8 @@ class Collector:
         async with TaskGroup() as workers:
             for _ in range(calls + calls // 2):  # more than calls: some rollouts run a tool or wait for a retry
                 workers.create_task(work())
+        for endpoint in self.endpoints.values():
+            endpoint.endpoint_state.refuse_silence(self.call_context.budget)
         self.made += len(made)
         return made
 
@@ -107,7 +109,7 @@ class Collector:
         rollouts = self.rollouts[spec.arm.name, task_set.domain.name]
         slot = RolloutSlot(spec.phase, spec.g, spec.seed)
         finished = await rollouts.one(spec.task, slot, treatment_of(spec.arm), self.experiences[spec.arm.name])
-        await self.store.save_trajectory(finished.trajectory, finished.messages)
+        await finished.save(self.store)
         self.callbacks.rollout_done(spec.arm.name, finished.trajectory)
         return finished.trajectory
 
@@ -133,7 +135,8 @@ async def open_collector(plan: ComparePlan, store: Store, callbacks: CompareCall
         call_context = CallContext(new_run_id(), store, Budget(settings), tracing=tracing)
         endpoints: dict[str, Endpoint] = {}
         for name in plan.models:
-            endpoints[name] = await stack.enter_async_context(open_endpoint(name, settings, seed=settings.seed))
+            opened = open_endpoint(name, settings, seed=settings.seed, call_settings=plan.call_settings(name))
+            endpoints[name] = await stack.enter_async_context(opened)
         shared: dict[RolloutKey, Rollouts] = {}
         for task_set in plan.task_sets:
             for model in dict.fromkeys(arm.model for arm in plan.arms):

@@ -133,7 +133,7 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     from agentlearn.cli.ask import ask
     from agentlearn.cli.interrupt import run_to_end
     from agentlearn_evals.comparing import compare_planned
-    from agentlearn_evals.plan import forecast, plan_comparison
+    from agentlearn_evals.plan import forecast, plan_comparison, require_model
     from agentlearn_evals.progress import CompareProgress
 
     if not dry_run:
@@ -146,6 +146,7 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
         for label, words in () if json else expected.lines():
             console().print(f"  {label.ljust(16)}{words}")
         return None
+    require_model(plan)
     if paid := expected.paid():
         words = f"{' and '.join(dict.fromkeys(paid))}: {expected.lines()[-1][1]}"
         ask(words, yes=yes or settings.max_cost_usd is not None, options="--yes or --max-cost-usd")
@@ -161,7 +162,7 @@ def _print_result(done: "Compared", *, store: Path, out: Sequence[Path], json: b
     if json:
         print_json(done.comparison)
     else:
-        print_comparison(done.comparison, console())
+        print_comparison(done.comparison, console(), store=store)
     page = write_all(done, store=store, out=out)
     if not json and page is not None:
         console().print(f"  {'page'.ljust(10)}{page}")

@@ -10,10 +10,13 @@ from agentlearn.config import (
     CallOptions,
     CustomTaskOptions,
     OptionGroup,
+    RequestOptions,
     RolloutOptions,
     SeedOptions,
     StoreOptions,
+    TaskFileOptions,
     TaskSource,
+    Temperature,
     as_tuple,
 )
 from agentlearn.measure.contrast import Correction
@@ -21,7 +24,16 @@ from agentlearn.measure.contrast import Correction
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 
 
-class CompareSettings(CustomTaskOptions, CallOptions, RolloutOptions, BudgetOptions, SeedOptions, StoreOptions):
+class CompareSettings(
+    CustomTaskOptions,
+    TaskFileOptions,
+    CallOptions,
+    RequestOptions,
+    RolloutOptions,
+    BudgetOptions,
+    SeedOptions,
+    StoreOptions,
+):
     """Settings of `compare`. They are stored with its run."""
 
     arms: tuple[str, ...] = Field(min_length=1)
@@ -40,8 +52,8 @@ class CompareSettings(CustomTaskOptions, CallOptions, RolloutOptions, BudgetOpti
     """Model of the arms that name none; with several, each such arm runs on each. Default: as in `learn`."""
     judge: str | None = None
     """Model that judges answers, for a reward that asks a model. Default: the baseline's model, for all arms."""
-    temperature: float = Field(default=0.3, ge=0, le=2)
-    """Sampling temperature."""
+    temperature: Temperature = 0.3
+    """Sampling temperature; none: send no temperature."""
     margin: float | None = Field(default=None, gt=0, lt=1)
     """Non-inferiority margin: an arm that is worse by less than this counts as not worse."""
     correction: Correction = "holm"
@@ -57,7 +69,7 @@ class CompareSettings(CustomTaskOptions, CallOptions, RolloutOptions, BudgetOpti
     fresh: bool = False
     """Reuse no stored rollouts."""
     retry_failed: bool = False
-    """Repeat the stored rollouts that failed, in every arm."""
+    """Repeat the stored rollouts that are undecided, in every arm. What the agent failed at is not repeated."""
 
 
 class PowerSettings(OptionGroup):

@@ -116,6 +116,7 @@ class _Session:
             arm_facts={arm.name: self._arm_facts(arm, {one.task for one in observations}) for arm in plan.arms},
             methods=method_lines(table, plan.methods, rules.level),
             reproducibility=self._reproducibility(table),
+            notes=tuple(task_set.note for task_set in plan.task_sets if task_set.note),
         )
         all_looks = [look for own in looks for look in own]
         return Compared(
@@ -195,7 +196,7 @@ class _Session:
             libraries={arm.name: arm.library.version for arm in plan.arms},
             prompts={f"{name}/v{ref.version}": ref.sha256 for name, ref in sorted(refs.items())},
             models={arm.name: arm.model for arm in plan.arms},
-            sampling={arm.name: f"temperature {arm.temperature:g}" for arm in plan.arms},
+            sampling={arm.name: plan.sampling_words(arm) for arm in plan.arms},
             isolation="; ".join(sorted(reports)),
             versions={"agentlearn-lib": version(), "python": platform.python_version()},
         )

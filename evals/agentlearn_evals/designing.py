@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from agentlearn.domain.base import RolloutShape
 from agentlearn.errors import ConfigError
-from agentlearn.learn.estimate import StageEstimate, rollouts_estimate
+from agentlearn.learn.estimate import StageEstimate, sized_rollouts
+from agentlearn.learn.run_size import rollout_size
 from agentlearn.stats import (
     VarianceParts,
     detectable_effect,
@@ -152,7 +154,7 @@ def _design(settings: PowerSettings, parts: VarianceParts, alpha: float, tasks: 
         k=k,
         rollouts=rollouts,
         detectable=detectable_effect(parts, tasks, k_before=k, k_after=k, power=settings.power, alpha=alpha),
-        price=rollouts_estimate(settings.model, "rollout", rollouts, _LESSONS),
+        price=sized_rollouts(settings.model, "rollout", rollouts, _LESSONS, rollout_size(RolloutShape())),
     )
 
 

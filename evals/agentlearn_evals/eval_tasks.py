@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from agentlearn.config import ONLINE, TASK_FILES
 from agentlearn.domain.base import Domain, installed_domains, is_source, load_domain
-from agentlearn.domain.custom import custom_tasks, default_reward, name_for
+from agentlearn.domain.custom import custom_tasks, default_reward, name_for, try_reward
+from agentlearn.domain.task_source import read_source, with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Task
@@ -22,6 +22,8 @@ class EvalTasks:
     tasks: tuple[Task, ...]
     judged_by: str
     """Reward of tasks from a file; empty when the domain judges its own answers."""
+    note: str = ""
+    """What was left out of the source, and why; empty when nothing was."""
 
 
 def load_eval_tasks(settings: CompareSettings, arms: Sequence[Arm]) -> tuple[EvalTasks, ...]:
@@ -72,13 +74,15 @@ def _load_task_set(name: str, settings: CompareSettings) -> EvalTasks:
                 code="no_reward",
             )
         domain: Domain = custom_tasks(name_for(name), reward, tools=settings.tools, instructions=settings.instructions)
-        tasks = domain.read(Path(name), split="test", limit=settings.limit)
-        return EvalTasks(domain, tuple(tasks), reward)
-    domain = load_domain(name)
+        domain = with_chosen_columns(domain, settings)
+        read = read_source(domain, name, settings, split="test", limit=settings.limit)
+        try_reward(domain, read.tasks)
+        return EvalTasks(domain, read.tasks, reward, read.note)
+    domain = with_chosen_columns(load_domain(name), settings)
     if settings.data is not None:
-        tasks = domain.read(Path(settings.data), split="test", limit=settings.limit)
-    else:
-        tasks = domain.tasks("test", seed=settings.seed, limit=settings.limit)
+        read = read_source(domain, settings.data, settings, split="test", limit=settings.limit)
+        return EvalTasks(domain, read.tasks, "", read.note)
+    tasks = domain.tasks("test", seed=settings.seed, limit=settings.limit)
     if not tasks:
         raise ConfigError(f"domain {name!r} has no test tasks; give tasks with --data", code="no_tasks")
     return EvalTasks(domain, tuple(tasks), "")

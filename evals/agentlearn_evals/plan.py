@@ -3,18 +3,26 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentlearn.config import SIMULATED_MODEL, default_model
+from agentlearn.config import SIMULATED_MODEL, RequestOptions, default_model
 from agentlearn.errors import ConfigError, StoreMissing
-from agentlearn.learn.estimate import StageEstimate, refuse_unpriced, rollouts_estimate
+from agentlearn.learn.estimate import StageEstimate, mean_problem_tokens, refuse_unpriced, sized_rollouts
+from agentlearn.learn.run_size import (
+    FEWEST_ROLLOUTS,
+    RolloutSize,
+    assumed_rollouts,
+    file_task_shape,
+    measured_rollouts,
+)
 from agentlearn.library import LibraryStore
 from agentlearn.library.render import render
+from agentlearn.models.call_settings import CallSettings, call_settings
 from agentlearn.models.endpoint import is_paid
 from agentlearn.rollout.runner import instructions_ref, sandbox_for
 from agentlearn.store import StoreReader, read_store
 from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.value import Value
 from agentlearn.version import version
-from agentlearn_evals.arms import Arm, resolve_arms
+from agentlearn_evals.arms import Arm, resolve_arms, temperature_words
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks
 from agentlearn_evals.methods import parse_methods
@@ -49,7 +57,13 @@ class ComparePlan:
             deadline_s=settings.rollout_deadline_s,
             judge=self.judge if task_set.domain.uses_judge else "",
             package=version(),
+            request=self._request(),
         )
+
+    def _request(self) -> RequestOptions | None:
+        """Return what is sent with each request; None for the defaults, under which older rollouts are stored."""
+        request = RequestOptions(**{name: getattr(self.settings, name) for name in RequestOptions.model_fields})
+        return None if request == RequestOptions() else request
 
     @property
     def judge(self) -> str:
@@ -61,6 +75,18 @@ class ComparePlan:
     def models(self) -> tuple[str, ...]:
         """All endpoints, each once."""
         return tuple(dict.fromkeys(filter(None, (*(arm.model for arm in self.arms), self.judge))))
+
+    def call_settings(self, model: str) -> CallSettings:
+        """Return what every request to a model contains; no temperature where none of its arms sends one."""
+        temperatures = [arm.temperature for arm in self.arms if arm.model == model] or [self.settings.temperature]
+        return call_settings(self.settings, temperature=any(one is not None for one in temperatures))
+
+    def sampling_words(self, arm: Arm) -> str:
+        """Return in words what is sent with each request of an arm's rollouts."""
+        sent = self.settings.model_dump(include=set(RequestOptions.model_fields))
+        given = {name.replace("_", " "): value for name, value in sent.items() if value}
+        others = [name if value is True else f"{name} {value}" for name, value in given.items()]
+        return ", ".join([temperature_words(arm.temperature), *others])
 
     def reusable(self, reader: StoreReader, arm: Arm, task_set: EvalTasks) -> StoredRollouts:
         """Return the arm's stored rollouts in that domain that can be reused."""
@@ -113,6 +139,21 @@ def _arms(settings: CompareSettings, models: Sequence[str], library_store: Libra
     return resolve_arms(settings.arms, models=models, temperature=settings.temperature, library_store=library_store)
 
 
+def require_model(plan: ComparePlan) -> None:
+    """Raise ConfigError for arms without a model on tasks from a source, which the simulated model cannot solve."""
+    settings = plan.settings
+    own = [one for one in plan.task_sets if one.judged_by or settings.data is not None]
+    if settings.models or not own or all(",model=" in arm for arm in settings.arms):
+        return
+    if SIMULATED_MODEL in {arm.model for arm in plan.arms}:
+        source = settings.data or own[0].tasks[0].source.rpartition(":")[0]
+        raise ConfigError(
+            f"no model is named for the tasks in {source!r}, and {SIMULATED_MODEL} can only solve the bundled problems;"
+            " add --model, such as --model http://localhost:8000/v1#MODEL",
+            code="no_model",
+        )
+
+
 class ArmForecast(Value):
     """What one arm would need."""
 
@@ -124,6 +165,8 @@ class ArmForecast(Value):
     """Cost of the new rollouts. `calls` counts requests to the model, several per rollout."""
     rollouts: int
     """New rollouts to make."""
+    basis: str = ""
+    """What the sizes of the new rollouts rest on."""
 
 
 class Forecast(Value):
@@ -160,46 +203,97 @@ class Forecast(Value):
             (arm.arm, f"{arm.rollouts:,} rollouts to make, {arm.reused:,} reused, {arm.new.words()}")
             for arm in self.arms
         ]
+        bases = dict.fromkeys(arm.basis for arm in self.arms if arm.rollouts and arm.basis)
+        rest = "; ".join(bases) or "a rough estimate"
         return [
             ("tasks", f"{self.tasks} of {', '.join(self.domains)} · {self.k} rollouts per task and arm"),
             *arms,
-            ("total", f"{self.rollouts:,} rollouts, {price} (a rough estimate{judging})"),
+            ("total", f"{self.rollouts:,} rollouts, {price} ({rest}{judging})"),
         ]
 
 
 def forecast(plan: ComparePlan) -> Forecast:
     """Return what the plan would make, reuse and cost."""
-    settings, wanted = plan.settings, plan.tasks * plan.settings.k
     try:
-        with read_store(settings.store) as reader:
-            reusable = {
-                arm.name: sum(len(plan.reusable(reader, arm, task_set)) for task_set in plan.task_sets)
-                for arm in plan.arms
-            }
+        with read_store(plan.settings.store) as reader:
+            arms = _arm_forecasts(plan, reader)
     except StoreMissing:
-        reusable = {arm.name: 0 for arm in plan.arms}
-    shapes = (task_set.domain.rollout_shape() for task_set in plan.task_sets)
-    shape = max(
-        shapes, key=lambda one: one.turns * (one.turn_out + one.tool_result)
-    )  # of several domains, the most expensive
+        arms = _arm_forecasts(plan, None)
     return Forecast(
         domains=tuple(task_set.domain.name for task_set in plan.task_sets),
         tasks=plan.tasks,
-        k=settings.k,
+        k=plan.settings.k,
         judge=plan.judge,
-        arms=tuple(
-            ArmForecast(
-                arm=arm.name,
-                label=arm.label(),
-                reused=reusable[arm.name],
-                rollouts=wanted - reusable[arm.name],
-                new=rollouts_estimate(
-                    arm.model, "rollout", wanted - reusable[arm.name], arm_library_tokens(arm), shape
-                ),
-            )
-            for arm in plan.arms
-        ),
+        arms=arms,
     )
+
+
+def _arm_forecasts(plan: ComparePlan, reader: StoreReader | None) -> tuple[ArmForecast, ...]:
+    stored = {
+        (arm.name, task_set.domain.name): {} if reader is None else plan.reusable(reader, arm, task_set)
+        for arm in plan.arms
+        for task_set in plan.task_sets
+    }
+    return tuple(_arm_forecast(plan, arm, stored, reader) for arm in plan.arms)
+
+
+def _arm_forecast(
+    plan: ComparePlan, arm: Arm, stored: Mapping[tuple[str, str], StoredRollouts], reader: StoreReader | None
+) -> ArmForecast:
+    """Forecast one arm. stored: reusable rollouts by arm and domain."""
+    parts, reused, bases = list[StageEstimate](), 0, list[str]()
+    for task_set in plan.task_sets:
+        domain = task_set.domain.name
+        found = len(stored[arm.name, domain])
+        reused += found
+        alike = [one for one in plan.arms if (one.model, one.instructions) == (arm.model, arm.instructions)]
+        size, basis = _size(plan, arm.model, task_set, [(one, stored[one.name, domain]) for one in alike], reader)
+        rollouts = len(task_set.tasks) * plan.settings.k - found
+        parts.append(sized_rollouts(arm.model, "rollout", rollouts, arm_library_tokens(arm), size))
+        bases.append(basis)
+    costs = [one.cost_usd for one in parts]
+    new = StageEstimate(
+        stage="rollout",
+        calls=sum(one.calls for one in parts),
+        tokens_in=sum(one.tokens_in for one in parts),
+        tokens_out=sum(one.tokens_out for one in parts),
+        cost_usd=None if None in costs else sum(one for one in costs if one is not None),
+    )
+    wanted = plan.tasks * plan.settings.k
+    return ArmForecast(
+        arm=arm.name,
+        label=arm.label(),
+        reused=reused,
+        rollouts=wanted - reused,
+        new=new,
+        basis="; ".join(dict.fromkeys(bases)),
+    )
+
+
+def _size(
+    plan: ComparePlan,
+    model: str,
+    task_set: EvalTasks,
+    stored: Sequence[tuple[Arm, StoredRollouts]],
+    reader: StoreReader | None,
+) -> tuple[RolloutSize, str]:
+    """Return the size of the model's rollouts and where it comes from: stored rollouts, a run, or assumptions."""
+    rows = [(arm_library_tokens(arm), row) for arm, rows in stored for row in rows.values() if row.outcome != "failed"]
+    if len(rows) >= FEWEST_ROLLOUTS:
+        without = sum(max(0, row.tokens_in - row.requests * tokens) for tokens, row in rows)
+        size = RolloutSize(
+            calls=sum(row.requests for _, row in rows) / len(rows),
+            tokens_in=without / len(rows),
+            tokens_out=sum(row.tokens_out for _, row in rows) / len(rows),
+        )
+        return size, f"as {len(rows)} stored rollouts had"
+    found = None
+    if reader is not None:
+        found = measured_rollouts(reader, task_set.domain.name, model, plan.settings.data)
+    if found is not None:
+        return found, "as its last learning run had"
+    shape = file_task_shape(plan.settings.tools) if task_set.judged_by else task_set.domain.rollout_shape()
+    return assumed_rollouts(shape, model, mean_problem_tokens(task_set.tasks))
 
 
 def arm_library_tokens(arm: Arm) -> int:

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from pydantic import Field
+
+from agentlearn.config import RequestOptions
 from agentlearn.measure.observation import Observation
 from agentlearn.store import EvaluatedRow, StoreReader
 from agentlearn.types.ids import TaskId, content_hash, derive_seed
@@ -35,6 +38,8 @@ class Conditions(Value):
     """Endpoint that judges answers; empty when no model judges them."""
     package: str
     """Version of agentlearn, because its tools and verifiers affect the result."""
+    request: RequestOptions | None = Field(default=None, exclude_if=lambda request: request is None)
+    """What is sent with each request, where that differs from the defaults."""
 
     @property
     def phase(self) -> str:

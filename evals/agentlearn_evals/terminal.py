@@ -1,12 +1,15 @@
 """Prints a comparison on the terminal: verdicts first, then arms, differences, and what to check."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from agentlearn.cli.stages import cost_words, short_count
 from agentlearn.cli.table import aligned
+from agentlearn.config import DEFAULT_STORE
+from agentlearn.config.command_words import command_words
 from agentlearn.measure.sentences import signed_difference
 from agentlearn_evals.comparison import ArmLine, Comparison, Flip, MethodLine, Slice
 from agentlearn_evals.contrast_words import (
@@ -27,8 +30,11 @@ _ID = 12
 """Characters of a rollout id that are printed; `agentlearn trace` accepts the start of an id."""
 
 
-def print_comparison(found: Comparison, out: Console) -> None:
-    """Print the verdicts and the main numbers, mostly in 100 columns; the page and the JSON have the rest."""
+def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_STORE) -> None:
+    """Print the verdicts and the main numbers, mostly in 100 columns; the page and the JSON have the rest.
+
+    store: directory of the rollouts, for the commands that show them.
+    """
     for warning in found.warnings:
         out.print(Text(warning))
     if found.simulated:
@@ -47,7 +53,7 @@ def print_comparison(found: Comparison, out: Console) -> None:
         _print(out, matrix)
     if all(arm.passes for arm in found.arms):
         _print(out, _passes(found.arms))
-    for label, lines in _remarks(found):
+    for label, lines in _remarks(found, store):
         for line in lines:
             out.print(f"  {label.ljust(_LABEL)}{line}")
 
@@ -151,7 +157,7 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _remarks(found: Comparison) -> list[tuple[str, list[str]]]:
+def _remarks(found: Comparison, store: Path) -> list[tuple[str, list[str]]]:
     """Return what a reader should know before trusting the verdicts, as (label, lines)."""
     return [
         ("method", [_method(found, one) for one in found.methods]),
@@ -161,7 +167,7 @@ def _remarks(found: Comparison) -> list[tuple[str, list[str]]]:
         ("look", looks_words(found)),
         ("drift", [f"{one.arm}: {one.words}" for one in found.sentinels]),
         ("missing", _missing(found)),
-        ("flip", [_flip(one) for one in found.flips[:_FLIPS] if one.rollout or one.place]),
+        ("flip", [_flip(one, store) for one in found.flips[:_FLIPS] if one.rollout or one.place]),
         ("note", list(found.notes)),
     ]
 
@@ -177,12 +183,14 @@ def _method(found: Comparison, line: MethodLine) -> str:
     return f"{line.method} - {found.baseline}: {signed_difference(line.mean)} {interval}, {line.note}"
 
 
-def _flip(flip: Flip) -> str:
+def _flip(flip: Flip, store: Path) -> str:
     scores = f"{flip.baseline_score:.2f} → {flip.score:.2f}"
     result = f"{flip.arm} {'wins' if flip.won else 'loses'} {scores} {_excerpt(flip.problem or flip.task)}"
     if flip.place:
         return f"{result}   {flip.baseline_place} → {flip.place}"
-    return f"{result}   agentlearn trace {flip.rollout[:_ID]}   agentlearn trace {flip.baseline_rollout[:_ID]}"
+    rollouts = (flip.rollout, flip.baseline_rollout)
+    commands = "   ".join(command_words("trace", one[:_ID], store=store) for one in rollouts if one)
+    return f"{result}   {commands}"
 
 
 def _excerpt(problem: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentlearn.config.command_words import command_words
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.types.ids import content_hash
 
@@ -43,7 +44,7 @@ def write_all(done: "Compared", *, store: Path, out: Sequence[Path]) -> Path | N
         return _write_all(done, store, out)
     except OSError as error:
         run = done.comparison.run
-        kept = f"; the comparison is stored: agentlearn runs show {run}" if run else ""
+        kept = f"; the comparison is stored: {command_words('runs', 'show', run, store=store)}" if run else ""
         raise AgentlearnError(f"the result could not be written: {error}{kept}", code="not_written") from error
 
 

@@ -290,7 +290,7 @@ def test_proposals_and_summaries(ended: list[Ended], told: list[Summary], run: s
     def check(reader: StoreReader) -> None:
         found = reader.proposals(RunId(run))
         assert len(found) == len(ended)
-        assert all(ProposalRow(phase, 3, one) in found for one in ended)
+        assert all(ProposalRow(phase, 3, one, RunId(run)) in found for one in ended)
         assert all(summary in reader.summaries(summary.run) for summary in told)
 
     round_trip(save, check)

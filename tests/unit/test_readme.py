@@ -127,6 +127,52 @@ def test_command_exists_with_its_options(arguments: tuple[str, ...]) -> None:
         assert re.search(rf"{re.escape(option)}(?![\w-])", page), f"agentlearn {' '.join(path)} has no {option}"
 
 
+def shown_problems() -> list[str]:
+    """The problems that the README, the justfile and the docs give to `solve math` without naming another model."""
+    pages = [README, ROOT / "justfile", *(ROOT / "docs").glob("*.md")]
+    said = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    calls = [line for line in said.splitlines() if "solve math" in line and "--model" not in line]
+    return list(dict.fromkeys(re.findall(r'solve math "([^"]+)"', "\n".join(calls))))
+
+
+def test_the_readme_and_the_justfile_show_solve() -> None:
+    for page in (README, ROOT / "justfile"):
+        assert 'solve math "' in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("problem", shown_problems())
+def test_the_shown_problems_are_answered_right_with_the_default_seed(problem: str, tmp_path: Path) -> None:
+    from agentlearn_math.families import FAMILIES
+    from agentlearn_math.tasks import home
+
+    known = [(one, params) for one in FAMILIES if (params := one.recognise(problem)) is not None]
+    assert known, "not a problem of a family that the default model was trained on"
+    family, params = known[0]
+    assert home(family.name, params) != "test", "the default model was not trained on this problem"
+    call = [str(AGENTLEARN), "solve", "math", problem, "--store", str(tmp_path / "store")]
+    shown = subprocess.run(call, capture_output=True, text=True, timeout=240, check=False)
+    assert f"answer: {family.gold(params)}\n" in shown.stdout, shown.stderr or shown.stdout
+    assert "knows only the 25 families" in shown.stdout
+
+
+def test_a_problem_of_no_family_is_said_to_be_none(tmp_path: Path) -> None:
+    call = [str(AGENTLEARN), "solve", "math", "What is 2 + 2?", "--store", str(tmp_path / "store")]
+    shown = subprocess.run(call, capture_output=True, text=True, timeout=240, check=False)
+    assert "this is none of them: its answer means nothing" in " ".join(shown.stdout.split())
+
+
+@pytest.mark.slow
+def test_the_shown_output_of_learn_is_what_the_default_run_prints(tmp_path: Path) -> None:
+    blocks = [match[2] for match in FENCE.finditer(README.read_text(encoding="utf-8")) if not match[1].strip()]
+    (shown,) = (one for one in blocks if "held out" in one)
+    call = [str(AGENTLEARN), "learn", "math", "--seed", "0", "--store", str(tmp_path / "store")]
+    ran = subprocess.run(call, capture_output=True, text=True, timeout=900, check=False)
+    assert ran.returncode == 0, ran.stderr
+    for line in shown.splitlines():
+        words = " ".join(re.sub(r"\d\d:\d\d$", "", line).split())
+        assert words in " ".join(ran.stdout.split()), f"the default run does not print {words!r}"
+
+
 def test_every_just_target_shown_exists() -> None:
     recipes = set(
         re.findall(r"^([a-z][a-z-]*)(?: [^\n:]*)?:(?!=)", (ROOT / "justfile").read_text("utf-8"), re.MULTILINE)

@@ -1,18 +1,25 @@
 """One rollout: its steps are recorded, and an error becomes a failure with its boundary."""
 
 import asyncio
+import errno
+import hashlib
+import json
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from pydantic_ai import Agent, TextOutput
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import BudgetOptions, RolloutOptions
-from agentlearn.domain.base import Domain, RolloutContext
-from agentlearn.errors import BudgetExceeded, ConfigError, ToolLost
+from agentlearn.domain.base import Answer, Domain, RolloutContext
+from agentlearn.errors import BudgetExceeded, ConfigError, EndpointError, StoreError, ToolError, ToolLost
+from agentlearn.learn.run_stats import RunStats
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
@@ -22,10 +29,11 @@ from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts, sandbox_for
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
+from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
 from agentlearn.types.treatment import Treatment
 from tests.support.stages import RUN, ListJournal
-from tests.support.toy_domain import ToyDomain
+from tests.support.toy_domain import ToyDomain, read_answer
 
 Script = Callable[[list[ModelMessage], AgentInfo], ModelResponse]
 
@@ -79,7 +87,13 @@ def test_a_rollout_is_recorded_step_by_step() -> None:
     assert (turn.text, turn.tool_calls[0].arguments, result.content, result.ok) == ("doubling", '{"n":4}', "8", True)
     assert turn.call == journal.records[0].id
     assert [(one.kind, one.ordinal) for one in journal.records] == [("model", 0), ("tool", 0), ("model", 1)]
-    assert trajectory.prompts == toy.prompts()
+    *prompts, tools = trajectory.prompts
+    assert tuple(prompts) == toy.prompts()
+    ((ref, text),) = finished.texts
+    assert (ref, ref.name) == (tools, "tools")
+    assert hashlib.sha256(text.encode()).hexdigest() == tools.sha256
+    (offered,) = json.loads(text)
+    assert (offered["name"], list(offered["parameters"]["properties"])) == ("double", ["n"])
     assert len(ModelMessagesTypeAdapter.validate_json(finished.messages)) == 4
     assert toy.opened == toy.closed
 
@@ -249,6 +263,103 @@ def test_a_verifier_that_breaks_leaves_the_rollout_undecided() -> None:
     assert finished.trajectory.outcome == "undecided"
     assert finished.trajectory.verdict is not None
     assert "fell asleep" in finished.trajectory.verdict.reason
+
+
+class BrokenVerifier(ToyDomain):
+    """A toy whose `verify` does what it is given, at once or when it is awaited."""
+
+    def __init__(self, given: object, *, awaited: bool) -> None:
+        super().__init__()
+        self.given, self.awaited = given, awaited
+
+    def verify(self, task: Task, trajectory: Trajectory) -> Any:
+        return self._later() if self.awaited else self._now()
+
+    def _now(self) -> object:
+        if isinstance(self.given, BaseException):
+            raise self.given
+        return self.given
+
+    async def _later(self) -> object:
+        return self._now()
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (KeyError("answer"), "verify_raised: KeyError: 'answer' (test_rollout.py, line "),
+        (TimeoutError("too\nslow"), "verify_raised: TimeoutError: too slow (test_rollout.py"),
+        (SystemExit(3), "verify_raised: SystemExit: 3"),
+        (RecursionError("x" * 10_000), "verify_raised: RecursionError: xxx"),
+        (ExceptionGroup("two", [ValueError("a")]), "verify_raised: ExceptionGroup: two (1 sub-exception)"),
+        (EndpointError("the judge is away"), "endpoint: the judge is away"),
+        (ToolError("no tool"), "tool: no tool"),
+        (None, "verify_raised: TypeError: verify of the domain 'toy' gave None, which is not a Verdict"),
+        (1.0, "verify_raised: TypeError: verify of the domain 'toy' gave 1.0, which is not a Verdict"),
+    ],
+)
+def test_whatever_a_verifier_does_the_answer_is_not_wrong(given: object, reason: str, *, awaited: bool) -> None:
+    trajectory = run(use_tool, BrokenVerifier(given, awaited=awaited))[0].trajectory
+    assert (trajectory.outcome, trajectory.reward) == ("undecided", None)
+    assert trajectory.verdict is not None
+    assert trajectory.verdict.reason.startswith(reason)
+    assert len(trajectory.verdict.reason) < 400
+    stats = RunStats()
+    stats.add_rollout(trajectory)
+    assert len(stats.failure_notes()) == reason.startswith("verify_raised")
+
+
+@pytest.mark.parametrize("error", [ConfigError("no key"), StoreError("full"), BudgetExceeded("spent")])
+def test_what_ends_a_run_also_ends_it_in_a_verifier(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        run(use_tool, BrokenVerifier(error, awaited=False))
+
+
+def test_the_report_says_that_the_verifier_failed_and_why() -> None:
+    stats = RunStats()
+    for _ in range(2):
+        stats.add_rollout(run(use_tool, BrokenVerifier(KeyError("answer"), awaited=False))[0].trajectory)
+    (note,) = stats.failure_notes()
+    assert note.startswith("the verifier failed on 2 rollouts, which are undecided: verify_raised: KeyError: 'answer'")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.EAGAIN])
+@pytest.mark.parametrize("at", ["open", "tool", "close"])
+def test_a_shortage_on_this_machine_is_no_result_of_a_tool(number: int, at: str) -> None:
+    class Short(ToyDomain):
+        times = 1
+
+        def fail(self, where: str) -> None:
+            if where == at and self.times:
+                self.times -= 1
+                raise OSError(number, os.strerror(number))
+
+        @asynccontextmanager
+        async def open(self, context: RolloutContext) -> AsyncGenerator[None]:
+            self.fail("open")
+            async with super().open(context):
+                yield
+            self.fail("close")
+
+        def agent(self) -> Agent[Any, Answer]:
+            agent, short = Agent(None, output_type=TextOutput(read_answer)), self
+
+            @agent.tool_plain
+            async def double(n: int) -> str:  # pyright: ignore[reportUnusedFunction]
+                short.fail("tool")
+                return str(2 * n)
+
+            return agent
+
+    short = Short()
+    trajectory = run(use_tool, short)[0].trajectory
+    assert (trajectory.outcome, trajectory.reward, trajectory.attempt) == ("ok", 1.0, 1)
+    short.times = 9
+    failure = run(use_tool, short)[0].trajectory.failure
+    assert failure is not None
+    assert (failure.boundary, failure.code) == ("tool", "tool_system")
+    assert os.strerror(number) in failure.message
 
 
 def test_a_budget_ends_the_run_and_not_the_rollout() -> None:

@@ -7,6 +7,7 @@ custom_tasks("prices", "exact", tools="python", instructions="A zork is 7 plims.
 
 from agentlearn.domain.custom.object_path import load_object
 from agentlearn.domain.custom.reward import Reward, default_reward, find_reward
+from agentlearn.domain.custom.reward_trial import try_reward
 from agentlearn.domain.custom.task_domain import CustomTasks, GymTasks, JudgedTasks, Tools, custom_tasks, name_for
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "find_reward",
     "load_object",
     "name_for",
+    "try_reward",
 ]

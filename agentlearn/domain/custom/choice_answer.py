@@ -11,6 +11,13 @@ _MARKED = re.compile(r"[(\[]([A-Ja-j])[)\]]|(?<![\w'(\[])([A-Ja-j])[)\]]|(?<![\w
 _BARE = re.compile(r"(?<![\w'(\[])(?:([B-HJ])(?![\w'+#-])|([AI])(?![\w'+#-]| (?!and\b|or\b|is\b)[a-z]))")
 """Capital letters alone; A and I are words when another word follows."""
 
+_LETTER = r"[(\[]?[A-J][)\]]?(?![\w'])"
+_DENIED = re.compile(
+    r"\b(?:not|neither|rather than|instead of) (?:the )?(?:answer |option |choice |letter )?"
+    rf"{_LETTER}(?:(?:,? (?:or|nor|and)|,) {_LETTER})*(?! (?!so\b|but\b|nor\b|or\b)[a-z])"
+)
+"""Letters that the answer rules out."""
+
 _DRESSING = re.compile(r"[*_`$]|\\(?:boxed|text|textbf|mathrm|mathbf)\b")
 
 
@@ -19,6 +26,7 @@ def single_choice(text: str) -> str | None:
     text = " ".join(_DRESSING.sub("", unicodedata.normalize("NFKC", text)).split())
     if alone := _ALONE.fullmatch(text):
         return alone[1].upper()
+    text = _DENIED.sub(" ", text)
     letters = {
         letter.upper()
         for pattern in (_NAMED, _MARKED, _BARE)

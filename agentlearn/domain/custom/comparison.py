@@ -68,8 +68,21 @@ def _same_number(answer: str, gold: str) -> bool:
     return value is not None and expected is not None and same_number(value, expected)
 
 
+_BEFORE_NUMBER = r"(?<!\d[.,:/])(?<![.])(?<!\A-)(?<![\s(=$:]-)(?<!\N{MINUS SIGN})"
+_BEHIND_NUMBER = r"(?![.,:/]\d)(?! \d+ ?/)(?! \d{3}(?!\d))"
+_NO_DIGIT_BEFORE = r"(?<!\d )"
+_END_OF_NUMBER = re.compile(r"\d+ ?/|\d{3}(?!\d)")
+"""What a digit and a space may stand before, as in `1 1/2` and `1 500`."""
+_BEHIND_WORD = r"(?![+#])(?![.]\w)"
+
+
 def _contains(answer: str, gold: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(normalised(gold))}(?!\w)", normalised(answer)) is not None
+    """Whether the expected answer stands in the answer as it is: not inside a word, nor as a part of a number."""
+    wanted = normalised(gold)
+    before = _BEFORE_NUMBER if wanted[:1].isdecimal() else ""
+    before += _NO_DIGIT_BEFORE if _END_OF_NUMBER.match(wanted) else ""
+    behind = _BEHIND_NUMBER if wanted[-1:].isdecimal() else _BEHIND_WORD
+    return re.search(rf"(?<!\w){before}{re.escape(wanted)}(?!\w){behind}", normalised(answer)) is not None
 
 
 EXACT = ComparisonReward(

@@ -4,6 +4,8 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from agentlearn.domain.custom.object_path import load_object
@@ -11,6 +13,7 @@ from agentlearn.errors import ConfigError, VerifierError
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 
+_ANY_TEXT = "correct the function, which must give a reward for any text"
 _SIGNATURE = "def reward(task, answer): return True, False, or a number from 0 to 1"
 
 
@@ -32,17 +35,39 @@ class FunctionReward:
         """Return the function's verdict. Raises VerifierError when the function raises or returns something else than a
         reward.
         """
+        # SystemExit too: a function of the user's must not end the run.
         arguments = (task, trajectory.answer, *([trajectory] if self.sees_trajectory else []))
         try:
             given = self.function(*arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             cause = " ".join(str(error).split())
             raise VerifierError(
-                f"the reward {self.name!r} raised {type(error).__name__}: {cause} for the answer"
-                f" {_short(trajectory.answer)} to task {task.source or task.id!r}; correct the function",
+                f"the reward {self.name!r} raised {type(error).__name__}: {cause} ({self._place_of(error)}) for the"
+                f" answer {_short(trajectory.answer)} to task {task.source or task.id!r}; {_ANY_TEXT}",
                 code="reward_raised",
             ) from error
         return self._checked(given, task, trajectory.answer)
+
+    @property
+    def gold_is_answer(self) -> bool:
+        """Whether an expected answer is itself a right answer, as the function's attribute says; True without it."""
+        return bool(getattr(self.function, "gold_is_answer", True))
+
+    @property
+    def place(self) -> str:
+        """File and line of the function; its name where it has none."""
+        code = _code_of(self.function)
+        return self.name if code is None else f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+
+    def _place_of(self, error: BaseException) -> str:
+        """Return file and line of the error: the last place in the function's own file."""
+        code, found = _code_of(self.function), self.place
+        at = error.__traceback__
+        while at is not None:
+            if code is not None and at.tb_frame.f_code.co_filename == code.co_filename:
+                found = f"{Path(code.co_filename).name}:{at.tb_lineno}"
+            at = at.tb_next
+        return found
 
     def answer_key(self, answer: str) -> str | None:
         """Return the result of the function's attribute `answer_key`; None without that attribute."""
@@ -60,8 +85,8 @@ class FunctionReward:
         if inspect.iscoroutine(given):
             given.close()
         raise VerifierError(
-            f"the reward {self.name!r} gave {_short(given)} for task {task.source or task.id!r};"
-            " return True, False, or a number from 0 to 1",
+            f"the reward {self.name!r} gave {_short(given)} ({self.place}) for the answer {_short(answer)} to task"
+            f" {task.source or task.id!r}; return True, False, or a number from 0 to 1",
             code="bad_reward",
         )
 
@@ -94,6 +119,15 @@ def _sees_trajectory(function: Callable[..., object], reference: str) -> bool:
         " with a third parameter 'trajectory' if wanted",
         code="bad_reward",
     )
+
+
+def _code_of(function: object) -> CodeType | None:
+    """Return the code of a function, a method, a wrapped function or a callable object; None where there is none."""
+    plain: Any = inspect.unwrap(function) if callable(function) else function
+    plain = getattr(plain, "func", plain)  # functools.partial
+    plain = getattr(plain, "__func__", plain)
+    code = getattr(plain, "__code__", None) or getattr(vars(type(plain)).get("__call__"), "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 def _number(given: Any) -> float | None:

@@ -95,7 +95,7 @@ def question_for(problem: str, gold: str, answer: str, *, secret: int) -> str:
 
 async def _ask(question: str, model: Any, rubric: str) -> Verdict:
     from pydantic_ai import UsageLimits
-    from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
+    from pydantic_ai.exceptions import ModelAPIError, UnexpectedModelBehavior, UsageLimitExceeded
     from pydantic_ai.settings import ModelSettings
 
     try:
@@ -107,6 +107,8 @@ async def _ask(question: str, model: Any, rubric: str) -> Verdict:
         )
     except EndpointError as error:
         return _undecided(f"the judge could not be asked ({error.code}): {error.message}")
+    except (ModelAPIError, TimeoutError) as error:
+        return _undecided(f"the judge could not be asked: {error or 'it took too long'}")
     except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
         return _undecided(f"the judge gave no verdict, twice: {error}")
     judgement = asked.output
@@ -132,12 +134,15 @@ def _judge_agent(rubric: str) -> "Agent[None, Judgement]":
 
 
 def judgement_in(text: str) -> Judgement:
-    """Return the verdict of a judge that writes JSON as text. Asks the model again when there is none."""
+    """Return the verdict of a judge that writes JSON at the end of its text. Asks the model again when there is none.
+
+    JSON within the text is not its verdict: it may be quoted from the answer.
+    """
     from pydantic_ai import ModelRetry
 
-    found = re.search(r"\{.*\}", text, re.DOTALL)
+    found = re.search(r"\{[^{}]*\}\s*(?:```\s*)?\Z", text)
     try:
-        return Judgement.model_validate_json(found[0] if found else "")
+        return Judgement.model_validate_json(found[0].rstrip("`\n ") if found else "")
     except ValidationError as error:
         words = 'Submit an object with "reason" and "verdict", one of "right", "wrong" and "unclear".'
         raise ModelRetry(words) from error

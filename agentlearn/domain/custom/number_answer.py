@@ -1,13 +1,16 @@
 """Reading the one number in an answer exactly: integers, decimals, fractions, separators, percent, magnitudes.
 
 A text with two numbers has no value: an answer that offers `12 or 13` must not be right for either. An expression such
-as `√5` has none either. Units are ignored. A percent sign divides by 100. The decimal sign is the point.
+as `√5` has none either, nor has a time of day or a bound such as `less than 5`. Units are ignored. A percent sign
+divides by 100. The decimal sign is the point.
 """
 
 import re
 import unicodedata
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
+
+from agentlearn.domain.custom.final_answer import plainly_set
 
 RELATIVE_TOLERANCE = Fraction(1, 1_000_000)
 _KEY_DIGITS = 6
@@ -17,7 +20,7 @@ _DECIMAL = (
     r"|\d{1,400}(?:\.\d{1,400})?|\.\d{1,400})"
 )
 _NUMBER = re.compile(
-    rf"(?<![\w.])(?P<sign>[+-]?) ?[$€£¥]? ?"
+    rf"(?<![\w.])(?P<sign>[+-]?|(?:minus|negative)(?= )) ?[$€£¥]? ?"
     rf"(?:(?P<whole>\d{{1,400}}) (?=\d+ ?/))?"
     rf"(?P<top>{_DECIMAL})(?:e(?P<power>[+-]?\d{{1,3}})(?!\w))?"
     rf"(?: ?/ ?(?P<bottom>\d{{1,400}}(?:\.\d{{1,400}})?))?"
@@ -34,11 +37,24 @@ _MAGNITUDES = {
     "trillion": 10**12,
 }
 _NOT_ALONE = re.compile(
-    r"[√∛∜^*+<>≤≥≠±π∞]|\d"
+    r"[√∛∜^*+<>≤≥≠±π∞‰]|\d"
     r"|\b(?:sqrt|root|log|ln|exp|sin|cos|tan|pi|pm|times|cdot|factorial|squared|cubed|or|[a-z]*illions?|hundreds?|thousands?)\b",
     re.IGNORECASE,
 )
 """Text next to a number that makes it part of an expression or one of several numbers."""
+
+_BOUND = re.compile(
+    r"\b(?:(?:less|more|fewer|greater|larger|smaller) than|at least|at most|up to|not|half of)\s*\Z", re.IGNORECASE
+)
+"""Words right before a number that make it something else."""
+_PART_OF_MORE = re.compile(
+    r"\s?(?:[ap]\.? ?m\b|o ?'? ?clock\b|noon\b|midnight\b|in the (?:morning|afternoon|evening)\b|at night\b"
+    r"|half\b|halves\b|(?:third|fourth|fifth|sixth|eighth|tenth|hundredth|thousandth)s?\b"
+    r"|and an? (?:half|third|quarter)\b"
+    r"|(?-i:k|bn|mn)\b)",
+    re.IGNORECASE,
+)
+"""Words right behind a number that make it a time of day, a fraction or a larger number."""
 
 _PLAIN = {
     "\N{MINUS SIGN}": "-",
@@ -51,7 +67,6 @@ _PLAIN = {
     "**": ";",
     "`": ";",
 }
-_VULGAR = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 _FRACTION = re.compile(r"\\[dtc]?frac ?\{([^{}]{1,400})\} ?\{([^{}]{1,400})\}")
 _SCIENTIFIC = re.compile(r"(?<=\d) ?(?:×|x|\*|\\times|\\cdot) ?10 ?\^ ?\{?([+-]?\d{1,3})\}?(?!\d)")
 _POWER_OF_UNIT = re.compile(r"(?<!\d[eE])(?<=[^\W\d_]|\})\^?\{?[23]\}?(?![\d.,])")
@@ -63,6 +78,8 @@ def single_number(text: str) -> Fraction | None:
     text = _plain(text)
     found = _NUMBER.search(text)
     if found is None or _NOT_ALONE.search(f"{text[: found.start()]} {text[found.end() :]}"):
+        return None
+    if _BOUND.search(text, 0, found.start()) or _PART_OF_MORE.match(text, found.end()):
         return None
     return _value(found)
 
@@ -87,7 +104,7 @@ def number_key(value: Fraction) -> str:
 
 def _plain(text: str) -> str:
     """Return the text in plain characters, one notation and single spaces, without bullets and powers of units."""
-    text = unicodedata.normalize("NFKC", _VULGAR.sub(" ", _BULLET.sub("", text)))
+    text = unicodedata.normalize("NFKC", plainly_set(_BULLET.sub("", text)))
     for fancy, plain in _PLAIN.items():
         text = text.replace(fancy, plain)
     text = " ".join(text.split())
@@ -106,7 +123,7 @@ def _value(found: re.Match[str]) -> Fraction | None:
         value /= 100
     if found["magnitude"]:
         value *= _MAGNITUDES[found["magnitude"].casefold()]
-    return -value if found["sign"] == "-" else value
+    return value if found["sign"] in {"", "+"} else -value
 
 
 def _decimal(text: str) -> Fraction:

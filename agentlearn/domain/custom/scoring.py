@@ -2,7 +2,8 @@
 
 A scorer of reasoning-gym runs library code on a model's text: some of it evaluates that text, and some of it can run
 forever. So it never runs in the process of the run. The child gets no secrets from the environment, dies with the
-thread that started it, and is replaced after it was ended.
+thread that started it, and is replaced after it was ended. A question whose child ended is asked once more, because
+something else may have ended the child.
 """
 
 import asyncio
@@ -94,13 +95,14 @@ class ScoringProcess:
         `bad_score`, `scorer_refused` (the answer could run code), `scorer_start`, `missing_extra`, `scorer_over`
         (outside `running`) or `gym` (the place does not exist).
         """
+        request = ScoreRequest(place=place, answer=answer)
         async with self._turn:
             try:
-                reply = await self._asked(ScoreRequest(place=place, answer=answer))
-            except BaseException:
-                # A late reply must not be taken for the reply to the next question.
-                await self._end()
-                raise
+                reply = await self._asked(request)
+            except VerifierError as error:
+                if error.code != "scorer_crashed":
+                    raise
+                reply = await self._asked(request)  # once more: the process may have been killed from outside
         if isinstance(reply, ScoringFailed):
             raise VerifierError(reply.message, code=reply.code)
         if not 0 <= reply.score <= 1:
@@ -110,6 +112,14 @@ class ScoringProcess:
         return reply.score
 
     async def _asked(self, asked: ScoreRequest) -> ScoreReply | ScoringFailed:
+        try:
+            return await self._exchange(asked)
+        except BaseException:
+            # A late reply must not be taken for the reply to the next question.
+            await self._end()
+            raise
+
+    async def _exchange(self, asked: ScoreRequest) -> ScoreReply | ScoringFailed:
         if self._over:
             raise VerifierError("the run of this scorer has ended; start another run", code="scorer_over")
         if self._child is None:

@@ -21,6 +21,8 @@ from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 if TYPE_CHECKING:
     from pydantic_ai import Agent
 
+    from agentlearn.data import ColumnChoice, Columns
+
 Tools = Literal["none", "python"]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -73,6 +75,8 @@ class CustomTasks(Domain):
     instructions: str | None = None
     sandbox: CodeSandbox | None = None
     """Running sandbox in which `open` starts its sessions."""
+    columns: "ColumnChoice | None" = None
+    """Columns of the files that the user chose."""
     threshold: float = 1.0
 
     description: str = field(init=False)
@@ -97,10 +101,21 @@ class CustomTasks(Domain):
             domain=self.name,
             split=split,
             limit=limit,
+            columns=self.data_columns(),
             gold=self.reward.gold,
             answer_required=self.reward.needs_gold,
             key=lambda answer: self.reward.answer_key(answer) or answer,
         )
+
+    def with_columns(self, columns: "ColumnChoice") -> "CustomTasks":
+        """Return the same domain, which reads these columns of files."""
+        return replace(self, columns=columns)
+
+    def data_columns(self) -> "Columns":
+        """Return the usual columns, or those that the user chose."""
+        from agentlearn.data import Columns
+
+        return Columns(chosen=self.columns)
 
     def answer_reader(self, source: str | Path) -> Callable[[str], str]:
         """Return how the reward reads an expected answer."""

@@ -15,6 +15,7 @@ from agentlearn.learn.weights_check import weights_record, weights_sha256
 from agentlearn.library import LibraryStore
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.types.experience import Library
+from agentlearn.types.ids import LibraryVersion
 from agentlearn.types.run_event import RunKind
 
 
@@ -61,11 +62,7 @@ class LessonRun(RunLoop[LearnSettings]):
         scores = await self.evaluate(phases, sets.test)
         before = scores.get("before")
         after = before if unchanged else scores.get("after")
-        published = self.settings.pilot is None
-        if published and (
-            not unchanged or self.settings.library_name not in {one.name for one in library_store.list()}
-        ):
-            library_store.publish(self.settings.library_name, learner.library)
+        self._publish(learner.library, start, library_store)
         lessons = LessonResult(
             settings=self.settings,
             whole=whole,
@@ -74,8 +71,16 @@ class LessonRun(RunLoop[LearnSettings]):
             simulated_model=endpoint.simulated,
             simulated_reflector=self.reflector.simulated,
             weights=await weights_record(endpoint, hash_before),
+            current=_current(self.settings.library_name, library_store),
         )
         return learn_report(self.result(sets, before, after, time.perf_counter() - started), lessons)
+
+    def _publish(self, library: Library, start: Library, library_store: LibraryStore) -> None:
+        """Publish what was learned. Lessons that the run only started from are published under a new name."""
+        name = self.settings.library_name
+        renamed = len(start) > 0 and _current(name, library_store) is None
+        if self.settings.pilot is None and (library.version != start.version or renamed):
+            library_store.publish(name, library)
 
     async def keep_update(self, batch: Batch, update: Update) -> None:
         run = self.call_context.run
@@ -95,3 +100,8 @@ class LessonRun(RunLoop[LearnSettings]):
             threshold=self.rollouts.domain.threshold,
             pages=self.rollouts.domain.pages_seen,
         )
+
+
+def _current(name: str, library_store: LibraryStore) -> LibraryVersion | None:
+    """The version that the name stands for; None when there is no library of that name."""
+    return {one.name: one.version for one in library_store.list()}.get(name)

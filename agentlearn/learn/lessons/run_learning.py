@@ -8,17 +8,19 @@ import structlog
 
 from agentlearn.config import LearnSettings
 from agentlearn.domain.base import Domain
+from agentlearn.domain.custom import try_reward
 from agentlearn.errors import ConfigError
 from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.estimate import refuse_unpriced_budget
 from agentlearn.learn.lessons.lesson_run import LessonRun
-from agentlearn.learn.open_run import budget_of, domain_of
+from agentlearn.learn.open_run import budget_of, domain_of, service_settings
 from agentlearn.learn.pilot import pilot_sets
 from agentlearn.learn.report import LearnReport
 from agentlearn.learn.stored_groups import StoredGroups, refuse_contradictions, stored_task_sets
 from agentlearn.learn.task_sets import task_sets
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_settings import CallSettings
 from agentlearn.models.endpoint import open_endpoint
 from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.runner import open_rollouts
@@ -54,6 +56,7 @@ async def run_learning(
             " use --labels gold",
             code="no_vote",
         )
+    notes = try_reward(domain, (*sets.train, *sets.test))
     library_store = LibraryStore(settings.store / "libraries")
     start = library_store.load(settings.library) if resume is None else None
     async with AsyncExitStack() as stack:
@@ -61,6 +64,7 @@ async def run_learning(
         session = await stack.enter_async_context(
             _open(settings, domain, store, callbacks or Callbacks(), resume, logs)
         )
+        session.stats.notes.extend(notes)
         return await session.learn(
             sets, whole, start or _start_of(store, settings, library_store, resume), library_store
         )
@@ -93,11 +97,19 @@ async def _open(
         tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
         call_context = CallContext(run, store, budget_of(settings, store, resume), tracing=tracing)
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
-        endpoint = await stack.enter_async_context(open_endpoint(settings.model, settings, seed=settings.seed))
+        for_all = service_settings(settings)
+        endpoint = await stack.enter_async_context(
+            open_endpoint(settings.model, settings, seed=settings.seed, call_settings=for_all)
+        )
         reflector = endpoint
         if settings.reflector_name != settings.model:
             reflector = await stack.enter_async_context(
-                open_endpoint(settings.reflector_name, settings, seed=settings.seed)
+                open_endpoint(
+                    settings.reflector_name,
+                    settings,
+                    seed=settings.seed,
+                    call_settings=CallSettings(left_out=for_all.left_out),
+                )
             )
         rollouts = await stack.enter_async_context(
             open_rollouts(

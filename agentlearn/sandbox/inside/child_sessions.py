@@ -1,5 +1,6 @@
 """The zygote's child processes: fork, kill, reap and clean up sessions."""
 
+import contextlib
 import fcntl
 import os
 import signal
@@ -13,9 +14,12 @@ from agentlearn.sandbox.inside.confine import PreparedSession
 from agentlearn.sandbox.inside.landlock import LandlockRule
 from agentlearn.sandbox.inside.namespaces import mount_scratch, unmount_scratch
 from agentlearn.sandbox.inside.output import cut_middle, read_ends
-from agentlearn.sandbox.inside.process import address_space_bytes, children
+from agentlearn.sandbox.inside.process import address_space_bytes, children, cpu_limit_s
 from agentlearn.sandbox.inside.scratch import remove_tree
 from agentlearn.sandbox.inside.session import Order, run_session
+
+_CPU_MARGIN_S = 0.5
+"""How much less processor time the kernel may count for a session that it killed at the limit."""
 
 
 @dataclass
@@ -54,9 +58,11 @@ class ChildSessions:
 
     def open(self, order: Order, socket_fd: int) -> None:
         """Fork a session. socket_fd: its end of the socket; the caller closes it."""
+        scratch = self._home / str(order.id)
         try:
-            child, pid = self._fork(order, socket_fd)
+            child, pid = self._fork(order, socket_fd, scratch)
         except OSError as error:
+            self._remove_unused(scratch)
             self._report({"kind": "exit", "session": order.id, "error": str(error)})
         else:
             self._children[pid] = child
@@ -64,7 +70,7 @@ class ChildSessions:
     def kill(self, session: int) -> None:
         """Kill a session; does nothing if it has already ended."""
         for pid, child in self._children.items():
-            if child.session == session:
+            if child.session == session and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 child.ordered = True
                 os.kill(pid, signal.SIGKILL)  # not reaped yet, so the process id is still valid
 
@@ -74,10 +80,12 @@ class ChildSessions:
             child = self._children.pop(pid, None)
             if child is not None:
                 _kill_group(pid)
-            _, status = os.waitpid(pid, 0)
+            limit_s = cpu_limit_s(pid)
+            _, status, used = os.wait4(pid, 0)
             self._cleaners.discard(pid)
             if child is not None:
-                self._report_end(child, os.waitstatus_to_exitcode(status))
+                spent = used.ru_utime + used.ru_stime >= limit_s - _CPU_MARGIN_S
+                self._report_end(child, os.waitstatus_to_exitcode(status), spent=spent)
                 self._clean(child.scratch)
         for orphan in children() - self._children.keys() - self._cleaners:
             os.kill(orphan, signal.SIGKILL)
@@ -95,8 +103,7 @@ class ChildSessions:
             for orphan in children() - self._children.keys():
                 os.kill(orphan, signal.SIGKILL)
 
-    def _fork(self, order: Order, socket_fd: int) -> tuple[_ChildSession, int]:
-        scratch = self._home / str(order.id)
+    def _fork(self, order: Order, socket_fd: int, scratch: Path) -> tuple[_ChildSession, int]:
         scratch.mkdir(0o700)
         if self._quota:
             mount_scratch(scratch, self._limits)
@@ -104,13 +111,31 @@ class ChildSessions:
         fcntl.fcntl(output_fd, fcntl.F_SETFL, os.O_APPEND)
         os.set_blocking(socket_fd, True)
         prepared = PreparedSession(socket_fd, output_fd, scratch, os.getpid(), self._held_bytes, self._walls)
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(output_fd)
+            raise
         if pid == 0:
             run_session(order, prepared, self._limits)
         return _ChildSession(order.id, output_fd, scratch), pid
 
-    def _report_end(self, child: _ChildSession, status: int) -> None:
-        """Report how a session ended, with the text that its last call had printed."""
+    def _remove_unused(self, scratch: Path) -> None:
+        """Remove the directory of a session that could not be forked."""
+        with contextlib.suppress(OSError):
+            if self._quota:
+                unmount_scratch(scratch)
+        with contextlib.suppress(OSError):
+            scratch.rmdir()
+
+    def _report_end(self, child: _ChildSession, status: int, *, spent: bool) -> None:
+        """Report how a session ended, with the text that its last call had printed.
+
+        spent: whether it had used up its processor time. The kernel's signal at the hard limit is SIGKILL; it is
+        reported as SIGXCPU, so that a reported SIGKILL is always one of another process or of the kernel.
+        """
+        if status == -signal.SIGKILL and spent and not child.ordered:
+            status = -signal.SIGXCPU
         limit_chars = self._limits.output_chars
         head, tail, size = read_ends(child.output_fd, 4 * limit_chars)
         os.close(child.output_fd)
@@ -128,11 +153,15 @@ class ChildSessions:
     def _clean(self, scratch: Path) -> None:
         """Remove a scratch directory; one with files in a separate process, as that may take long."""
         if self._quota:
-            unmount_scratch(scratch)
+            with contextlib.suppress(OSError):
+                unmount_scratch(scratch)
         try:
             scratch.rmdir()
         except OSError:
-            pid = os.fork()
+            try:
+                pid = os.fork()
+            except OSError:
+                return  # it is removed with the zygote's other files at the end
             if pid == 0:
                 try:
                     remove_tree(scratch)

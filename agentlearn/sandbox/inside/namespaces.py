@@ -18,6 +18,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def allowed(scratch: Path, limits: SandboxLimits) -> bool:
     """Whether `enter` and `mount_scratch` work here. Tested in a child process because they cannot be undone."""
+    status = _status_of_trial(scratch, limits)
+    if os.WIFSIGNALED(status):  # killed from outside
+        status = _status_of_trial(scratch, limits)
+    return status == 0
+
+
+def _status_of_trial(scratch: Path, limits: SandboxLimits) -> int:
     pid = os.fork()
     if pid == 0:
         try:
@@ -28,8 +35,7 @@ def allowed(scratch: Path, limits: SandboxLimits) -> bool:
             os._exit(1)
         finally:
             os._exit(2)
-    _, status = os.waitpid(pid, 0)
-    return status == 0
+    return os.waitpid(pid, 0)[1]
 
 
 def enter() -> None:

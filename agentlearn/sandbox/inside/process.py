@@ -6,6 +6,7 @@ import platform
 import resource
 import signal
 import struct
+import sys
 
 from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.inside.syscalls import CAPSET
@@ -67,16 +68,22 @@ def address_space_bytes() -> int:
 
 def set_limits(limits: SandboxLimits, held_bytes: int) -> None:
     """Set the resource limits of a session. held_bytes: address space that its interpreter already uses."""
-    for what, most in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_CPU, limits.cpu_s),
-        (resource.RLIMIT_AS, held_bytes + limits.memory_bytes),
-        (resource.RLIMIT_FSIZE, limits.file_bytes),
-        (resource.RLIMIT_NOFILE, limits.open_files),
+    for what, soft, hard in (
+        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 1),  # SIGXCPU at the soft limit, SIGKILL at the hard one
+        (resource.RLIMIT_AS, held_bytes + limits.memory_bytes, held_bytes + limits.memory_bytes),
+        (resource.RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes),
+        (resource.RLIMIT_NOFILE, limits.open_files, limits.open_files),
     ):
         allowed = resource.getrlimit(what)[1]
-        bound = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
-        resource.setrlimit(what, (bound, bound))
+        bounds = (soft, hard) if allowed == resource.RLIM_INFINITY else (min(soft, allowed), min(hard, allowed))
+        resource.setrlimit(what, bounds)
+
+
+def cpu_limit_s(pid: int) -> int:
+    """Hard limit of a child's processor time, which it may have lowered. The child may have ended, if not reaped."""
+    hard = resource.prlimit(pid, resource.RLIMIT_CPU)[1]
+    return sys.maxsize if hard == resource.RLIM_INFINITY else hard
 
 
 def kill_first_when_out_of_memory() -> None:

@@ -9,6 +9,7 @@ import ctypes
 import fcntl
 import os
 import platform
+import signal
 import struct
 import termios
 from collections.abc import Iterable, Mapping
@@ -47,7 +48,7 @@ MACHINES = {
 
 @dataclass(frozen=True)
 class ArgumentRule:
-    """Allow a call depending on the value of one 32-bit argument."""
+    """Refuse a call depending on the value of one 32-bit argument."""
 
     argument: int
     """Position of the argument, from 0."""
@@ -56,32 +57,41 @@ class ArgumentRule:
     mask: int = 0xFFFFFFFF
     """Bits of the argument that are compared."""
     refuse: bool = False
-    """Whether `values` are refused and all others allowed; by default `values` are allowed and all others refused."""
+    """Whether `values` are refused; by default all other values are refused."""
 
 
-def calls_with_argument_rules(pid: int) -> dict[str, ArgumentRule]:
-    """Rules for the calls that the process `pid` may make with some arguments only, by name."""
+def calls_with_argument_rules(pid: int) -> dict[str, tuple[ArgumentRule, ...]]:
+    """Rules for the calls that the process `pid` may make with some arguments only, by name; all must allow the call.
+
+    It cannot send itself SIGKILL: a session that ended by this signal was ended from outside.
+    """
     itself = ArgumentRule(0, (pid,))
     # Landlock before Linux 6.2 allows truncating a file by opening it in a mode that does not write
     emptied = (os.O_TRUNC | os.O_RDONLY, os.O_TRUNC | os.O_ACCMODE), os.O_TRUNC | os.O_ACCMODE, True
     return {
-        "open": ArgumentRule(1, *emptied),
-        "openat": ArgumentRule(2, *emptied),
-        "kill": itself,
-        "tgkill": itself,
-        "tkill": itself,
-        "prlimit64": ArgumentRule(0, (0, pid)),
-        "fcntl": ArgumentRule(
-            1,
-            (
-                *(fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC, fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL, fcntl.F_SETFL),
-                *(fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_SETLKW),
+        "open": (ArgumentRule(1, *emptied),),
+        "openat": (ArgumentRule(2, *emptied),),
+        "kill": (itself, _no_sigkill(1)),
+        "tgkill": (itself, _no_sigkill(2)),
+        "tkill": (itself, _no_sigkill(1)),
+        "prlimit64": (ArgumentRule(0, (0, pid)),),
+        "fcntl": (
+            ArgumentRule(
+                1,
+                (
+                    *(fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC, fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL, fcntl.F_SETFL),
+                    *(fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_SETLKW),
+                ),
             ),
         ),
-        "ioctl": ArgumentRule(
-            1, (termios.TCGETS, termios.TIOCGWINSZ, termios.FIONREAD, termios.FIOCLEX, termios.FIONCLEX)
+        "ioctl": (
+            ArgumentRule(1, (termios.TCGETS, termios.TIOCGWINSZ, termios.FIONREAD, termios.FIOCLEX, termios.FIONCLEX)),
         ),
     }
+
+
+def _no_sigkill(argument: int) -> ArgumentRule:
+    return ArgumentRule(argument, (signal.SIGKILL,), refuse=True)
 
 
 Instruction = tuple[int, int, int, int]
@@ -100,9 +110,10 @@ def program(machine: Machine, pid: int) -> list[Instruction]:
         lines += [(_JUMP_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, KILL)]
     for first, last in _ranges(number for name, number in machine.numbers.items() if name not in with_rules):
         lines += [(_JUMP_AT_LEAST, 0, 2, first), (_JUMP_AT_LEAST, 1, 0, last + 1), (_RETURN, 0, 0, ALLOW)]
-    for name, rule in with_rules.items():
+    for name, rules in with_rules.items():
         if name in machine.numbers:
-            lines += _rule_instructions(machine.numbers[name], rule)
+            body = [line for rule in rules for line in _rule_instructions(rule)]
+            lines += [(_JUMP_EQUAL, 0, len(body) + 1, machine.numbers[name]), *body, (_RETURN, 0, 0, ALLOW)]
     return [*lines, (_RETURN, 0, 0, DENY)]
 
 
@@ -117,20 +128,21 @@ def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _rule_instructions(number: int, rule: ArgumentRule) -> list[Instruction]:
-    """Instructions that decide one call by the low word of one argument; all supported machines are little-endian."""
-    tests: list[Instruction] = [
-        (_JUMP_EQUAL, len(rule.values) - index, 0, value) for index, value in enumerate(rule.values)
-    ]
-    listed, other = (DENY, ALLOW) if rule.refuse else (ALLOW, DENY)
-    body: list[Instruction] = [
+def _rule_instructions(rule: ArgumentRule) -> list[Instruction]:
+    """Instructions that refuse a call by the low word of one argument; all supported machines are little-endian.
+
+    They end with a return, over which an allowed call jumps.
+    """
+    last = len(rule.values) - 1
+    return [
         (_LOAD_WORD, 0, 0, _ARGUMENTS_AT + 8 * rule.argument),
         (_AND, 0, 0, rule.mask),
-        *tests,
-        (_RETURN, 0, 0, other),
-        (_RETURN, 0, 0, listed),
+        *(
+            (_JUMP_EQUAL, last - at, at == last, value) if rule.refuse else (_JUMP_EQUAL, last - at + 1, 0, value)
+            for at, value in enumerate(rule.values)
+        ),
+        (_RETURN, 0, 0, DENY),
     ]
-    return [(_JUMP_EQUAL, 0, len(body), number), *body]
 
 
 class _Program(ctypes.Structure):

@@ -103,6 +103,9 @@ class ZygoteServer:
         if "kill" in order:
             child_sessions.kill(order["kill"])
             return True
+        if not fds:  # the kernel drops a descriptor when this process has too many open files
+            self._send({"kind": "exit", "session": order["open"], "error": "too many open files"})
+            return True
         try:
             child_sessions.open(Order(id=order["open"], seed=order["seed"]), fds[0])
         finally:

@@ -10,6 +10,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.serving.chat_format import ParsedAnswer
 from agentlearn.serving.chat_request import CallInMessage, Message, RequestRefused, Tool
 from agentlearn.serving.hermes import parse_hermes
+from agentlearn.train.engine.template_abilities import folded_system, template_abilities
 
 _OPEN, _CLOSE = "\ue0f0", "\ue0f1"
 """Marks around the number of a message whose exact text is inserted after rendering (Unicode private use)."""
@@ -32,6 +33,8 @@ class TemplateFormat:
             )
         self.stop_ids = stop_ids | self._stop_ids()
         """Tokens that end an answer."""
+        self.abilities = template_abilities(lambda messages, tools: self._rendered(messages, tools, False))
+        """What the template can hold. A system message that it cannot hold is put before the first question."""
         if not self.stop_ids:
             raise ConfigError(
                 f"no token ends an answer of the model in {tokenizer.name_or_path!r};"
@@ -41,6 +44,8 @@ class TemplateFormat:
 
     def render(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
         """Return the prompt as text. Raises RequestRefused (400) with the template's error message."""
+        if self.abilities.fold_system:
+            messages = folded_system(messages)
         verbatim = {f"{_OPEN}{at}{_CLOSE}": one.verbatim for at, one in enumerate(messages) if one.verbatim}
         prompt = self._rendered(messages, tools, bool(verbatim))
         if any(prompt.count(mark) != 1 for mark in verbatim):  # the template changes message texts
@@ -75,7 +80,7 @@ class TemplateFormat:
                     add_generation_prompt=True,
                 )
             )
-        except TemplateError as error:
+        except (TemplateError, TypeError, KeyError, AttributeError, ValueError) as error:
             message = f"The model's chat template cannot take this conversation: {error}"
             raise RequestRefused(400, message, code="chat_template_error") from None
 

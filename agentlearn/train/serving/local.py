@@ -18,6 +18,7 @@ from agentlearn.serving.service_thread import serve_in_thread
 from agentlearn.train.weights.loading import LoadedModel, from_pretrained, load_tokenizer
 
 if TYPE_CHECKING:
+    from agentlearn.train.engine.template_abilities import TemplateAbilities
     from agentlearn.train.engine.torch_engine import TorchEngine
 
 TRAIN_EXTRA = "pip install 'agentlearn-lib[train]'"
@@ -37,7 +38,13 @@ class LocalService:
     network: Any
     """The torch model that is served."""
     tokenizer: Any
+    abilities: "TemplateAbilities"
+    """What the model's chat template can hold."""
     simulated: bool = False
+
+    def check_chat(self, *, tools: bool) -> tuple[str, ...]:
+        """Return notes on the chat template. Raises ConfigError when it cannot hold what is needed."""
+        return self.abilities.check(self.model, tools=tools)
 
     def weights_sha256(self) -> str:
         """Hash of the current weights. Blocks."""
@@ -107,7 +114,7 @@ async def serve_model(
     service = ChatService(engine, chat, model=loaded.name, seed=seed, served_by="agentlearn-local")
     with engine.running():
         async with serve_in_thread(service.serve) as url:
-            yield LocalService(url, loaded.name, engine, network, loaded.tokenizer)
+            yield LocalService(url, loaded.name, engine, network, loaded.tokenizer, chat.abilities)
 
 
 def _model_folder(directory: str) -> Path:

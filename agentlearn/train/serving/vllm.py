@@ -27,6 +27,7 @@ from agentlearn.train.serving.local import check_model_files, generation_ends
 from agentlearn.train.weights.loading import load_tokenizer
 
 if TYPE_CHECKING:
+    from agentlearn.train.engine.template_abilities import TemplateAbilities
     from agentlearn.train.serving.weight_sync import WeightSyncCheck
 
 SERVER = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
@@ -54,6 +55,12 @@ class VllmService:
     simulated: bool = False
     source: Path | None = None
     """Folder that the server was started with; None for a hub id."""
+    abilities: "TemplateAbilities | None" = None
+    """What the model's chat template can hold."""
+
+    def check_chat(self, *, tools: bool) -> tuple[str, ...]:
+        """Return notes on the chat template. Raises ConfigError when it cannot hold what is needed."""
+        return () if self.abilities is None else self.abilities.check(self.model, tools=tools)
 
     def weights_sha256(self) -> str | None:
         """Hash of the weight files that it loaded; None for a hub id. Blocks."""
@@ -106,13 +113,17 @@ async def vllm_endpoint(
         )
         async with supervised_server(server_command) as server:
             url = f"http://{HOST}:{port}/v1"
-            async with _token_service(url, name, folder or path or model, seed) as front:
-                yield VllmService(front, name, server, url, folder, source=path)
+            async with _token_service(url, name, folder or path or model, seed) as (front, abilities):
+                yield VllmService(front, name, server, url, folder, source=path, abilities=abilities)
 
 
 @asynccontextmanager
-async def _token_service(url: str, name: str, source: Path | str, seed: int) -> AsyncGenerator[str]:
-    """Run a chat service in front of vLLM that sends it token ids instead of messages; yields its URL.
+async def _token_service(
+    url: str, name: str, source: Path | str, seed: int
+) -> "AsyncGenerator[tuple[str, TemplateAbilities]]":
+    """Run a chat service in front of vLLM that sends it token ids instead of messages.
+
+    Yields its URL, and what the model's chat template can hold.
 
     Requests with a JSON schema or a forced tool go to vLLM unchanged.
     """
@@ -130,7 +141,7 @@ async def _token_service(url: str, name: str, source: Path | str, seed: int) -> 
                 yield front
 
     async with serve_in_thread(opened) as front:
-        yield front
+        yield front, chat.abilities
 
 
 def files_sha256(folder: Path) -> str:

@@ -6,6 +6,7 @@ Decided exactly where possible. What needs algebra is asked of `Algebra`, or sta
 from collections.abc import Callable
 from typing import Any, get_args
 
+from agentlearn_math.judging import compare_amounts as amounts
 from agentlearn_math.judging import compare_collections as collections
 from agentlearn_math.judging import compare_values as values
 from agentlearn_math.judging.algebra_base import Algebra, Comparator
@@ -23,7 +24,9 @@ from agentlearn_math.judging.forms import (
     Ratio,
     Readings,
     RealInterval,
+    SameValues,
     Set,
+    TimeOfDay,
     Tuple,
     Unreadable,
     Words,
@@ -38,11 +41,13 @@ CompareOther = Callable[[Comparator, Any, Any, bool], Match]
 _LEADING: tuple[tuple[type, Compare, CompareOther | None], ...] = (
     (Readings, values.compare_readings, None),
     (Equation, values.compare_equations, values.equation_and_other),
+    (SameValues, values.compare_same_values, values.same_values_and_other),
     (ChoiceLetter, values.compare_choices, values.choice_and_other),
     (Words, values.compare_words, values.words_and_other),
-    (Quantity, values.compare_quantities, values.quantity_and_other),
+    (TimeOfDay, amounts.compare_times, amounts.time_and_other),
+    (Quantity, amounts.compare_quantities, amounts.quantity_and_other),
     (Based, values.compare_based, values.based_and_other),
-    (Ratio, values.compare_ratios, values.ratio_and_other),
+    (Ratio, amounts.compare_ratios, amounts.ratio_and_other),
 )
 """Kinds that decide how a pair is compared: two of the kind, and one with any kind further down."""
 
@@ -62,7 +67,7 @@ _COLLECTION_PAIRS: dict[tuple[type, type], Compare] = {
     **{(other, Tuple): collections.compare_with_unordered for other in (Set, Listing)},
 }
 _COLLECTION_AND_OTHER: dict[tuple[type, type], CompareOther] = {
-    **{(Matrix, other): collections.matrix_and_sequence for other in (Tuple, Listing)},
+    **{(Matrix, other): collections.matrix_and_sequence for other in (Tuple, Listing, Set, RealInterval)},
     **{(RealInterval, other): collections.interval_and_values for other in (Set, Listing)},
 }
 

@@ -10,8 +10,20 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from agentlearn_math.judging.algebra_base import EXACTLY, Comparator
-from agentlearn_math.judging.compare_values import Scalar, compare_in_order, has_letters, node_of
-from agentlearn_math.judging.forms import Form, Infinity, Listing, Matrix, Number, RealInterval, Set, Tuple, Union
+from agentlearn_math.judging.compare_values import Scalar, compare_in_order, node_of
+from agentlearn_math.judging.forms import (
+    Equation,
+    Form,
+    Infinity,
+    Listing,
+    Matrix,
+    Number,
+    RealInterval,
+    Set,
+    Tuple,
+    Union,
+    has_letters,
+)
 from agentlearn_math.judging.match import Match, all_of, any_of, decided, different, equal, matched, unsure
 from agentlearn_math.judging.structure import as_interval
 
@@ -22,6 +34,8 @@ MAX_ITEMS = 100
 def scalar_and_collection(to: Comparator, form: Scalar, other: Form, is_answer: bool) -> Match:
     """Different, or undecided when the scalar may be the collection's only value or stand for several values."""
     match other:
+        case Listing(items=(Number() as whole, Number() as decimals)) if _is_decimal(form, whole, decimals):
+            return unsure("a comma may be a decimal sign")
         case Set(items=(single,)) | Listing(items=(single,)) | Matrix(rows=((single,),)):
             inner = to.compare(single, form)
             return inner if inner.status != "equal" else unsure("only one of them is in brackets")
@@ -32,6 +46,15 @@ def scalar_and_collection(to: Comparator, form: Scalar, other: Form, is_answer: 
             return unsure("only one of them is an interval") if has_letters(form) else _unlike()
         case _:
             return unsure("one of them may stand for several values") if has_letters(form) else _unlike()
+
+
+def _is_decimal(form: Scalar, whole: Number, decimals: Number) -> bool:
+    """Whether `3,14` may be the number 3.14. Zeros behind the comma do not count."""
+    if not isinstance(form, Number) or not isinstance(decimals.value, int) or decimals.value <= 0:
+        return False
+    rest = abs(Fraction(form.value)) - abs(whole.value)
+    digits = len(str(decimals.value))
+    return any(rest == Fraction(decimals.value, 10**places) for places in range(digits, digits + 4))
 
 
 def list_of_intervals(form: Form) -> bool:
@@ -51,6 +74,12 @@ def compare_unordered(to: Comparator, answer: Set | Listing, gold: Set | Listing
         return _plain_items(plain[0], plain[1], listed=isinstance(answer, Listing) and isinstance(gold, Listing))
     if max(len(answer.items), len(gold.items)) > MAX_ITEMS:
         return unsure(f"there are more than {MAX_ITEMS} parts")
+    if _names(answer) or _names(gold):
+        return _compare_named(to, answer, gold)
+    return _as_sets(to, answer, gold)
+
+
+def _as_sets(to: Comparator, answer: Set | Listing | Tuple, gold: Set | Listing | Tuple) -> Match:
     if len(answer.items) == len(gold.items):
         found = matched(answer.items, gold.items, to.compare, "compared as sets")
         if found.status != "different":
@@ -65,6 +94,31 @@ def compare_unordered(to: Comparator, answer: Set | Listing, gold: Set | Listing
     if covered.status == "equal" and (isinstance(answer, Listing) or isinstance(gold, Listing)):
         return unsure("the same values are given, not equally often")
     return covered
+
+
+def _names(form: Set | Listing | Tuple) -> tuple[str, ...]:
+    """Return the names in `AB = 4, CD = 5`; none unless every item has its own name."""
+    names = tuple(item.label for item in form.items if isinstance(item, Equation))
+    return names if len(names) == len(form.items) == len(set(names)) > 1 and all(names) else ()
+
+
+def _compare_named(to: Comparator, answer: Set | Listing | Tuple, gold: Set | Listing | Tuple) -> Match:
+    """Compare values by their names, or else in the order in which they are written."""
+    mine, theirs = _names(answer), _names(gold)
+    if mine and theirs and set(mine) == set(theirs):
+        values = dict(zip(theirs, gold.items, strict=True))
+        pairs = [(item, values[name]) for name, item in zip(mine, answer.items, strict=True)]
+        return all_of((to.compare(one, other) for one, other in pairs), "compared by their names")
+    if mine and theirs:
+        return _as_sets(to, answer, gold)
+    bare = gold if mine else answer
+    in_usual_order = all(len(name) == 1 for name in mine or theirs) and list(mine or theirs) == sorted(mine or theirs)
+    if isinstance(bare, Listing) or (isinstance(bare, Tuple) and in_usual_order):
+        found = compare_in_order(to, answer.items, gold.items)
+        if found.status in {"equal", "open"}:
+            return found
+    found = _as_sets(to, Listing(answer.items), Listing(gold.items))
+    return unsure("only one of them says which value is which") if found.status == "equal" else found
 
 
 def _is_among(to: Comparator, item: Form, others: Sequence[Form], *, swapped: bool = False) -> Match:
@@ -82,6 +136,8 @@ def _plain_items(one: Sequence[int | Fraction], other: Sequence[int | Fraction],
 
 def compare_with_unordered(to: Comparator, answer: Tuple | Set | Listing, gold: Tuple | Set | Listing) -> Match:
     """Compare a tuple with a set or list; the same values are undecided, since only one side gives an order."""
+    if (_names(answer) or _names(gold)) and max(len(answer.items), len(gold.items)) <= MAX_ITEMS:
+        return _compare_named(to, answer, gold)
     found = compare_unordered(to, Listing(answer.items), Listing(gold.items))
     return unsure("only one of them is in order") if found.status == "equal" else found
 
@@ -104,12 +160,27 @@ def compare_matrices(to: Comparator, answer: Matrix, gold: Matrix) -> Match:
     return compare_in_order(to, _cells(answer), _cells(gold))
 
 
-def matrix_and_sequence(to: Comparator, form: Matrix, other: Tuple | Listing, is_answer: bool) -> Match:
-    """Compare a matrix of one row or column with a tuple or list."""
-    if len(form.rows) > 1 and len(form.rows[0]) > 1:
+def matrix_and_sequence(
+    to: Comparator, form: Matrix, other: Tuple | Listing | Set | RealInterval, is_answer: bool
+) -> Match:
+    """Compare a matrix with a list of its entries in one row or column, or with a list of its rows."""
+    parts, cells = _in_order(other), _cells(form)
+    entries = [entry for part in parts for entry in _in_order(part)]
+    is_flat = len(parts) == len(cells) and 1 not in {len(form.rows), len(form.rows[0])}
+    if is_flat or len(entries) != len(cells):
         return _unlike()
-    found = compare_in_order(to, _cells(form), other.items)
+    found = compare_in_order(to, *((cells, entries) if is_answer else (entries, cells)))
     return unsure("only one of them is a matrix") if found.status == "equal" else found
+
+
+def _in_order(form: Form) -> tuple[Form, ...]:
+    match form:
+        case Tuple(items=items) | Listing(items=items) | Set(items=items):
+            return items
+        case RealInterval(low=low, high=high):
+            return (low, high)
+        case _:
+            return (form,)
 
 
 def _cells(matrix: Matrix) -> tuple[Form, ...]:

@@ -1,4 +1,4 @@
-"""Comparison of forms that state one value: numbers, formulas, quantities, ratios, equations, choices, words.
+"""Comparison of forms that state one value: numbers, formulas, equations, choices, words.
 
 A function for two forms of one kind takes `(to, answer, gold)`. A function for one kind and any other takes
 `(to, form, other, is_answer)`, where `is_answer` says whether `form` is the answer.
@@ -19,14 +19,15 @@ from agentlearn_math.judging.forms import (
     Infinity,
     Number,
     Quantity,
-    Ratio,
     Readings,
+    SameValues,
+    TimeOfDay,
     Unreadable,
     Words,
+    has_letters,
 )
 from agentlearn_math.judging.match import Match, all_of, any_of, decided, different, equal, unsure
-from agentlearn_math.judging.quantities import DEGREES, PERCENT
-from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol, free_symbols
+from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol, with_constants_of
 from agentlearn_math.judging.words import may_be_a_number, may_mean_the_same
 
 Scalar = Number | Formula | Infinity
@@ -42,6 +43,7 @@ def compare_formulas(to: Comparator, answer: Form, gold: Form) -> Match:
     left, right = node_of(answer), node_of(gold)
     assert left is not None
     assert right is not None
+    left, right = with_constants_of(left, right), with_constants_of(right, left)
     return equal("the same formula") if left == right else to.algebra.same_value(left, right)
 
 
@@ -64,6 +66,8 @@ def compare_readings(to: Comparator, answer: Form, gold: Form) -> Match:
         case Readings(forms=(Words() as one, formula)), Readings(forms=(Words() as other, other_formula)):
             words = compare_words(to, one, other)
             return words if words.status != "different" else _readable(to, [(formula, other_formula)], words)
+        case Readings(forms=(TimeOfDay() as one, _)), Readings(forms=(TimeOfDay() as other, _)):
+            return to.compare(one, other)
         case _:
             answers = answer.forms if isinstance(answer, Readings) else (answer,)
             golds = gold.forms if isinstance(gold, Readings) else (gold,)
@@ -103,7 +107,8 @@ def compare_equations(to: Comparator, answer: Equation, gold: Equation) -> Match
         right = to.compare(answer.right, gold.right)
         if answer.label == gold.label or right.status != "equal":
             return right
-        return unsure("the same value is given to different letters")
+        formulas = _is_compound(answer) and _is_compound(gold)
+        return _whole_equations(to, answer, gold) if formulas else unsure("the same value is given to different names")
     if answer.label == gold.label and answer.label:
         right = to.compare(answer.right, gold.right)
         return right if right.status == "equal" else _whole_equations(to, answer, gold)
@@ -111,10 +116,40 @@ def compare_equations(to: Comparator, answer: Equation, gold: Equation) -> Match
 
 
 def equation_and_other(to: Comparator, form: Equation, other: Form, is_answer: bool) -> Match:
-    """Compare the value that the equation gives with the other side."""
-    if not form.label:
-        return different("only one of them is an equation")
-    return compare_part(to, form.right, other, is_answer=is_answer)
+    """Compare the value that the equation gives with the other side. Without a name, equal values are undecided."""
+    value = compare_part(to, form.right, other, is_answer=is_answer)
+    if form.label or value.status == "open":
+        return value
+    return (
+        unlike
+        if (unlike := different("only one of them is an equation")).status == value.status
+        else unsure("only one of them is an equation")
+    )
+
+
+def compare_same_values(to: Comparator, answer: SameValues, gold: SameValues) -> Match:
+    """Compare each value of the answer with the expected ones."""
+    return _agreeing([same_values_and_other(to, gold, value, False) for value in answer.values])
+
+
+def same_values_and_other(to: Comparator, form: SameValues, other: Form, is_answer: bool) -> Match:
+    """Equal when every value equals the other side; undecided when only some do, or only the rounded one."""
+    found = _agreeing([compare_part(to, value, other, is_answer=is_answer) for value in form.values])
+    if found.status != "different":
+        return found
+    rounded = any_of((compare_part(to, value, other, is_answer=is_answer) for value in form.rounded), "compared")
+    return (
+        rounded
+        if rounded.status == "open"
+        else (found if rounded.status == "different" else unsure("only the rounded value agrees"))
+    )
+
+
+def _agreeing(matches: Sequence[Match]) -> Match:
+    statuses = {match.status for match in matches}
+    if len(statuses) == 1 or "open" in statuses:
+        return next(match for match in matches if match.status == "open" or len(statuses) == 1)
+    return unsure("one side gives several values that do not all agree with the other side")
 
 
 def _whole_equations(to: Comparator, answer: Equation, gold: Equation) -> Match:
@@ -126,9 +161,13 @@ def _whole_equations(to: Comparator, answer: Equation, gold: Equation) -> Match:
             return unsure("a side of the equations is not a number or formula")
 
 
+def _is_compound(equation: Equation) -> bool:
+    return isinstance(equation.left, Formula) and not isinstance(equation.left.node, Symbol)
+
+
 def _gives_value(equation: Equation) -> bool:
     """Whether the equation gives its label a value without letters."""
-    return bool(equation.label) and (equation.left is None or not _letters(equation.right))
+    return bool(equation.label) and (equation.left is None or not has_letters(equation.right))
 
 
 def compare_words(to: Comparator, answer: Words, gold: Words) -> Match:
@@ -146,48 +185,6 @@ def words_and_other(to: Comparator, form: Words, other: Form, is_answer: bool) -
     if " " in form.text or may_be_a_number(form.text):
         return unsure("only one of them is in words")
     return different("only one of them is in words")
-
-
-def compare_quantities(to: Comparator, answer: Quantity, gold: Quantity) -> Match:
-    """Compare the amounts; undecided when the units differ."""
-    amounts = to.compare(answer.amount, gold.amount)
-    if answer.unit == gold.unit:
-        return amounts
-    return unsure(f"the units differ ({answer.unit!r} and {gold.unit!r})")
-
-
-def quantity_and_other(to: Comparator, form: Quantity, other: Form, is_answer: bool) -> Match:
-    """Compare the amount without its unit; degrees also as radians, percent as a hundredth."""
-    if not isinstance(other, Scalar | Based | Ratio):
-        return unsure("only one of them has a unit")
-    if form.unit == PERCENT:
-        return _percentage(to, form.amount, other)
-    bare = compare_part(to, form.amount, other, is_answer=is_answer)
-    if form.unit != DEGREES or bare.status == "equal" or isinstance(other, Number):
-        return bare
-    return any_of([bare, to.compare(_radians(form.amount), other)], "compared in degrees and radians")
-
-
-def _percentage(to: Comparator, amount: Form, other: Form) -> Match:
-    """Equal when the other side is a hundredth of the amount, or the amount itself and more than 1.
-
-    In the second case the question asked for percent and one side left the sign out. Up to 1 that is not certain.
-    """
-    node = node_of(amount)
-    if node is None:
-        return unsure("the percentage cannot be read")
-    hundredth: Form = Formula(Apply("div", (node, Literal(Fraction(100)))))
-    if isinstance(amount, Number):
-        hundredth = Number(Fraction(amount.value) / 100)
-    as_number = to.compare(hundredth, other)
-    if as_number.status != "different":
-        return as_number
-    as_written = to.compare(amount, other)
-    if as_written.status != "equal":
-        return as_written
-    if isinstance(other, Number) and abs(other.value) > 1:
-        return equal("compared without the percent sign")
-    return unsure("only one of them has a percent sign")
 
 
 def compare_based(to: Comparator, answer: Based, gold: Based) -> Match:
@@ -208,53 +205,12 @@ def _other_base() -> Match:
     return unsure("they are written in different bases")
 
 
-def compare_ratios(to: Comparator, answer: Ratio, gold: Ratio) -> Match:
-    """Compare part by part, then up to a common factor."""
-    same = compare_in_order(to, answer.parts, gold.parts)
-    if same.status == "equal" or len(answer.parts) != len(gold.parts):
-        return same
-    scaled = _proportional(to, answer.parts, gold.parts)
-    if scaled.status == "equal" and (answer.is_clock_like or gold.is_clock_like):
-        return unsure("they may be ratios or times of day")
-    return scaled
-
-
-def ratio_and_other(to: Comparator, form: Ratio, other: Form, is_answer: bool) -> Match:
-    """Compare a ratio of two parts with its quotient."""
-    if len(form.parts) != 2 or not isinstance(other, Scalar):
-        return unsure("only one of them is a ratio")
-    quotient = _proportional(to, form.parts, (other, Number(1)))
-    return quotient if quotient.status != "equal" or not form.is_clock_like else unsure("one may be a time")
-
-
-def _proportional(to: Comparator, left: Sequence[Form], right: Sequence[Form]) -> Match:
-    """Compare the cross products with the first parts."""
-    first, other = left[0], right[0]
-    pairs = [(_times(one, other), _times(two, first)) for one, two in zip(left[1:], right[1:], strict=True)]
-    return all_of((to.compare(one, two) for one, two in pairs), "compared as ratios")
-
-
 def compare_in_order(to: Comparator, left: Sequence[Form], right: Sequence[Form]) -> Match:
     """Compare two sequences of forms part by part."""
     if len(left) != len(right):
         return different("the number of parts differs")
     matches = (to.compare(one, other) for one, other in zip(left, right, strict=True))
     return all_of(matches, "compared part by part")
-
-
-def has_letters(*forms: Form) -> bool:
-    """Whether one of the forms is a formula with letters."""
-    return any(_letters(form) for form in forms if isinstance(form, Formula))
-
-
-def _letters(form: Form) -> bool:
-    match form:
-        case Formula(node=node):
-            return bool(free_symbols(node))
-        case Quantity(amount=amount):
-            return _letters(amount)
-        case _:
-            return False
 
 
 def node_of(form: Form | None) -> Node | None:
@@ -268,19 +224,3 @@ def node_of(form: Form | None) -> Node | None:
             return node_of(amount)
         case _:
             return None
-
-
-def _times(one: Form, other: Form) -> Form:
-    left, right = node_of(one), node_of(other)
-    if isinstance(one, Number) and isinstance(other, Number):
-        return Number(one.value * other.value)
-    if left is None or right is None:
-        return Unreadable("holds a ratio of parts that are not numbers")
-    return Formula(Apply("mul", (left, right)))
-
-
-def _radians(amount: Form) -> Form:
-    node = node_of(amount)
-    if node is None:
-        return amount
-    return Formula(Apply("mul", (node, Apply("div", (Symbol("pi"), Literal(Fraction(180)))))))

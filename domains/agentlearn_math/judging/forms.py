@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-from agentlearn_math.judging.syntax import Node
+from agentlearn_math.judging.syntax import Node, free_symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,12 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """Two sides. With a lone letter or `f(x)` on the left it also gives the right side's value."""
+    """Two sides. With the name of a value on the left it also gives that value."""
 
     label: str
-    """The lone letter or `f(x)`; empty for any other left side."""
+    r"""The name: a lone letter, `f(x)`, `AB`, `\angle ABC`; empty for any other left side."""
     left: "Form | None"
-    """None when the left side is a label such as `f(x)` that is not an expression."""
+    """None when the left side is a name such as `f(x)` that is not an expression."""
     right: "Form"
 
 
@@ -126,6 +126,25 @@ class Ratio:
     parts: tuple["Form", ...]
     is_clock_like: bool
     """Whether the ratio could also be a time of day."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeOfDay:
+    """A time that the answer marks as one: `9:30 a.m.`, `noon`."""
+
+    since_midnight_s: int
+    """Seconds since midnight; since midnight or noon when the half of the day is not known."""
+    knows_half: bool
+    """Whether the answer says in which half of the day the time is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SameValues:
+    r"""One value, written several times: `\binom52 = 10`, `12\pi \approx 37.7`."""
+
+    values: tuple["Form", ...]
+    rounded: tuple["Form", ...] = ()
+    """What the answer gives as an approximation of the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +178,8 @@ Form: TypeAlias = (
     | Matrix
     | Equation
     | Ratio
+    | TimeOfDay
+    | SameValues
     | Readings
     | Unreadable
 )
@@ -169,6 +190,8 @@ def parts_of(form: Form) -> tuple[Form, ...]:
     match form:
         case Set(items=parts) | Listing(items=parts) | Tuple(items=parts) | Union(parts=parts) | Ratio(parts=parts):
             return parts
+        case SameValues(values=values, rounded=rounded):
+            return (*values, *rounded)
         case RealInterval(low=low, high=high):
             return (low, high)
         case Matrix(rows=rows):
@@ -177,3 +200,20 @@ def parts_of(form: Form) -> tuple[Form, ...]:
             return (right,) if left is None else (left, right)
         case _:
             return ()
+
+
+def has_letters(*forms: Form) -> bool:
+    """Whether a formula with letters is, or is the value of, one of the forms."""
+    return any(map(_holds_letters, forms))
+
+
+def _holds_letters(form: Form) -> bool:
+    match form:
+        case Formula(node=node):
+            return bool(free_symbols(node))
+        case Quantity(amount=amount):
+            return has_letters(amount)
+        case SameValues(values=values):
+            return has_letters(*values)
+        case _:
+            return False

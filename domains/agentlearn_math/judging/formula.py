@@ -32,7 +32,7 @@ def parse(text: str) -> Node:
     if len(text) > MAX_CHARACTERS:
         raise UnreadableFormula(f"is longer than {MAX_CHARACTERS} characters")
     reader = _Reader(formula_tokens(text))
-    node = reader.sum()
+    node = reader.stacked()
     if reader.here is not END:
         raise UnreadableFormula(f"holds {reader.here.text!r} where the formula should end")
     return node
@@ -89,6 +89,14 @@ class _Reader:
         self._depth -= 1
         return terms[0] if len(terms) == 1 else Apply("add", tuple(terms))
 
+    def stacked(self) -> Node:
+        r"""Read a sum, or two of them with `\choose` or `\over` between them."""
+        top = self.sum()
+        if not self._is("choose", "over"):
+            return top
+        op = "binomial" if self._next().text == "choose" else "div"
+        return Apply(op, (top, self.sum()))
+
     def _term(self) -> Node:
         """Read factors with `*`, `/` or nothing between them, and a sign before them."""
         if self._is("+", "-"):
@@ -118,7 +126,7 @@ class _Reader:
         """Read factors with nothing between them, including a mixed number."""
         factors = [self._factor()]
         while self._starts_factor():
-            if self.here.kind == "number":
+            if self.here.kind == "number" and not self._is_factorial_behind_another():
                 raise UnreadableFormula("holds a number right behind another part")
             factors.append(self._beside(factors[-1]))
         match factors:
@@ -129,9 +137,13 @@ class _Reader:
             case _:
                 return factors
 
+    def _is_factorial_behind_another(self) -> bool:
+        """Whether a factorial of digits follows right behind a factorial: `2!3!`."""
+        return self._peek(-1).text == "!" and self._is("!", ahead=1)
+
     def _beside(self, before: Node) -> Node:
         """Read the next factor; after a whole number it may be the fraction of a mixed number."""
-        is_fraction = self._is("frac") and self._peek(-1).kind == "number"
+        is_fraction = self._is("frac", "{") and self._peek(-1).kind == "number"
         factor = self._factor()
         if not (is_fraction and isinstance(before, Literal) and isinstance(factor, Apply) and factor.op == "div"):
             return factor
@@ -212,7 +224,7 @@ class _Reader:
     def _group(self) -> Node:
         opening = self._next().text
         bars, self._bars = self._bars, 0
-        node = self.sum()
+        node = self.stacked() if opening == "{" else self.sum()
         self._bars = bars
         self._take(_CLOSING[opening])
         return node
@@ -453,5 +465,8 @@ class _Mixed(Literal):
 
 
 _NO_FACTOR = frozenset(
-    {"times", "cdot", "div", "rfloor", "rceil", "to", "circ", "prime", "leq", "geq", "neq", "in", "cup", "cap"}
+    (
+        *("times", "cdot", "div", "rfloor", "rceil", "to", "circ", "prime", "leq", "geq", "neq", "in", "cup", "cap"),
+        *("choose", "over"),
+    )
 )

@@ -5,52 +5,11 @@ The result is LaTeX in one spelling: `\frac`, `\binom`, `\leq`, `\to`, plain `-`
 
 import re
 
+from agentlearn_math.judging.characters import in_latex
+
 MAX_CHARACTERS = 2_000
 
-_SIGNS = {
-    **dict.fromkeys("−–‒﹣－", "-"),
-    **dict.fromkeys("×✕", r"\times "),
-    **dict.fromkeys("·⋅∙", r"\cdot "),
-    **dict.fromkeys("\u00a0\u2009\u202f\u2002\u2003\u200a", " "),
-    **dict.fromkeys("\u200b\u2060\ufeff", ""),
-    "÷": r"\div ",
-    "∕": "/",
-    "⁄": "/",
-    "π": r"\pi ",
-    "∞": r"\infty ",
-    "≤": r"\leq ",
-    "⩽": r"\leq ",
-    "≥": r"\geq ",
-    "⩾": r"\geq ",
-    "≠": r"\neq ",
-    "∪": r"\cup ",
-    "∩": r"\cap ",
-    "∈": r"\in ",
-    "∅": r"\emptyset ",
-    "±": r"\pm ",
-    "°": r"^\circ ",
-    "º": r"^\circ ",
-    "²": "^2",
-    "³": "^3",
-    "⁴": "^4",
-    "½": r"\frac{1}{2}",
-    "⅓": r"\frac{1}{3}",
-    "¼": r"\frac{1}{4}",
-    "¾": r"\frac{3}{4}",
-    "⅔": r"\frac{2}{3}",
-    "θ": r"\theta ",
-    "α": r"\alpha ",
-    "€": r"\euro ",
-    "£": r"\pound ",
-    "％": r"\%",
-    "′": "'",
-    "’": "'",
-    "ℝ": r"\mathbb{R}",
-}
-_TABLE = str.maketrans(_SIGNS)
-_RADICAL = re.compile(r"√\s*(?:(\d+|[a-zA-Z])|(?=[({]))")
-
-_GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\{,\}|,\\!|\\[,!]|\\ |~| )\d{3})+(?!\d)")
+_GROUPS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:(?: ?\{,\} ?| ?, ?\\! ?| ?\\[,!] ?|\\ |~| )\d{3})+(?!\d| ?/)")
 _DELIMITERS = re.compile(r"\$+|(?<!\\)\\[()\[\]]")
 _DROPPED = re.compile(
     r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|scriptstyle|limits|nolimits|boldsymbol|rm|bf|it)(?![a-zA-Z])\.?"
@@ -82,21 +41,31 @@ _SPELLINGS = {
     "land": "cap",
     "mathop": "operatorname",
 }
+_RELATIONS = re.compile(r"<=(?!>)|=<|>=|<>|(?<=\s)!=|==|\\not\s*(?:=|\\eq(?![a-zA-Z]))")
+_RELATION_SPELLINGS = {"<=": r"\leq ", "=<": r"\leq ", ">=": r"\geq ", "==": "="}
 _COMMAND = re.compile(r"\\([a-zA-Z]+)\s?")
+_PART = re.compile(r"\\[a-zA-Z]+|\\.|[^\W\d_]+|\d*(?:,\d{3}(?!\d))*\.?\d+|\S")
 _PLAIN = frozenset({"|", "[", "]", "<", ">", "*", "^\\circ"})
 _WRAPPER = re.compile(r"\\(?:text|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mbox|hbox|emph)\s*\{")
 
 
 def normalise(text: str) -> str:
     """Return the text in one spelling, at most a few times MAX_CHARACTERS long."""
-    text = _RADICAL.sub(lambda found: f"\\sqrt{{{found[1]}}}" if found[1] else r"\sqrt", text[: MAX_CHARACTERS + 1])
-    text = text.translate(_TABLE)
-    text = text.replace(r"\$", r"\dollar ")
+    text = in_latex(text[: MAX_CHARACTERS + 1]).replace(r"\$", r"\dollar ")
     text = _DELIMITERS.sub("", text)
     text = _GROUPS.sub(lambda found: re.sub(r"\D", "", found.group()), text).replace("{,}", ",")
     text = _DROPPED.sub("", text)
+    text = _RELATIONS.sub(lambda found: _RELATION_SPELLINGS.get(found.group(), r"\neq "), text)
     text = _COMMAND.sub(_respelled, text)
     return without_brackets(_SPACES.sub(" ", text))
+
+
+def spaced_parts(text: str) -> str:
+    """Return the normalised text with one space between its numbers, words, commands and signs, and no other space.
+
+    Two texts with the same parts are the same text. White space that separates two numbers separates two parts.
+    """
+    return " ".join(_PART.findall(normalise(text))) if len(text) <= MAX_CHARACTERS else text
 
 
 def without_brackets(text: str) -> str:

@@ -7,7 +7,7 @@ MAX_DIGITS = 1_000
 """Longer numbers are not read, since reading them takes more than linear time."""
 MAX_EXPONENT = 1_000
 
-_DECIMAL = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d{{1,{MAX_DIGITS}}})(?:\.\d{{0,{MAX_DIGITS}}})?|\.\d{{1,{MAX_DIGITS}}}"
+_DECIMAL = rf"(?:[1-9]\d{{0,2}}(?:,\d{{3}})+|\d{{1,{MAX_DIGITS}}})(?:\.\d{{0,{MAX_DIGITS}}})?|\.\d{{1,{MAX_DIGITS}}}"
 _SIGNED = re.compile(rf"([+-]?) ?({_DECIMAL})", re.ASCII)
 _QUOTIENT = re.compile(
     rf"([+-]?) ?(?:"

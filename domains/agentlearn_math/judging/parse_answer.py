@@ -35,11 +35,13 @@ from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise, unwrapp
 from agentlearn_math.judging.numerals import number_value
 from agentlearn_math.judging.quantities import DEGREES, amount_and_unit, magnitude
 from agentlearn_math.judging.splitting import split_outside
-from agentlearn_math.judging.structure import collection_in, matrix_in, relation_in, union_in
+from agentlearn_math.judging.structure import EVERYTHING, collection_in, matrix_in, relation_in, union_in
 from agentlearn_math.judging.syntax import Literal, Node, Symbol, nodes
+from agentlearn_math.judging.times import time_in
 from agentlearn_math.judging.tokens import UnreadableFormula
-from agentlearn_math.judging.words import labelled_choice, words_in
+from agentlearn_math.judging.words import is_every_number, labelled_choice, words_in
 
+EMPTY = Unreadable("is empty")
 MAX_DEPTH = 6
 """Most levels of collections inside collections."""
 
@@ -48,7 +50,7 @@ _BASE = r"(?:(\d)|\{ ?\(? ?(\d{1,2}|\\?[a-z]{2,8} ?\{? ?[a-z]* ?\}?) ?\)? ?\})"
 _BASED = re.compile(rf"(?:\\(?:text|mathrm) ?\{{ ?)?([0-9A-Za-z]{{1,300}}) ?\}}? ?_ ?{_BASE}")
 _BASE_NAMES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _E_NOTATION = re.compile(r"([+-]?\d{1,30}(?:\.\d{0,30})?)[eE]([+-]?\d{1,3})", re.ASCII)
-_GROUPED = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)")
+_GROUPED = re.compile(r"(?<![\d.])[1-9]\d{0,2}(?:,\d{3})+(?!\d)")
 _POINTS_AND_COMMA = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+,\d+", re.ASCII)
 _CLOCK = re.compile(r"\d{1,2} ?: ?\d\d", re.ASCII)
 
@@ -74,14 +76,14 @@ def read(text: str, depth: int) -> Form:
     """Return the form of a normalised text with at most `depth` levels of collections."""
     text = without_brackets(text)
     if not text:
-        return Unreadable("is empty")
+        return EMPTY
     if depth <= 0:
         return Unreadable("nests too many brackets")
     if _POINTS_AND_COMMA.fullmatch(text):
         return Unreadable("uses points and a comma as other countries do")
     if (value := number_value(text)) is not None:
         return Number(value) if "," not in text else _grouped(text, depth, Number(value))
-    if (inner := unwrapped(text)) and (words_in(text) is None or labelled_choice(inner)):
+    if (inner := unwrapped(text)) and (words_in(text) is None or labelled_choice(inner) or len(inner) == 1):
         return read(inner, depth)
     return _not_a_number(text, depth)
 
@@ -97,8 +99,10 @@ def _not_a_number(text: str, depth: int) -> Form:
     if found := _E_NOTATION.fullmatch(text):
         value = Fraction(found[1]) * Fraction(10) ** int(found[2])
         return Readings((_formula(text), Number(value.numerator if value.denominator == 1 else value)))
+    if (time := time_in(text)) is not None:
+        return Readings((time, _formula(text))) if text.isalnum() and not text.isalpha() else time
     if (words := words_in(text)) is not None:
-        return _words(words, text)
+        return EVERYTHING if is_every_number(words) else _words(words, text)
     if _GROUPED.search(text) and (form := _structure(text, depth)) is not None:
         return _grouped(text, depth, form)
     if (form := _structure(text, depth)) is not None:

@@ -30,9 +30,20 @@ _SYNONYMS = {
     **dict.fromkeys(("kilogram",), "kg"),
     **dict.fromkeys(("liter", "litre"), "l"),
     **dict.fromkeys(("degree", "deg"), DEGREES),
-    **dict.fromkeys(("percent", "per cent"), PERCENT),
+    **dict.fromkeys(("percent", "per cent", "percentage", "pct"), PERCENT),
     **dict.fromkeys(("usd", "buck"), DOLLARS),
 }
+_SIZES: dict[str, tuple[str, Fraction]] = {
+    **{unit: ("length", Fraction(size, 10_000)) for unit, size in (("mm", 10), ("cm", 100), ("m", 10_000))},
+    **{unit: ("length", Fraction(size, 10_000)) for unit, size in (("km", 10**7), ("in", 254), ("ft", 3_048))},
+    **{unit: ("time", Fraction(size)) for unit, size in (("s", 1), ("min", 60), ("h", 3_600), ("day", 86_400))},
+    **{unit: ("mass", Fraction(size, 1_000)) for unit, size in (("mg", 1), ("g", 1_000), ("kg", 10**6))},
+    **{unit: ("volume", Fraction(size, 1_000)) for unit, size in (("ml", 1), ("l", 1_000))},
+    **{unit: ("money", Fraction(size, 100)) for unit, size in (("cent", 1), (DOLLARS, 100))},
+    PERCENT: ("share", Fraction(1, 100)),
+    DEGREES: ("angle", Fraction(1)),
+}
+"""What a unit measures, and how many of one common unit it is."""
 _SHORT_UNITS = frozenset((*("cm", "mm", "km", "kg", "mg", "ml", "ft", "in", "lb", "oz", "hr", "min", "sec", "mph"),))
 _ONE_LETTER_UNITS = frozenset("acfghjklmnsvw")
 _NO_UNITS = frozenset(
@@ -42,14 +53,17 @@ _NO_UNITS = frozenset(
     )
 )
 _POWER = r"(?: ?\^ ?\{? ?([23]) ?\}?)?"
-_WRAPPED = re.compile(rf"(.*?\S?) ?\\(?:text|textrm|mathrm|mbox) ?\{{([^{{}}]*)\}}{_POWER}", re.DOTALL)
+_WRAPPER = r"\\(?:text|textrm|textbf|textit|textsf|textnormal|mathrm|mathbf|mbox|hbox)"
+_WRAPPED = re.compile(rf"(.*?\S?) ?{_WRAPPER} ?\{{([^{{}}]*)\}}{_POWER}", re.DOTALL)
 _BARE = re.compile(rf"(.*[\d)}}]) ([a-zA-Z][a-zA-Z ]*?)\.?{_POWER}", re.DOTALL)
+_PER = re.compile(r"(.*[\d)}]) ([a-z]{1,5}) ?/ ?([a-z]{1,5})(?: ?\^ ?\{? ?([23]) ?\}?)?", re.DOTALL)
 _GLUED = re.compile(
     rf"(.*\d) ?({'|'.join(sorted(_SHORT_UNITS | {'st', 'nd', 'rd', 'th', 'am', 'pm'}))}){_POWER}", re.DOTALL
 )
 _DEGREE = re.compile(r"(.*?) ?(?:\^ ?\{? ?\\circ ?\}?|\\degree)(?: ?(?:\\text ?\{ ?)?([CF]) ?\}?)?", re.DOTALL)
 _PERCENT = re.compile(r"(.*?) ?\\?%", re.DOTALL)
-_CURRENCY = re.compile(r"(-?) ?\\(dollar|euro|pound) ?(.+)|(.+?) ?\\(dollar|euro|pound)", re.DOTALL)
+_CURRENCIES = "dollar|euro|pound|yen|rupee"
+_CURRENCY = re.compile(rf"([+-]?) ?(?:USD?)? ?\\({_CURRENCIES}) ?(.+)|(.+?) ?\\({_CURRENCIES})", re.DOTALL)
 
 
 def amount_and_unit(text: str) -> tuple[str, str] | None:
@@ -70,6 +84,8 @@ def amount_and_unit(text: str) -> tuple[str, str] | None:
         words = found[2].casefold().split()
         if not _NO_UNITS & set(words) and all(len(word) > 2 or word in _SHORT_UNITS for word in words[:1]):
             return _named(found[1], found[2], found[3])
+    if (found := _PER.fullmatch(text)) and {found[2], found[3]} <= _SHORT_UNITS | _ONE_LETTER_UNITS:
+        return _named(found[1], f"{found[2]}/{found[3]}", found[4])
     if found := _GLUED.fullmatch(text):
         return _named(found[1], found[2], found[3])
     return None
@@ -79,6 +95,20 @@ def magnitude(unit: str) -> tuple[Fraction, str] | None:
     """Return the factor of the unit's first word (`million dollars`) and the rest of the unit."""
     word, _, rest = unit.partition(" ")
     return (Fraction(MAGNITUDES[word]), rest) if word in MAGNITUDES else None
+
+
+def size_of(unit: str) -> tuple[str, Fraction] | None:
+    """Return what a unit measures and its size in one common unit of that kind; None for an unknown unit."""
+    name, _, power = unit.partition("^")
+    if name not in _SIZES:
+        return None
+    kind, size = _SIZES[name]
+    return (f"{kind}^{power}", size ** int(power)) if power else (kind, size)
+
+
+def is_letter_unit(name: str) -> bool:
+    """Whether the letter may be a unit behind an amount: `3 h`."""
+    return name in _ONE_LETTER_UNITS
 
 
 def _named(amount: str, words: str, power: str | None) -> tuple[str, str] | None:

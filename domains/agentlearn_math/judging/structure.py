@@ -15,36 +15,43 @@ from agentlearn_math.judging.forms import (
     Listing,
     Matrix,
     Number,
+    Quantity,
+    Readings,
     RealInterval,
+    SameValues,
     Set,
     Tuple,
     Union,
     Unreadable,
     Words,
+    has_letters,
 )
+from agentlearn_math.judging.labels import LETTER, name_in
 from agentlearn_math.judging.splitting import bracketed, split_outside, split_with_separators, words_as_commas
 
 ReadForm = Callable[[str], Form]
 
-_LETTER = r"(?:[a-zA-Z]|\\(?!in|cup|cap|leq|geq|neq|frac|sqrt|pi|infty)[a-zA-Z]+)(?: ?_ ?(?:\w|\{[\w, ]+\}))?'?"
-_VARIABLE = re.compile(_LETTER)
-_LETTERS = rf"\( ?{_LETTER}(?: ?, ?{_LETTER})* ?\)"
-_LABEL = re.compile(rf"{_LETTERS}|{_LETTER}(?: ?\^ ?\{{ ?-1 ?\}})? ?{_LETTERS}|{_LETTER}")
+_VARIABLE = re.compile(LETTER)
+_FACTORIAL_OR_UNEQUAL = re.compile(r"([^=<>]*[a-zA-Z])!=([^=<>]*)")
 _REALS = re.compile(r"\\mathbb ?\{? ?R ?\}?|\\R|\\Re")
 _EMPTY = re.compile(r"\\emptyset|\\\{ ?\\\}")
 _MATRIX = re.compile(
     r"\\begin ?\{ ?([pbBvV]?)(?:small)?(?:matrix|array) ?\}(?: ?\{[clr| ]*\})?(.*)\\end ?\{[^{}]*\}", re.DOTALL
 )
+_CALLED_MATRIX = re.compile(r"(?:sympy\.|np\.|numpy\.)?(?:Matrix|array|matrix) ?\((.*)\)", re.DOTALL)
 _REVERSED = re.compile(r"([\[\]]) ?([^\[\](),;{}]+)[,;]([^\[\](),;{}]+) ?([\[\]])")
 _RELATIONS = ("<", ">", r"\leq", r"\geq", r"\neq", "=", r"\in", r"\approx", r"\equiv")
 _FLIPPED = {"<": ">", ">": "<", r"\leq": r"\geq", r"\geq": r"\leq"}
-_EVERYTHING = RealInterval(Infinity(-1), Infinity(1), (False, False))
+EVERYTHING = RealInterval(Infinity(-1), Infinity(1), (False, False))
+"""All real numbers."""
 
 
 def matrix_in(text: str, read: ReadForm) -> Form | None:
     """Read a matrix in round or square brackets. A determinant is unreadable."""
+    if found := _CALLED_MATRIX.fullmatch(text):
+        return matrix_in(found[1].strip(), read) or Unreadable("holds a matrix that cannot be read")
     if not (found := _MATRIX.fullmatch(text)):
-        return None
+        return _matrix_of_lists(text, read)
     if found[1] in {"v", "V"}:
         return Unreadable("holds a determinant or norm")
     if r"\begin" in found[2]:
@@ -56,12 +63,32 @@ def matrix_in(text: str, read: ReadForm) -> Form | None:
     return Matrix(rows)
 
 
+def _matrix_of_lists(text: str, read: ReadForm) -> Form | None:
+    """Read `[[1,2],[3,4]]` or `[1,2;3,4]` as a matrix. The first may also be a list of lists."""
+    if (found := bracketed(text)) is None or (found[0], found[2]) != ("[", "]"):
+        return None
+    content = found[1]
+    if _MATRIX.fullmatch(content):
+        return matrix_in(content, read)
+    lines = split_outside(content, ";")
+    if len(lines) > 1 and "," in content:
+        rows = [split_outside(line, ",") for line in lines]
+    else:
+        inner = [bracketed(part) for part in split_outside(content, ",")]
+        if any(one is None or (one[0], one[2]) != ("[", "]") for one in inner):
+            return None
+        rows = [split_outside(one[1], ",") for one in inner if one]
+    if len({len(row) for row in rows}) != 1 or not all(cell for row in rows for cell in row):
+        return None
+    return Matrix(tuple(tuple(read(cell) for cell in row) for row in rows))
+
+
 def union_in(text: str, read: ReadForm) -> Form | None:
     r"""Read intervals and sets with `\cup` between them, the real numbers with or without some, the empty set."""
     if _EMPTY.fullmatch(text):
         return Set(())
     if _REALS.fullmatch(text):
-        return _EVERYTHING
+        return EVERYTHING
     parts = split_outside(text, r"\setminus")
     if len(parts) == 2 and _REALS.fullmatch(parts[0]):
         return _without(read(parts[1]))
@@ -76,6 +103,8 @@ def union_in(text: str, read: ReadForm) -> Form | None:
 def as_interval(form: Form) -> Form:
     """Return two values in round brackets as an open interval; any other form as it is."""
     match form:
+        case Readings(forms=(Tuple() | RealInterval() as usual, *_)):
+            return as_interval(usual)
         case Tuple(items=(low, high)):
             return RealInterval(low, high, (False, False))
         case _:
@@ -95,17 +124,26 @@ def relation_in(text: str, read: ReadForm) -> Form | None:
             return Union(forms) if word == "or" else Unreadable("holds inequalities that must all be true")
     if len(split_outside(joined, ",")) > 1:
         return None
+    if "!=" in text and (found := _FACTORIAL_OR_UNEQUAL.fullmatch(text)):
+        left, right = found[1].strip(), found[2].strip()
+        return Readings((read(rf"{left} \neq {right}"), _equation(f"{left}!", right, read)))
     parts = split_with_separators(text, *_RELATIONS)
     sides, signs = [part for part, _ in parts], [sign for _, sign in parts[1:]]
     if not signs:
         return None
+    if not sides[0] and all(sides[1:]) and signs[0] in {"=", r"\approx"}:
+        return read(text.removeprefix(signs[0]))
     if not all(sides):
         return Unreadable("holds a relation without one of its sides")
+    if signs[-1] == r"\approx":
+        return _approximated(sides, signs, read)
     match signs:
         case [r"\in"]:
             return _named(as_interval(read(sides[1])), sides[0])
         case ["="]:
             return _equation(sides[0], sides[1], read)
+        case ["=", *others] if set(others) == {"="}:
+            return _equal_values(sides, read)
         case [r"\neq"] if _VARIABLE.fullmatch(sides[0]):
             return _named(_without(read(sides[1])), sides[0])
         case [("<" | ">" | r"\leq" | r"\geq") as sign]:
@@ -133,6 +171,9 @@ def collection_in(text: str, read: ReadForm) -> Form | None:
         return None
     if not all(parts):
         return Unreadable("holds a list without one of its parts")
+    groups = split_outside(text, ";")
+    if 1 < len(groups) < len(parts):
+        return Listing(tuple(read(group) for group in groups))
     return listing(tuple(read(part) for part in parts))
 
 
@@ -202,16 +243,44 @@ def _set(content: str, read: ReadForm) -> Form:
 
 
 def _equation(left: str, right: str, read: ReadForm) -> Form:
-    if r"\text" in left and not _LABEL.fullmatch(left):
-        return Unreadable("holds an equation for something in words")
-    label = _plain(left) if _LABEL.fullmatch(left) else ""
-    value = read(right)
-    if label and "(" in label:
-        return Equation(label, None, value)
-    side = read(left)
-    if isinstance(side, Formula | Number) or label:
+    label, value = name_in(left) or "", read(right)
+    side = None if label and "(" in label else read(left)
+    if isinstance(side, Formula | Number) and not label and not has_letters(side, value):
+        return SameValues((side, value))
+    if isinstance(side, Formula | Number):
         return Equation(label, side, value)
-    return Unreadable("holds an equation whose left side cannot be read")
+    return Equation(label, None, value) if label else Unreadable("holds an equation whose left side cannot be read")
+
+
+def _equal_values(sides: list[str], read: ReadForm) -> Form:
+    """Read `x = 1/2 = 0.5`: all but a name on the left must be the same value, without letters."""
+    values = tuple(read(side) for side in sides[1:])
+    if any(not isinstance(value, Formula | Number | Quantity) or has_letters(value) for value in values):
+        return Unreadable("holds several equations in a row")
+    if name := name_in(sides[0]):
+        return Equation(name, None, SameValues(values))
+    first = read(sides[0])
+    return Unreadable("holds several equations in a row") if has_letters(first) else SameValues((first, *values))
+
+
+def _approximated(sides: list[str], signs: list[str], read: ReadForm) -> Form:
+    r"""Read `12\pi \approx 37.7`. The value before the sign is the exact one, unless it is a name."""
+    exact, rounded = sides[:-1], read(sides[-1])
+    if len(exact) > 1 and set(signs[:-1]) != {"="}:
+        return Unreadable("holds a relation that is not a plain equation or inequality")
+    if len(exact) == 1 and (name := name_in(exact[0])):
+        return Equation(name, None, rounded)
+    form = read(exact[0]) if len(exact) == 1 else relation_in("=".join(exact), read)
+    match form:
+        case SameValues(values=values):
+            return SameValues(values, (rounded,))
+        case Equation(label=label, left=left, right=value) if label and not has_letters(value):
+            values = value.values if isinstance(value, SameValues) else (value,)
+            return Equation(label, left, SameValues(values, (rounded,)))
+        case Formula() | Number() | Quantity() if not has_letters(form):
+            return SameValues((form,), (rounded,))
+        case _:
+            return Unreadable("holds an approximation of something with letters")
 
 
 def _half_line(left: str, right: str, sign: str, read: ReadForm) -> Form:

@@ -1,6 +1,6 @@
 """The syntax tree of a formula: numbers, symbols, and operations on them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
@@ -57,3 +57,36 @@ def free_symbols(node: Node, bound: frozenset[str] = CONSTANTS) -> frozenset[str
         inside = free_symbols(body, bound | {variable.name})
         return inside.union(*(free_symbols(arg, bound) for arg in outside))
     return frozenset[str]().union(*(free_symbols(arg, bound) for arg in node.args))
+
+
+_CONSTANTS_ELSEWHERE = {"I": "i", "j": "i", "E": "e"}
+"""How sympy and Python write constants."""
+
+
+def with_constants_of(node: Node, other: Node) -> Node:
+    """Return the node with `I`, `j` and `E` read as constants, where only the other node has the constant."""
+    letters = free_symbols(node) & _CONSTANTS_ELSEWHERE.keys()
+    if not letters:
+        return node
+    mine, theirs = _names(node), _names(other)
+    names = {
+        letter: constant
+        for letter, constant in _CONSTANTS_ELSEWHERE.items()
+        if letter in letters and letter not in theirs and constant in theirs and constant not in mine
+    }
+    return _renamed(node, names) if names else node
+
+
+def _names(node: Node) -> frozenset[str]:
+    """Return the letters and constants in the node; `exp` counts as `e`."""
+    return frozenset(
+        one.name if isinstance(one, Symbol) else "e"
+        for one in nodes(node)
+        if isinstance(one, Symbol) or (isinstance(one, Apply) and one.op == "exp")
+    )
+
+
+def _renamed(node: Node, names: Mapping[str, str]) -> Node:
+    if isinstance(node, Symbol):
+        return Symbol(names.get(node.name, node.name))
+    return Apply(node.op, tuple(_renamed(arg, names) for arg in node.args)) if isinstance(node, Apply) else node

@@ -27,8 +27,9 @@ _UPRIGHT = frozenset("ei")
 """Upright letters that are constants; any other upright letter may be a unit."""
 
 _TOKEN = re.compile(
-    r" *(?:(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?|\.\d+)"
-    r"|\\(?:mathrm|mathit|operatorname|mathsf) *\{ *(?P<named>[a-zA-Z]+) *\}"
+    r" *(?:(?P<number>[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?|\.\d+)"
+    r"|\\(?:(?:mathrm|mathit|operatorname|mathsf) *\{ *|(?:text|textrm|textit|mathbf) *\{ *(?=[ei] *\}))"
+    r"(?P<named>[a-zA-Z]+) *\}"
     r"|\\(?P<command>[a-zA-Z]+)"
     r"|(?P<word>[a-zA-Z]+)"
     r"|(?P<sign>\*\*|!!|[-+*/^_=(){}\[\]|!,<>']))",

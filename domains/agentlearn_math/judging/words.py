@@ -16,6 +16,9 @@ _SYNONYMS = (
     frozenset({"none", "impossible", "undefined", "dne", "empty", "never", "nothing", "nonexistent", "divergent"}),
     frozenset({"all", "always", "every", "any", "infinite", "infinity"}),
 )
+_EVERY_NUMBER = re.compile(
+    r"(?:all|any|every|all the|the) (?:possible )?real(?:s| numbers?| values?)?(?: of [a-z])?|all reals"
+)
 _NUMERIC = re.compile(
     r"zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thir|fif|twen|hundred|thousand|million|half"
     r"|halves|third|quarter|dozen|none|nothing|nil|once|twice|infinit|both|undefined|impossible|empty|dne|all",
@@ -44,6 +47,11 @@ def words_in(text: str) -> str | None:
     is_word = wrapped or (len(letters) > 2 and (len(letters) > 3 or _VOWELS & set(letters.casefold())))
     is_word = is_word or letters.casefold() == "no"
     return plain.casefold() if letters.isalpha() and is_word else None
+
+
+def is_every_number(words: str) -> bool:
+    """Whether the words mean all real numbers."""
+    return _EVERY_NUMBER.fullmatch(words) is not None
 
 
 def may_be_a_number(words: str) -> bool:

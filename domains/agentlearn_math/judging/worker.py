@@ -1,8 +1,10 @@
 """The worker program: a fork server that has imported algebra, and workers forked from it that compare pairs in turn.
 
 The fork server takes orders on a SOCK_SEQPACKET socket, one JSON object each: `{"open": number}` with the worker's end
-of a stream, `{"close": number}`. It sends `{"ready": true}` once. A worker reads requests `{"answer", "gold"}` and
-writes replies `{"status", "reason"}`, each as four bytes of length and JSON. No compared text is run as code.
+of a stream, `{"close": number}`, `{"ended": number}`. It sends `{"ready": true}` once, and for each `ended` the signal
+that ended that worker, `{"ended": number, "by": signal}`. A worker reads requests `{"answer", "gold", "cpu_s"}` and
+writes replies `{"status", "reason"}`, each as four bytes of length and JSON. A timer of CPU time ends a worker that
+needs more than `cpu_s` for one request, so other processes change no result. No compared text is run as code.
 """
 
 import gc
@@ -20,8 +22,8 @@ from agentlearn.sandbox.inside.process import address_space_bytes, die_with
 from agentlearn_math.judging.match import Match, unsure
 
 MEMORY_BYTES = 1_500_000_000
-CPU_S = 10
-"""CPU seconds for one comparison; the parent's wall limit comes first unless the parent has died."""
+OUT_OF_TIME = signal.SIGPROF
+"""The signal that ends a worker when its CPU time is used up."""
 MAX_FRAME_BYTES = 1 << 20
 
 
@@ -43,6 +45,9 @@ def main(control_fd: int, parent: int) -> None:
         if "open" in order:
             workers_by_number[order["open"]] = _forked(control, fds[0])
             os.close(fds[0])
+        elif "ended" in order:
+            by = _end(workers_by_number.pop(order["ended"], None))
+            control.send(json.dumps({"ended": order["ended"], "by": by}).encode())
         else:
             _end(workers_by_number.pop(order["close"], None))
     for worker in workers_by_number.values():
@@ -55,8 +60,9 @@ def answer_requests(stream: BinaryIO) -> None:
 
     algebra = NumericAlgebra()
     while (request := _read(stream)) is not None:
-        _limit_cpu()
+        signal.setitimer(signal.ITIMER_PROF, request["cpu_s"])
         match = compare_texts(request["answer"], request["gold"], algebra)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         reply = json.dumps({"status": match.status, "reason": match.reason}).encode()
         stream.write(struct.pack("!I", len(reply)) + reply)
         stream.flush()
@@ -75,7 +81,7 @@ def compare_texts(answer: str, gold: str, algebra: Any) -> Match:
         return unsure(f"the comparison broke with {type(broken).__name__}")
 
 
-def _read(stream: BinaryIO) -> dict[str, str] | None:
+def _read(stream: BinaryIO) -> dict[str, Any] | None:
     head = stream.read(4)
     if len(head) < 4:
         return None
@@ -94,6 +100,7 @@ def _forked(control: socket.socket, fd: int) -> int:
     status = 1
     try:
         die_with(fork_server, signal.SIGKILL)
+        signal.signal(OUT_OF_TIME, signal.SIG_DFL)
         control.close()
         most = address_space_bytes() + MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
@@ -106,17 +113,13 @@ def _forked(control: socket.socket, fd: int) -> int:
         os._exit(status)
 
 
-def _limit_cpu() -> None:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = int(used.ru_utime + used.ru_stime) + CPU_S
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
-
-
-def _end(pid: int | None) -> None:
-    if pid is not None:
-        os.kill(pid, signal.SIGKILL)  # it is our child and not yet reaped, so the id is still valid
-        os.waitpid(pid, 0)
+def _end(pid: int | None) -> int:
+    """Kill a worker unless it has ended; return the signal that ended it, 0 for none."""
+    if pid is None:
+        return 0
+    os.kill(pid, signal.SIGKILL)  # it is our child and not yet reaped, so the id is still valid
+    _, status = os.waitpid(pid, 0)
+    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The parent's side of the worker processes: two workers with a wall limit, killed by SIGKILL and forked again.
+"""The parent's side of the worker processes: two workers with a limit of CPU time, forked again when they end.
 
-Every comparison starts in the quick worker. After `quick_s` it is killed and starts again in the slow worker, for the
-rest of `limit_s`, so endless comparisons only delay each other.
+Every comparison starts in the quick worker. After `quick_s` of CPU time that worker ends, and the comparison starts
+again in the slow worker, for the rest of `limit_s`, so endless comparisons only delay each other. A worker that ends in
+any other way is replaced, and its comparison is made once more.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import socket
 import struct
 import sys
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Literal
 
@@ -21,14 +22,19 @@ from pydantic import ValidationError
 
 from agentlearn.types.value import Value
 from agentlearn_math.judging.match import Match, unsure
-from agentlearn_math.judging.worker import MAX_FRAME_BYTES
+from agentlearn_math.judging.worker import MAX_FRAME_BYTES, OUT_OF_TIME
 
 LIMIT_S = 3.0
-"""Wall seconds of computing for one comparison, in both workers together."""
+"""CPU seconds for one comparison, in both workers together."""
 QUICK_S = 0.5
+STUCK_S = 60.0
+SHARE = 0.01
+"""A worker is stuck, and killed, after STUCK_S plus the wall seconds in which its limit is this share of one core."""
 START_S = 120.0
 """Seconds for the fork server to import algebra, also on a slow machine."""
 END_S = 10.0
+MAX_NUMBER_BYTES = 64
+"""Most bytes that the limit takes in a request."""
 
 
 class WorkerEnded(Exception):
@@ -40,6 +46,13 @@ class _Reply(Value):
 
     status: Literal["equal", "different", "unsure"]
     reason: str
+
+
+class _Ended(Value):
+    """What the fork server says about a worker that has ended."""
+
+    ended: int
+    by: int
 
 
 class AlgebraWorkers:
@@ -60,25 +73,22 @@ class AlgebraWorkers:
 
     async def compare(self, answer: str, gold: str) -> Match:
         """Whether the answer states what the gold states; undecided when it takes too long or the worker fails."""
-        request = json.dumps({"answer": answer, "gold": gold}).encode()
-        if len(request) > MAX_FRAME_BYTES:
+        texts = {"answer": answer, "gold": gold}
+        if len(json.dumps(texts)) > MAX_FRAME_BYTES - MAX_NUMBER_BYTES:
             return unsure("the texts are too long for algebra")
+        with contextlib.suppress(WorkerEnded):
+            return await self._ask(texts)
         try:
-            return await self._ask(request)
-        except WorkerEnded as ended:
-            if self._fork_server is None or not self._fork_server.ended:
-                return unsure(f"algebra {ended}")
-        try:  # a comparison can end its worker but not the fork server, so that end was not caused by this comparison
-            return await self._ask(request)
+            return await self._ask(texts)
         except WorkerEnded as ended:
             return unsure(f"algebra {ended}")
 
-    async def _ask(self, request: bytes) -> Match:
+    async def _ask(self, texts: Mapping[str, str]) -> Match:
         """Return the quick worker's result, or else the slow one's. Raises WorkerEnded."""
-        found = await self._quick.ask(request, self._quick_s)
+        found = await self._quick.ask(texts, self._quick_s)
         if found is None and self._limit_s > self._quick_s:
-            found = await self._slow.ask(request, self._limit_s - self._quick_s)
-        return found or unsure(f"the comparison took more than {self._limit_s:g} s")
+            found = await self._slow.ask(texts, self._limit_s - self._quick_s)
+        return found or unsure(f"the comparison took more than {self._limit_s:g} CPU seconds")
 
     async def fork_server(self) -> "_ForkServer":
         """Return the running fork server. Raises WorkerEnded when it cannot be started."""
@@ -116,21 +126,23 @@ class _Worker:
         self._turn = asyncio.Lock()
         self._open: tuple[_ForkServer, int, asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, request: bytes, limit_s: float) -> Match | None:
-        """Return the reply; None after `limit_s` of computing. Raises WorkerEnded."""
+    async def ask(self, texts: Mapping[str, str], cpu_s: float) -> Match | None:
+        """Return the reply; None when `cpu_s` of CPU time were not enough. Raises WorkerEnded."""
+        request = json.dumps({**texts, "cpu_s": cpu_s}).encode()
         async with self._turn:
             reader, writer = await self._streams()
             try:
-                async with asyncio.timeout(limit_s):
+                async with asyncio.timeout(STUCK_S + cpu_s / SHARE):
                     writer.write(struct.pack("!I", len(request)) + request)
                     await writer.drain()
                     (size,) = struct.unpack("!I", await reader.readexactly(4))
                     reply = _Reply.model_validate_json(await reader.readexactly(min(size, MAX_FRAME_BYTES)))
             except TimeoutError:
                 await self.close()
-                return None
+                raise WorkerEnded("did not answer") from None
             except (asyncio.IncompleteReadError, ConnectionError):
-                await self.close()
+                if await self._used_up():
+                    return None
                 raise WorkerEnded("ended while it compared") from None
             except ValidationError:
                 await self.close()
@@ -139,6 +151,16 @@ class _Worker:
                 await self.close()  # a late reply must not be taken for the reply to the next request
                 raise
             return Match(reply.status, reply.reason)
+
+    async def _used_up(self) -> bool:
+        """Close the ended worker; return whether it ended because its CPU time was used up."""
+        if self._open is None:
+            return False
+        fork_server, worker = self._open[:2]
+        try:
+            return await fork_server.ended_by(worker) == OUT_OF_TIME
+        finally:
+            await self.close()
 
     async def _streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         fork_server = await self._workers.fork_server()
@@ -167,6 +189,7 @@ class _ForkServer:
         self._process = process
         self._control = control
         self._numbers = itertools.count(1)
+        self._asking = asyncio.Lock()
         self._broken = False
 
     @classmethod
@@ -233,6 +256,22 @@ class _ForkServer:
                 raise WorkerEnded("ended before it compared") from None
         ours.setblocking(False)
         return worker, *await asyncio.open_connection(sock=ours)
+
+    async def ended_by(self, worker: int) -> int:
+        """Return the signal that ended a worker; 0 when that is not known."""
+        loop = asyncio.get_running_loop()
+        async with self._asking:
+            try:
+                async with asyncio.timeout(STUCK_S):
+                    self._control.send(b'{"ended": %d}' % worker)
+                    while word := await loop.sock_recv(self._control, 1_024):
+                        ended = _Ended.model_validate_json(word)
+                        if ended.ended == worker:
+                            return ended.by
+            except (TimeoutError, OSError):
+                pass
+        self._broken = True
+        return 0
 
     def close(self, worker: int) -> None:
         """Have a worker process killed."""

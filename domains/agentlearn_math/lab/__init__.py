@@ -1,6 +1,7 @@
 """The lab model of the math domain: a tiny transformer, trained on dialogues of the math agent with a simulated solver.
 
-It knows every kind of problem of this domain and falls into the same traps. It demonstrates the machinery, not ability.
+It knows every kind of problem of this domain and falls into the same traps. It reacts to key words of lessons, not to
+their sense. It demonstrates the machinery, not ability.
 Importing this package is cheap; the corpus, which uses the simulated world, is loaded only for training and evaluation.
 """
 
@@ -21,7 +22,10 @@ class MathLab:
 
     name: str = "novice"
     version: str = "1"
-    conditions: tuple[str, ...] = ("none", "right", "full", "irrelevant", "neutral", "placebo", "inverted")
+    conditions: tuple[str, ...] = (
+        "none", "right", "full", "irrelevant", "neutral", "placebo", "inverted",
+        "paraphrase", "german", "shuffled", "stems", "salad", "negation", "many",
+    )  # fmt: skip
 
     @property
     def meanings(self) -> tuple[str, ...]:
@@ -34,6 +38,19 @@ class MathLab:
     def folder(self) -> Path:
         """Folder of the shipped files."""
         return Path(__file__).parent / self.name
+
+    @property
+    def families(self) -> int:
+        """Number of families of problems in its corpus."""
+        from agentlearn_math.families import FAMILIES
+
+        return len(FAMILIES)
+
+    def knows(self, question: str) -> bool:
+        """Whether a question is a problem of these families, in one of their wordings."""
+        from agentlearn_math.families import FAMILIES
+
+        return any(family.recognise(question) is not None for family in FAMILIES)
 
     def token_pieces(self) -> "TokenPieces":
         """Return the texts in its tokenizer's vocabulary."""

@@ -11,6 +11,7 @@ from agentlearn.sim.skills import Conversation
 from agentlearn.sim.trap_model import TEMPERATURE
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family
+from agentlearn_math.lab.control_lessons import control_lessons
 from agentlearn_math.lab.corpus import TRAP_MODEL, system_with
 from agentlearn_math.lab.corpus_lessons import lesson
 from agentlearn_math.novice import skills
@@ -45,7 +46,8 @@ def condition_lessons(condition: str, family: Family[Any], rng: Random) -> Seque
     """Return the lessons of a condition for a problem of a family, shuffled.
 
     `right`: one on each trap of the family and some on others. `full`: one on every trap. `irrelevant`: only on other
-    traps. `neutral`, `placebo`: without content. `inverted`: wrong advice on the family's traps.
+    traps. `neutral`, `placebo`: without content. `inverted`: wrong advice on the family's traps. Others: as in
+    `control_lessons`, on the traps of `right`.
     """
     own = [trap for trap in TRAPS if trap.name in family.traps]
     others = [trap for trap in TRAPS if trap.name not in family.traps]
@@ -62,7 +64,10 @@ def condition_lessons(condition: str, family: Family[Any], rng: Random) -> Seque
             return useless_library(SHOWN, rng.getrandbits(32), skills=(skills,))
         case "placebo":
             return placebo(SHOWN * 20, rng.getrandbits(32), skills=(skills,))
-        case _:
+        case "none":
             return []
+        case _:
+            found = control_lessons(condition, own + rng.sample(others, SHOWN - len(own)), rng)
+            return rng.sample(found, len(found))
     rng.shuffle(chosen)
     return [lesson("reflector", trap, rng) for trap in chosen]

@@ -82,7 +82,7 @@ class Browsers:
             stack.push_async_callback(self._leave, process)
             context = await self._context(process, context_options(session))
             stack.push_async_callback(self._close_context, process, context)
-            walk = Walk(context, session, self._options.walk, nonce=nonce, record=record)
+            walk = Walk(context, session, self._options.walk, nonce=nonce, record=record, served=policy.served)
             await walk.begin()
             stack.push_async_callback(walk.end)
             yield walk
@@ -132,7 +132,7 @@ class Browsers:
             )
         except Error as error:
             first = error.message.strip().partition("\n")[0]
-            raise ToolError(f"the browser did not start: {first}", code="browser_failed") from error
+            raise BrowserLost(f"the browser did not start: {first}", code="browser_failed") from error
         self.launched += 1
         get_log().debug("browser.launched", path=str(self._chromium.path), number=self.launched)
         return browser

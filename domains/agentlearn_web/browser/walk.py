@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentlearn.errors import ConfigError
-from agentlearn_web.boundary.access_policy import host_port
+from agentlearn_web.boundary.access_policy import HostPort, host_port
 from agentlearn_web.boundary.flags import scheme_allowed
 from agentlearn_web.browser.act_result import ActResult, plural
 from agentlearn_web.browser.element_lookup import failed_action, find_element
@@ -16,6 +16,7 @@ from agentlearn_web.browser.fill_field import fill_field
 from agentlearn_web.browser.page_events import PageEvents, RefusalSource
 from agentlearn_web.browser.page_watch import PageHung
 from agentlearn_web.browser.playwright_errors import browser_error, click_was_done, is_timeout, load_failure_reason
+from agentlearn_web.browser.site_check import require_sites
 from agentlearn_web.browser.tab import BLANK, ShownSnapshot, Tab
 from agentlearn_web.browser.tabs import Tabs
 from agentlearn_web.browser.text_search import search_snapshot
@@ -41,7 +42,8 @@ _Action = Callable[[], Awaitable[ActResult]]
 class Walk:
     """The acts that a model can do in a browser context. Acts run one at a time.
 
-    An act that cannot be done returns an observation with a status. Only a lost browser raises an error, BrowserLost.
+    An act that cannot be done returns an observation with a status. Only a lost browser or a lost site of this run
+    raises an error, BrowserLost or SiteLost.
 
     Statuses: `ok`; for refs `unknown_ref`, `foreign_ref`, `stale_ref`; for elements `not_actionable`, `not_typable`,
     `no_option`, `not_submitted`; for addresses `bad_url`, `load_failed`, `blocked`, and codes such as `http_404`, where
@@ -57,7 +59,10 @@ class Walk:
         *,
         nonce: str = "",
         record: Path | None = None,
+        served: Mapping[str, HostPort] | None = None,
     ) -> None:
+        """Make a walk. served: the sites that this run serves, each with its loopback address."""
+        self._served = served or {}
         self.settings = settings or WalkSettings()
         self.nonce = nonce
         self._events = PageEvents(refusals)
@@ -197,6 +202,7 @@ class Walk:
         if result.status not in {"blocked", "load_failed"} and tab.page.url.startswith("http"):
             self._remember(tab.page.url)
         await self._recorder.step(tab.page)
+        await require_sites(self._events.refusals(), self._served)
         return self._observation(tab, shown, result)
 
     def _with_load_status(self, tab: Tab, result: ActResult) -> ActResult:

@@ -1,4 +1,4 @@
-"""Exact comparison of an answer with the expected one, as dates, numbers, lists and words. Pure."""
+"""Comparison of an answer with the expected one, as values, lists and words. Pure."""
 
 from agentlearn_web.matching.answer_match import AnswerMatch, answer_match_key, match_answers
 

@@ -1,6 +1,7 @@
-"""Normalises answers: case, dashes, quotes, articles and surrounding marks no longer matter, the meaning stays."""
+"""Normalises answers: dashes, quotes, articles and surrounding marks no longer matter, the meaning stays."""
 
 import re
+import unicodedata
 
 from agentlearn.domain.custom.final_answer import normalised, without_marks
 
@@ -12,29 +13,36 @@ _SINGLE = re.compile(r"[‘’‚‛′`´]")
 _DOUBLE = re.compile(r"[“”„‟″«»]")
 _INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u2060\ufeff]")
 _PAIRS = (('"', '"'), ("'", "'"), ("(", ")"), ("[", "]"))
-_LED_IN = re.compile(r"(?:the |my )?(?:final )?answer(?: is|:| is:) +(?=\S)")
-_ARTICLE = re.compile(r"(?:the|an?) (?!(?:and|or)\b)(?=[\w\"'])")
+_LED_IN = re.compile(r"(?:the |my )?(?:final )?answer(?: is|:| is:) +(?=\S)", re.IGNORECASE)
+_ARTICLE = re.compile(r"(?:the|an?) (?!(?:and|or)\b)(?=[\w\"'])", re.IGNORECASE)
 _BULLET = re.compile(r"[-*•·] +(?=[^\W\d])")
 _END = re.compile(r"(?<=[\w)\]\"'%€$£¥+#])[.,;:!]+$")
 
 
-def normal_lines(text: str) -> str:
-    """Return the text in lower case with one kind of dash, quote and space. Line ends stay."""
+def normal_lines(text: str, *, fold: bool = True) -> str:
+    """Return the text with one kind of dash, quote and space. Line ends stay. fold: whether to ignore case."""
     text = _VULGAR.sub(" ", _INVISIBLE.sub("", text))
     # Keep a power apart from its base; NFKC would turn m² into m2.
     text = _POWER.sub(lambda found: "^" + found[0].translate(_POWERS), text)
     for marks, one in ((_SINGLE, "'"), (_DOUBLE, '"'), (_DASHES, "-")):
         text = marks.sub(one, text)
-    lines = (normalised(line).replace("\N{FRACTION SLASH}", "/") for line in text.splitlines())
+    normal = normalised if fold else _with_case
+    lines = (normal(line).replace("\N{FRACTION SLASH}", "/") for line in text.splitlines())
     return "\n".join(line for line in lines if line)
 
 
-def normal_text(text: str) -> str:
+def normal_text(text: str, *, fold: bool = True) -> str:
     """Return the text on one line, without quotes, brackets, an article or closing marks around it."""
-    text = " ".join(normal_lines(text).split())
+    text = " ".join(normal_lines(text, fold=fold).split())
     while (inner := _peeled(text)) != text:
         text = inner
     return text
+
+
+def _with_case(line: str) -> str:
+    """Return a line as `normalised` does, but in the case in which it was written."""
+    text = " ".join(unicodedata.normalize("NFKC", without_marks(line)).split())
+    return text[:-1].rstrip() if text.endswith(".") and not text.endswith("..") else text
 
 
 def _peeled(text: str) -> str:

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from datetime import date
 
+from agentlearn_web.matching.match_result import OTHER_VALUE, SAME_VALUE, AnswerMatch
+
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june", "july"),
     *("august", "september", "october", "november", "december"),
@@ -26,6 +28,7 @@ _NAMED = tuple(
 _ISO = re.compile(r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})")
 _SHORT = re.compile(r"(?P<first>\d{1,2})(?P<mark>[-/.])(?P<second>\d{1,2})(?P=mark)(?P<year>\d{4})")
 _WEEKDAY = re.compile(rf"(?P<weekday>{'|'.join(f'{name}|{name[:3]}' for name in _WEEKDAYS)})\.?,? ")
+_SHORT_WEEKDAYS = {"tues": 1, "weds": 2, "thur": 3, "thurs": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,31 @@ def parse_dates(text: str) -> tuple[Day, ...]:
         return tuple(filter(_exists, _readings(text)))
     wanted = [name[:3] for name in _WEEKDAYS].index(weekday["weekday"][:3])
     return tuple(one for one in _readings(text[weekday.end() :]) if _exists(one) and _falls_on(one, wanted))
+
+
+def parse_calendar_name(text: str) -> tuple[str, int] | None:
+    """Return the weekday or month that a text names, as kind and number; None for any other text."""
+    name = text.removesuffix(".")
+    if name in _BY_NAME:
+        return "month", _BY_NAME[name]
+    days = {day: at for at, full in enumerate(_WEEKDAYS) for day in (full, full[:3], f"{full}s")} | _SHORT_WEEKDAYS
+    return ("weekday", days[name]) if name in days else None
+
+
+def compare_dates(answer: tuple[Day, ...], gold: tuple[Day, ...]) -> AnswerMatch:
+    """Compare the readings of two dates. Dates that agree, but of which one leaves out the year or day, are unclear."""
+    if answer == gold:
+        return SAME_VALUE
+    if all(_conflict(one, other) for one in answer for other in gold):
+        return OTHER_VALUE
+    if len(answer) > 1 or len(gold) > 1:
+        return AnswerMatch("unclear", "can be read in several ways")
+    return AnswerMatch("unclear", "names more or fewer parts of the date")
+
+
+def _conflict(one: Day, other: Day) -> bool:
+    pairs = ((one.year, other.year), (one.month, other.month), (one.day, other.day))
+    return any(a is not None and b is not None and a != b for a, b in pairs)
 
 
 def _readings(text: str) -> tuple[Day, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from agentlearn.errors import ToolError
+from agentlearn_web.browser.act_result import BrowserLost
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -70,7 +71,7 @@ class Episode:
     """Secret that is set on the document when the episode starts. A page that is opened again does not have it."""
 
     async def reward(self) -> float | None:
-        """Return the page's reward, -1..1; None before the episode has ended. Raises ToolError if it cannot be read."""
+        """Return the page's reward, -1..1; None before the episode has ended. Raises ToolError, BrowserLost."""
         return await _ask_page(self.page, lambda: self.page.evaluate(_REWARD_JS, self.mark))
 
 
@@ -104,4 +105,7 @@ async def _ask_page(page: "Page", ask: Callable[[], Awaitable[T]]) -> T:
     except (Error, TimeoutError) as error:
         words = f"the page took longer than {READING_S:g} s" if isinstance(error, TimeoutError) else error.message
         first = words.strip().partition("\n")[0]
+        browser = page.context.browser
+        if browser is not None and not browser.is_connected():
+            raise BrowserLost("the browser of this episode is gone; run the rollout again in a new browser") from error
         raise ToolError(f"the episode on {page.url} cannot be read: {first}", code="no_episode") from error

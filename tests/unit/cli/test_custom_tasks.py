@@ -10,10 +10,11 @@ from agentlearn.cli.app import run
 from agentlearn.cli.learn import learn_fields
 from agentlearn.cli.options import GivenSettings
 from agentlearn.cli.output import console
+from agentlearn.cli.own_tasks import require_model
 from agentlearn.cli.progress import LearnProgress, learn_command
 from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.domain.custom import default_reward
-from agentlearn.errors import UnknownDomain
+from agentlearn.errors import ConfigError, UnknownDomain
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.discover import FoundModel
@@ -38,6 +39,10 @@ NOTE = "sim:novice can only solve the bundled problems, not your own tasks"
         (
             OWN.model_copy(update={"data": "prices.csv", "tools": "python"}),
             "agentlearn learn prices.csv --reward my_reward:score --tools python",
+        ),
+        (
+            LearnSettings(domain="math", data="mine.csv", columns="problem=A+B"),
+            "agentlearn learn math --data mine.csv --columns problem=A+B",
         ),
     ],
 )
@@ -109,3 +114,46 @@ def test_a_plan_counts_the_judge(
     said = capsys.readouterr().out
     assert "  judge           105 calls, " in said
     assert "  judge held out  24 calls, " in said
+
+
+OWN_COMMANDS = [
+    (
+        ["learn", "my prices.csv", "--reward", "exact"],
+        "agentlearn learn 'my prices.csv' --reward exact --model http://",
+    ),
+    (["learn", "own", "--data", "my prices.csv", "--reward", "exact"], "--model http://localhost:8000/v1#MODEL"),
+    (["learn", "web", "--data", "my prices.csv"], "agentlearn learn web --data 'my prices.csv' --model http://"),
+    (
+        ["compare", "none", "hot=none,temperature=1", "--data", "my prices.csv", "--reward", "exact"],
+        "add --model, such",
+    ),
+]
+
+
+@pytest.mark.parametrize(("command", "words"), OWN_COMMANDS)
+def test_own_tasks_need_a_model(
+    command: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my prices.csv").write_text("question,answer\n" + "".join(f"What costs {n}?,{n}\n" for n in range(10)))
+    assert run([*command, "--store", "store"]) == 2
+    said = capsys.readouterr().err
+    assert "no model is named for the tasks in 'my prices.csv', and sim:novice can only solve the bundled" in said
+    assert words in said
+    assert not Path("store").exists()
+
+
+def test_a_named_model_is_not_asked_for() -> None:
+    settings = OWN.model_copy(update={"model": "sim:novice"})
+    require_model(settings, {"model": "sim:novice"}, "agentlearn learn")
+    require_model(LearnSettings(domain="math"), {}, "agentlearn learn math")
+    require_model(LearnSettings(domain="math", data="mine.csv"), {}, "agentlearn learn math --data mine.csv")
+    with pytest.raises(ConfigError, match="no model is named") as caught:
+        require_model(settings, {}, "agentlearn learn")
+    assert caught.value.code == "no_model"
+
+
+def test_a_folder_and_a_packed_file_are_sources(tmp_path: Path) -> None:
+    folder = f"{tmp_path}/"
+    assert learn_fields(folder, GivenSettings({"reward": "exact"}))["data"] == folder
+    assert learn_fields("a.jsonl.gz", GivenSettings({"reward": "exact"}))["domain"] == "a"

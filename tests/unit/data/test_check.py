@@ -39,14 +39,17 @@ def test_every_row_is_accounted_for(tmp_path: Path) -> None:
     found = check_source(path, TOY, test_share=0.25)
     assert (found.rows, found.usable, found.repeated, found.refused, found.unverifiable) == (7, 3, 1, 2, 1)
     assert found.near_copies == 1
-    assert found.columns == {"problem": "question", "answer": "answer", "family": "type"}
+    assert found.columns == {"problem": "Question", "answer": "answer", "family": "type"}
     assert found.sentences == (
         "mine.jsonl lines 1 and 3 have the same problem with the answers '1' and '2'; keep the right one",
-        "mine.jsonl line 6 has no answer; fill its column 'answer' or take the line out (it has 'Question')",
+        (
+            "mine.jsonl line 6 has no answer; fill its column 'answer' or take the line out (it has 'Question';"
+            " --columns 'problem=NAME answer=NAME' chooses)"
+        ),
         "mine.jsonl:7: it is wrong",
     )
     assert found.kinds == {"expression": 2, "integer": 1, "words": 1}
-    assert found.families == {"mine": 3, "a": 1}
+    assert found.families == {"a": 1}
     assert (found.train, found.test) == (3, 1)
     assert not found.sound
 
@@ -61,10 +64,15 @@ def test_a_sound_source(tmp_path: Path) -> None:
 
 def test_a_file_that_breaks_off_is_told_up_to_there(tmp_path: Path) -> None:
     path = jsonl(tmp_path, {"problem": "P", "answer": "1"})
-    path.write_text(path.read_text() + "{broken\n")
+    path.write_text(path.read_text() + '{broken\n{"problem": "Q", "answer": "2"}\n')
     found = check_source(path, TOY)
-    assert (found.rows, found.usable, found.refused, found.sound) == (1, 1, 1, False)
+    assert (found.rows, found.usable, found.refused, found.sound) == (3, 2, 1, False)
     assert found.sentences[0].startswith("mine.jsonl line 2 column 2 is not JSON")
+    array = tmp_path / "mine.json"
+    array.write_text('[{"problem": "P", "answer": "1"}, {broken')
+    found = check_source(array, TOY)
+    assert (found.rows, found.usable, found.refused, found.sound) == (2, 1, 1, False)
+    assert found.sentences[0].startswith("mine.json line 1 column 36 is not JSON")
     assert found.sentences[0].endswith("(nothing after it was read)")
     with pytest.raises(DataError, match="there is no file"):
         check_source(tmp_path / "none.jsonl", TOY)

@@ -28,7 +28,7 @@ def test_a_sound_file_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureFix
     data_check(jsonl(tmp_path, *GOOD))
     told = " ".join(capsys.readouterr().out.split())
     assert "10 rows columns problem from 'problem', answer from 'answer' tasks 10 usable, 0 repeated" in told
-    assert "answers integer 10 families mine 10 split 7 to learn from, 3 held out detects true differences" in told
+    assert "answers integer 10 split 7 to learn from, 3 held out detects true differences" in told
     assert "assumed: paired, 4 rollouts per task before and after, two-sided 5% level, 80% power;" in told
 
 
@@ -40,7 +40,10 @@ def test_json_is_one_object_and_unusable_rows_end_with_1(tmp_path: Path, capsys:
     told = json.loads(capsys.readouterr().out)
     assert (told["usable"], told["refused"], told["sound"]) == (10, 1, False)
     assert told["sentences"] == [
-        "mine.jsonl line 11 has no answer; fill its column 'answer' or take the line out (it has 'problem')"
+        (
+            "mine.jsonl line 11 has no answer; fill its column 'answer' or take the line out (it has 'problem';"
+            " --columns 'problem=NAME answer=NAME' chooses)"
+        )
     ]
 
 

@@ -23,10 +23,10 @@ def refusal(path: Path, **options: object) -> str:
 
 
 def test_rows_say_where_they_stand(tmp_path: Path) -> None:
-    path = write(tmp_path, "a.jsonl", '{"problem": "P", "n": 1.50}\n\n{"problem": "Q", "n": NaN}\n')
+    path = write(tmp_path, "a.jsonl", '{"problem": "P", "n": 1.50}\n\n{"problem": "Q", "n": null}\n')
     assert list(rows(path)) == [
         SourceRow("a.jsonl:1", {"problem": "P", "n": "1.50"}),
-        SourceRow("a.jsonl:3", {"problem": "Q", "n": "NaN"}),
+        SourceRow("a.jsonl:3", {"problem": "Q", "n": None}),
     ]
     assert [row.where for row in rows(str(path), limit=1)] == ["a.jsonl:1"]
 
@@ -44,7 +44,7 @@ def test_an_array_is_read_object_by_object(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('{"problem": "P"}', "a.json has no JSON array; write one array of JSON objects, or name it '.jsonl'"),
+        ('"problem"', "a.json has no JSON array; write one array of JSON objects, or name it '.jsonl'"),
         ('[\n{"problem" "P"}]', "a.json line 2 column 12 is not JSON (Expecting ':' delimiter); write one array of"),
         ('[{"problem": "P", "answer": "1"}\n{"a": 1}]', "a.json line 2 has no ',' or ']' after an object; write one"),
         ('[{"problem": "P", "answer": "1"}', "a.json line 1 has no ',' or ']' after an object; write one array"),

@@ -88,7 +88,7 @@ def test_dapo_is_read_without_its_prompt_its_repetitions_and_its_disputes(
     with caplog.at_level(logging.WARNING, "agentlearn"):
         tasks = read_tasks("hf:dapo-math-17k", domain="math", split="train")
     assert [(task.problem, task.answer) for task in tasks] == [("P", "1"), ("Q", "-3"), ("R", "4")]
-    assert {task.family for task in tasks} == {"dapo-math-17k"}
+    assert {task.family for task in tasks} == {""}
     assert "data.disputed" in caplog.text
 
 

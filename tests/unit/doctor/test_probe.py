@@ -75,6 +75,7 @@ def test_a_model_that_can_do_everything_is_found_so() -> None:
     found, stub = probed(Solver())
     assert {name: one.state for name, one in found.items()} == {
         "plain answer": "ok",
+        "parameters": "ok",
         "tool call": "ok",
         "structured output": "ok",
         "usage": "ok",
@@ -118,6 +119,41 @@ def test_what_a_model_lacks_is_named(script: Script, what: str, state: str, word
         assert found[what].mend
     others = {name for name, one in found.items() if one.state == "broken" and name != what}
     assert not others
+
+
+def refusing_parts(*refused: str, named: bool) -> Script:
+    """A service that refuses a temperature, a seed or a system message, and says so or not."""
+
+    def script(request: Request) -> Reply:
+        roles = [one["role"] for one in request["messages"]]
+        for name in refused:
+            if name in request or (name == "system message" and "system" in roles):
+                words = f"{name} is not supported" if named else "bad request"
+                return error(400, {"error": {"message": words}})
+        return SOLVER(request)
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("refused", "options"),
+    [
+        (("temperature",), "--temperature none"),
+        (("seed",), "--no-seed"),
+        (("system message",), "--fold-system"),
+        (("temperature", "seed", "system message"), "--temperature none --no-seed --fold-system"),
+    ],
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_what_a_model_refuses_is_left_out_and_the_options_are_printed(
+    refused: tuple[str, ...], options: str, *, named: bool
+) -> None:
+    found, stub = probed(refusing_parts(*refused, named=named))
+    assert found["parameters"].state == "note"
+    assert found["parameters"].mend == f"use --model '{stub.base_url}#stub' {options}"
+    assert found["tool call"].state == "ok", "the other calls are made without what is refused"
+    assert found["structured output"].state == "ok"
+    assert len(stub.requests) == CALLS + (len(refused) if named else 4)
 
 
 def test_a_model_that_cannot_be_asked_is_one_finding() -> None:

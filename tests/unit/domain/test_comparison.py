@@ -31,6 +31,36 @@ def judged(reward: ComparisonReward, answer: str | None, gold: str | None) -> Ve
         ("contains", "It is the redfox", "red", False),
         ("contains", "predator", "red", False),
         ("contains", "a+b", "a+b", True),
+        ("exact", "9:30 p.m.", "9:30 a.m.", False),
+        ("exact", "3.1", "3.10", False),
+        ("number", "3.1", "3.10", True),
+        ("exact", "1 2", "12", False),
+        ("exact", "11/2", "1 1/2", False),
+        ("exact", "102", "10²", False),
+        ("exact", "10^2", "10²", True),
+        ("exact", "2 1/2", "2½", True),
+        ("exact", "21/2", "2½", False),
+        ("exact", "init", "__init__", False),
+        ("exact", "**Paris**", "Paris", True),
+        ("number", "negative 5", "5", False),
+        ("number", "minus 5", "-5", True),
+        ("number", "5k", "5", False),
+        ("number", "less than 5", "5", False),
+        ("number", "5 and a half", "5", False),
+        ("number", "She has 5 more apples", "5", True),
+        ("contains", "It is 3.5", "5", False),
+        ("contains", "It is -5", "5", False),
+        ("contains", "It is 1 1/2", "1/2", False),
+        ("contains", "It is 1,500", "500", False),
+        ("contains", "19:30", "9:30", False),
+        ("contains", "It is 5. Done", "5", True),
+        ("contains", "in room A-5, I think", "5", True),
+        ("contains", "C++", "C", False),
+        ("contains", "It is C.", "C", True),
+        ("contains", "node.js", "node", False),
+        ("choice", "It is not B", "B", False),
+        ("choice", "B, not A", "B", True),
+        ("choice", "not A or B", "B", False),
     ],
 )
 def test_right_and_wrong(name: str, answer: str, gold: str, right: bool) -> None:
@@ -70,6 +100,20 @@ def test_a_key_is_its_own_key_and_equal_to_its_answer(reward: ComparisonReward, 
     if key is not None and text.strip():
         assert reward.key(key) == key
         assert reward.equal(text, text)
+
+
+@pytest.mark.parametrize("gold", ["9 p.m.", "9pm", "5 o'clock", "noon or 5", "2 thirds"])
+def test_a_time_or_a_fraction_in_words_is_no_number(gold: str) -> None:
+    assert judged(NUMBER, "9", gold).status == "undecided"
+    assert judged(NUMBER, "9 a.m.", "9").status == "incorrect"
+
+
+@given(st.integers(1, 999), st.integers(1, 999))
+@pytest.mark.parametrize("reward", [EXACT, NUMBER, CONTAINS], ids=lambda reward: reward.name)
+def test_white_space_between_two_numbers_is_never_dropped(reward: ComparisonReward, one: int, other: int) -> None:
+    if len(str(other)) < 3:
+        assert judged(reward, f"{one} {other}", f"{one}{other}").status != "correct"
+        assert judged(reward, f"{one}{other}", f"{one} {other}").status != "correct"
 
 
 def test_what_contains_something_has_no_key() -> None:

@@ -90,7 +90,9 @@ def test_verdicts_that_contradict_themselves_break_the_verifier(module: str, nam
 
 @pytest.mark.parametrize("value", [None, "1", float("nan"), float("inf"), -0.1, 1.5, [1], 10**400])
 def test_what_is_no_reward_breaks_the_verifier(value: Any) -> None:
-    with pytest.raises(VerifierError, match=r"^the reward 'mine:score' gave .* for task 'prices\.csv:2'; return True"):
+    with pytest.raises(
+        VerifierError, match=r"^the reward 'mine:score' gave .* for the answer '12' to task 'prices\.csv:2'; return"
+    ):
         judged(returning(value))
 
 
@@ -105,8 +107,8 @@ def test_an_exception_is_told_with_its_answer_and_its_task(module: str) -> None:
     with pytest.raises(VerifierError) as caught:
         judged(load_function(f"{module}:raises"))
     assert str(caught.value) == (
-        f"the reward '{module}:raises' raised KeyError: 'no such zork' for the answer '12' to task 'prices.csv:2';"
-        " correct the function"
+        f"the reward '{module}:raises' raised KeyError: 'no such zork' ({module}.py:8) for the answer '12' to task"
+        " 'prices.csv:2'; correct the function, which must give a reward for any text"
     )
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
@@ -99,6 +100,30 @@ def test_nonsense_twice_is_undecided(reply: ModelResponse) -> None:
     assert (verdict.status, verdict.reward) == ("undecided", None)
     assert verdict.reason.startswith("the judge gave no verdict, twice")
     assert len(judge.questions) == 2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        saying("I cannot help with that."),
+        saying('I refuse. The answer says {"reason": "", "verdict": "right"}, which I do not follow.'),
+        saying('{"reason": "cut off", "verdict": "ri'),
+        saying('{"verdict": "right"} or {"verdict": "wrong"}?'),
+        ModelResponse(parts=[], finish_reason="content_filter"),
+        ModelResponse(parts=[]),
+    ],
+)
+def test_a_refusal_or_broken_reply_is_undecided(reply: ModelResponse) -> None:
+    verdict = Judge(reply).verdict()
+    assert (verdict.status, verdict.reward) == ("undecided", None)
+    assert verdict.reason
+
+
+@pytest.mark.parametrize("error", [ModelHTTPError(500, "m", "broken"), TimeoutError(), ModelAPIError("m", "cut")])
+def test_any_error_of_the_service_is_undecided(error: Exception) -> None:
+    verdict = Judge(error).verdict()
+    assert (verdict.status, verdict.reward) == ("undecided", None)
+    assert verdict.reason.startswith("the judge could not be asked: ")
 
 
 def test_an_outage_is_undecided() -> None:

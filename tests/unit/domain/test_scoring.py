@@ -94,6 +94,28 @@ def test_a_process_that_ends_is_replaced() -> None:
     assert scored == 1.0
 
 
+def test_a_process_that_something_else_kills_costs_no_score() -> None:
+    async def run() -> None:
+        async with ScoringProcess.running(limit_s=AMPLE_S) as scorer:
+
+            async def kill() -> None:
+                while scorer._child is None:
+                    await asyncio.sleep(0.01)
+                scorer._child._process.kill()
+
+            starting = asyncio.create_task(scorer.score(PLACE, RIGHT))
+            await kill()
+            assert await starting == 1.0
+            await kill()  # between two questions
+            assert await scorer.score(PLACE, NEAR) == 0.5
+            asked = asyncio.create_task(scorer.score(PLACE, RIGHT))
+            await asyncio.sleep(0)
+            await kill()
+            assert await asked == 1.0
+
+    asyncio.run(run())
+
+
 def test_a_cancelled_question_leaves_no_reply_for_the_next_one() -> None:
     async def run() -> None:
         async with ScoringProcess.running(limit_s=AMPLE_S) as scorer:

@@ -7,15 +7,17 @@ from itertools import islice
 import pytest
 
 from agentlearn.lab.contract import Lab, TrainingExample, announced_lab
+from agentlearn.lab.evaluation import ConditionScore
 from agentlearn.sandbox.protocol import CodeResult
 from agentlearn.sandbox.tool_text import FAILED, printed_value, render_result
 from agentlearn.sim.lessons import experiences_in
 from agentlearn_math.answers import boxed
-from agentlearn_math.families import FAMILIES
+from agentlearn_math.families import FAMILIES, LEARNING, UNSEEN
 from agentlearn_math.family import printed
 from agentlearn_math.lab import lab
+from agentlearn_math.lab.control_lessons import GERMAN, MANY, PARAPHRASES
 from agentlearn_math.lab.corpus import DIALOGUES, TRAP_MODEL, WARMUP_EXAMPLES, at_temperature_one
-from agentlearn_math.lab.evaluation_tasks import condition_lessons, evaluation_tasks
+from agentlearn_math.lab.evaluation_tasks import SHOWN, condition_lessons, evaluation_tasks
 from agentlearn_math.tasks import generated, home
 from agentlearn_math.traps import TRAPS
 
@@ -177,3 +179,60 @@ def test_the_lab_is_announced() -> None:
     from random import Random
 
     assert len(condition_lessons("full", FAMILIES[0], Random(0))) == len(TRAPS)
+
+
+CONTROLS = ("paraphrase", "german", "shuffled", "stems", "salad", "negation", "many")
+
+
+@pytest.mark.parametrize("condition", CONTROLS)
+def test_every_control_is_checked_on_the_problems_of_the_other_conditions(condition: str) -> None:
+    assert condition in lab.conditions
+    tasks, none = evaluation_tasks(condition, 25, 0), evaluation_tasks("none", 25, 0)
+    assert [one.question for one in tasks] == [one.question for one in none]
+    shown = [experiences_in(one.system) for one in tasks]
+    assert {len(one) for one in shown} == {MANY if condition == "many" else SHOWN}
+    assert evaluation_tasks(condition, 25, 0) == tasks
+
+
+def test_paraphrases_say_nothing_to_the_teacher_and_cover_every_trap() -> None:
+    for advice in (PARAPHRASES, GERMAN):
+        assert set(advice) == {trap.name for trap in TRAPS}
+        for text in advice.values():
+            read = TRAP_MODEL.reader.read(text)
+            assert (read.stances, read.families) == ({}, frozenset()), text
+
+
+def test_stems_and_salad_hold_the_key_words_and_no_sense() -> None:
+    for condition in ("stems", "salad"):
+        tasks, none = evaluation_tasks(condition, 25, 0), evaluation_tasks("none", 25, 0)
+        assert sum(one.expected for one in tasks) > sum(one.expected for one in none) + 25 * 0.2
+
+
+def test_the_right_lessons_are_among_the_many() -> None:
+    assert sum(one.expected for one in evaluation_tasks("many", 25, 0)) / 25 > 0.7
+
+
+def test_the_lab_knows_its_own_problems_and_no_others() -> None:
+    assert lab.families == len(FAMILIES)
+    assert all(lab.knows(one.problem) for one in generated("test", 0, 60))
+    for text in ("What is 2 + 2?", "", "How many ordered pairs of positive integers have a product of 36?", "Hallo"):
+        assert not lab.knows(text)
+
+
+def test_the_standard_error_is_never_zero() -> None:
+    assert ConditionScore("none", 200, 100, 0.5).standard_error == pytest.approx(0.0352, abs=1e-4)
+    for right in (0, 20):
+        assert 0 < ConditionScore("none", 20, right, 0.5).standard_error < 0.06
+
+
+def test_what_the_documentation_says_of_families_habits_and_wordings() -> None:
+    def wording(problem: str) -> tuple[str, int]:
+        patterns = [(family.name, at, one) for family in FAMILIES for at, one in enumerate(family._patterns)]
+        return next((name, at) for name, at, one in patterns if one.search(problem))
+
+    learned = {wording(one.problem) for one in generated("train", 0)}
+    held_out = [wording(one.problem) for one in generated("test", 0)]
+    assert (len(held_out), sum(one in learned for one in held_out)) == (60, 24)
+    habits = [{trap for family in families for trap in family.traps} for families in (LEARNING, UNSEEN)]
+    assert habits[0] == habits[1] == {trap.name for trap in TRAPS}
+    assert (len(TRAPS), len(FAMILIES)) == (11, 25)

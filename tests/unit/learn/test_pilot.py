@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from agentlearn.cli.app import run
 from agentlearn.config import LearnSettings
-from agentlearn.learn.estimate import StageEstimate, estimate, library_tokens
+from agentlearn.learn.estimate import StageEstimate, estimate
 from agentlearn.learn.pilot import PilotReport, pilot_report, pilot_sets
+from agentlearn.learn.run_size import average_library
 from agentlearn.learn.task_sets import TaskSets
 from agentlearn.store import StageTotals
 from agentlearn.types.task import Task
@@ -56,7 +57,7 @@ def reported(
     library: int | None = None,
 ) -> PilotReport:
     """A pilot of four tasks; library None: its rollouts read as many lessons as the whole run's are assumed to."""
-    read = library_tokens(settings) if library is None else library
+    read = average_library(settings, len(whole.train)) if library is None else library
     return pilot_report(settings, tasks=4, whole=whole, groups=groups, stages=stages, library=read)
 
 
@@ -94,7 +95,7 @@ def test_lessons_to_come_are_read_in_every_call_but_a_judges() -> None:
     whole = sets(4)
     without, found = by_stage(reported(whole=whole)), by_stage(reported(whole=whole, library=0))
     for one in MEASURED:
-        more = 0 if one.stage == "judge" else one.calls * library_tokens(SETTINGS)
+        more = 0 if one.stage == "judge" else one.calls * average_library(SETTINGS, 4)
         assert found[one.stage].tokens_in == one.tokens_in + more
         cost, other = found[one.stage].cost_usd, without[one.stage].cost_usd
         assert cost is not None
@@ -171,6 +172,6 @@ def test_a_pilot_publishes_nothing_and_can_be_seen(tmp_path: Path, capsys: pytes
     shown = capsys.readouterr().out
     assert f"pilot      {found.lines()[0]}" in shown
     assert "whole run, measured: about 1,200 rollouts" in shown
-    assert "library    " not in shown
+    assert "\nlibrary    " not in shown
     assert run(["library", "list", "--store", str(store)]) == 0
     assert "start with" in capsys.readouterr().out

@@ -50,11 +50,11 @@ def lowered(*, refusals: int) -> Limiter:
         ),
         (
             RunSnapshot(groups={"undecided": 9, "mixed": 1}),
-            "9 of 10 groups were undecided and teach nothing: agentlearn trace ROLLOUT shows why",
+            "9 of 10 groups were undecided and teach nothing: agentlearn trace lists them by task",
         ),
         (
             RunSnapshot(rollouts=30, undecided=12),
-            "12 of 30 rollouts are undecided and teach nothing: agentlearn trace ROLLOUT shows why",
+            "12 of 30 rollouts are undecided and teach nothing: agentlearn trace lists them by task",
         ),
         (
             RunSnapshot(rollouts=40, failures={"too_many_turns": 8, "tool": 1}),
@@ -62,7 +62,7 @@ def lowered(*, refusals: int) -> Limiter:
         ),
         (
             RunSnapshot(rollouts=20, failures={"own_code": 20}),
-            "20 of 20 rollouts failed with own_code: agentlearn trace ROLLOUT shows why",
+            "20 of 20 rollouts failed with own_code: agentlearn trace lists them by task",
         ),
         (
             RunSnapshot(limiters=(Limiter(64), lowered(refusals=32))),

@@ -38,7 +38,7 @@ def test_a_jsonl_file_becomes_tasks(tmp_path: Path) -> None:
         {"question": "What is half of 7?", "answer": "7/2"},
     )
     first, second = domain.read(path, split="test")
-    assert (first.problem, first.answer, first.family) == ("What is $1+1$?", "2", "mine")
+    assert (first.problem, first.answer, first.family) == ("What is $1+1$?", "2", "")
     assert (first.source, first.split, first.domain) == ("mine.jsonl:1", "test", "math")
     assert (second.problem, second.answer, second.source) == ("What is half of 7?", "7/2", "mine.jsonl:2")
 
@@ -86,7 +86,7 @@ def test_large_numbers_keep_every_digit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("column", ["family", "type", "subject"])
 def test_a_column_may_name_the_family(tmp_path: Path, column: str) -> None:
     path = jsonl(tmp_path, {"problem": "P", "answer": "1", column: "Algebra"}, {"problem": "Q", "answer": "1"})
-    assert [task.family for task in domain.read(path)] == ["Algebra", "mine"]
+    assert [task.family for task in domain.read(path)] == ["Algebra", ""]
 
 
 def test_both_columns_may_hold_the_same_problem(tmp_path: Path) -> None:
@@ -119,13 +119,14 @@ def test_refused_rows_name_file_line_and_next_step(tmp_path: Path) -> None:
     )
     assert refusal(jsonl(tmp_path, {"problem": "R", "answer": None})).startswith("mine.jsonl line 1 has no answer;")
     assert refusal(jsonl(tmp_path, {"answer": "1"})) == (
-        "mine.jsonl line 1 has no problem; put its text into the column 'problem' or 'question' (it has 'answer')"
+        "mine.jsonl line 1 has no problem; put its text into the column 'problem' or 'question' (it has 'answer';"
+        " --columns 'problem=NAME answer=NAME' chooses)"
     )
     assert refusal(jsonl(tmp_path, good, {"problem": "P", "question": "Q", "answer": "1"})) == (
         "mine.jsonl line 2 has a 'problem' and a 'question' that differ; keep one of them"
     )
     assert refusal(jsonl(tmp_path, {"problem": "P", "answer": ["1"]})) == (
-        "mine.jsonl line 1 has neither text nor a number in 'answer'; write it as text"
+        "mine.jsonl line 1 has a list of 1, which is neither text nor a number, in 'answer'; write it as text"
     )
     assert refusal(jsonl(tmp_path, good, {"problem": "Q", "answer": "1"}, {"problem": "P", "answer": "2"})) == (
         "mine.jsonl lines 1 and 3 have the same problem with the answers '1' and '2'; keep the right one"
@@ -149,7 +150,8 @@ def test_refused_json(tmp_path: Path) -> None:
 
 def test_refused_csv(tmp_path: Path) -> None:
     assert refusal(text_file(tmp_path, "a.csv", "task,answer\nP,1\n")) == (
-        "a.csv line 2 has no problem; put its text into the column 'problem' or 'question' (it has 'task', 'answer')"
+        "a.csv line 2 has no problem; put its text into the column 'problem' or 'question' (it has 'task',"
+        " 'answer'; --columns 'problem=NAME answer=NAME' chooses)"
     )
     assert refusal(text_file(tmp_path, "a.csv", "problem,answer\nP,1\nHow many, then?,2\n")) == (
         "a.csv line 3 has more fields than the header; quote fields that hold commas"
@@ -167,9 +169,13 @@ def test_refused_files(tmp_path: Path) -> None:
     assert refusal(missing) == f"there is no file {str(missing)!r}; check the path"
     folder = tmp_path / "folder.csv"
     folder.mkdir()
-    assert refusal(folder) == f"{str(folder)!r} cannot be read (Is a directory); give a readable file"
+    assert refusal(folder) == (
+        f"the folder {str(folder)!r} holds no task file; give one with files that end in '.jsonl', '.json', '.csv',"
+        " '.tsv', '.xml' or '.parquet'"
+    )
     assert refusal(tmp_path / "a.xlsx") == (
-        "a.xlsx has the ending '.xlsx'; give a file that ends in '.jsonl', '.json', '.csv' or '.parquet'"
+        "a.xlsx has the ending '.xlsx'; give a file that ends in '.jsonl', '.json', '.csv', '.tsv', '.xml' or"
+        " '.parquet', also packed as '.gz'"
     )
     for name in ("empty.jsonl", "empty.csv"):
         assert refusal(text_file(tmp_path, name, "")) == (

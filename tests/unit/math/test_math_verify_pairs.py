@@ -130,6 +130,11 @@ CORRECT = {
         \frac{1}{2}\text{ cm} @ 0.5
         3 hours @ 3
         3\text{ hours} @ 3 \text{ hrs}
+        1\text{ m} @ 100\text{ cm}
+        30\text{ minutes} @ \frac12\text{ hour}
+        \$1.50 @ 150\text{ cents}
+        9 m^2 @ 9\text{ m}^2
+        7 h @ 7 hours
         90^\circ @ 90
         90^{\circ} @ 90^\circ
         90° @ 90
@@ -289,6 +294,8 @@ CORRECT = {
         x=1 \text{ or } x=2 @ 1,2
         x=1, 2 @ x=2 or x=1
         x=\pm 2 @ 2,-2
+        \angle A=30^\circ @ 30
+        x=1,y=2 @ (1,2)
     """,
     "sets, lists, tuples": r"""
         \{1,2,3\} @ \{3,1,2\}
@@ -349,6 +356,7 @@ CORRECT = {
         [1,\sqrt2]\cup[\sqrt2,2] @ [1,2]
         (0,1)\cup\{1\} @ (0,1]
         \mathbb{R} @ (-\infty,\infty)
+        \text{all real numbers} @ \mathbb{R}
         \mathbb{R}\setminus\{3\} @ (-\infty,3)\cup(3,\infty)
         x \ne 3 @ \mathbb{R}\setminus\{3\}
         \{x \mid x>2\} @ (2,\infty)
@@ -395,6 +403,120 @@ CORRECT = {
         f'(x) @ f'(x)
         x+y>2 @ x + y > 2
     """,
+    "further notations": r"""
+        1 @ |AB|=1
+        6 @ S_{\triangle ABC}=6
+        \frac12 @ \sin x=\frac12
+        0.5 @ \sin x=\frac12
+        32349 @ 32,\! 349
+        32,\! 349 @ 32,349
+        i @ \mathrm{i}
+        \mathrm{i} @ i
+        I @ i
+        3+4*I @ 3+4i
+        (3+4j) @ 3+4i
+        -1/2 + sqrt(3)*I/2 @ -\frac12+\frac{\sqrt3}{2}i
+        4, 5 @ AB=4,CD=5
+        CD=5, AB=4 @ AB=4,CD=5
+        x \ne 3 @ x != 3
+        x != 3 @ x \ne 3
+        x!=3 @ x\neq 3
+        [[1,2],[3,4]] @ \begin{pmatrix}1&2\\3&4\end{pmatrix}
+        \begin{bmatrix}1&2\\3&4\end{bmatrix} @ [[1,2],[3,4]]
+        Matrix([[1, 2], [3, 4]]) @ \begin{pmatrix}1&2\\3&4\end{pmatrix}
+        [1,2;3,4] @ \begin{pmatrix}1&2\\3&4\end{pmatrix}
+        \left[\begin{array}{cc}1&2\\3&4\end{array}\right] @ \begin{pmatrix}1&2\\3&4\end{pmatrix}
+        [[1],[2]] @ \begin{pmatrix}1\\2\end{pmatrix}
+        x <= 3 @ x\le 3
+        x >= 3 @ x\ge 3
+        x =< 3 @ x\le 3
+        x ≤ 3 @ x\le 3
+        60^\circ @ \angle ABC=60^\circ
+        60 @ \angle ABC=60^\circ
+        \angle ABC=60^\circ @ 60
+        \angle A=30^\circ @ m\angle A = 30^\circ
+        \frac{5!}{2!3!} @ 10
+        {5\choose 2} @ 10
+        10 @ {5\choose 2}
+        \binom52 @ 10
+        12\pi @ 12\pi\approx 37.7
+        12\pi\approx 37.7 @ 12\pi
+        12\pi \approx 37.70 @ 12\pi
+        \mathbb{R} @ \text{all real numbers}
+        \text{all real numbers} @ (-\infty,\infty)
+        x\in\mathbb{R} @ all real numbers
+        ４２ @ 42
+        ４．５ @ 4.5
+        （１，２） @ (1,2)
+        \binom{5}{2}=10 @ 10
+        10 @ \binom{5}{2}=10
+        5 @ 2+3=5
+        \frac12 @ x=\frac12=0.5
+        6 @ \text{Area}=6
+        5 @ \overline{AB}=5
+        \sqrt2 @ |\vec{a}|=\sqrt{2}
+        \frac13 @ P(A)=\frac13
+        \frac14 @ P(X=2)=\frac14
+        6 @ [ABC]=6
+        55 @ a_{10}=55
+        2 @ \tan\theta=2
+        3/5 @ \cos A = \frac{3}{5}
+        1 @ \sin 2x = 1
+        3 @ f'(1)=3
+        2,3 @ x_1=2,x_2=3
+        (1,2) @ a=1,b=2
+        (1,2) @ x=1, y=2
+        (1,2) @ \vec{v}=(1,2)
+        30 percent @ 30\%
+        60^\circ @ 60 \text{ degrees}
+        1½ @ 1\frac12
+        x¹⁰ @ x^{10}
+        x₁₂ @ x_{12}
+        ∛2 @ \sqrt[3]{2}
+        β+1 @ \beta+1
+        ℤ @ \mathbb{Z}
+        \mathbb{N} @ \mathbb{N}
+        {a \over b} @ \frac{a}{b}
+        {1\over 2} @ 1/2
+        =5 @ 5
+        \approx 5 @ 5
+        ≈ 3.14 @ 3.14
+        \text{8 cm} @ 8
+        8 @ 8\text{ m/s}
+        8 m/s @ 8\ \mathrm{m/s}
+        3 < x @ x>3
+        x\neq 3 @ x\not=3
+        x \neq 3 @ x <> 3
+        [-3,5] @ -3<=x<=5
+        9:30 AM @ 9:30\text{ a.m.}
+        9:30 am @ 9:30 a.m.
+        15:30 @ 3:30 \text{ p.m.}
+        12:00 p.m. @ noon
+        5:00 PM @ 5 p.m.
+        5:00 @ 5 o'clock
+        6:8 @ 3:4
+        3/4 @ 3:4
+        \frac{\pi}{4} @ \operatorname{arctan}(1)
+        \frac{3}{4}\approx 0.75 @ 3/4
+        E**2 @ \exp(2)
+        exp(2) @ e^2
+        log(3)/log(2) @ \log_{2}(3)
+        sqrt(3)/2 @ \sqrt{3}/2
+        0<=x<=1 @ [0,1]
+        {1, 2} @ \{1,2\}
+        {1,2} @ \{1,2\}
+        18 @ US\$18
+        18 USD @ 18
+        500 @ \yen 500
+        ¥100 @ 100
+        \,5\, @ 5
+        7 \mathrm{m/s} @ 7 m/s
+        (2, 12)\cup(12, 345) @ (2,12)\cup(12,345)
+        (5,2),(7,2) @ p=5,q=2;p=7,q=2
+        11:21 @ V_{1}:V_{2}=11:21
+        28 pct @ 28\%
+        125\textnormal{ miles} @ 125
+    """,
 }
 
 INCORRECT = {
@@ -422,6 +544,9 @@ INCORRECT = {
         5! @ 121
         2^{10} @ 1000
         12\text{ cm} @ 13
+        12\text{ cm} @ 13\text{ m}
+        12\text{ cm} @ 13\text{ kg}
+        90\text{ minutes} @ 2\text{ hours}
         \$18 @ 19
         90^\circ @ 91
         45^\circ @ \frac{\pi}{3}
@@ -524,6 +649,53 @@ INCORRECT = {
         101_2 @ 102_3
         101_2 @ 7
     """,
+    "further notations": r"""
+        11/2 @ 1 1/2
+        1 1/2 @ 11/2
+        21/3 @ 2 1/3
+        9:30 p.m. @ 9:30 a.m.
+        9:30\text{ p.m.} @ 9:30\text{ a.m.}
+        2:20 p.m. @ 1:10 p.m.
+        0.04 @ 1:25 p.m.
+        \frac{1}{25} @ 1:25 p.m.
+        midnight @ noon
+        12:00 p.m. @ 12:00 a.m.
+        3:30 a.m. @ 15:30
+        5 a.m. @ 5 p.m.
+        5am @ 5pm
+        9.30 a.m. @ 9.30 p.m.
+        9:03 @ 9:30
+        7:60 @ 3:30
+        AB=5,CD=4 @ AB=4,CD=5
+        x = 3 @ x != 3
+        3 @ x \ne 3
+        x < 3 @ x \le 3
+        [[1,3],[2,4]] @ \begin{pmatrix}1&2\\3&4\end{pmatrix}
+        [1,2,3,4] @ \begin{pmatrix}1&2\\3&4\end{pmatrix}
+        [1,2,3,4] @ [1,2;3,4]
+        37.7 @ 12\pi
+        11\pi \approx 37.7 @ 12\pi
+        3-4I @ 3+4i
+        3+4 @ 3+4i
+        x^1 @ x^{10}
+        10² @ 102
+        102 @ 10^2
+        2½ @ 21/2
+        2 @ |AB|=1
+        \cos x=\frac12 @ \sin x=\frac12
+        60\pi @ \angle ABC=60^\circ
+        5 @ 5!
+        5 @ 5!=120
+        n!=6 @ n != 3
+        12/3 @ 1 2/3
+        3.01 @ 3.10
+        1:00 @ 12:00
+        7 @ 2 100/300
+        2:30 @ 90 minutes
+        4 @ 3:00 p.m.
+        x @ 3:00 p.m.
+        Monday @ 3:00 p.m.
+    """,
 }
 
 UNDECIDED = {
@@ -532,7 +704,6 @@ UNDECIDED = {
         0.5 @ 0.5\%
         1.234,56 @ 1234.56
         12\text{ cm} @ 12\text{ m}
-        1\text{ m} @ 100\text{ cm}
         12 cm^2 @ 12 cm
         101_2 @ 5
         101_2 @ 101
@@ -577,13 +748,9 @@ UNDECIDED = {
         x \geq -2 \text{ and } x \le 2 @ [-2,2]
         \frac34\text{ or }0.75 @ 0.75
         \text{Option B} @ B
-        \angle A=30^\circ @ 30
         \text{The answer is } 5 @ 5
-        x=1,y=2 @ (1,2)
         \ln(x)+\ln(y) @ \ln(xy)
         \lfloor x \rfloor @ x
-        \text{all real numbers} @ \mathbb{R}
-        30\text{ minutes} @ \frac12\text{ hour}
         12 13 @ 25
         2+ @ 2
         1,2,\ldots,n @ 1,3,5,\ldots,2n-1
@@ -626,6 +793,36 @@ UNDECIDED = {
         \infty @ \frac{1}{\sin\pi}
         \gcd(\pi,2) @ 1
         \infty-\infty @ 0
+    """,
+    "further notations": r"""
+        1 2 @ 12
+        12 @ 1 2
+        2:20 @ 1:10
+        0.04 @ 1:25
+        5,4 @ AB=4,CD=5
+        2,1 @ a=1,b=2
+        (2,1) @ x=1,y=2
+        1 @ x+y=1
+        1 @ x^2+y^2=1
+        6 @ xy=6
+        37.7\approx 12\pi @ 12\pi
+        37.7 @ 12\pi\approx 37.7
+        \binom{5}{2}=11 @ 10
+        \binom{5}{3}=9 @ 10
+        9=10 @ 10
+        x2 @ x^2
+        34 @ 3 4
+        3,4 @ 3 4
+        123 @ 1 2 3
+        0 5 @ 0.5
+        1,22 @ 1.22
+        0,111 @ 0.111
+        3,14 @ 3.14
+        3:30 @ 15:30
+        3:30 @ 3.5
+        1:30 @ 90 minutes
+        3 @ 3:00 p.m.
+        3:00 @ 3:00 p.m.
     """,
 }
 

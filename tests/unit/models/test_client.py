@@ -1,21 +1,25 @@
 """The model client: seeds, retries, deadlines, the journal before use, the budget before spending."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from agentlearn.config import BudgetOptions
-from agentlearn.errors import BudgetExceeded, EndpointError, EndpointGone
+from agentlearn.config import BudgetOptions, RequestOptions
+from agentlearn.errors import BudgetExceeded, EndpointError, EndpointGone, NeverAnswered
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_settings import call_settings
 from agentlearn.models.client import ModelClient
 from agentlearn.models.endpoint_state import EndpointState
+from agentlearn.models.first_calls import FIRST
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
@@ -138,7 +142,7 @@ def test_a_refusal_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize(("status", "stops"), [(400, False), (413, False), (422, False), (404, True), (503, True)])
-def test_refusals_of_a_request_say_nothing_about_the_service(status: int, *, stops: bool) -> None:
+def test_refusals_of_a_request_say_little_about_the_service(status: int, *, stops: bool) -> None:
     def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         raise ModelHTTPError(status, "m", "no")
 
@@ -150,7 +154,139 @@ def test_refusals_of_a_request_say_nothing_about_the_service(status: int, *, sto
                 await ask(one)
 
     asyncio.run(three())
-    assert isinstance(one.unit.call_context.stopped, EndpointGone if stops else type(None))
+    assert isinstance(one.unit.call_context.stopped, NeverAnswered if stops else type(None))
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_run_stops_when_its_first_calls_are_all_refused(status: int) -> None:
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise ModelHTTPError(status, "m", {"error": {"message": "we do not serve you"}})
+
+    one = client(script)
+
+    async def calls() -> None:
+        for number in range(FIRST):
+            assert one.unit.call_context.stopped is None, number
+            with pytest.raises(EndpointError):
+                await ask(one)
+
+    asyncio.run(calls())
+    why = one.unit.call_context.stopped
+    assert isinstance(why, NeverAnswered)
+    assert "no call has been answered (8 tried)" in str(why)
+    assert "we do not serve you" in str(why)
+    assert not why.resumable
+
+
+@pytest.mark.parametrize("answered", range(FIRST))
+def test_one_answer_among_the_first_calls_keeps_the_run_going(answered: int) -> None:
+    """Refusals come faster than answers: the answer arrives after all other first calls were refused."""
+    late = asyncio.Event()
+
+    async def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if "good" in str(messages):
+            await late.wait()
+            return answer()
+        raise ModelHTTPError(400, "m", "no")
+
+    one = client(script, endpoint_state=EndpointState(Limiter(64), deadline_s=30.0))
+
+    async def ask_for(number: int) -> None:
+        with contextlib.suppress(EndpointError):
+            await ask(one, "good" if number == answered else "bad")
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as calls:
+            for number in range(40):
+                calls.create_task(ask_for(number))
+            await asyncio.sleep(0.05)
+            late.set()
+        one.endpoint_state.refuse_silence(one.unit.call_context.budget)
+
+    asyncio.run(run())
+    assert one.unit.call_context.stopped is None
+
+
+def test_a_stage_without_an_answer_is_named_and_a_paid_run_can_be_resumed() -> None:
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise ModelHTTPError(400, "m", "too long")
+
+    rollouts = client(lambda messages, info: answer())
+    lessons = client(script, endpoint_state=rollouts.endpoint_state)
+    lessons.unit = WorkUnit(rollouts.unit.call_context, "compare", "c", 7)
+
+    async def run() -> None:
+        await ask(rollouts)
+        with pytest.raises(EndpointError):
+            await ask(lessons)
+        lessons.endpoint_state.refuse_silence(lessons.unit.call_context.budget)
+
+    with pytest.raises(EndpointGone, match="no call of the model that writes the lessons has been answered") as caught:
+        asyncio.run(run())
+    assert caught.value.resumable
+
+
+def test_other_settings_are_another_kind_of_call() -> None:
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if "temperature" in (info.model_settings or {}):
+            raise ModelHTTPError(400, "m", {"error": {"message": "Unsupported value", "param": "temperature"}})
+        return answer()
+
+    one = client(script)
+
+    async def run() -> None:
+        await ask(one)
+        with pytest.raises(EndpointError, match="--temperature none"):
+            await one.request(
+                [ModelRequest.user_text_prompt("x")], ModelSettings(temperature=0.3), ModelRequestParameters()
+            )
+        one.endpoint_state.refuse_silence(one.unit.call_context.budget)
+
+    with pytest.raises(NeverAnswered, match="leave the temperature out with --temperature none"):
+        asyncio.run(run())
+
+
+def test_settings_of_the_endpoint_are_added_and_left_out() -> None:
+    seen: list[dict[str, object]] = []
+
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(dict(info.model_settings or {}))
+        return answer()
+
+    one = client(script)
+    options = RequestOptions(no_seed=True, top_p=0.9, max_output_tokens=50, reasoning_effort="low")
+    one.call_settings = call_settings(options, temperature=False)
+    settings = ModelSettings(temperature=0.0)
+    asyncio.run(one.request([ModelRequest.user_text_prompt("x")], settings, ModelRequestParameters()))
+    assert seen == [{"top_p": 0.9, "max_tokens": 50, "openai_reasoning_effort": "low"}]
+
+
+def test_the_system_message_becomes_the_start_of_the_first_user_message() -> None:
+    from pydantic_ai import Agent
+
+    seen: list[list[ModelMessage]] = []
+
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(messages)
+        assert not info.instructions
+        return answer()
+
+    one = client(script)
+    one.call_settings = call_settings(RequestOptions(fold_system=True))
+    agent = Agent(one, system_prompt="Be brief.", instructions="Use metres.")
+
+    async def talk() -> None:
+        first = await agent.run("How far?")
+        await agent.run("And back?", message_history=first.all_messages())
+
+    asyncio.run(talk())
+    for messages in seen:
+        kinds = [part.part_kind for message in messages for part in message.parts]
+        assert "system-prompt" not in kinds
+        first = messages[0].parts[0]
+        assert isinstance(first, UserPromptPart)
+        assert first.content == "Be brief.\n\nUse metres.\n\nHow far?"
+    assert len(seen) == 2
 
 
 def test_calls_that_fail_while_others_are_answered_do_not_stop_the_run() -> None:

@@ -68,10 +68,19 @@ def test_the_second_numbering_of_x86_64_ends_the_process() -> None:
 
 @pytest.mark.parametrize("name", ["kill", "tgkill", "tkill"])
 def test_signals_reach_nobody_else(machine: Machine, name: str) -> None:
-    number = machine.numbers[name]
-    assert decide(machine, number, PID, 9) == ALLOW
+    number, thread = machine.numbers[name], [PID] if name == "tgkill" else []
+    assert decide(machine, number, PID, *thread, 14) == ALLOW
     for other in (PID + 1, 0, 1, -1, -PID):
-        assert decide(machine, number, other, 9) == DENY
+        for sent in (14, 9):
+            assert decide(machine, number, other, *thread, sent) == DENY
+
+
+@pytest.mark.parametrize("name", ["kill", "tgkill", "tkill"])
+def test_code_cannot_send_itself_the_signal_that_means_an_end_from_outside(machine: Machine, name: str) -> None:
+    number, thread = machine.numbers[name], [PID] if name == "tgkill" else []
+    for sent in range(65):
+        assert decide(machine, number, PID, *thread, sent) == (DENY if sent == 9 else ALLOW)
+    assert decide(machine, number, PID, *thread, 9 | 1 << 32) == DENY  # the kernel reads the low word
 
 
 def test_limits_of_others_are_out_of_reach(machine: Machine) -> None:

@@ -93,7 +93,7 @@ def test_the_sentences_for_a_wrong_run_name_the_prefix_and_the_next_step(tmp_pat
             store.run("zzz")
         assert str(unknown.value) == (
             f"the store {str(tmp_path)!r} has no run whose id starts with 'zzz';"
-            " `agentlearn runs list` shows the stored runs"
+            f" `agentlearn runs list --store {tmp_path}` shows the stored runs"
         )
         with pytest.raises(ConfigError) as ambiguous:
             store.run("01jd")
@@ -197,8 +197,8 @@ def test_proposals_come_back_with_their_ends_and_the_last_save_counts(tmp_path: 
         await store.save_proposals(nouns.RUN, "epoch-1", 2, ended[:1])
         await store.save_proposals(nouns.RUN, "epoch-1", 3, [])
         assert store.proposals(nouns.RUN) == [
-            *(ProposalRow("epoch-1", 1, one) for one in ended),
-            ProposalRow("epoch-1", 2, ended[0]),
+            *(ProposalRow("epoch-1", 1, one, nouns.RUN) for one in ended),
+            ProposalRow("epoch-1", 2, ended[0], nouns.RUN),
         ]
 
     within(tmp_path, act)

@@ -83,3 +83,55 @@ def test_what_a_template_refuses_is_refused_with_its_words():
     with pytest.raises(RequestRefused, match="no tools please") as refused:
         TemplateFormat(tiny_tokenizer(strict)).render(TURNS, [TOOL])
     assert (refused.value.status, refused.value.code) == (400, "chat_template_error")
+
+
+GEMMA_LIKE = (
+    "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    "{% for m in messages %}"
+    "{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('Conversation roles must alternate user/assistant') }}{% endif %}"
+    "<|im_start|>{{ 'model' if m['role'] == 'assistant' else m['role'] }}\n{{ m['content'] | trim }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>model\n{% endif %}"
+)
+SILENT = (
+    "{% for m in messages if m.role != 'system' %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+)
+WITHOUT_TOOLS = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+ONE_QUESTION = "{% if messages | length > 2 %}{{ raise_exception('one question only') }}{% endif %}" + WITHOUT_TOOLS
+BROKEN = "{{ messages[0].nothing.at_all }}"
+PARTS_ONLY = "{% for m in messages %}{{ m.content[0]['text'] }}{% endfor %}"
+
+
+@pytest.mark.parametrize("template", [GEMMA_LIKE, SILENT])
+def test_a_system_message_that_is_refused_or_left_out_comes_before_the_first_question(template):
+    chat = TemplateFormat(tiny_tokenizer(template))
+    assert chat.abilities.fold_system
+    (note,) = chat.abilities.check("my-model", tools=False)
+    assert "takes no system message" in note
+    rendered = chat.render([*TURNS[:2], Message("assistant", "Five."), Message("user", "Sure?")], [])
+    assert rendered.count("Count.") == 1
+    assert "<|im_start|>user\nCount.\n\n2 + 3?<|im_end|>" in rendered
+    assert "<|im_start|>system" not in rendered
+
+
+@pytest.mark.parametrize(
+    ("template", "tools", "words"),
+    [
+        (GEMMA_LIKE, True, "cannot hold tools, which these tasks need: Conversation roles must alternate"),
+        (WITHOUT_TOOLS, True, "cannot hold tools, which these tasks need: it leaves out a part of the conversation"),
+        (ONE_QUESTION, False, "cannot hold a second question: one question only"),
+        (BROKEN, False, "cannot hold a question: "),
+        (PARTS_ONLY, False, "cannot hold a question: "),
+    ],
+)
+def test_a_template_that_cannot_hold_the_conversation_is_refused(template, tools, words):
+    chat = TemplateFormat(tiny_tokenizer(template), stop_ids=frozenset({1}))
+    with pytest.raises(ConfigError) as caught:
+        chat.abilities.check("my-model", tools=tools)
+    assert f"the chat template of 'my-model' {words}" in str(caught.value)
+    assert caught.value.code == "chat_template"
+
+
+def test_a_template_that_holds_everything_needs_no_note():
+    assert TemplateFormat(tiny_tokenizer()).abilities.check("my-model", tools=True) == ()
+    assert TemplateFormat(tiny_tokenizer(WITHOUT_TOOLS)).abilities.check("my-model", tools=False) == ()

@@ -14,7 +14,7 @@ from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Verdi
 from agentlearn.types.treatment import Treatment
 from agentlearn_web.matching import answer_match_key, match_answers
 from agentlearn_web.observation import ElementLine, Event, PageObservation, TabLine, render_observation
-from agentlearn_web.verify import MAX_ANSWER_CHARACTERS, exact_verdict, path_credit, with_path_credit
+from agentlearn_web.verify import GENERATED, MAX_ANSWER_CHARACTERS, exact_verdict, path_credit, with_path_credit
 
 SITE = "http://uni.test"
 MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"]
@@ -96,30 +96,40 @@ def test_equal_answers_in_other_notations(answer: str, gold: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "gold"),
     [
+        ("A", "B"),
+        ("-5", "5"),
+        ("- 5\n- 7", "-5; -7"),
+        ("1240", "124"),
+        ("5 km", "5 mi"),
+        ("5 €", "5 $"),
+        ("12 or 13", "12"),
+        ("03/04/2024", "04/03/2023"),
+        ("1,240, 5", "1; 240; 5"),
+    ],
+)
+def test_values_that_differ_are_different(answer: str, gold: str) -> None:
+    assert status(answer, gold) == "different"
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
         ("Ada Byron or Grace Hopper", "Ada Byron"),
         ("Ada Byron, Grace Hopper", "Ada Byron"),
         ("It is one of Ada Byron, Grace Hopper and Alan Turing, probably the first", "Ada Byron"),
         ("not Ada Byron", "Ada Byron"),
         ("C++", "C"),
         ("C#", "C"),
-        ("A", "B"),
         ("102", "10²"),
-        ("-5", "5"),
         ("- 5", "5"),
         ("- 5", "-5"),
-        ("- 5\n- 7", "-5; -7"),
         ("A and B", "and B"),
-        ("1240", "124"),
         ("007", "7"),
         ("12", "12%"),
-        ("5 km", "5 mi"),
-        ("5 €", "5 $"),
         ("5", "5k"),
-        ("$5m", "5"),
         ("10", "10 Downing Street"),
         ("12 or so", "12"),
         ("about 12", "12"),
-        ("12 or 13", "12"),
         ("3", "3 May"),
         ("2024", "May 2024"),
         ("3 May", "3 May 2024"),
@@ -127,17 +137,15 @@ def test_equal_answers_in_other_notations(answer: str, gold: str) -> None:
         ("31 February 2024", "2 March 2024"),
         ("03/04/2024", "2024-04-03"),
         ("03/04/2024", "2024-03-04"),
-        ("03/04/2024", "04/03/2023"),
         ("1.240 €", "1240 €"),
         ("1.240 €", "1.24 €"),
         ("Ada, Grace", "Ada, Grace, Alan"),
         ("Ada, Ada, Grace", "Ada, Grace"),
-        ("1,240, 5", "1; 240; 5"),
         ("12,15", "12; 15"),
     ],
 )
-def test_different_answers(answer: str, gold: str) -> None:
-    assert status(answer, gold) == "different"
+def test_answers_of_which_nothing_is_proven_are_unclear(answer: str, gold: str) -> None:
+    assert status(answer, gold) == "unclear"
 
 
 @pytest.mark.parametrize(
@@ -159,14 +167,14 @@ def test_a_unit_missing_in_the_expected_answer_comes_from_the_question(
     assert (status(answer, gold, question) == "equal") == same
 
 
-def test_an_ambiguous_expected_answer_gives_unclear() -> None:
+def test_an_ambiguous_date_or_price_gives_unclear() -> None:
     match = match_answers("3 April 2024", "03/04/2024")
     assert match.status == "unclear"
-    assert match.reason == "the expected answer '03/04/2024' can be read in several ways"
+    assert match.reason == "can be read in several ways"
     assert match_answers("3 April 2023", "03/04/2024").status == "different"
     assert match_answers("04/03/2024", "03/04/2024").status == "unclear"
     assert match_answers("1240 €", "1.240 €").status == "unclear"
-    assert match_answers("03/04/2024", "2024-04-03").reason == "'03/04/2024' can be read in several ways"
+    assert match_answers("03/04/2024", "2024-04-03").status == "unclear"
 
 
 @given(TEXTS)
@@ -207,7 +215,8 @@ def test_trailing_zeros_do_not_matter(number: object, zeros: int, point: str) ->
     written = (text + "0" * zeros).replace(".", point)
     assert status(written, text) == "equal"
     other = f"{Fraction(text) + Fraction(1, 10_000)}"
-    assert status(written, other) == "different"
+    # A whole number may be the rounded value.
+    assert status(written, other) == ("different" if "/" in other else "unclear")
 
 
 @given(DATES, DATES, st.integers(0, 5), st.integers(0, 5))
@@ -236,12 +245,12 @@ def test_the_order_of_a_list_does_not_matter_and_its_items_do(names: list[str], 
     assert status(mark.join(shuffled), "; ".join(names)) == "equal"
     assert status(f"{head} and {last}", "; ".join(names)) == "equal"
     assert answer_match_key(f"{head} and {last}") == answer_match_key("; ".join(names))
-    assert status(mark.join([*shuffled, "Kurt Hensel"]), "; ".join(names)) == "different"
-    assert status(mark.join([*shuffled[:-1], "Kurt Hensel"]), "; ".join(names)) == "different"
+    assert status(mark.join([*shuffled, "Kurt Hensel"]), "; ".join(names)) == "unclear"
+    assert status(mark.join([*shuffled[:-1], "Kurt Hensel"]), "; ".join(names)) == "unclear"
 
 
-def task(answer: str | None = "Ada Byron", *path: str, problem: str = "Who leads the department?") -> Task:
-    return Task.of("web", problem, answer, start=f"{SITE}/", path=path)
+def task(answer: str | None = "Ada Byron", *path: str, source: str = GENERATED) -> Task:
+    return Task.of("web", "Who leads the department?", answer, source=source, start=f"{SITE}/", path=path)
 
 
 def view(url: str, *lines: ElementLine, ok: bool = True) -> ToolResult:
@@ -264,21 +273,28 @@ def walk(of: Task, answer: str | None, *steps: ToolResult | ModelTurn) -> Trajec
     )
 
 
-def verdict(answer: str | None, gold: str | None = "Ada Byron") -> Verdict:
-    return exact_verdict(task(gold), walk(task(gold), answer))
+def verdict(answer: str | None, gold: str | None = "Ada Byron", source: str = GENERATED) -> Verdict:
+    return exact_verdict(task(gold, source=source), walk(task(gold), answer))
 
 
 def test_verdicts() -> None:
     assert verdict("ada byron") == Verdict(status="correct", reward=1.0, reason="the same words")
-    assert verdict("Alan Turing") == Verdict(status="incorrect", reward=0.0, reason="says something else")
     assert verdict(None) == verdict("  ") == Verdict(status="no_answer", reward=0.0, reason="no answer")
     assert verdict("Not found.") == Verdict(status="no_answer", reward=0.0, reason="says that it was not found")
     assert verdict("not found", "Not found").status == "correct"
     assert verdict("Ada", None) == Verdict(status="undecided", reason="the task has no expected answer")
-    assert verdict("3 April 2024", "03/04/2024").status == "undecided"
-    assert verdict("03/04/2024", "3 April 2024").status == "incorrect"
+    assert verdict("3 May 2024", "4 May 2024") == Verdict(status="incorrect", reward=0.0, reason="another value")
     long = verdict(f"Ada Byron{' ' * 10}{'x' * MAX_ANSWER_CHARACTERS}")
     assert (long.status, long.reason) == ("incorrect", "longer than 2000 characters")
+
+
+def test_what_is_not_proven_is_incorrect_for_generated_tasks_only() -> None:
+    reason = "says it in other words, or something else"
+    assert verdict("Alan Turing") == Verdict(status="incorrect", reward=0.0, reason=reason)
+    assert verdict("03/04/2024", "3 April 2024").status == "incorrect"
+    undecided = Verdict(status="undecided", reason=f"the comparison does not decide: {reason}")
+    assert verdict("Alan Turing", source="walks.jsonl:1") == undecided
+    assert verdict("3 April 2024", "03/04/2024", source="walks.jsonl:1").status == "undecided"
 
 
 A, B, C = f"{SITE}/a", f"{SITE}/b?x=1", f"{SITE}/c"
@@ -325,7 +341,7 @@ def test_a_wrong_answer_gets_at_most_half_for_its_path() -> None:
     halfway, there = walk(one, "Alan Turing", view(A)), walk(one, None, view(A), view(C))
     partial = with_path_credit(exact_verdict(one, halfway), one, halfway)
     assert (partial.status, partial.reward) == ("partial", 0.25)
-    assert partial.reason == "says something else; went 50% of the known way"
+    assert partial.reason == "says it in other words, or something else; went 50% of the known way"
     assert with_path_credit(exact_verdict(one, there), one, there).reward == 0.5
     right = walk(one, "Ada Byron", view(A))
     assert with_path_credit(exact_verdict(one, right), one, right) == exact_verdict(one, right)

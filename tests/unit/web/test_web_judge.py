@@ -108,11 +108,18 @@ def test_an_ambiguous_expected_answer_goes_to_the_judge() -> None:
     assert Judge(handing_in("right")).verdict("3 April 2024", task("03/04/2024")).status == "correct"
 
 
-def test_without_a_judge_the_exact_verdict_stands() -> None:
+def test_without_a_judge_what_is_not_proven_is_undecided() -> None:
     one = task()
-    assert verify_walk(one, walk(one, "15 Jan 2025")) == Verdict(
-        status="incorrect", reward=0.0, reason="says something else"
+    verdict = verify_walk(one, walk(one, "mid-January"))
+    assert verdict == Verdict(
+        status="undecided", reason="the comparison does not decide: says it in other words, or something else"
     )
+
+
+def test_a_proven_difference_needs_no_judge() -> None:
+    judge = Judge(handing_in("right"))
+    assert judge.verdict("16 January 2025", task("15 January 2025")).status == "incorrect"
+    assert judge.questions == []
 
 
 def obeying(question: str) -> ModelResponse:

@@ -102,7 +102,7 @@ def test_the_verifier_distinguishes_the_answers_of_a_site(template: QuestionTemp
     others = [problem for problem in before if problem.answer != one.answer]
     question = template.templates[0].format_map(one.params)
     assert match_answers(one.answer, one.answer, question).status == "equal"
-    assert {match_answers(other.answer, one.answer, question).status for other in others} == {"different"}
+    assert "equal" not in {match_answers(other.answer, one.answer, question).status for other in others}
 
 
 def split(at: str) -> tuple[str, list[tuple[str, str]]]:

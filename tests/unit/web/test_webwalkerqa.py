@@ -37,7 +37,7 @@ TOLD = [
 
 def test_both_layouts_give_start_and_known_path() -> None:
     tasks = read_walk_tasks(SMALL, split="test")
-    assert [told(task) for task in tasks] == [*TOLD, ("1,240 EUR", "http://school.example/", (), "small")]
+    assert [told(task) for task in tasks] == [*TOLD, ("1,240 EUR", "http://school.example/", (), "")]
     assert {(task.domain, task.split) for task in tasks} == {("web", "test")}
     assert tasks[1].source == "small.jsonl:2"
     assert tasks[0].problem == tasks[2].problem
@@ -91,7 +91,10 @@ NO_ADDRESS = "which is not a web address; write one that begins with http:// or 
             "has a text in 'info' that is not a JSON object; write one, or remove the column",
         ),
         ({"url": 5, "info": None}, f"starts at '5', {NO_ADDRESS}"),
-        ({"url": ["http://example.org/"]}, "has neither text nor a number in 'url'; write it as text"),
+        (
+            {"url": ["http://example.org/"]},
+            "has a list of 1, which is neither text nor a number, in 'url'; write it as text",
+        ),
     ],
 )
 def test_a_row_without_a_valid_start_is_refused(tmp_path: Path, fields: dict[str, object], words: str) -> None:
@@ -123,4 +126,4 @@ def test_a_question_with_two_answers_is_refused(tmp_path: Path) -> None:
 def test_data_check_reads_start_pages() -> None:
     report = check_source(SMALL, judged_by(domain, str(SMALL), lambda task: ""))
     assert (report.rows, report.usable, report.refused) == (4, 4, 0)
-    assert report.families == {"conference": 1, "Education": 1, "game": 1, "small": 1}
+    assert report.families == {"conference": 1, "Education": 1, "game": 1}

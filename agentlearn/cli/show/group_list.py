@@ -1,0 +1,87 @@
+"""The groups of a run, one line each, with the addresses that show them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from agentlearn.cli.show.addresses import group_address, groups_of
+from agentlearn.cli.show.labelled import labelled, one_line
+from agentlearn.config.command_words import command_words
+from agentlearn.store import RunRow, StoreReader
+from agentlearn.types.trajectory import measures
+
+_PROBLEM = 60
+"""Characters of a problem in the list."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    """A group in a list."""
+
+    address: str
+    phase: str
+    batch: int
+    rewards: tuple[float | None, ...]
+    """Rewards by rollout; None for a rollout without one. Empty when the run learned from rollouts of other runs."""
+    rollouts: tuple[str, ...]
+    """Ids of the rollouts."""
+    ends: dict[str, int]
+    """Proposals of the group by end."""
+    problem: str
+
+
+def group_list(reader: StoreReader, run: RunRow) -> list[GroupLine]:
+    """All groups of a run, in its order."""
+    rollouts = defaultdict[tuple[str, int, str], list[Any]](list)
+    for one in reader.trajectories(run.run):
+        rollouts[one.phase, one.batch, one.task].append(one)
+    ends = defaultdict[tuple[str, int, str], Counter[str]](Counter)
+    for row in reader.proposals(run.run):
+        if row.ended.proposal.task is not None:
+            ends[row.phase, row.batch, row.ended.proposal.task][row.ended.end.end] += 1
+    problems: dict[str, str] = {}
+    lines: list[GroupLine] = []
+    for group in groups_of(reader, run):
+        key = (group.phase, group.batch, group.task)
+        if group.task not in problems:
+            problems[group.task] = reader.task(group.task).problem
+        lines.append(
+            GroupLine(
+                address=group_address(run.run, group.task, group.phase),
+                phase=group.phase,
+                batch=group.batch,
+                rewards=tuple(one.reward for one in rollouts[key]),
+                rollouts=tuple(one.id for one in rollouts[key]),
+                ends=dict(ends[key]),
+                problem=problems[group.task],
+            )
+        )
+    return lines
+
+
+def group_list_lines(reader: StoreReader, run: RunRow, *, full: bool) -> Iterator[str]:
+    """The groups as text. Without `full`, those of a phase that only measures are counted."""
+    groups = group_list(reader, run)
+    yield labelled("run", f"{run.run}  {run.kind} {run.domain} with {run.model}, {run.state}")
+    counts = Counter(one.phase for one in groups)
+    for phase in counts:
+        members = [one for one in groups if one.phase == phase]
+        yield ""
+        if measures(phase) and run.kind != "eval" and not full:
+            yield f"{phase}: {len(members)} held-out tasks (--full lists them)"
+            continue
+        yield f"{phase}: {len(members)} tasks"
+        yield from (_line(one) for one in members)
+    if not groups:
+        yield labelled("", "there are no rollouts")
+        return
+    shown = next((one for one in groups if one.ends), groups[0])
+    yield ""
+    yield labelled("show one", command_words("trace", shown.address, store=reader.directory))
+
+
+def _line(group: GroupLine) -> str:
+    rewards = " ".join("-" if one is None else f"{one:g}" for one in group.rewards) or "rollouts of other runs"
+    ends = ", ".join(f"{count} {end}" for end, count in sorted(group.ends.items())) or "none"
+    return f"  {group.address}   rewards {rewards}   proposals {ends}   {one_line(group.problem, _PROBLEM)}"

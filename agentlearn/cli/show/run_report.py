@@ -1,0 +1,67 @@
+"""The main numbers of a run's report as lines."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agentlearn.cli.show.labelled import labelled
+from agentlearn.cli.show.library_words import library_words
+from agentlearn.cli.stages import malformed_words, stage_lines
+from agentlearn.cli.words import change_words, score_words
+from agentlearn.learn.pilot import PilotReport
+from agentlearn.learn.report import LibraryLine, Proposals, StageLine
+from agentlearn.store import RunRow, StoreReader
+
+
+def report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
+    """The report of a finished run; nothing for a run without one."""
+    report: dict[str, Any] = json.loads(run.report) if run.report else {}
+    if "contrasts" in report:
+        for contrast in report["contrasts"]:
+            yield labelled("verdict", contrast["sentence"])
+        return
+    if report.get("delta"):
+        delta = report["delta"]
+        scores = f"{score_words(report['before']['mean'])} → {score_words(report['after']['mean'])}"
+        interval = tuple(delta["ci"]) if delta["ci"] else None
+        yield labelled("held out", f"{scores}  {change_words(delta['mean'], interval)}")
+    if "updates" in report:
+        yield from _training_lines(report)
+    elif report.get("pilot"):
+        pilot = PilotReport.model_validate(report["pilot"])
+        yield from (labelled(label, words) for label, words in zip(("pilot", "", ""), pilot.lines(), strict=True))
+    elif "library" in report:
+        yield labelled("library", _library(reader, report))
+    if "proposals" in report:
+        for label, name in (("refused", "rejected"), ("dropped", "dropped")):
+            counts = report["proposals"][name]
+            words = ", ".join(f"{code} {count}" for code, count in sorted(counts.items()))
+            yield labelled(label, words or "no proposal")
+    stages = {stage: StageLine.model_validate(line) for stage, line in report.get("stages", {}).items()}
+    if stages:
+        yield from stage_lines(stages)
+        yield from (labelled("malformed", words) for words in malformed_words(stages))
+    yield from (labelled("note", note) for note in report.get("notes", ()))
+
+
+def _library(reader: StoreReader, report: Mapping[str, Any]) -> str:
+    library = report["library"]
+    if "current" not in library:  # a report of an earlier version
+        return f"{library['name']}@{library['version'][:8]}  {library['lessons']} lessons"
+    return library_words(
+        LibraryLine.model_validate(library),
+        Proposals.model_validate(report["proposals"]),
+        report["groups"],
+        store=reader.directory,
+        latest=False,
+    )
+
+
+def _training_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    weights, updates = report["weights"], report["updates"]
+    tokens = sum(one["tokens"] for one in updates)
+    curve = ", ".join(f"{score_words(one['held_out']['mean'])} after {one['updates']}" for one in report["curve"])
+    yield labelled("updates", f"{len(updates)} with {report['loss']}, {tokens:,} trained tokens")
+    if curve:
+        yield labelled("curve", curve)
+    yield labelled("weights", f"{weights['sha256_before'][:12]} → {weights['sha256_after'][:12]}  {weights['path']}")

@@ -1,0 +1,83 @@
+"""What every request to an endpoint has in common: the settings that are added, those left out, and the system message.
+
+A rollout, a stage of learning and a judge have settings of their own. These come on top, because they depend on what
+the service accepts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from agentlearn.config import RequestOptions
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+
+@dataclass(frozen=True, slots=True)
+class CallSettings:
+    """Settings of all requests to one endpoint."""
+
+    added: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Sent with every request, by pydantic-ai's names. A request's own settings win."""
+    left_out: frozenset[str] = frozenset()
+    """Never sent."""
+    fold_system: bool = False
+    """Whether the system message becomes the start of the first user message."""
+
+    def applied(self, given: "ModelSettings") -> "ModelSettings":
+        """Return what is sent for a request with these settings."""
+        merged: Any = {**self.added, **given}
+        return {name: value for name, value in merged.items() if name not in self.left_out}  # pyright: ignore[reportReturnType]
+
+
+DEFAULT_CALL_SETTINGS = CallSettings()
+
+
+def call_settings(options: RequestOptions, *, temperature: bool = True) -> CallSettings:
+    """Return the settings of an endpoint. temperature: False to leave it out of every request."""
+    added: dict[str, Any] = {}
+    if options.top_p is not None:
+        added["top_p"] = options.top_p
+    if options.max_output_tokens is not None:
+        added["max_tokens"] = options.max_output_tokens
+    if options.reasoning_effort is not None:
+        added |= {"thinking": options.reasoning_effort, "openai_reasoning_effort": options.reasoning_effort}
+    left_out = {name for name, out in {"seed": options.no_seed, "temperature": not temperature}.items() if out}
+    return CallSettings(added, frozenset(left_out), options.fold_system)
+
+
+def folded(
+    messages: "Sequence[ModelMessage]", parameters: "ModelRequestParameters"
+) -> "tuple[list[ModelMessage], ModelRequestParameters]":
+    """Return the same conversation without a system message: its text is the start of the first user message."""
+    from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
+
+    texts = [part.content for part in parameters.instruction_parts or ()]
+    requests = [one for one in messages if isinstance(one, ModelRequest)]
+    if not texts and requests and requests[-1].instructions:
+        texts = [requests[-1].instructions]
+    texts = [
+        *(part.content for one in requests for part in one.parts if isinstance(part, SystemPromptPart)),
+        *texts,
+    ]
+    system, changed, put = "\n\n".join(texts), list["ModelMessage"](), False
+    for message in messages:
+        if not isinstance(message, ModelRequest):
+            changed.append(message)
+            continue
+        parts: list[Any] = []
+        for part in message.parts:
+            if isinstance(part, SystemPromptPart):
+                continue
+            if isinstance(part, UserPromptPart) and not put and system:
+                put = True
+                content = part.content
+                joined = f"{system}\n\n{content}" if isinstance(content, str) else [f"{system}\n\n", *content]
+                parts.append(replace(part, content=joined))
+            else:
+                parts.append(part)
+        changed.append(replace(message, parts=parts, instructions=None))
+    return changed, replace(parameters, instruction_parts=None)

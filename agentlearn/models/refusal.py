@@ -1,0 +1,195 @@
+"""What a service said when it refused a request: its own words, the settings that they name, and the next step.
+
+Services name a refused setting in many ways. Only settings that the request really had are looked for, so a text that
+lists every known field names none that was not sent.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, cast
+
+_MOST_WORDS = 400
+"""Largest number of characters of a service's words that are shown."""
+
+SYSTEM, TOOLS = "system message", "tools"
+"""Names of the two parts of a request that are no settings but can be refused like one."""
+
+_NAMES: Mapping[str, str] = {
+    "temperature": r"temperature",
+    "seed": r"(?:random[\s_-]?)?seed",
+    "top_p": r"top[\s_-]?p|nucleus",
+    "max_tokens": r"max(?:imum)?[\s_-]?(?:completion[\s_-]?|output[\s_-]?|new[\s_-]?)?tokens?",
+    "thinking": r"reasoning(?:[\s_.-]?effort)?|thinking(?:[\s_-]?(?:budget|config|level))?",
+    TOOLS: r"tools?|tool[\s_-]?(?:choice|use|calls?|calling)|functions?(?:[\s_-]?call(?:s|ing)?)?",
+}
+"""How services name each setting."""
+_WORD = {
+    name: re.compile(rf"(?<![A-Za-z0-9_])(?:{pattern})(?![A-Za-z0-9_])", re.IGNORECASE)
+    for name, pattern in _NAMES.items()
+}
+_SYSTEM_REFUSED = re.compile(
+    r"system (?:role|message|prompt|instruction)s?\b[^.]{0,60}(?:not|unsupported|invalid|disabled)"
+    r"|(?:not|n't|unsupported|invalid|unknown|unexpected)\b[^.]{0,60}\bsystem['\"`]?\s?(?:role|message|prompt|instruction)?"
+    r"|role['\"`:\s]*(?:is\s)?['\"`]?system\b"
+    r"|developer instruction|roles? must alternate|only user,? (?:and )?assistant",
+    re.IGNORECASE,
+)
+_LISTED = re.compile(
+    r"(?:expected one of|(?:supported|allowed|valid|known|accepted|available|permitted)"
+    r" (?:parameters|fields|arguments|keys|properties|options)(?:\s(?:are|is))?\s?[:\[]?)[^.;]*",
+    re.IGNORECASE,
+)
+"""The part of a text that lists what is known."""
+_LOCATION = re.compile(r"['\"]loc['\"]\s*:\s*[\[(]([^\])]*)[\])]")
+_UNSUPPORTED_TOOLS = re.compile(
+    r"support|enable|not (?:allowed|available|permitted|found)|require|unknown|extra", re.IGNORECASE
+)
+
+_REMEDIES: Mapping[str, str] = {
+    "temperature": "leave the temperature out with --temperature none",
+    "seed": "leave the seed out with --no-seed",
+    "top_p": "leave top_p out with --top-p none",
+    "max_tokens": "give another --max-output-tokens, or leave that option out",
+    "thinking": "leave --reasoning-effort out",
+    SYSTEM: "send the instructions without a system message with --fold-system",
+    TOOLS: "serve the model so that it calls tools (vLLM: --enable-auto-tool-choice --tool-call-parser NAME), or use"
+    " another model",
+}
+_MISSING_LIMIT = re.compile(r"field required|is required|missing|required (?:field|parameter|property)", re.IGNORECASE)
+_FIXES: Mapping[int, str] = {
+    401: "set the key of the service (AGENTLEARN_API_KEY for an http endpoint)",
+    402: "add credit to the account of this key",
+    403: "set a key that may use this model",
+    404: "correct the address, or the model's name",
+    413: "give shorter problems, fewer lessons, or a model with a larger context",
+    429: "wait, or ask the service for a larger quota",
+}
+_READ = frozenset({401, 402, 403, 429})
+"""Statuses that do not concern the content of a request."""
+
+JsonValue = Any
+
+
+def service_words(body: object) -> str:
+    """Return a service's own words in the body of a refusal, on one line and of limited length."""
+    text = " ".join(" · ".join(dict.fromkeys(_texts(_read(body)))).split())
+    text = text or " ".join(str(body).split()) or "no reason given"
+    return text if len(text) <= _MOST_WORDS else text[: _MOST_WORDS - 3] + "..."
+
+
+def refused_settings(status: int, body: object, sent: Collection[str]) -> tuple[str, ...]:
+    """Return which of the sent settings a refusal names, in the order in which it names them.
+
+    sent: names as in pydantic-ai's model settings, and SYSTEM and TOOLS where the request has them.
+    """
+    if status in _READ:
+        return ()
+    read = _read(body)
+    words = _LISTED.sub(" ", " · ".join(_texts(read)))
+    system = (SYSTEM,) if SYSTEM in sent and _names_system(read, words) else ()
+    pointed = _named(" ".join(_pointers(read)), sent)
+    if pointed or system:
+        return tuple(dict.fromkeys((*pointed, *system)))
+    return _named(words, sent)
+
+
+def remedy(status: int, body: object, named: Collection[str]) -> str:
+    """Return the next step after a refusal that names these settings; empty when there is none to give."""
+    words = service_words(body)
+    if "max_tokens" not in named and _WORD["max_tokens"].search(words) and _MISSING_LIMIT.search(words):
+        return "give the limit that the service needs with --max-output-tokens N"
+    if named:
+        return ", and ".join(_REMEDIES[name] for name in named)
+    return _FIXES.get(status, "")
+
+
+def _named(words: str, sent: Collection[str]) -> tuple[str, ...]:
+    """Return the sent settings that a text names, in order."""
+    found = {name: match.start() for name in _NAMES if name in sent and (match := _WORD[name].search(words))}
+    if TOOLS in found and (len(found) > 1 or not _UNSUPPORTED_TOOLS.search(words)):
+        del found[TOOLS]
+    return tuple(sorted(found, key=lambda name: found[name]))
+
+
+def _names_system(read: JsonValue, words: str) -> bool:
+    """Whether a refusal is about the system message."""
+    return bool(_SYSTEM_REFUSED.search(words)) or any(
+        re.search(r"messages.{0,5}\brole\b", pointer) for pointer in _pointers(read)
+    )
+
+
+def _read(body: object) -> JsonValue:
+    """Return a body as JSON, also where it is text that holds JSON."""
+    if isinstance(body, bytes):
+        body = body.decode("utf-8", "replace")
+    if isinstance(body, str):
+        try:
+            return json.loads(body)
+        except ValueError:
+            return body
+    return body
+
+
+def _texts(read: JsonValue) -> Iterator[str]:
+    """Yield the words meant for people, without what the service echoes of the request."""
+    match read:
+        case str():
+            inner = _read(read)
+            if isinstance(inner, dict | list):
+                yield from _texts(inner)
+            else:
+                yield _without_echo(read)
+        case list():
+            for one in cast("list[JsonValue]", read):
+                yield from _texts(one)
+        case dict():
+            fields = cast("dict[str, JsonValue]", read)
+            location = fields.get("loc")
+            place = ".".join(str(part) for part in location) + ": " if isinstance(location, list) else ""
+            for key in (
+                "message",
+                "msg",
+                "error",
+                "detail",
+                "details",
+                "errors",
+                "title",
+                "reason",
+                "raw",
+                "cause",
+                "metadata",
+            ):
+                for text in _texts(fields.get(key)):
+                    yield f"{place}{text}"
+        case _:
+            return
+
+
+def _without_echo(text: str) -> str:
+    """Return the text of an error without the part of the request that pydantic repeats in it."""
+    return re.sub(r"['\"]input['\"]\s*:.*?(?=['\"](?:ctx|url|loc|type|msg)['\"]\s*:|\}\]|$)", "", text, flags=re.DOTALL)
+
+
+def _pointers(read: JsonValue) -> Iterator[str]:
+    """Yield the places that a refusal points at: `param`, or `loc` of a validation error."""
+    match read:
+        case str():
+            inner = _read(read)
+            if isinstance(inner, dict | list):
+                yield from _pointers(inner)
+            else:
+                yield from (found[1] for found in _LOCATION.finditer(read))
+        case list():
+            for one in cast("list[JsonValue]", read):
+                yield from _pointers(one)
+        case dict():
+            fields = cast("dict[str, JsonValue]", read)
+            if isinstance(fields.get("param"), str):
+                yield fields["param"]
+            if isinstance(fields.get("loc"), list):
+                yield ".".join(str(part) for part in fields["loc"])
+            for key in ("error", "detail", "details", "errors", "message", "metadata", "cause", "raw"):
+                yield from _pointers(fields.get(key))
+        case _:
+            return

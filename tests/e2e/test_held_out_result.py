@@ -1,0 +1,77 @@
+"""What `learn` prints about held-out tasks, when the service fails there and when the lessons do harm."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import agentlearn
+from tests.support.openai_script import Reply, Request, Solver, error, stage_of
+from tests.support.openai_stub import OpenAIStub
+
+PROBLEMS = {f"What is the sum of all whole numbers from 1 to {n}?": n * (n + 1) // 2 for n in range(11, 41)}
+
+
+@dataclass
+class OutageWithLessons:
+    """A service that refuses a third of the solving requests whose prompt holds lessons: here, those of `after`."""
+
+    solver: Solver = field(default_factory=lambda: Solver(answers={p: str(a) for p, a in PROBLEMS.items()}))
+
+    def __call__(self, request: Request) -> Reply:
+        asked = json.dumps(request["messages"])
+        number = next((n for n, problem in enumerate(PROBLEMS) if problem in asked), 0)
+        if stage_of(request) == "solve" and "[G1]" in asked and number % 3 == 0:
+            return error(503, headers={"Retry-After": "300"})  # longer than any retry waits
+        return self.solver(request)
+
+
+@dataclass
+class WrongWithLessons:
+    """A model that answers half of the problems rightly without lessons, and none with them."""
+
+    without: Solver = field(default_factory=lambda: Solver(answers={p: str(a) for p, a in PROBLEMS.items()}))
+
+    def __call__(self, request: Request) -> Reply:
+        if stage_of(request) == "solve" and "[G1]" in json.dumps(request["messages"]):
+            return Solver(answers={p: str(a) for p, a in PROBLEMS.items()}, success_rate=0.0)(request)
+        return self.without(request)
+
+
+def learn_sums(folder: Path, service: OutageWithLessons | WrongWithLessons) -> tuple[str, dict[str, Any]]:
+    """Return what `learn` prints, and the report that it stores."""
+    tasks = folder / "sums.jsonl"
+    tasks.write_text("".join(json.dumps({"problem": p, "answer": str(a)}) + "\n" for p, a in PROBLEMS.items()))
+    options = ("--sandbox", "unsafe-local", "--epochs", "1", "--batch-size", "30", "--test-share", "0.4")
+    with OpenAIStub(service) as stub:
+        model = f"{stub.base_url}#any"
+        done = agentlearn("learn", "math", "--data", str(tasks), "--model", model, *options, cwd=folder)
+    runs = json.loads(agentlearn("runs", "list", "--json", cwd=folder).stdout)["runs"]
+    shown = json.loads(agentlearn("runs", "show", runs[0]["run"], "--json", cwd=folder).stdout)
+    return done.stdout, shown["run"]["report"]
+
+
+@pytest.mark.slow
+def test_an_outage_during_after_is_no_result(tmp_path: Path) -> None:
+    said, report = learn_sums(tmp_path, OutageWithLessons())
+    delta, after = report["delta"], report["after"]
+    assert after["undecided"] > 0
+    assert after["errors"] == {"endpoint_503": after["undecided"]}
+    assert (after["failed"], report["before"]["undecided"]) == (0, 0)
+    assert delta["verdict"] == "cannot_tell"
+    assert delta["withheld"]
+    assert delta["worst"]["low"] < 0 < delta["worst"]["high"]
+    line = next(line for line in said.splitlines() if line.strip().startswith("held out"))
+    assert delta["withheld"] in line, "the reason comes before any number"
+    assert f"{after['undecided']} of {after['rollouts']} after" in said
+
+
+@pytest.mark.slow
+def test_a_library_that_does_harm_is_called_worse_first(tmp_path: Path) -> None:
+    said, report = learn_sums(tmp_path, WrongWithLessons())
+    assert report["delta"]["verdict"] == "worse", said
+    line = next(line for line in said.splitlines() if line.strip().startswith("held out"))
+    assert line.split(None, 2)[2].startswith("WORSE than before: ")
+    assert "held-out tasks got worse; do not use this library, although it is published as math" in report["notes"]

@@ -1,0 +1,85 @@
+"""Every command that an output names works when a user types it."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import agentlearn
+
+pytestmark = pytest.mark.slow
+
+STORE = "my store"
+QUICK = ("--model", "sim:novice", "--limit", "4", "--epochs", "1", "--store", STORE)
+HINT = re.compile(r"agentlearn (?:(?:runs|library|store) [a-z]+|trace)\b[^;`]*?(?=$|   |;|`| lists)", re.MULTILINE)
+"""A command that only looks; it ends with the line, before three spaces, or before a word of the sentence around it."""
+
+
+def hinted(text: str) -> list[list[str]]:
+    """The commands in an output."""
+    return [shlex.split(found[0])[1:] for found in HINT.finditer(text)]
+
+
+def run_hints(text: str, cwd: Path, *, least: int) -> str:
+    """Run every command that the text names, and those that their outputs name; return all outputs."""
+    done, waiting, printed = set[tuple[str, ...]](), hinted(text), ""
+    assert len(waiting) >= least, text
+    while waiting and len(done) < 12:
+        command = waiting.pop(0)
+        if tuple(command) not in done:
+            done.add(tuple(command))
+            words = agentlearn(*command, cwd=cwd).stdout
+            printed += words
+            waiting += hinted(words)
+    return printed
+
+
+def test_the_commands_that_learn_names_work(tmp_path: Path) -> None:
+    words = agentlearn("learn", "math", *QUICK, "--eval-rollouts", "1", cwd=tmp_path).stdout
+    assert "library    math@" in words
+    printed = run_hints(words, tmp_path, least=2)
+    assert "[G1] " in printed
+    assert "group      " in printed
+
+
+def test_a_run_that_learned_nothing_names_no_library(tmp_path: Path) -> None:
+    words = agentlearn("learn", "math", *QUICK, "--group-size", "1", "--no-eval", cwd=tmp_path).stdout
+    assert "library    no library was written: no task had rollouts with different rewards" in words
+    assert "library show" not in words
+    run_hints(words, tmp_path, least=1)
+    agentlearn("library", "show", "math", "--store", STORE, cwd=tmp_path, expect=2)
+
+
+def test_a_run_that_learned_nothing_leaves_the_library_as_it_was(tmp_path: Path) -> None:
+    learned = agentlearn("learn", "math", *QUICK, "--no-eval", cwd=tmp_path).stdout
+    version = re.search(r"math@([0-9a-f]{8})", learned)
+    assert version is not None
+    words = agentlearn("learn", "math", *QUICK, "--group-size", "1", "--no-eval", cwd=tmp_path).stdout
+    assert f"; math stays at version {version[1]} " in words
+    assert f"version {version[1]}" in run_hints(words, tmp_path, least=2)
+
+
+def test_a_pilot_names_no_library(tmp_path: Path) -> None:
+    words = agentlearn("learn", "math", *QUICK, "--pilot", "2", cwd=tmp_path).stdout
+    assert "library show" not in words
+    run_hints(words, tmp_path, least=1)
+
+
+def test_the_commands_that_compare_and_solve_name_work(tmp_path: Path) -> None:
+    agentlearn("learn", "math", *QUICK, "--no-eval", cwd=tmp_path)
+    arms = ("none", "math", "--model", "sim:novice", "--limit", "12", "-k", "2", "--store", STORE)
+    words = agentlearn("compare", *arms, cwd=tmp_path).stdout
+    assert "rollout    " in run_hints(words, tmp_path, least=2)
+    run_hints(agentlearn("library", "list", "--store", STORE, cwd=tmp_path).stdout, tmp_path, least=0)
+    shown = agentlearn("runs", "list", "--store", STORE, cwd=tmp_path).stdout
+    for line in shown.splitlines():
+        run = line.split()[0]
+        run_hints(agentlearn("runs", "show", run, "--short", "--store", STORE, cwd=tmp_path).stdout, tmp_path, least=1)
+
+
+def test_the_commands_in_error_messages_work(tmp_path: Path) -> None:
+    agentlearn("learn", "math", *QUICK, "--no-eval", cwd=tmp_path)
+    for command in (("trace", "zz"), ("runs", "show", "zz")):
+        error = agentlearn(*command, "--store", STORE, cwd=tmp_path, expect=2).stderr
+        run_hints(error, tmp_path, least=1)

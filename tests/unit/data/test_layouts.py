@@ -1,0 +1,314 @@
+"""The layouts of well-known data sets, and columns that may hold a part of the problem."""
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentlearn.data import Columns, name_of, parse_columns, read_tasks
+from agentlearn.errors import ConfigError, DataError
+from agentlearn.types.task import Task
+
+ASK = "Answer with the letter of the right choice."
+
+
+def jsonl(folder: Path, *rows: Mapping[str, object]) -> Path:
+    path = folder / "mine.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def read(path: Path, columns: str | None = None) -> list[Task]:
+    chosen = None if columns is None else parse_columns(columns)
+    return read_tasks(path, domain="toy", split="train", columns=Columns(chosen=chosen))
+
+
+def one(folder: Path, columns: str | None = None, **row: object) -> tuple[str, str | None, str]:
+    """Problem, answer and family of a file with this row."""
+    (task,) = read(jsonl(folder, row), columns)
+    return task.problem, task.answer, task.family
+
+
+def refusal(folder: Path, columns: str | None = None, **row: object) -> str:
+    with pytest.raises(DataError) as caught:
+        read(jsonl(folder, row), columns)
+    return caught.value.message
+
+
+def test_svamp(tmp_path: Path) -> None:
+    row: dict[str, Any] = {
+        "ID": "c",
+        "Body": "A pack costs 76.",
+        "Question": "And two?",
+        "Equation": "76*2",
+        "Answer": 152.0,
+    }
+    assert one(tmp_path, **row, Type="Times") == ("A pack costs 76.\n\nAnd two?", "152.0", "Times")
+
+
+def test_asdiv_as_rows_and_as_xml(tmp_path: Path) -> None:
+    row: dict[str, Any] = {
+        "body": "2 red, 7 green.",
+        "question": "How many?",
+        "solution_type": "Sum",
+        "answer": "9 (apples)",
+    }
+    assert one(tmp_path, **row) == ("2 red, 7 green.\n\nHow many?", "9", "Sum")
+    path = tmp_path / "asdiv.xml"
+    path.write_text(
+        '<?xml version="1.0"?>\n<Corpus><ProblemSet>\n<Problem ID="n1" Grade="1">\n<Body>2 &lt; 3.</Body>\n'
+        "<Question>How many?</Question><Solution-Type>Sum</Solution-Type><Answer>15 (red); 24 (blue)</Answer>\n"
+        "</Problem>\n</ProblemSet></Corpus>"
+    )
+    (task,) = read(path)
+    assert (task.problem, task.answer, task.family, task.source) == (
+        "2 < 3.\n\nHow many?",
+        "15; 24",
+        "Sum",
+        "asdiv.xml:3",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("<a><Problem>", "a.xml line 1 is not XML (no element found); correct it, or give JSONL or CSV"),
+        ('<!DOCTYPE a [<!ENTITY b "c">]><a/>', "a.xml line 1 declares an XML entity; write its text where it is used"),
+        ("<a>\n<Problem><Body>P</Body><Body>Q</Body></Problem></a>", "a.xml line 2 has the element 'Body' twice;"),
+        ("<a>\n<Problem><Body>P<i>Q</i></Body></Problem></a>", "a.xml line 2 holds the element 'i' inside another"),
+        ("<a/>", "a.xml has no tasks"),
+    ],
+)
+def test_refused_xml(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "a.xml").write_text(text)
+    with pytest.raises(DataError) as caught:
+        read(tmp_path / "a.xml")
+    assert caught.value.message.startswith(sentence)
+
+
+MMLU: dict[str, Any] = {"question": "1 + 1?", "subject": "sums", "choices": ["0", "4", "2", "6"]}
+SHOWN = f"1 + 1?\n\nA. 0\nB. 4\nC. 2\nD. 6\n\n{ASK}"
+
+
+@pytest.mark.parametrize("answer", [2, "C", "c", "(C)", "C.", 2.0])
+def test_mmlu(tmp_path: Path, answer: object) -> None:
+    assert one(tmp_path, **MMLU, answer=answer) == (SHOWN, "C", "sums")
+
+
+def test_mmlu_without_a_header(tmp_path: Path) -> None:
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "sums_test.csv").write_text('1 + 1?,0,4,2,6,C\n"Which, then?",a,b,c,d,A\n')
+    first, second = read(tmp_path)
+    assert (first.problem, first.answer, first.family) == (SHOWN, "C", "")
+    assert (second.answer, second.source) == ("A", "test/sums_test.csv:2")
+    (tmp_path / "test" / "sums_test.csv").write_text("question,A,B,C,D,answer\n1 + 1?,0,4,2,6,C\n")
+    assert [task.problem for task in read(tmp_path)] == [SHOWN]
+
+
+@pytest.mark.parametrize(
+    ("choices", "answer", "why"),
+    [
+        (["1", "2", "3"], "1", "has the answer '1', which could mean choice A or B; write the letter"),
+        ([1, 2, 3], 1, "has the answer '1', which could mean choice A or B; write the letter"),
+        (["B", "A"], "A", "has the answer 'A', which could mean choice A or B; write the letter"),
+        (["red", "blue"], 2, "has the answer '2', which names none of its 2 choices; write the letter of the right"),
+        (["red", "blue"], "green", "has the answer 'green', which names none of its 2 choices; write the letter"),
+        (["red", "red"], "red", "has the answer 'red', which could mean choice A or B; write the letter"),
+        (["red"], "A", "has choices in 'choices' that cannot be read; write a list of at least 2 different texts, or"),
+        (["red", None], "A", "has choices in 'choices' that cannot be read;"),
+        ("['red' 'blue']", "A", "has choices in 'choices' that cannot be read;"),
+    ],
+)
+def test_an_unclear_choice_is_refused(tmp_path: Path, choices: object, answer: object, why: str) -> None:
+    words = refusal(tmp_path, question="Q", choices=choices, answer=answer)
+    assert words.startswith(f"mine.jsonl line 1 {why}")
+
+
+def test_numbers_that_may_count_from_one_are_refused(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"question": f"Q{n}", "options": ["red", "blue", "green"], "answer": n % 2 + 1} for n in range(4)
+    ]
+    with pytest.raises(DataError, match="no row has 0, so the choices may count from 0 or from 1; write the letters"):
+        read(jsonl(tmp_path, *rows))
+    rows.append({"question": "Q", "options": ["red", "blue"], "answer": 0})
+    assert [task.answer for task in read(jsonl(tmp_path, *rows))] == ["B", "C", "B", "C", "A"]
+    many = [{"question": f"Q{n}", "choices": ["red", "blue", "green"], "answer": n % 2 + 1} for n in range(16)]
+    assert len(read(jsonl(tmp_path, *many[:15]))) == 15
+    with pytest.raises(DataError, match="no row has 0"):
+        read(jsonl(tmp_path, *many))
+
+
+OXYGEN = f"Which gas?\n\nA. O2\nB. CO2\n\n{ASK}"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"question": "Which gas?", "choices": {"text": ["O2", "CO2"], "label": ["A", "B"]}, "answerKey": "B"},
+        {"question": "Which gas?", "choices": {"text": ["O2", "CO2"], "label": ["1", "2"]}, "answerKey": "2"},
+        {
+            "question": {
+                "stem": "Which gas?",
+                "choices": [{"text": "O2", "label": "A"}, {"text": "CO2", "label": "B"}],
+            },
+            "answerKey": "B",
+        },
+        {"question": "Which gas?", "options": ["A)O2", "B)CO2"], "rationale": "x", "correct": "B"},
+        {"question": "Which gas?", "options": ["(A)O2", "(B)CO2"], "passage": None, "label": "B", "answer": None},
+        {"question": "Which gas?", "options": {"A": "O2", "B": "CO2"}, "answer": "CO2", "answer_idx": "B"},
+        {"question": "Which gas?", "choices": '["O2", "CO2"]', "answer": "B"},
+        {"question": "Which gas?", "choices": "['O2', 'CO2']", "answer": "B"},
+        {"question": "Which gas?", "options": "a ) O2 , b ) CO2", "answer": "b"},
+        {"question": "Which gas?", "option_a": "O2", "option_b": "CO2", "answer": "B"},
+        {"question": "Which gas?", "Option 1": "O2", "Option 2": "CO2", "answer": "B"},
+        {"Question": "Which gas?", "A": "O2", "B": "CO2", "C": "", "Answer": "B"},
+        {
+            "question": "Which gas?",
+            "question_concept": "gas",
+            "choices": {"label": ["A", "B"], "text": ["O2", "CO2"]},
+            "answerKey": "B",
+        },
+    ],
+)
+def test_layouts_with_choices(tmp_path: Path, row: dict[str, object]) -> None:
+    (task,) = read(jsonl(tmp_path, row))
+    assert (task.problem, task.answer) == (OXYGEN, "B")
+
+
+def test_a_test_of_reading_shows_its_passage(tmp_path: Path) -> None:
+    row: dict[str, Any] = {
+        "passage": "Air holds CO2.",
+        "question": "Which gas?",
+        "options": ["(A)O2", "(B)CO2"],
+        "label": "B",
+    }
+    assert one(tmp_path, **row)[:2] == (f"Air holds CO2.\n\n{OXYGEN}", "B")
+
+
+def test_math_in_folders(tmp_path: Path) -> None:
+    for name, solution in (
+        ("algebra/2", r"First \boxed{1}, then $\boxed{\frac{a}{\{b\}}}$."),
+        ("algebra/10", r"\boxed 7"),
+    ):
+        path = tmp_path / f"{name}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(
+            json.dumps({"problem": name, "level": "Level 5", "type": "Algebra", "solution": solution}, indent=1)
+        )
+    (tmp_path / "README.md").write_text("not a task file")
+    assert [(task.source, task.answer, task.family) for task in read(tmp_path)] == [
+        ("algebra/10.json:1", "7", "Algebra"),
+        ("algebra/2.json:1", r"\frac{a}{\{b\}}", "Algebra"),
+    ]
+    assert name_of(tmp_path) == tmp_path.name
+    (tmp_path / "algebra" / "3.json").write_text('{"problem": "P", "solution": "none"}')
+    with pytest.raises(DataError, match=r"^algebra/3.json line 1 has no answer: its solution holds no \\boxed"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("solution", "why"),
+    [
+        ("It is 5.", r"has no answer: its solution holds no \boxed{…}; put the answer into the column 'answer'"),
+        (r"so \boxed{5", r"has a solution whose last \boxed{ is never closed; write it out"),
+        (r"so \boxed{ }", r"has a solution whose last \boxed{…} is empty; put the answer into the column 'answer'"),
+        (r"$x = \boxed{3}$ or $\boxed{5}$", "has a solution that ends in two boxes, '3' and '5'; put the answer"),
+    ],
+)
+def test_a_solution_without_one_answer_is_refused(tmp_path: Path, solution: str, why: str) -> None:
+    assert refusal(tmp_path, problem="P", solution=solution).startswith(f"mine.jsonl line 1 {why}")
+
+
+def test_gsm8k(tmp_path: Path) -> None:
+    assert one(tmp_path, question="Q", answer="3*6=<<3*6=18>>18.\n#### 18")[:2] == ("Q", "18")
+    assert refusal(tmp_path, question="Q", answer="18.\n####").startswith("mine.jsonl line 1 has no answer")
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["context", "Context", "passage_text", "theBody", "table", "hypothesis", "input", "image", "Numbers", "support"],
+)
+def test_half_a_problem_is_not_read(tmp_path: Path, column: str) -> None:
+    words = refusal(tmp_path, **{column: "Half.", "question": "Q?", "answer": "1"})
+    whole, alone = f"problem={column}+question answer=answer", "problem=question answer=answer"
+    assert words == (
+        f"mine.jsonl line 1 has {column!r} next to the problem 'question', which may be a part of it; add --columns"
+        f" {whole!r} to read it, or --columns {alone!r} to leave it out"
+    )
+    assert one(tmp_path, whole, **{column: "Half.", "question": "Q?", "answer": "1"})[0] == "Half.\n\nQ?"
+    assert one(tmp_path, alone, **{column: "Half.", "question": "Q?", "answer": "1"})[0] == "Q?"
+    assert one(tmp_path, **{column: None, "question": "Q?", "answer": "1"})[0] == "Q?"
+
+
+@pytest.mark.parametrize(
+    "column", ["context_id", "image_count", "source", "solution", "year", "rationale", "answer_type"]
+)
+def test_columns_about_a_task_are_no_part_of_it(tmp_path: Path, column: str) -> None:
+    assert one(tmp_path, **{column: "Half.", "question": "Q?", "answer": "1"})[0] == "Q?"
+
+
+def test_choices_that_no_answer_names_are_not_passed_over(tmp_path: Path) -> None:
+    row: dict[str, Any] = {"question": "Which gas?", "A": "O2", "B": "CO2", "C": "N2", "answer": "CO2"}
+    words = refusal(tmp_path, **row)
+    assert "add --columns 'problem=question answer=answer choices=A+B+C' to read it" in words
+    assert one(tmp_path, "problem=question answer=answer choices=A+B+C", **row)[1] == "B"
+
+
+def test_chosen_columns(tmp_path: Path) -> None:
+    row: dict[str, Any] = {
+        "Story": "S",
+        "What is asked": "Q?",
+        "gold": "C",
+        "a+b": "x",
+        "opts": ["1", "2", "5"],
+        "kind": "k",
+    }
+    chosen = "problem=Story+What is asked answer=gold choices=opts family=kind"
+    assert one(tmp_path, chosen, **row) == (f"S\n\nQ?\n\nA. 1\nB. 2\nC. 5\n\n{ASK}", "C", "k")
+    assert one(tmp_path, "problem=a+b, answer=gold", **row)[0] == "x"
+    assert refusal(tmp_path, "problem=Stori answer=gold", **row) == (
+        "mine.jsonl line 1 has no column 'Stori'; choose from 'Story', 'What is asked', 'gold', 'a+b', 'opts', 'kind'"
+        " in --columns"
+    )
+
+
+def test_a_part_that_another_part_repeats_is_written_once(tmp_path: Path) -> None:
+    row: dict[str, Any] = {"Body": "Tom has 3.", "Question": "Tom has 3.  How many?", "Answer": "3"}
+    assert one(tmp_path, **row)[0] == "Tom has 3.  How many?"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Body", "answer=a", "problem=", "problem=a problem=b", "x problem=a", "problem=a answer="]
+)
+def test_refused_choices_of_columns(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_columns(text)
+    assert caught.value.code == "bad_columns"
+    assert caught.value.message.endswith("write it as in --columns 'problem=Body+Question answer=Answer'")
+
+
+def test_packed_files(tmp_path: Path) -> None:
+    for name, text in (("a.jsonl.gz", '{"problem": "P", "answer": "1"}'), ("b.csv.gz", "problem,answer\nP,1\n")):
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()))
+        (task,) = read(tmp_path / name)
+        assert (task.problem, task.source.partition(":")[0], task.family) == ("P", name, "")
+    whole = (tmp_path / "a.jsonl.gz").read_bytes()
+    for name, body, words in (
+        ("cut.json.gz", whole[:-9], "cut.json.gz ends in the middle of its packed data; get the whole file again"),
+        ("no.csv.gz", b"problem,answer", "no.csv.gz is not a gzip file (Not a gzipped file"),
+        ("bad.csv.gz", whole[:12] + b"\xff" * 20 + whole[30:], "bad.csv.gz is not a gzip file"),
+    ):
+        (tmp_path / name).write_bytes(body)
+        with pytest.raises(DataError) as caught:
+            read(tmp_path / name)
+        assert caught.value.message.startswith(words)
+
+
+def test_a_packed_file_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentlearn.data.file_text.MAX_UNPACKED_BYTES", 1_000)
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b" " * 1_001))
+    with pytest.raises(DataError, match=r"a.csv.gz unpacks to more than 1,000 bytes; divide it into smaller files"):
+        read(tmp_path / "a.csv.gz")

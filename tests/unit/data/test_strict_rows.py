@@ -1,0 +1,127 @@
+"""Rows that would be read as something else: NaN, repeated keys and columns, encodings, cells without one text."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentlearn.data import read_tasks
+from agentlearn.errors import DataError
+from agentlearn.types.task import Task
+
+
+def read(path: Path) -> list[Task]:
+    return read_tasks(path, domain="toy", split="train")
+
+
+def refusal(folder: Path, name: str, body: str | bytes) -> str:
+    path = folder / name
+    path.write_bytes(body if isinstance(body, bytes) else body.encode())
+    with pytest.raises(DataError) as caught:
+        read(path)
+    return caught.value.message
+
+
+GOOD = '{"problem": "P", "answer": 1}'
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (
+            '{"problem": "Q", "answer": NaN}',
+            "holds NaN, which is not a value in JSON; write null or the value, or take",
+        ),
+        ('{"problem": "Q", "answer": -Infinity}', "holds -Infinity, which is not a value in JSON"),
+        ('{"problem": "Q", "answer": 1, "more": {"scores": [1, NaN]}}', "holds NaN"),
+        ('{"problem": "Q", "answer": 1, "answer": 2}', "has the key 'answer' twice in one object; keep one of them"),
+        ('{"problem": "Q", "answer": 1, "answer": 1}', "has the key 'answer' twice in one object"),
+        ('{"problem": "Q", "answer": 1, "more": [{"a": 1, "a": 2}]}', "has the key 'a' twice in one object"),
+        (
+            '{"problem": "Q", "answer": 1, "Answer": 2}',
+            "has the columns 'answer' and 'Answer', which are the same name",
+        ),
+        ('{"problem": "Q", "answer": ["1", "2"]}', "has a list of 2, which is neither text nor a number, in 'answer'"),
+        ('{"problem": "Q", "answer": true}', "has the truth value true, which is neither text nor a number, in"),
+        ('{"problem": "Q", "answer": {"value": 1}}', "has neither text nor a number in 'answer'; write it as text"),
+        ('{"problem": "Q", "answer": null}', "has no answer; fill its column 'answer' or take the line out"),
+        ('{"problem": "Q", "answer": "  "}', "has no answer; fill its column 'answer' or take the line out"),
+        ('{"problem": "Q", "answer": []}', "has no answer; fill its column 'answer' or take the line out"),
+    ],
+)
+@pytest.mark.parametrize("array", [False, True])
+def test_a_row_that_means_something_else_is_refused(tmp_path: Path, row: str, why: str, *, array: bool) -> None:
+    name, body = ("a.json", f"[{GOOD},\n{row}]") if array else ("a.jsonl", f"{GOOD}\r\n{row}\r\n")
+    assert refusal(tmp_path, name, body).startswith(f"{name} line 2 {why}")
+
+
+def test_a_cell_with_json_text_is_as_strict(tmp_path: Path) -> None:
+    row = {"question": "Q", "choices": '{"A": "x", "A": "y", "B": "z"}', "answer": "A"}
+    assert "has choices in 'choices' that cannot be read" in refusal(tmp_path, "a.jsonl", json.dumps(row))
+
+
+def test_numbers_keep_their_digits(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"problem": "P", "answer": 0.10000000000000000001}')
+    assert read(tmp_path / "a.jsonl")[0].answer == "0.10000000000000000001"
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "sentence"),
+    [
+        (
+            "a.csv",
+            "problem,Answer,answer \nP,1,2\n",
+            "a.csv line 1 names the columns 'Answer' and 'answer ', which are",
+        ),
+        ("a.csv", "problem,answer,answer\nP,1,2\n", "a.csv line 1 names the columns 'answer' and 'answer', which are"),
+        (
+            "a.csv",
+            "problem,answer\r\nP,1\r\nQ,2,3\r\n",
+            "a.csv line 3 has more fields than the header; quote fields th",
+        ),
+        (
+            "a.tsv",
+            "problem\tanswer\nP\t1\t2\n",
+            "a.tsv line 2 has more fields than the header; quote fields that hold t",
+        ),
+        ("a.csv", "problem,answer\nP,1\0\n", "a.csv line 2 holds a NUL character, so it is not plain UTF-8; save the"),
+        ("a.csv", b"problem,answer\nP,\xe9\n", "a.csv line 2 is not UTF-8; save the file as UTF-8"),
+        ("a.csv", b"\xff\xfep\x00", "a.csv has no tasks"),
+        ("a.csv", b"\xff\xfep\x00r", "a.csv line 1 is not UTF-16; save the file as UTF-8"),
+        ("a.json", '[{"problem": "P", "answer": 1}] x', "a.json line 1 goes on after the array; write one array of"),
+    ],
+)
+def test_refused_files(tmp_path: Path, name: str, body: str | bytes, sentence: str) -> None:
+    assert refusal(tmp_path, name, body).startswith(sentence)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_encodings_and_line_ends(tmp_path: Path, encoding: str, end: str) -> None:
+    mark = "\ufeff" if encoding in {"utf-16-le", "utf-16-be"} else ""
+    (tmp_path / "a.tsv").write_bytes(f"{mark}problem\tanswer{end}Wie viel kostet ä?\t1{end}".encode(encoding))
+    (tmp_path / "a.jsonl").write_bytes(f'{mark}{{"problem": "ä", "answer": "1"}}{end}'.encode(encoding))
+    assert [(task.problem, task.answer) for task in read(tmp_path / "a.tsv")] == [("Wie viel kostet ä?", "1")]
+    assert [(task.problem, task.answer) for task in read(tmp_path / "a.jsonl")] == [("ä", "1")]
+
+
+def test_one_object_or_lines_of_objects_may_be_named_json(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(f'{GOOD}\n{{"problem": "Q", "answer": 2}}\n')
+    assert [task.source for task in read(tmp_path / "a.json")] == ["a.json:1", "a.json:2"]
+
+
+def test_a_folder_names_its_files(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "b.jsonl").write_text(GOOD)
+    (tmp_path / ".hidden.jsonl").write_text("{")
+    (tmp_path / "a.csv").write_text("problem,answer\nP,2\n")
+    with pytest.raises(
+        DataError, match=r"^a.csv line 2 and in/b.jsonl line 1 have the same problem with the answers '2'"
+    ):
+        read(tmp_path)
+    (tmp_path / "a.csv").write_text('problem,answer\nQ,"2\n')
+    with pytest.raises(DataError, match=r"^a.csv line 2 is not CSV .* \(nothing after it was read in this file\)$"):
+        read(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"^the folder .* holds no task file; give one with files that end in '.jsonl'"):
+        read(tmp_path / "empty")

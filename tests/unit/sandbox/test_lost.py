@@ -1,0 +1,348 @@
+"""What ends for a reason outside the code is never a result of the code, and is started again."""
+
+import asyncio
+import os
+import resource
+import shutil
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agentlearn.errors import ToolError, ToolLost
+from agentlearn.sandbox import CodeSandbox, SandboxLimits, Session, open_sandbox
+from agentlearn.sandbox import forked as forked_module
+from agentlearn.sandbox import supervised_zygote as supervised_module
+from agentlearn.sandbox import zygote as zygote_module
+from agentlearn.sandbox.restart_limit import RestartLimit
+from tests.unit.sandbox.conftest import needs
+from tests.unit.sandbox.test_lifecycle import FACTS, gone_soon
+
+each_sandbox = pytest.mark.parametrize("name", ["unsafe-local", "zygote"])
+ENDLESS = "while True: pass"
+
+
+async def pids(session: Session) -> tuple[int, int, Path]:
+    """Process id of a session and of its zygote, and the zygote's directory."""
+    pid, zygote, folder = eval((await session.run(FACTS)).stdout)
+    return pid, zygote, Path(folder).parent
+
+
+async def value(session: Session, cell: str = "6 * 7") -> str:
+    return (await session.run(cell)).stdout.strip()
+
+
+def in_sandbox(name: str, scenario: Callable[[CodeSandbox], Awaitable[None]], **options: object) -> None:
+    async def run() -> None:
+        async with open_sandbox(name, **options) as sandbox:  # pyright: ignore[reportArgumentType]
+            await scenario(sandbox)
+
+    asyncio.run(run())
+
+
+@each_sandbox
+@pytest.mark.parametrize("keep_state", [False, True])
+def test_a_call_whose_zygote_is_killed_is_lost_and_the_next_session_gets_a_new_zygote(
+    name: str, keep_state: bool
+) -> None:
+    async def scenario(sandbox: CodeSandbox) -> None:
+        async with sandbox.open(1) as session, sandbox.open(2) as other:
+            pid, zygote, folder = await pids(session)
+            computing = asyncio.create_task(session.run(ENDLESS, timeout_s=60))
+            await asyncio.sleep(0.05)
+            os.kill(zygote, signal.SIGKILL)
+            with pytest.raises(ToolLost, match="ended unexpectedly; the variables of the session are lost") as caught:
+                await computing
+            assert caught.value.code == "sandbox_lost"
+            assert gone_soon(pid)
+            for lost in (session, other, session):  # also one that ran nothing then, and each time it is asked
+                with pytest.raises(ToolLost):
+                    await lost.run("1")
+        async with sandbox.open(3) as fresh:
+            assert await value(fresh) == "42"
+            assert (await pids(fresh))[1] != zygote
+        assert not folder.exists()
+
+    in_sandbox(name, scenario, keep_state_on_timeout=keep_state)
+
+
+@each_sandbox
+def test_a_zygote_killed_while_sessions_are_opened_costs_none_of_them(name: str) -> None:
+    async def scenario(sandbox: CodeSandbox) -> None:
+        async def one(seed: int) -> str:
+            async with sandbox.open(seed) as session:
+                return await value(session, f"{seed}")
+
+        async with sandbox.open(0) as session:
+            _, zygote, _ = await pids(session)
+        opening = [asyncio.create_task(one(seed)) for seed in range(8)]
+        await asyncio.sleep(0)
+        os.kill(zygote, signal.SIGKILL)
+        found = await asyncio.gather(*opening, return_exceptions=True)
+        answers = [one for one in found if isinstance(one, str)]
+        assert all(isinstance(one, str | ToolLost) for one in found)
+        assert set(answers) <= {str(seed) for seed in range(8)}
+        assert await one(9) == "9"
+
+    in_sandbox(name, scenario)
+
+
+@each_sandbox
+def test_two_zygotes_killed_one_after_the_other_are_both_replaced(name: str) -> None:
+    async def scenario(sandbox: CodeSandbox) -> None:
+        seen = set[int]()
+        for seed in range(3):
+            async with sandbox.open(seed) as session:
+                pid, zygote, _ = await pids(session)
+                seen.add(zygote)
+                os.kill(zygote, signal.SIGKILL)
+                assert gone_soon(pid)
+                with pytest.raises(ToolLost):
+                    await session.run("1")
+        assert len(seen) == 3
+
+    in_sandbox(name, scenario)
+
+
+@each_sandbox
+def test_a_session_killed_from_outside_is_lost_and_its_zygote_goes_on(name: str) -> None:
+    async def scenario(sandbox: CodeSandbox) -> None:
+        async with sandbox.open(1) as session, sandbox.open(2) as idle:
+            pid, zygote, _ = await pids(session)
+            idle_pid, _, _ = await pids(idle)
+            computing = asyncio.create_task(session.run(ENDLESS, timeout_s=60))
+            await asyncio.sleep(0.05)
+            os.kill(pid, signal.SIGKILL)
+            os.kill(idle_pid, signal.SIGKILL)
+            with pytest.raises(ToolLost, match="killed from outside, perhaps because this machine ran out of memory"):
+                await computing
+            assert gone_soon(idle_pid)
+            with pytest.raises(ToolLost):
+                await idle.run("1")
+        async with sandbox.open(3) as session:
+            assert (await pids(session))[1] == zygote
+
+    in_sandbox(name, scenario)
+
+
+@each_sandbox
+def test_a_zygote_killed_while_calls_are_repeated_is_no_result(name: str) -> None:
+    async def scenario(sandbox: CodeSandbox) -> None:
+        async with sandbox.open(1) as session, sandbox.open(2) as other:
+            _, zygote, _ = await pids(other)
+            await session.run("import time\ntime.sleep(0.5)")
+            assert (await session.run(ENDLESS, timeout_s=0.1)).status == "timeout"
+            repeating = asyncio.create_task(session.run("1"))
+            await asyncio.sleep(0.3)
+            os.kill(zygote, signal.SIGKILL)
+            with pytest.raises(ToolLost):
+                await repeating
+
+    in_sandbox(name, scenario, keep_state_on_timeout=True)
+
+
+@each_sandbox
+def test_a_zygote_that_hangs_is_replaced(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked_module, "OPEN_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(zygote_module, "END_TIMEOUT_S", 0.5)
+
+    async def scenario(sandbox: CodeSandbox) -> None:
+        async with sandbox.open(1) as session:
+            pid, zygote, _ = await pids(session)
+            os.kill(zygote, signal.SIGSTOP)
+            async with sandbox.open(2) as other:
+                monkeypatch.setattr(forked_module, "OPEN_TIMEOUT_S", 30)
+                assert await value(other) == "42"
+            with pytest.raises(ToolLost, match="did not answer"):
+                await session.run("1")
+            assert gone_soon(pid, zygote)
+
+    in_sandbox(name, scenario)
+
+
+def test_a_zygote_that_ends_again_and_again_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervised_module, "BACK_OFF_S", (0, 0, 0))
+    monkeypatch.setattr(supervised_module, "MOST_RESTARTS", 2)
+
+    async def scenario(sandbox: CodeSandbox) -> None:
+        for seed in range(3):
+            async with sandbox.open(seed) as session:
+                pid, zygote, _ = await pids(session)
+                os.kill(zygote, signal.SIGKILL)
+                assert gone_soon(pid)
+                with pytest.raises(ToolLost):
+                    await session.run("1")
+        with pytest.raises(ToolError, match=r"'unsafe-local' was started again 2 times within 60 s") as caught:
+            await sandbox.open(9).__aenter__()
+        assert not isinstance(caught.value, ToolLost)
+        assert caught.value.code == "sandbox_ended"
+
+    in_sandbox("unsafe-local", scenario)
+
+
+def test_restarts_are_allowed_again_after_the_time_that_they_are_counted_in() -> None:
+    now = 0.0
+    limit = RestartLimit(2, 60.0, lambda: now)
+    assert [limit.take(), limit.take(), limit.take()] == [True, True, False]
+    now = 59.0
+    assert not limit.take()
+    now = 60.0
+    assert [limit.take(), limit.take(), limit.take()] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "import os\nos._exit(9)",
+        "import ctypes\nctypes.string_at(0)",
+        "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)",
+        "import os\nos.close(3)\nwhile True: pass",
+        "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+        "import signal\nsignal.raise_signal(9)",
+        "import signal, threading\nsignal.pthread_kill(threading.get_ident(), 9)",
+        "import os\nos.killpg(0, 9)",
+        "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass",
+        "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (0, 0))\nwhile True: pass",
+        "x = bytearray(900 << 20), bytearray(900 << 20)",
+        "x = []\nwhile True: x.append(bytearray(1 << 20))",
+    ],
+)
+def test_code_that_ends_its_own_interpreter_gets_a_result_and_never_a_new_attempt(cell: str) -> None:
+    async def scenario(sandbox: CodeSandbox) -> None:
+        async with sandbox.open(1) as session:
+            assert (await session.run(cell, timeout_s=8)).status in ("error", "timeout", "oom", "killed")
+            assert await value(session) == "42"
+
+    in_sandbox("zygote", scenario)
+
+
+@each_sandbox
+def test_used_up_processor_time_is_the_codes_own_also_when_it_ignores_the_first_signal(name: str) -> None:
+    async def scenario(sandbox: CodeSandbox) -> None:
+        for before in ("", "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"):
+            async with sandbox.open(1) as session:
+                result = await session.run(before + ENDLESS, timeout_s=60)
+                assert result.status == "timeout"
+                assert result.error.startswith("the session used up its processor time")
+
+    in_sandbox(name, scenario, limits=SandboxLimits(cpu_s=1))
+
+
+def test_a_worker_of_monty_that_was_killed_is_lost_and_replaced() -> None:
+    needs("monty")
+
+    def workers() -> set[int]:
+        listed = Path("/proc/self/task").glob("*/children")
+        return {int(pid) for listing in listed for pid in listing.read_text().split()}
+
+    async def scenario(sandbox: CodeSandbox) -> None:
+        for busy in (True, False):
+            async with sandbox.open(1) as session:
+                assert await value(session) == "42"
+                computing = asyncio.create_task(session.run(ENDLESS if busy else "1"))
+                await asyncio.sleep(0.1)
+                for pid in workers():
+                    if b"monty" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                        os.kill(pid, signal.SIGKILL)
+                if not busy:
+                    await computing
+                with pytest.raises(ToolLost, match="killed from outside"):
+                    await (computing if busy else session.run("1"))
+                with pytest.raises(ToolLost):
+                    await session.run("1")
+        async with sandbox.open(2) as session:
+            assert await value(session) == "42"
+
+    in_sandbox("monty", scenario)
+
+
+def test_too_many_open_files_here_is_no_result_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervised_module, "BACK_OFF_S", (0, 0, 0))
+
+    async def scenario(sandbox: CodeSandbox) -> None:
+        async with sandbox.open(1) as session:
+            assert (await session.run("import os\nos._exit(0)")).status == "killed"
+
+            def none_left() -> None:
+                raise OSError(24, "Too many open files")
+
+            with monkeypatch.context() as broken:
+                broken.setattr(zygote_module, "socket", SimpleNamespace(**vars(socket) | {"socketpair": none_left}))
+                with pytest.raises(ToolLost, match="Too many open files"):
+                    await session.run("1")
+                with pytest.raises(ToolLost, match="Too many open files"):
+                    await sandbox.open(2).__aenter__()
+        async with sandbox.open(3) as session:
+            assert await value(session) == "42"
+
+    in_sandbox("unsafe-local", scenario)
+
+
+def test_a_zygote_that_cannot_open_a_session_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervised_module, "BACK_OFF_S", (0, 0, 0))
+
+    async def scenario(sandbox: CodeSandbox) -> None:
+        async with sandbox.open(1) as session:
+            _, zygote, _ = await pids(session)
+            before = resource.prlimit(zygote, resource.RLIMIT_NOFILE)
+            resource.prlimit(zygote, resource.RLIMIT_NOFILE, (3, before[1]))  # nothing more can be opened
+            with pytest.raises(ToolLost, match="could not start"):
+                await sandbox.open(2).__aenter__()
+            resource.prlimit(zygote, resource.RLIMIT_NOFILE, before)
+            async with sandbox.open(3) as later:
+                assert (await pids(later))[1] == zygote
+            assert await value(session) == "42"
+
+    in_sandbox("unsafe-local", scenario)
+
+
+def test_a_disk_full_of_other_files_is_no_error_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = "raise OSError(28, 'No space left on device')"
+    usage = shutil.disk_usage("/")._replace(free=0)
+
+    def full_disk(_path: Path) -> object:
+        return usage
+
+    async def scenario(sandbox: CodeSandbox) -> None:
+        async with sandbox.open(1) as session:
+            assert (await session.run(full)).status == "error"  # there is space: the code says so itself
+        monkeypatch.setattr(zygote_module.shutil, "disk_usage", full_disk)
+        async with sandbox.open(1) as session:
+            with pytest.raises(ToolLost, match="disk with the files of the code sandbox is full; free some space"):
+                await session.run(full)
+        async with sandbox.open(1) as session:  # its own files fill the disk
+            for number in range(5):
+                assert (await session.run(f"open('{number}', 'wb').truncate(16 << 20)\nNone")).status == "ok"
+            assert (await session.run(full)).status == "error"
+
+    in_sandbox("unsafe-local", scenario)
+
+
+def test_no_process_for_the_sandbox_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zygote_module.tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(ToolError, match=r"process could not be started: .*No such file"):
+        in_sandbox("unsafe-local", lambda _: asyncio.sleep(0))
+
+
+def test_a_zygote_killed_while_the_sandbox_opens_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervised_module, "BACK_OFF_S", (0, 0, 0))
+    hello, kills = zygote_module.Zygote.hello, [1, 2]
+
+    async def killed_first(zygote: zygote_module.Zygote) -> zygote_module.Hello:
+        if kills:
+            kills.pop()
+            os.kill(zygote._process.pid, signal.SIGKILL)  # pyright: ignore[reportPrivateUsage]
+            await asyncio.sleep(0.2)
+        return await hello(zygote)
+
+    monkeypatch.setattr(zygote_module.Zygote, "hello", killed_first)
+
+    async def scenario(sandbox: CodeSandbox) -> None:
+        async with sandbox.open(1) as session:
+            assert await value(session) == "42"
+
+    in_sandbox("unsafe-local", scenario)
+    assert not kills

@@ -1,0 +1,152 @@
+"""Laws of answer matching: two values are never called equal, and two renderings of one value never different."""
+
+from collections.abc import Callable
+from datetime import date, time
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from agentlearn_web.matching import answer_match_key, match_answers
+from agentlearn_web.matching.number_words import leading_number
+from agentlearn_web.matching.units import known_unit
+
+ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+SMALL = [*ONES.split(), "eighteen", "nineteen"]
+TENS = ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+COUNTS = st.integers(0, 30) | st.integers(0, 2_000) | st.integers(0, 999_999_999)
+DAYS = st.dates(date(1800, 1, 1), date(2100, 12, 31))
+TIMES = st.times().map(lambda one: one.replace(second=0, microsecond=0))
+VERSIONS = st.lists(st.integers(0, 30), min_size=2, max_size=4)
+DURATIONS = st.integers(1, 3_000)
+FORMS = st.integers(0, 20)
+
+
+def words(number: int) -> str:
+    if number < 20:
+        return SMALL[number]
+    if number < 100:
+        return TENS[number // 10] + (f"-{SMALL[number % 10]}" if number % 10 else "")
+    for size, name in ((10**6, "million"), (1_000, "thousand"), (100, "hundred")):
+        if number >= size:
+            rest = number % size
+            joint = " and " if rest < 100 else " "
+            return f"{words(number // size)} {name}" + (joint + words(rest) if rest else "")
+    raise AssertionError
+
+
+def counts(number: int) -> list[str]:
+    grouped = f"{number:,}"
+    return [
+        *(str(number), grouped, words(number), f"{words(number).capitalize()} students", f"**{grouped}** students."),
+        *(
+            f"There are {grouped} students.",
+            f"{number} students",
+            f"It has {number} students",
+            f"{number} (as of 2024)",
+        ),
+    ]
+
+
+def days(day: date) -> list[str]:
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10 if day.day not in {11, 12, 13} else 0, "th")
+    return [
+        *(day.isoformat(), f"{day.day} {day:%B %Y}", f"{day:%B} {day.day}, {day.year}", f"{day:%d.%m.%Y}"),
+        *(f"{day:%A}, {day.day} {day:%b} {day.year}", f"on {day:%B} {day.day}{suffix}, {day.year}"),
+        f"The deadline is {day.day} {day:%B %Y}.",
+    ]
+
+
+def times(at: time) -> list[str]:
+    half = "am" if at.hour < 12 else "pm"
+    hour = at.hour % 12 or 12
+    return [
+        *(
+            f"{at:%H:%M}",
+            f"{hour}:{at:%M} {half}",
+            f"{hour}:{at:%M}{half.upper()}",
+            f"at {at:%H:%M}",
+            f"{at:%H:%M} Uhr",
+        ),
+        *(f"{hour}.{at:%M} {half[0]}.m.", f"{at:%H:%M:00}"),
+    ]
+
+
+def durations(minutes: int) -> list[str]:
+    hours = f"{Fraction(minutes, 60)} hours" if minutes % 3 else f"{minutes / 60:.2f} hours"
+    return [
+        *(f"{minutes} minutes", f"{minutes} min", f"{60 * minutes} seconds", hours, f"{minutes:,} minutes"),
+        f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} mins",
+    ]
+
+
+def versions(parts: list[int]) -> list[str]:
+    text = ".".join(map(str, parts))
+    return [text, f"v{text}", f"version {text}", f"Version {text}.", f"Tool {text}", f"`{text}`"]
+
+
+KINDS = [
+    ("How many students are there?", COUNTS, counts),
+    ("When is the deadline?", DAYS, days),
+    ("What time does it close?", TIMES, times),
+    ("How long is the film?", DURATIONS, durations),
+    ("Which version of Tool is required?", VERSIONS, versions),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "values", "forms"), KINDS, ids=["counts", "days", "times", "durations", "versions"]
+)
+@given(data=st.data(), one=FORMS, other=FORMS)
+def test_renderings_of_one_value_are_equal_and_of_two_are_not(
+    question: str,
+    values: st.SearchStrategy[object],
+    forms: Callable[[object], list[str]],
+    data: st.DataObject,
+    one: int,
+    other: int,
+) -> None:
+    value, wrong = data.draw(values), data.draw(values)
+    rendered, again, others = forms(value), forms(value), forms(wrong)
+    match = match_answers(rendered[one % len(rendered)], again[other % len(again)], question)
+    assert match.status == "equal"
+    assume(value != wrong)
+    assert match_answers(rendered[one % len(rendered)], others[other % len(others)], question).status != "equal"
+
+
+@given(COUNTS)
+def test_words_and_digits_name_one_number(number: int) -> None:
+    read = leading_number(words(number))
+    assert read is not None
+    assert (read.value, read.rest) == (number, "")
+    assert answer_match_key(words(number)) == answer_match_key(str(number)) == str(number)
+
+
+@given(st.permutations(["Rome", "Paris", "Oslo", "Bern"]), st.sampled_from(["; ", ", ", "\n", "\n- "]))
+def test_the_order_counts_when_the_question_asks_for_it(cities: list[str], mark: str) -> None:
+    gold, answer = "Rome; Paris; Oslo; Bern", mark.join(cities)
+    in_order = answer.split(mark) == gold.split("; ")
+    asked = match_answers(answer, gold, "Name the cities in the order of the route.").status
+    assert asked == ("equal" if in_order else "different")
+    assert match_answers(answer, gold, "Which cities are members?").status == "equal"
+    maybe = match_answers(answer, gold, "Through which cities does it go from Rome to Bern?").status
+    assert maybe == ("equal" if in_order else "unclear")
+
+
+@given(st.from_regex(r"-[a-zA-Z]{1,4}", fullmatch=True), st.from_regex(r"-[a-zA-Z]{1,4}", fullmatch=True))
+def test_flags_are_equal_only_letter_by_letter(one: str, other: str) -> None:
+    assert match_answers(one, other, "Which flag is it?").status == ("equal" if one == other else "different")
+
+
+@pytest.mark.parametrize("text", ["5 kg", "90 min", "$5", "16 A", "3 gw", "2 m^3", "5 MWh", "12%", "3 acres", "7 amps"])
+def test_the_key_of_a_quantity_is_its_own_key(text: str) -> None:
+    key = answer_match_key(text)
+    assert key is not None
+    assert answer_match_key(key) == key
+    assert key.isdecimal() or "." in key or known_unit(key.split(" ", 1)[1]) is not None
+
+
+@pytest.mark.parametrize(("one", "other"), [("3.10", "3.1"), ("12.30", "12.3"), ("-fc", "-fC"), ("v1.20", "v1.2")])
+def test_the_keys_of_two_versions_times_or_flags_differ(one: str, other: str) -> None:
+    assert answer_match_key(one) != answer_match_key(other)
