@@ -83,11 +83,11 @@ def _filter(row: SourceRow) -> str:
 
 
 def _rollout(row: SourceRow, arm: str, task: str, metric: str) -> LoggedRollout:
-    if metric not in row.fields:
-        raise DataError(f"{row.place} has no {metric!r}; write the samples again", code="missing_column")
     document, document_hash = row.fields.get("doc_id"), as_text(row.fields.get("doc_hash"))[:8]
     responses = _responses(row.fields)
     lost = responses is not None and all(one is None for one in responses)
+    if metric not in row.fields and not lost:
+        raise DataError(f"{row.place} has no {metric!r}; write the samples again", code="missing_column")
     observation = build_observation(
         row.place,
         arm=arm,

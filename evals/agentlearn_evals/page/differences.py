@@ -52,7 +52,7 @@ def _estimates(comparison: Comparison) -> Table:
         (
             _arm(one),
             TableCell(text=signed(one.mean), sub=interval(one.low, one.high, sign=True), value=one.mean),
-            TableCell(text=bounds_words(comparison, one) or DASH),
+            TableCell(text=bounds_words(comparison, one).replace("-", "−") or DASH),
             TableCell(text=decimal(one.standard_error, 3), value=one.standard_error),
             TableCell(text=p_value(one.p_adjusted), value=one.p_adjusted),
             TableCell(text=p_value(one.p), value=one.p),
