@@ -11,6 +11,9 @@ from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable
 from agentlearn_evals.comparison import ArmLine, Flip, Slice, TaskLine
 
+Places = Mapping[tuple[str, str, int], str]
+"""Where rollouts are in logs, by arm, task and index."""
+
 
 def arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str, object]) -> ArmLine:
     """Return the results of one arm. arm_facts: further fields of `ArmLine`."""
@@ -34,7 +37,7 @@ def arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str, 
         "errors": dict(Counter(one.error or one.status for one in rollouts if one.status != "ok")),
         "cost_usd": _total([one.cost_usd for one in rollouts]),
         "tokens_in": _total([one.tokens_in for one in rollouts]),
-        "tokens_library": _total([one.tokens_library for one in rollouts]),
+        "tokens_library": _library_tokens(rollouts),
         "tokens_out": _total([one.tokens_out for one in rollouts]),
         "tool_calls": sum(calls) / len(calls) if calls else None,
         "seconds_p50": _percentile(seconds, 0.5),
@@ -94,9 +97,12 @@ def task_lines(table: ScoreTable) -> tuple[TaskLine, ...]:
     )
 
 
-def flips(table: ScoreTable) -> tuple[Flip, ...]:
-    """Return the tasks on which an arm and the baseline differ, largest first, each with a rollout of both."""
-    baseline = table.arms[0]
+def flips(table: ScoreTable, places: Places | None = None) -> tuple[Flip, ...]:
+    """Return the tasks on which an arm and the baseline differ, largest first, each with a rollout of both.
+
+    places: of rollouts in logs of other programs.
+    """
+    baseline, places = table.arms[0], places or {}
     records = {arm: _by_task_and_index(table.all[arm]) for arm in table.arms}
     found: list[Flip] = []
     for arm in table.arms[1:]:
@@ -113,8 +119,10 @@ def flips(table: ScoreTable) -> tuple[Flip, ...]:
                     baseline=baseline,
                     score=mine,
                     baseline_score=other,
-                    rollout=shown[0],
-                    baseline_rollout=shown[1],
+                    rollout=shown[0].rollout if shown else "",
+                    baseline_rollout=shown[1].rollout if shown else "",
+                    place=places.get(_key(shown[0]), "") if shown else "",
+                    baseline_place=places.get(_key(shown[1]), "") if shown else "",
                 )
             )
     order = {arm: place for place, arm in enumerate(table.arms)}
@@ -130,18 +138,22 @@ def _by_task_and_index(rollouts: Sequence[Observation]) -> dict[str, dict[int, O
 
 def _example_rollouts(
     mine: Mapping[int, Observation], other: Mapping[int, Observation], *, won: bool
-) -> tuple[str, str]:
+) -> tuple[Observation, Observation] | None:
     """Return a rollout of the arm and one of the baseline that differ in the same direction as the means.
 
-    Rollouts with the same index are preferred. Empty ids when there are none.
+    Rollouts with the same index are preferred. None when there are none.
     """
     same_index = ((mine[g], other[g]) for g in sorted(mine.keys() & other.keys()))
     for one, two in chain(same_index, product(mine.values(), other.values())):
         if one.score is None or two.score is None or one.score == two.score:
             continue
         if (one.score > two.score) == won:
-            return one.rollout, two.rollout
-    return "", ""
+            return one, two
+    return None
+
+
+def _key(one: Observation) -> tuple[str, str, int]:
+    return one.arm, one.task, one.g
 
 
 def _mean(values: Sequence[float | None]) -> float:
@@ -153,6 +165,18 @@ def _total(values: Sequence[float | None]) -> float | None:
     """Return the sum; None when any value is unknown."""
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
+
+
+def _library_tokens(rollouts: Sequence[Observation]) -> float | None:
+    """Return the estimated tokens of lessons, in each rollout at most all of its input."""
+    return _total(
+        [
+            one.tokens_library
+            if one.tokens_in is None or one.tokens_library is None
+            else min(one.tokens_library, one.tokens_in)
+            for one in rollouts
+        ]
+    )
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float | None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agentlearn_evals.comparison import Comparison
 
 Failing = Literal["worse", "not_better"]
-_FOR_LOGS = ("margin", "correction", "seed", "store")
+_FOR_LOGS = ("margin", "correction", "planned_looks", "seed", "store")
 """Settings that also apply to logs."""
 _OPTIONS: dict[str, str | tuple[str, ...]] = {
     "methods": "--method",
@@ -52,7 +52,7 @@ def compare(
         list[str] | None, Parameter(negative="", help="Compare logs of other programs instead; may be repeated.")
     ] = None,
     allow_missing: Annotated[
-        bool, Parameter(negative="", show_default=False, help="With --logs: compare on the tasks that all share.")
+        bool, Parameter(negative="", show_default=False, help="With --logs: compare on the rollouts that all share.")
     ] = False,
     out: Annotated[
         list[Path] | None,
@@ -84,8 +84,10 @@ def compare(
             arms,
             margin=settings.margin,
             correction=settings.correction,
+            planned_looks=settings.planned_looks,
             seed=settings.seed,
             allow_missing=allow_missing,
+            store=settings.store,
         )
     else:
         _refuse_without_logs(arms, allow_missing=allow_missing)
@@ -162,7 +164,7 @@ def _print_result(done: "Compared", *, store: Path, out: Sequence[Path], json: b
     else:
         print_comparison(done.comparison, console(), store=store)
     page = write_all(done, store=store, out=out)
-    if not json:
+    if not json and page is not None:
         console().print(f"  {'page'.ljust(10)}{page}")
 
 

@@ -112,6 +112,10 @@ class Flip(Value):
     """Id of a rollout of the arm that shows the difference; empty when there is no record."""
     baseline_rollout: str = ""
     """Id of the baseline's rollout to compare it with, if possible with the same index."""
+    place: str = ""
+    """Where the arm's rollout is in a log of another program: `runs.csv line 7`; empty for a stored rollout."""
+    baseline_place: str = ""
+    """Where the baseline's rollout is in a log of another program."""
 
     @property
     def won(self) -> bool:
@@ -150,7 +154,7 @@ class DriftCheck(Value):
 
 
 class InterimLook(Value):
-    """An earlier comparison of the same arms with fewer data."""
+    """An earlier comparison of the same arms with other amounts of the same data."""
 
     arm: str = ""
     run: str
@@ -197,13 +201,15 @@ class Comparison(Value):
     """Arms compared over the same tasks."""
 
     run: str = ""
-    """Id of the run; empty for a comparison of logs."""
+    """Id of the run; empty for a comparison of logs that could not be stored."""
     title: str
     """Such as `math: none, math@7f3c91aa`."""
     simulated: bool = False
     """Whether any model is simulated."""
     level: float = 0.95
     """Confidence level of the intervals."""
+    warnings: tuple[str, ...] = ()
+    """What a reader has to know before any verdict: undecided and failed rollouts by arm, logs that did not finish."""
     k: int
     """Requested rollouts per task and arm."""
     baseline: str
@@ -214,7 +220,11 @@ class Comparison(Value):
     correction: Correction = "holm"
     """How p-values are corrected for the number of arms."""
     looks: tuple[InterimLook, ...] = ()
-    """Earlier looks at the same questions with fewer data."""
+    """Earlier looks at the same questions with fewer data; of logs, with fewer or more data."""
+    planned_looks: int = 1
+    """Number of looks that were planned beforehand."""
+    looks_note: str = ""
+    """Which looks at logs are not counted or not recorded, and why, as a sentence; empty when all are."""
     sequential: str = ""
     """How a sequential comparison ended; empty for a comparison of fixed size."""
     methods: tuple[MethodLine, ...] = ()

@@ -1,19 +1,25 @@
 """Compares logs of other programs with the same statistics as our own rollouts."""
 
+import asyncio
 import platform
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
-from agentlearn.errors import ConfigError
-from agentlearn.measure.contrast import Correction
+from agentlearn.errors import ConfigError, DataError
+from agentlearn.measure.contrast import Contrast, Correction
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
-from agentlearn.measure.score_table import ScoreTable, tabulate
+from agentlearn.measure.observation import Observation
+from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
 from agentlearn.types.ids import content_hash
 from agentlearn.version import version
 from agentlearn_evals.analysis import assemble
 from agentlearn_evals.comparing import Compared
-from agentlearn_evals.comparison import Reproducibility
+from agentlearn_evals.comparison import Comparison, Reproducibility
 from agentlearn_evals.formats import LogFile, LogSet, read_logs
+from agentlearn_evals.log_fingerprint import fingerprint
+from agentlearn_evals.log_looks import EarlierLogs, LogSettings, compare_and_record, without_store
+from agentlearn_evals.lost_rollouts import demand_decided, lost_rollouts
 
 
 def compare_logs(
@@ -22,33 +28,78 @@ def compare_logs(
     *,
     margin: float | None = None,
     correction: Correction = "holm",
+    planned_looks: int = 1,
     seed: int = 0,
     allow_missing: bool = False,
+    store: Path | None = None,
 ) -> Compared:
     """Compare the arms in the logs and return the result with its rollouts.
 
     files: `FILE`, `ARM=FILE` or `FILE#SCORE`; see docs/other_programs_logs.md. arms: the baseline first; empty: all
-    arms, in the order of the logs. seed: of a sampled sign-flip test. allow_missing: compare on the shared tasks.
+    arms, in the order of the logs. planned_looks: number of looks at growing logs, fixed in advance. seed: of a sampled
+    sign-flip test. allow_missing: compare on the shared rollouts. store: directory in which earlier comparisons of
+    growing logs are found, and this one is recorded; with it, call from a program without an event loop.
 
-    Raises ConfigError or DataError for an unreadable file, an unknown arm, or arms that ran on different tasks.
+    Raises ConfigError or DataError for an unreadable file, an unknown arm, an arm without a decided rollout, or arms
+    that ran on different tasks. A store that cannot be used is no error; the result says so.
     """
     started, logs = time.perf_counter(), read_logs([LogFile.parse(file) for file in files])
     found = tuple(dict.fromkeys(one.arm for one in logs.observations))
     chosen = _chosen(tuple(arms), found)
-    table = tabulate(logs.observations, chosen, allow_missing=allow_missing)
-    rules = Rules(correction=correction, margin=margin, seed=seed)
-    comparison = assemble(
-        table,
-        with_verdicts(estimate_contrasts(table, rules), table, rules),
-        rules,
-        title=f"logs: {', '.join(chosen)}",
-        k=max(len(scores) for arm in chosen for scores in table.scores[arm].values()),
-        arm_facts={arm: {"label": logs.models.get(arm, arm)} for arm in chosen},
-        notes=logs.notes,
-        reproducibility=_reproducibility(logs, table, seed),
-    )
     kept = tuple(one for one in logs.observations if one.arm in chosen)
+    _demand_comparable(kept, chosen)
+    table = tabulate(kept, chosen, allow_missing=allow_missing)
+    rules = Rules(correction=correction, margin=margin, planned_looks=planned_looks, seed=seed)
+    drafts = estimate_contrasts(table, rules)
+    settings = LogSettings(
+        logs=tuple(files),
+        margin=margin,
+        correction=correction,
+        planned_looks=planned_looks,
+        seed=seed,
+        allow_missing=allow_missing,
+        fingerprints=tuple(fingerprint(arm, kept) for arm in chosen),
+    )
+
+    def with_looks(earlier: EarlierLogs) -> Comparison:
+        found = [earlier.looks(draft, settings) for draft in drafts]
+        contrasts = with_verdicts([contrast for contrast, _ in found], table, rules)
+        compared = _assembled(logs, table, contrasts, rules)
+        return compared.model_copy(update={"looks": tuple(look for _, looks in found for look in looks)})
+
+    if store is None:
+        comparison = without_store(with_looks, "no store was given")
+    else:
+        models = dict.fromkeys(logs.models.get(arm, arm) for arm in chosen)
+        comparison = asyncio.run(compare_and_record(store, settings, ", ".join(models), with_looks))
     return Compared(comparison.model_copy(update={"wall_s": time.perf_counter() - started}), kept)
+
+
+def _assembled(logs: LogSet, table: ScoreTable, contrasts: Sequence[Contrast], rules: Rules) -> Comparison:
+    return assemble(
+        table,
+        contrasts,
+        rules,
+        title=f"logs: {', '.join(table.arms)}",
+        k=max(len(scores) for arm in table.arms for scores in table.scores[arm].values()),
+        arm_facts={arm: {"label": logs.models.get(arm, arm)} for arm in table.arms},
+        warnings=logs.warnings,
+        notes=logs.notes,
+        reproducibility=_reproducibility(logs, table, rules.seed),
+        places=logs.places,
+    )
+
+
+def _demand_comparable(observations: Sequence[Observation], arms: Sequence[str]) -> None:
+    """Raise DataError when an arm has no decided rollout, or no task is decided in every arm."""
+    by_arm = {arm: [one for one in observations if one.arm == arm] for arm in arms}
+    demand_decided(by_arm)
+    if {one.task for one in observations if one.score is None} and not comparable(observations, arms):
+        raise DataError(
+            f"no rollout is decided in every arm, so nothing can be compared ({'; '.join(lost_rollouts(by_arm))}); run"
+            " the undecided ones again",
+            code="nothing_to_compare",
+        )
 
 
 def _chosen(arms: tuple[str, ...], found: tuple[str, ...]) -> tuple[str, ...]:

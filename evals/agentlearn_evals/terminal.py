@@ -10,9 +10,17 @@ from agentlearn.cli.stages import cost_words, short_count
 from agentlearn.cli.table import aligned
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
-from agentlearn.measure.contrast import Contrast, Worst
 from agentlearn.measure.sentences import signed_difference
 from agentlearn_evals.comparison import ArmLine, Comparison, Flip, MethodLine, Slice
+from agentlearn_evals.contrast_words import (
+    assumptions,
+    bounds_words,
+    estimated_tokens,
+    full_sentence,
+    looks_words,
+    p_of_mean,
+    worst_first,
+)
 from agentlearn_evals.designing import PowerReport
 
 _FLIPS = 5
@@ -27,15 +35,20 @@ def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_S
 
     store: directory of the rollouts, for the commands that show them.
     """
+    for warning in found.warnings:
+        out.print(Text(warning))
     if found.simulated:
         out.print("simulated models: these numbers show how compare works; they are not a result about a real model")
     elif found.of_lab_models:
         out.print("lab models are real but tiny transformers: these numbers show how compare works, not a result")
-    for contrast in found.contrasts:
-        out.print(Text(contrast.sentence, style="bold"))
+    for contrast in worst_first(found.contrasts):
+        out.print(Text(full_sentence(contrast), style="bold"))
     out.print()
     _print(out, _arms(found.arms))
-    _print(out, _differences(found.contrasts))
+    _print(out, _differences(found))
+    for line in assumptions(found):
+        out.print(Text(f"  {line}", style="dim"))
+    out.print()
     if matrix := _across_domains(found):
         _print(out, matrix)
     if all(arm.passes for arm in found.arms):
@@ -68,7 +81,7 @@ def _arms(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
             f"{arm.undecided:,}",
             "nothing" if arm.simulated else cost_words(arm.cost_usd),
             _tokens(arm.tokens_in),
-            _tokens(arm.tokens_library),
+            estimated_tokens(arm),
             _tokens(arm.tokens_out),
         )
         for arm in arms
@@ -84,23 +97,24 @@ def _interval(low: float | None, high: float | None, form: str) -> str:
     return "-" if low is None or high is None else f"{low:{form}} to {high:{form}}"
 
 
-def _differences(contrasts: Sequence[Contrast]) -> list[tuple[str, ...]]:
-    rows = [("difference", "mean", "95 % interval", "p", "corrected", "won", "lost", "same", "detectable")]
-    rows.extend(
-        (
-            f"{one.arm} - {one.baseline}",
-            signed_difference(one.mean),
-            _interval(one.low, one.high, "+.3f"),
-            _p(one.p),
-            _p(one.p_adjusted),
-            str(one.wins),
-            str(one.losses),
-            str(one.ties),
-            _share(one.detectable),
-        )
-        for one in contrasts
-    )
-    return rows
+def _differences(found: Comparison) -> list[tuple[str, ...]]:
+    """Return the table of differences, with the bounds and the caution of each in its row."""
+    columns: dict[str, Sequence[str]] = {
+        "difference": [f"{one.arm} - {one.baseline}" for one in found.contrasts],
+        "mean": [signed_difference(one.mean) for one in found.contrasts],
+        "95 % interval": [_interval(one.low, one.high, "+.3f") for one in found.contrasts],
+        "bounds": [bounds_words(found, one) for one in found.contrasts],
+        "p": [_p(one.p) for one in found.contrasts],
+        "p_mean": ["" if (p := p_of_mean(one)) is None else _p(p) for one in found.contrasts],
+        "corrected": [_p(one.p_adjusted) for one in found.contrasts],
+        "won": [str(one.wins) for one in found.contrasts],
+        "lost": [str(one.losses) for one in found.contrasts],
+        "same": [str(one.ties) for one in found.contrasts],
+        "detectable": [_share(one.detectable) for one in found.contrasts],
+        "caution": ["interval may be too narrow" if one.caution else "" for one in found.contrasts],
+    }
+    shown = {name: cells for name, cells in columns.items() if any(cells)}
+    return [tuple(shown), *zip(*([cell or "-" for cell in cells] for cells in shown.values()), strict=True)]
 
 
 def _across_domains(found: Comparison) -> list[tuple[str, ...]]:
@@ -149,22 +163,19 @@ def _remarks(found: Comparison, store: Path) -> list[tuple[str, list[str]]]:
         ("method", [_method(found, one) for one in found.methods]),
         ("caution", [f"{one.arm}: {one.caution}" for one in found.contrasts if one.caution]),
         ("suspect", [f"{one.arm}: {one.words}" for one in found.flags]),
-        ("bounds", [_bounds(one, one.worst) for one in found.contrasts if one.worst and one.worst.open]),
         ("sequential", [found.sequential] if found.sequential else []),
-        (
-            "look",
-            [f"{one.arm}: earlier look at {one.pairs} pairs (run {one.run}); p is corrected" for one in found.looks],
-        ),
+        ("look", looks_words(found)),
         ("drift", [f"{one.arm}: {one.words}" for one in found.sentinels]),
-        ("missing", [f"{one.arm}: {one.task}: {one.reason}" for one in found.missing[:_FLIPS]]),
-        ("flip", [_flip(one, store) for one in found.flips[:_FLIPS] if one.rollout]),
+        ("missing", _missing(found)),
+        ("flip", [_flip(one, store) for one in found.flips[:_FLIPS] if one.rollout or one.place]),
         ("note", list(found.notes)),
     ]
 
 
-def _bounds(contrast: Contrast, worst: Worst) -> str:
-    low, high = signed_difference(worst.low), signed_difference(worst.high)
-    return f"{contrast.arm} - {contrast.baseline}: between {low} and {high}, whatever the undecided verdicts are"
+def _missing(found: Comparison) -> list[str]:
+    lines = [f"{one.arm}: {one.task}: {one.reason}" for one in found.missing[:_FLIPS]]
+    more = len(found.missing) - len(lines)
+    return [*lines, f"and {more:,} more; --json lists them"] if more > 0 else lines
 
 
 def _method(found: Comparison, line: MethodLine) -> str:
@@ -174,9 +185,12 @@ def _method(found: Comparison, line: MethodLine) -> str:
 
 def _flip(flip: Flip, store: Path) -> str:
     scores = f"{flip.baseline_score:.2f} → {flip.score:.2f}"
+    result = f"{flip.arm} {'wins' if flip.won else 'loses'} {scores} {_excerpt(flip.problem or flip.task)}"
+    if flip.place:
+        return f"{result}   {flip.baseline_place} → {flip.place}"
     rollouts = (flip.rollout, flip.baseline_rollout)
     commands = "   ".join(command_words("trace", one[:_ID], store=store) for one in rollouts if one)
-    return f"{flip.arm} {'wins' if flip.won else 'loses'} {scores} {_excerpt(flip.problem)}   {commands}"
+    return f"{result}   {commands}"
 
 
 def _excerpt(problem: str) -> str:

@@ -34,9 +34,10 @@ def refuse_unknown(out: Sequence[Path]) -> None:
             )
 
 
-def write_all(done: "Compared", *, store: Path, out: Sequence[Path]) -> Path:
+def write_all(done: "Compared", *, store: Path, out: Sequence[Path]) -> Path | None:
     """Write the page to the store's `reports` directory, and the `out` files. Return the page's path.
 
+    There is no page, and the path is None, when logs were compared and the store cannot be used; the result says so.
     Raises AgentlearnError when a file cannot be written; the rollouts and the result are in the store all the same.
     """
     try:
@@ -47,21 +48,27 @@ def write_all(done: "Compared", *, store: Path, out: Sequence[Path]) -> Path:
         raise AgentlearnError(f"the result could not be written: {error}{kept}", code="not_written") from error
 
 
-def _write_all(done: "Compared", store: Path, out: Sequence[Path]) -> Path:
+def _write_all(done: "Compared", store: Path, out: Sequence[Path]) -> Path | None:
     from agentlearn.store import read_store
     from agentlearn_evals.page import comparison_page
 
     found = done.comparison
-    if found.run:
+    of_logs = bool(found.reproducibility.sources)
+    if found.run and not of_logs:
         with read_store(store) as reader:
             html = comparison_page(found, trace_of=_traces(reader))
     else:
         html = comparison_page(found)
-    page = store / "reports" / f"{found.run or _logs_name(found)}.html"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    _write(page, html)
     for path in out:
         _write_one(done, path, html)
+    page = store / "reports" / f"{_logs_name(found) if of_logs else found.run}.html"
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        _write(page, html)
+    except OSError:
+        if of_logs and not found.run:
+            return None
+        raise
     return page
 
 

@@ -45,6 +45,8 @@ class RowsFile:
 
     path: Path
     rows: tuple[SourceRow, ...]
+    ends_with_line: bool = True
+    """Whether the last line of a CSV file is ended. If not, the file may be cut within its last value."""
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -68,7 +70,7 @@ def read_content(path: Path) -> Content:
         return _json_content(path, text)
     if start == "[":
         raise DataError(f"{path.name} holds a JSON array; write one object per line, or one report", code="unknown_log")
-    return RowsFile(path, _at_least_one(path, _csv_rows(path, text)))
+    return RowsFile(path, _at_least_one(path, _csv_rows(path, text)), text.endswith(("\n", "\r")))
 
 
 def as_rows(content: Content) -> RowsFile | None:

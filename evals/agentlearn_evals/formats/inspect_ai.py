@@ -47,7 +47,12 @@ def read_inspect_log(log: LogFile, content: Content, limits: ArchiveLimits = Arc
     all_ended = all(sample.error or sample.limit for sample in samples)
     scorer = "" if all_ended and not names else choose_score(log, names)
     rollouts = tuple(_rollout(log, header.eval.task, arm, sample, scorer) for sample in samples)
-    return ParsedLog(rollouts, {arm: as_text(header.eval.model)}, tuple(_notes(log, header, samples, scorer)))
+    return ParsedLog(
+        rollouts,
+        {arm: as_text(header.eval.model)},
+        tuple(_notes(log, samples, scorer)),
+        tuple(_warnings(log, header, samples)),
+    )
 
 
 INSPECT_LOG = LogFormat("log of inspect_ai", is_inspect_log, read_inspect_log)
@@ -94,11 +99,15 @@ def _json_samples(log: LogFile, samples: Any) -> Iterator[InspectSample]:
         yield parse_sample(log, f"sample number {index + 1}", value)
 
 
-def _notes(log: LogFile, header: InspectHeader, samples: Sequence[InspectSample], scorer: str) -> Iterator[str]:
+def _warnings(log: LogFile, header: InspectHeader, samples: Sequence[InspectSample]) -> Iterator[str]:
     if header.status != "success":
-        yield f"{log.path.name}: the log ended with status {header.status!r}"
+        cause = f" ({error_code(header.error.message)})" if header.error is not None else ""
+        yield f"{log.path.name}: the run ended with status {header.status!r}{cause}, not 'success'"
     if len(samples) < header.eval.planned_samples:
-        yield f"{log.path.name}: {len(samples)} of {header.eval.planned_samples} samples are in the log"
+        yield f"{log.path.name}: only {len(samples):,} of {header.eval.planned_samples:,} samples are in the log"
+
+
+def _notes(log: LogFile, samples: Sequence[InspectSample], scorer: str) -> Iterator[str]:
     if any(_grade(one, scorer, log.path.name) is not None for one in samples if one.out_of_time):
         yield f"{log.path.name}: samples over their time limit are undecided, although the log grades some of them"
 
@@ -126,7 +135,7 @@ def _rollout(log: LogFile, task: str, arm: str, sample: InspectSample, scorer: s
         tool_calls=sample.tool_calls,
         seconds=sample.total_time if sample.working_time is None else sample.working_time,
     )
-    return LoggedRollout(place, observation, numbered=True)
+    return LoggedRollout(place, observation, numbered=True, empty=status == "ok" and sample.empty)
 
 
 def _outcome(sample: InspectSample, scorer: str, place: str) -> tuple[float | None, RolloutOutcome, str]:

@@ -66,6 +66,8 @@ class InspectSample(ForeignRecord):
     """The question in the sample's input, with attachments filled in."""
     tool_calls: int | None
     """Tool calls in the events, which include sub-agents; without events, in the messages. None without both."""
+    empty: bool = False
+    """Whether the last output of the model is recorded and has neither text nor a tool call."""
     scores: dict[str, InspectScore] | None = None
     metadata: dict[str, Any] = Field(default_factory=dict[str, Any])
     model_usage: dict[str, InspectUsage] = Field(default_factory=dict[str, InspectUsage])
@@ -114,6 +116,19 @@ class InspectConfig(ForeignRecord):
     """How an evaluation was run."""
 
     epochs: int | None = None
+    limit: int | tuple[int, int] | None = None
+    """How many samples of the dataset were chosen, or from which to before which."""
+    sample_id: Any = None
+    """Ids or patterns of the samples that were chosen."""
+
+    def chosen(self, samples: int) -> int:
+        """Return how many of the dataset's samples were to be run; 0 when unknown."""
+        if self.sample_id is not None:
+            return 0
+        if self.limit is None:
+            return samples
+        first, end = (0, self.limit) if isinstance(self.limit, int) else self.limit
+        return max(0, min(end, samples) - first)
 
 
 class InspectEval(ForeignRecord):
@@ -127,8 +142,9 @@ class InspectEval(ForeignRecord):
     @property
     def planned_samples(self) -> int:
         """Number of samples, times epochs, that the run was to produce; 0 when unknown."""
-        chosen = self.dataset.samples if self.dataset.sample_ids is None else len(self.dataset.sample_ids)
-        return (chosen or 0) * (self.config.epochs or 1)
+        ids = self.dataset.sample_ids
+        chosen = self.config.chosen(self.dataset.samples or 0) if ids is None else len(ids)
+        return chosen * (self.config.epochs or 1)
 
 
 class InspectHeader(ForeignRecord):
@@ -137,6 +153,8 @@ class InspectHeader(ForeignRecord):
     version: int
     status: str = "started"
     eval: InspectEval
+    error: InspectError | None = None
+    """What ended the run, when its status is `error`."""
 
 
 def parse_header(log: LogFile, value: Any) -> InspectHeader:
@@ -157,9 +175,8 @@ def parse_sample(log: LogFile, which: str, value: Any) -> InspectSample:
     if not isinstance(value, Mapping):
         raise DataError(f"{place} is {abbreviate(value)}, not a JSON object; write the log again", code="bad_log")
     # The long texts of the sample are dropped here to save memory.
-    return parse_record(
-        InspectSample, {**value, "problem": _problem(value), "tool_calls": _count_tool_calls(value)}, place
-    )
+    read = {"problem": _problem(value), "tool_calls": _count_tool_calls(value), "empty": _is_empty_output(value)}
+    return parse_record(InspectSample, {**value, **read}, place)
 
 
 def _named_values(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -182,6 +199,23 @@ def _count_tool_calls(sample: Mapping[str, Any]) -> int | None:
     called = sum(event.get("event") == "tool" for event in events)
     asked = sum(len(_objects(message.get("tool_calls"))) for message in messages)
     return called or asked if events or messages else None
+
+
+def _is_empty_output(sample: Mapping[str, Any]) -> bool:
+    output = sample.get("output")
+    if not isinstance(output, Mapping) or not output.get("model"):
+        return False  # a solver that calls no model leaves an output without a model
+    messages = [choice.get("message") for choice in _objects(output.get("choices"))]
+    said = [one for one in messages if isinstance(one, Mapping) and (_has_text(one) or one.get("tool_calls"))]
+    return not said and is_empty(output.get("completion"))
+
+
+def _has_text(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    parts = _objects(content)
+    return any(part.get("type") != "text" or not is_empty(part.get("text")) for part in parts) or (
+        isinstance(content, str) and not is_empty(content)
+    )
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from agentlearn_evals.formats.fields import (
     as_text,
     build_observation,
     choose_score,
+    is_empty,
     is_number,
     parse_number,
     prompt_text,
@@ -24,6 +25,8 @@ from agentlearn_evals.formats.log_format import LogFormat
 _FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)")
 _QUESTION_FIELDS = ("question", "problem", "query", "prompt")
 _NO_FILTER = "none"
+_INVALID = "[invalid]"
+"""What lm-eval's filters give when they find no answer in a response."""
 
 
 def is_lm_eval_log(content: Content) -> bool:
@@ -43,10 +46,14 @@ def read_lm_eval_log(log: LogFile, content: Content) -> ParsedLog:
     arm = log.arm or model or log.path.stem
     metric, filter_name = _choose_metric(log, rows.rows)
     _demand_more_is_better(log, results, task, metric)
-    rollouts = tuple(
-        _rollout(row, arm, task, metric) for row in rows.rows if row.fields.get("filter", _NO_FILTER) == filter_name
+    chosen = tuple(row for row in rows.rows if row.fields.get("filter", _NO_FILTER) == filter_name)
+    rollouts = tuple(_rollout(row, arm, task, metric) for row in chosen)
+    return ParsedLog(
+        rollouts,
+        {arm: model} if model else {},
+        tuple(_notes(log, chosen)),
+        tuple(_warnings(log, results, task, len({as_text(row.fields.get("doc_id")) for row in chosen}))),
     )
-    return ParsedLog(rollouts, {arm: model} if model else {})
 
 
 LM_EVAL_LOG = LogFormat("samples of lm-eval", is_lm_eval_log, read_lm_eval_log)
@@ -76,20 +83,50 @@ def _filter(row: SourceRow) -> str:
 
 
 def _rollout(row: SourceRow, arm: str, task: str, metric: str) -> LoggedRollout:
-    if metric not in row.fields:
-        raise DataError(f"{row.place} has no {metric!r}; write the samples again", code="missing_column")
     document, document_hash = row.fields.get("doc_id"), as_text(row.fields.get("doc_hash"))[:8]
+    responses = _responses(row.fields)
+    lost = responses is not None and all(one is None for one in responses)
+    if metric not in row.fields and not lost:
+        raise DataError(f"{row.place} has no {metric!r}; write the samples again", code="missing_column")
     observation = build_observation(
         row.place,
         arm=arm,
         # With the hash, documents with the same id but other content are different tasks.
         task="/".join(filter(None, (task, as_text(document), document_hash))),
-        score=parse_number(row.fields[metric], f"metric {metric!r}", row.place),
+        score=None if lost else parse_number(row.fields[metric], f"metric {metric!r}", row.place),
+        status="undecided" if lost else "ok",
+        error="no_response" if lost else "",
         domain=task,
         problem=_problem(row.fields),
         rollout=row.where,
     )
-    return LoggedRollout(row.place, observation, numbered=False)
+    empty = not lost and responses is not None and all(map(is_empty, responses))
+    return LoggedRollout(row.place, observation, numbered=False, empty=empty)
+
+
+def _responses(fields: Mapping[str, Any]) -> list[Any] | None:
+    """Return what the model answered, one for each request and repeat; None when the row does not say.
+
+    A request without a response is None. Empty when the log holds no response at all.
+    """
+    responses = fields.get("resps")
+    if not isinstance(responses, list):
+        return None
+    return [one for request in responses for one in (request if isinstance(request, list) else [request])]
+
+
+def _notes(log: LogFile, rows: Sequence[SourceRow]) -> Iterator[str]:
+    unread = sum(row.fields.get("filtered_resps") in (_INVALID, [_INVALID]) for row in rows)
+    if unread:
+        yield f"{log.path.name}: in {unread:,} of {len(rows):,} responses the filter found no answer ({_INVALID})"
+
+
+def _warnings(log: LogFile, results: Mapping[str, Any], task: str, documents: int) -> Iterator[str]:
+    counts = results.get("n-samples")
+    of_task = counts.get(task) if isinstance(counts, Mapping) else None
+    planned = of_task.get("effective") if isinstance(of_task, Mapping) else None
+    if isinstance(planned, int) and documents < planned:
+        yield f"{log.path.name}: only {documents:,} of {planned:,} documents are in the log"
 
 
 def _problem(fields: Mapping[str, Any]) -> str:

@@ -44,8 +44,14 @@ class LogSet(Value):
     """sha256 by file name; by path where two files have the same name."""
     models: dict[str, str] = Field(default_factory=dict[str, str])
     """Model by arm, where the log holds it; several models are joined by commas."""
+    warnings: tuple[str, ...] = ()
+    """Why the logs may say too little: unfinished logs, samples that are not in the log, empty responses."""
+    outcomes: tuple[str, ...] = ()
+    """How many rollouts of each file failed or are undecided, by code."""
     notes: tuple[str, ...] = ()
-    """What a reader of the result should know: failures, unread columns, unfinished logs."""
+    """What else a reader of the result should know, such as unread columns."""
+    places: dict[tuple[str, str, int], str] = Field(default_factory=dict[tuple[str, str, int], str])
+    """Where each rollout is in the logs, by arm, task and index: `runs.csv line 7`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,8 @@ class LoggedRollout:
     observation: Observation
     numbered: bool
     """Whether the log itself numbers the rollouts of a task; otherwise they are numbered in file order."""
+    empty: bool = False
+    """Whether the response of the agent is recorded and empty, although the rollout has a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +76,5 @@ class ParsedLog:
     """Model by arm."""
     notes: tuple[str, ...] = ()
     """What a reader of the result should know about this file."""
+    warnings: tuple[str, ...] = ()
+    """Why this file may say too little, such as a run that did not finish."""

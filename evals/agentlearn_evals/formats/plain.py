@@ -1,6 +1,6 @@
 """Reader of plain tables: JSON lines, CSV or Parquet with the columns task, arm and score, and optional others."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentlearn.data.row import SourceRow
@@ -28,6 +28,8 @@ TEXTS = ("cluster", "domain", "problem", "rollout")
 """Columns of text."""
 TIMEOUT = "timeout"
 """Status in foreign tables of a rollout that ran out of time. Nothing is known about its answer."""
+RESPONSES = ("response", "completion", "output", "prediction")
+"""Columns that may hold what the agent answered. Only whether it is empty is read."""
 COLUMNS = tuple(Observation.model_fields)
 """Columns that are written. The reader also reads `model`, and may take another column as `score`."""
 
@@ -46,8 +48,11 @@ def read_plain_log(log: LogFile, content: Content) -> ParsedLog:
     _demand_columns(log, rows, score)
     _demand_one_arm(log, rows)
     numbered = _is_numbered(rows)
-    rollouts = tuple(_rollout(log, row, score, numbered=numbered) for row in rows.rows)
-    return ParsedLog(rollouts, _models(rows, rollouts), tuple(_notes(log, rows, score)))
+    response = _response_column(rows, score)
+    rollouts = tuple(_rollout(log, row, score, response, numbered=numbered) for row in rows.rows)
+    return ParsedLog(
+        rollouts, _models(rows, rollouts), tuple(_notes(log, rows, score)), tuple(_warnings(log, rows, rollouts))
+    )
 
 
 PLAIN_LOG = LogFormat("rows with task, arm and score", is_plain_log, read_plain_log)
@@ -84,7 +89,13 @@ def _demand_one_arm(log: LogFile, rows: RowsFile) -> None:
         )
 
 
-def _rollout(log: LogFile, row: SourceRow, score: str, *, numbered: bool) -> LoggedRollout:
+def _response_column(rows: RowsFile, score: str) -> str:
+    """Return the column with the agent's responses, if some are filled in; else empty."""
+    names = [name for name in RESPONSES if name in rows.columns and name != score]
+    return next((name for name in names if any(not is_empty(row.fields.get(name)) for row in rows.rows)), "")
+
+
+def _rollout(log: LogFile, row: SourceRow, score: str, response: str, *, numbered: bool) -> LoggedRollout:
     fields, place = row.fields, row.place
     for name in ("task",) if log.arm else ("task", "arm"):
         if not as_text(fields.get(name)):
@@ -101,20 +112,26 @@ def _rollout(log: LogFile, row: SourceRow, score: str, *, numbered: bool) -> Log
         **{name: parse_optional_count(fields.get(name), name, place) for name in COUNTS},
         **{name: parse_optional_number(fields.get(name), name, place) for name in NUMBERS},
     )
-    return LoggedRollout(place, observation, numbered=numbered)
+    empty = bool(response) and observation.status == "ok" and is_empty(fields.get(response))
+    return LoggedRollout(place, observation, numbered=numbered, empty=empty)
 
 
 def _status(fields: Mapping[str, Any]) -> dict[str, str]:
-    """Return the status of a row and its error code. A rollout that ran out of time is undecided."""
-    status, error = as_text(fields.get("status")) or "ok", as_text(fields.get("error"))
-    return (
-        {"status": "undecided", "error": error or TIMEOUT} if status == TIMEOUT else {"status": status, "error": error}
-    )
+    """Return the status of a row and its error code.
+
+    A rollout that ran out of time is undecided, and so is one with an error and no status.
+    """
+    status, error = as_text(fields.get("status")), as_text(fields.get("error"))
+    if status == TIMEOUT or (error and not status):
+        return {"status": "undecided", "error": error or TIMEOUT}
+    return {"status": status or "ok", "error": error}
 
 
 def _score(fields: Mapping[str, Any], name: str, place: str) -> float | None:
     status, value = as_text(fields.get("status")), fields.get(name)
     if status == TIMEOUT or (status == "undecided" and is_empty(value)):
+        return None
+    if not status and as_text(fields.get("error")):
         return None
     if status == "failed" and is_empty(value):
         return 0.0
@@ -127,6 +144,22 @@ def _models(rows: RowsFile, rollouts: tuple[LoggedRollout, ...]) -> dict[str, st
     return {arm: model for arm, model in zip(arms, models, strict=True) if model}
 
 
+def _warnings(log: LogFile, rows: RowsFile, rollouts: tuple[LoggedRollout, ...]) -> Iterator[str]:
+    without = sum(bool(as_text(row.fields.get("error"))) and not as_text(row.fields.get("status")) for row in rows.rows)
+    if without:
+        yield (
+            f"{log.path.name}: {without:,} of {len(rollouts):,} rows have an error and no status, so they are"
+            " undecided, whatever their score; write the status 'failed' where the agent gave no usable answer"
+        )
+    fine = sum(one.observation.status == "ok" and bool(one.observation.error) for one in rollouts)
+    if fine:
+        rows_of = f"{fine:,} of {len(rollouts):,} rows"
+        yield f"{log.path.name}: {rows_of} have an error and the status 'ok'; their scores count"
+
+
 def _notes(log: LogFile, rows: RowsFile, score: str) -> list[str]:
     unread = [name for name in rows.columns if name not in {*COLUMNS, "model", score}]
-    return [f"{log.path.name}: columns not read: {', '.join(unread)}"] if unread else []
+    notes = [f"{log.path.name}: columns not read: {', '.join(unread)}"] if unread else []
+    if not rows.ends_with_line:
+        notes.append(f"{log.path.name}: the last line has no line end; if the file was cut, its last value is wrong")
+    return notes

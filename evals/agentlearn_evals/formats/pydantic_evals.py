@@ -14,14 +14,13 @@ from agentlearn_evals.formats.fields import (
     build_observation,
     choose_score,
     error_code,
+    is_empty,
     parse_number,
     parse_texts,
 )
 from agentlearn_evals.formats.foreign_record import ForeignRecord, parse_record
 from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, ParsedLog
 from agentlearn_evals.formats.log_format import LogFormat
-
-"""Error message of a case that ran out of time."""
 
 _REPEAT = re.compile(r" \[(?P<run>\d+)/\d+\]$")
 
@@ -47,6 +46,7 @@ class ReportCase(ForeignRecord):
     source_case_name: str | None = None
     """Name of the case that was run several times; None for a case that ran once."""
     trace_id: str | None = None
+    output: Any = None
     evaluator_failures: list[Any] = Field(default_factory=list[Any])
     error_message: str | None = None
 
@@ -82,14 +82,16 @@ def read_pydantic_evals_log(log: LogFile, content: Content) -> ParsedLog:
     score = choose_score(log, names) if report.cases else ""
     arm = log.arm or as_text(report.name)
     model = (report.experiment_metadata or {}).get("model")
-    rollouts = tuple(_rollout(log, case, arm, score) for case in cases)
+    some_output = any(not is_empty(case.output) for case in report.cases)
+    rollouts = tuple(_rollout(log, case, arm, score, some_output=some_output) for case in cases)
     return ParsedLog(rollouts, {arm: as_text(model)} if isinstance(model, str) and model else {})
 
 
 PYDANTIC_EVALS_LOG = LogFormat("report of pydantic-evals", is_pydantic_evals_log, read_pydantic_evals_log)
 
 
-def _rollout(log: LogFile, case: ReportCase, arm: str, score: str) -> LoggedRollout:
+def _rollout(log: LogFile, case: ReportCase, arm: str, score: str, *, some_output: bool) -> LoggedRollout:
+    """Return a case as a rollout. some_output: whether the report records outputs."""
     place = f"{log.path.name} case {case.name!r}"
     repeat = _REPEAT.search(case.name) if case.source_case_name else None
     metadata: Mapping[str, Any] = case.metadata if isinstance(case.metadata, Mapping) else {}
@@ -113,7 +115,8 @@ def _rollout(log: LogFile, case: ReportCase, arm: str, score: str) -> LoggedRoll
         tool_calls=case.metrics.get("tool_calls"),
         seconds=case.task_duration,
     )
-    return LoggedRollout(place, observation, numbered=repeat is not None)
+    empty = some_output and status == "ok" and is_empty(case.output)
+    return LoggedRollout(place, observation, numbered=repeat is not None, empty=empty)
 
 
 def _outcome(case: ReportCase, score: str, place: str) -> tuple[float | None, RolloutOutcome, str]:

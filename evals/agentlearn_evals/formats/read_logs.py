@@ -37,11 +37,18 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None) -> Log
     results = [_read_log(log) for log in logs]
     hashes = [_sha256(log.path) for log in logs]
     _demand_distinct_logs(logs, hashes)
+    names = _source_names(logs)
+    numbered = tuple(_numbered(logs, results, names))
     return LogSet(
-        observations=tuple(_numbered(logs, results)),
-        sources=dict(zip(_source_names(logs), hashes, strict=True)),
+        observations=tuple(one for one, _ in numbered),
+        sources=dict(zip(names, hashes, strict=True)),
         models=_models(results),
-        notes=tuple(note for log, result in zip(logs, results, strict=True) for note in _notes(log, result)),
+        warnings=tuple(
+            one for log, result in zip(logs, results, strict=True) for one in (*result.warnings, *_empty(log, result))
+        ),
+        outcomes=tuple(one for log, result in zip(logs, results, strict=True) for one in _outcomes(log, result)),
+        notes=tuple(note for result in results for note in result.notes),
+        places={(one.arm, one.task, one.g): place for one, place in numbered},
     )
 
 
@@ -79,10 +86,13 @@ def _demand_distinct_logs(logs: Sequence[LogFile], hashes: Sequence[str]) -> Non
             )
 
 
-def _numbered(logs: Sequence[LogFile], results: Sequence[ParsedLog]) -> Iterator[Observation]:
+def _numbered(
+    logs: Sequence[LogFile], results: Sequence[ParsedLog], names: Sequence[str]
+) -> Iterator[tuple[Observation, str]]:
+    """Yield every observation with its index and its place. names: of the files, each different."""
     places: dict[tuple[str, str, int], str] = {}
     counts: Counter[tuple[str, str]] = Counter()  # rollouts of one task in one arm so far
-    for log, result in zip(logs, results, strict=True):
+    for log, result, name in zip(logs, results, names, strict=True):
         before = Counter(counts)
         for one in result.rollouts:
             key = (one.observation.arm, one.observation.task)
@@ -92,7 +102,8 @@ def _numbered(logs: Sequence[LogFile], results: Sequence[ParsedLog]) -> Iterator
                 raise _duplicate(log, one, g, places[*key, g])
             places[*key, g] = one.place
             counts[key] += 1
-            yield one.observation if g == one.observation.g else one.observation.model_copy(update={"g": g})
+            observation = one.observation if g == one.observation.g else one.observation.model_copy(update={"g": g})
+            yield observation, f"{name}{one.place.removeprefix(log.path.name)}"
 
 
 def _duplicate(log: LogFile, one: LoggedRollout, g: int, first: str) -> DataError:
@@ -118,8 +129,19 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _notes(log: LogFile, result: ParsedLog) -> Iterator[str]:
-    yield from result.notes
+def _empty(log: LogFile, result: ParsedLog) -> Iterator[str]:
+    by_arm: dict[str, list[LoggedRollout]] = {}
+    for one in result.rollouts:
+        by_arm.setdefault(one.observation.arm, []).append(one)
+    for arm, rollouts in by_arm.items():
+        if count := sum(one.empty for one in rollouts):
+            yield (
+                f"{log.path.name}: {count:,} of {len(rollouts):,} responses of {arm} are empty; the scores of the log"
+                " count, although an empty response can be a failure of the service"
+            )
+
+
+def _outcomes(log: LogFile, result: ParsedLog) -> Iterator[str]:
     total = len(result.rollouts)
     for status, words in (
         ("failed", "failed and count as 0"),

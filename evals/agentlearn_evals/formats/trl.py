@@ -1,6 +1,7 @@
 """Reader of the completions that TRL's GRPOTrainer logs: one row per completion, one column per reward."""
 
 import re
+from collections.abc import Mapping, Sequence
 
 from agentlearn.data.row import SourceRow
 from agentlearn.types.ids import content_hash
@@ -49,16 +50,27 @@ def _is_reward(rows: RowsFile, name: str) -> bool:
 
 def _rollout(log: LogFile, row: SourceRow, reward: str) -> LoggedRollout:
     step = parse_optional_count(row.fields.get("step"), "step", row.place)
-    prompt = row.fields.get("prompt")
+    prompt, completion = row.fields.get("prompt"), row.fields.get("completion")
+    lost = completion is None or completion != completion
     observation = build_observation(
         row.place,
         arm=log.arm or f"{_run_name(log)}@{0 if step is None else step}",
         task=content_hash(as_text(prompt))[:12],
-        score=parse_number(row.fields.get(reward), f"reward {reward!r}", row.place),
+        score=None if lost else parse_number(row.fields.get(reward), f"reward {reward!r}", row.place),
+        status="undecided" if lost else "ok",
+        error="no_completion" if lost else "",
         problem=prompt_text(prompt),
         rollout=row.where,
     )
-    return LoggedRollout(row.place, observation, numbered=False)
+    return LoggedRollout(row.place, observation, numbered=False, empty=not lost and not _has_answer(completion))
+
+
+def _has_answer(completion: object) -> bool:
+    """Return whether a completion, a text or a list of messages, has a text or a tool call."""
+    if not isinstance(completion, Sequence) or isinstance(completion, str):
+        return not is_empty(completion)
+    messages = [one for one in completion if isinstance(one, Mapping)]
+    return any(not is_empty(one.get("content")) or one.get("tool_calls") for one in messages)
 
 
 def _run_name(log: LogFile) -> str:

@@ -154,7 +154,10 @@ def _tokens(arm: ArmLine) -> float:
 
 
 def _of_library(arm: ArmLine) -> str:
-    return f"{large(arm.tokens_library)} library" if arm.tokens_library else ""
+    if not arm.tokens_library:
+        return ""
+    known = arm.tokens_library if arm.tokens_in is None else min(arm.tokens_library, arm.tokens_in)
+    return f"~{large(known)} library"
 
 
 def _arm(arm: ArmLine, all_simulated: bool) -> TableCell:

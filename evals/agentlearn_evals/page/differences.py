@@ -4,6 +4,7 @@ from agentlearn.html import Column, Forest, ForestRow, Note, PagePart, Section, 
 from agentlearn.html.number_format import DASH, count, decimal, interval, p_value, signed
 from agentlearn.measure.contrast import Contrast
 from agentlearn_evals.comparison import Comparison
+from agentlearn_evals.contrast_words import assumptions, bounds_words, p_of_mean
 from agentlearn_evals.page.findings import TONES, WORDS, scale_limits
 
 CORRECTIONS = {
@@ -12,8 +13,8 @@ CORRECTIONS = {
     "none": "Corrected p: corrected for earlier looks if any, but not for the number of arms.",
 }
 P_NOTE = (
-    "p: two-sided sign-flip test, uncorrected. It asks how often random signs of the differences of tasks, or of "
-    "clusters, give a mean difference at least this large. It is valid for any number of tasks."
+    "p: two-sided sign-flip test, uncorrected. It asks how often random signs of the differences of tasks, or "
+    "of clusters, give a mean difference at least this large."
 )
 SEQUENTIAL_P_NOTE = "p: valid at any time during a sequential comparison, uncorrected for the number of arms."
 PAIRS_NOTE = (
@@ -44,15 +45,18 @@ def differences_section(comparison: Comparison) -> Section | None:
 
 
 def _estimates(comparison: Comparison) -> Table:
-    columns = ("Difference", "Standard error", "Corrected p", "p", "Tasks", "Pairs", "Clusters")
+    columns = ("Difference", "Bounds", "Standard error", "Corrected p", "p", "Tasks", "Pairs", "Clusters")
+    means = any(p_of_mean(one) is not None for one in comparison.contrasts)
     mcnemar = any(one.mcnemar_p is not None for one in comparison.contrasts)
     rows = tuple(
         (
             _arm(one),
             TableCell(text=signed(one.mean), sub=interval(one.low, one.high, sign=True), value=one.mean),
+            TableCell(text=bounds_words(comparison, one).replace("-", "−") or DASH),
             TableCell(text=decimal(one.standard_error, 3), value=one.standard_error),
             TableCell(text=p_value(one.p_adjusted), value=one.p_adjusted),
             TableCell(text=p_value(one.p), value=one.p),
+            *([TableCell(text=p_value(p_of_mean(one)), value=p_of_mean(one))] if means else []),
             *([TableCell(text=p_value(one.mcnemar_p), value=one.mcnemar_p)] if mcnemar else []),
             TableCell(text=count(one.tasks), value=one.tasks),
             TableCell(text=count(one.pairs), value=one.pairs),
@@ -61,12 +65,12 @@ def _estimates(comparison: Comparison) -> Table:
         for one in comparison.contrasts
     )
     p_note = SEQUENTIAL_P_NOTE if comparison.sequential else P_NOTE
-    names = [*columns[:4], *(["McNemar p"] if mcnemar else []), *columns[4:]]
+    names = [*columns[:5], *["p_mean"] * means, *["McNemar p"] * mcnemar, *columns[5:]]
     return Table(
         caption=f"Arms compared with {comparison.baseline}",
         columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in names)),
         rows=rows,
-        note=" ".join((p_note, CORRECTIONS[comparison.correction], PAIRS_NOTE)),
+        note=" ".join((p_note, *_sentences(assumptions(comparison)), CORRECTIONS[comparison.correction], PAIRS_NOTE)),
     )
 
 
@@ -122,7 +126,7 @@ def _worst(comparison: Comparison) -> Table | None:
         caption="Worst cases: bounds for undecided rollouts",
         columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in names)),
         rows=rows,
-        note="An undecided rollout is left out of every arm. The bounds are the differences if all undecided rollouts "
+        note="An undecided or missing rollout is left out of every arm. The bounds are the differences if all of them "
         "had gone against the arm, or in its favour.",
     )
 
@@ -175,6 +179,10 @@ def _methods(comparison: Comparison) -> list[PagePart]:
     )
     notes = [Note(title=one.method, text=one.note) for one in comparison.methods if one.note]
     return [figure, *notes]
+
+
+def _sentences(lines: list[str]) -> list[str]:
+    return [f"{line.rstrip('.')}." for line in lines]
 
 
 def _arm(contrast: Contrast) -> TableCell:

@@ -5,6 +5,7 @@ from agentlearn.html.markup import clipped
 from agentlearn.html.number_format import count, duration, money, signed
 from agentlearn.measure.contrast import Contrast, ContrastVerdict
 from agentlearn_evals.comparison import Comparison
+from agentlearn_evals.contrast_words import full_sentence, looks_words, worst_first
 
 TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
 WORDS: dict[ContrastVerdict, str] = {
@@ -20,8 +21,8 @@ SENTENCE = 500
 
 def opening_parts(comparison: Comparison) -> tuple[PagePart, ...]:
     """Return everything above the first section."""
-    statements = [Statement(text=_sentence(one), tone=TONES[one.verdict]) for one in comparison.contrasts]
-    parts: list[PagePart] = [*statements]
+    parts: list[PagePart] = [Note(kind="warning", text=text) for text in comparison.warnings]
+    parts += [Statement(text=_sentence(one), tone=TONES[one.verdict]) for one in worst_first(comparison.contrasts)]
     parts.append(Paragraph(text=_what_is_compared(comparison), quiet=True))
     if comparison.simulated:
         parts.append(Paragraph(text=SIMULATED, quiet=True))
@@ -56,7 +57,7 @@ def _what_is_compared(comparison: Comparison) -> str:
 
 def _sentence(contrast: Contrast) -> str:
     plain = f"{contrast.arm} against {contrast.baseline}: {WORDS[contrast.verdict]}."
-    return clipped(contrast.sentence or plain, SENTENCE)
+    return clipped(full_sentence(contrast) or plain, SENTENCE)
 
 
 def _forest(comparison: Comparison) -> list[PagePart]:
@@ -107,7 +108,8 @@ def _warnings(comparison: Comparison) -> list[PagePart]:
     ]
     more = len(comparison.flags) - len(flags)
     rest = [Note(kind="warning", text=f"The section Checks lists {more} more.")] if more > 0 else []
-    return [*unsafe, *flags, *rest, *drifted, *rough]
+    looks = [Note(title="Looks at growing data", text=line) for line in looks_words(comparison)]
+    return [*unsafe, *flags, *rest, *drifted, *rough, *looks]
 
 
 def _key_figures(comparison: Comparison) -> KeyFigures:

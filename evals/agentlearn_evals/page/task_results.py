@@ -44,7 +44,7 @@ def flips_section(comparison: Comparison, trace_of: Callable[[str], str] | None)
     """Return the tasks on which an arm and the baseline differ, each with two rollouts; None without any."""
     if not comparison.flips:
         return None
-    transcripts = _Transcripts(trace_of)
+    transcripts, of_logs = _Transcripts(trace_of), any(one.place for one in comparison.flips)
     parts: list[PagePart] = []
     for contrast in comparison.contrasts:
         for won in (True, False):
@@ -53,7 +53,8 @@ def flips_section(comparison: Comparison, trace_of: Callable[[str], str] | None)
     return Section(
         title="Flips",
         lede="Flips are tasks on which an arm and the baseline have different scores, largest difference first. Each "
-        "has one rollout of either arm that shows the difference. The commands print every message of a rollout.",
+        "has one rollout of either arm that shows the difference"
+        + (", and where it is in the logs." if of_logs else ". The commands print every message of a rollout."),
         parts=tuple(parts),
     )
 
@@ -129,12 +130,14 @@ def _flip(flip: Flip, transcripts: _Transcripts) -> Details:
     parts: list[PagePart] = []
     if len(flip.problem) > EXCERPT:  # otherwise the summary line shows all of it
         parts.append(Paragraph(text=clipped(flip.problem, PROBLEM)))
-    for name, score, rollout in (
-        (flip.baseline, flip.baseline_score, flip.baseline_rollout),
-        (flip.arm, flip.score, flip.rollout),
+    for name, score, rollout, place in (
+        (flip.baseline, flip.baseline_score, flip.baseline_rollout, flip.baseline_place),
+        (flip.arm, flip.score, flip.rollout, flip.place),
     ):
         label = f"{name}, mean score {decimal(score)}"
-        if rollout:
+        if place:
+            parts.append(CodeBlock(label=label, text=place))
+        elif rollout:
             parts.append(CodeBlock(label=label, text=f"agentlearn trace {shlex.quote(rollout)}"))
             parts += transcripts.of(rollout)
         else:

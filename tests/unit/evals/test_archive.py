@@ -153,4 +153,7 @@ def test_a_run_that_was_killed_is_read_from_its_journal(tmp_path: Path) -> None:
     members = {"_journal/start.json": header, "samples/t1_epoch_1.json": sample}
     logs = read_logs([log_samples.write_zip(tmp_path / "log", members)])
     assert [one.score for one in logs.observations] == [1.0]
-    assert logs.notes == ("log: the log ended with status 'started'", "log: 1 of 4 samples are in the log")
+    assert logs.warnings == (
+        "log: the run ended with status 'started', not 'success'",
+        "log: only 1 of 4 samples are in the log",
+    )

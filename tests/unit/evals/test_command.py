@@ -30,8 +30,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("--logs", "logs.csv", "--sequential"), "--sequential: not with --logs"),
         (("--logs", "logs.csv", "--dry-run", "--json"), "--dry-run: not with --logs"),
         (
-            ("--logs", "logs.csv", "--domain", "math", "--model", "sim:expert", "-k", "3", "--looks", "2"),
-            "--domain, --k, --model, --looks: not with --logs",
+            ("--logs", "logs.csv", "--domain", "math", "--model", "sim:expert", "-k", "3", "--block", "2"),
+            "--domain, --k, --model, --block: not with --logs",
         ),
         (("--logs", "logs.csv", "--method", "m=a+b"), "--method: not with --logs"),
         (("--logs", "logs.csv", "--out", "folder.json"), "'folder.json' is a directory"),
@@ -79,15 +79,25 @@ def test_one_judge_judges_all_arms_and_is_confirmed_before_it_is_paid() -> None:
     assert "without the calls to the judge openai:gpt-5" in paid.lines()[-1][1]
 
 
-def test_the_result_is_printed_when_the_page_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+def test_logs_are_compared_when_the_store_cannot_be_used(capsys: pytest.CaptureFixture[str]) -> None:
     Path("file").write_text("no folder")
-    assert command(["compare", "--logs", "logs.csv", "--store", "file", "--json"]) == 1
+    assert command(["compare", "--logs", "logs.csv", "--store", "file", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["contrasts"][0]["verdict"] == "better"
+    assert found["looks_note"].startswith(
+        "looks cannot be counted, so p is not corrected for earlier ones: the store 'file'"
+    )
+    assert command(["compare", "--logs", "logs.csv", "--store", "file"]) == 0
     printed = capsys.readouterr()
-    assert json.loads(printed.out)["contrasts"][0]["verdict"] == "better"
-    assert printed.err.startswith("agentlearn: the result could not be written: ")
-    assert len(printed.err.splitlines()) == 1
+    assert "looks cannot be counted, so p is not corrected for earlier ones: the store 'file'" in printed.out
+    assert "page" not in printed.out
+
+
+def test_a_page_that_cannot_be_written_is_an_error_when_the_comparison_is_stored() -> None:
+    done = compare_logs(["logs.csv"], store=Path("store"))
+    Path("file").write_text("no folder")
     with pytest.raises(AgentlearnError) as refused:
-        write_all(compare_logs(["logs.csv"]), store=Path("file"), out=())
+        write_all(done, store=Path("file"), out=())
     assert refused.value.code == "not_written"
 
 

@@ -19,6 +19,7 @@ from agentlearn_evals.comparison import (
     TaskLine,
     VersionPoint,
 )
+from agentlearn_evals.contrast_words import worst_first
 from agentlearn_evals.page import comparison_page
 from agentlearn_evals.page.task_results import FLIPS_SHOWN, TRACE, TRACES
 from tests.support.comparisons import minimal, rich
@@ -52,7 +53,7 @@ def test_the_rich_page_has_every_section_in_order() -> None:
 
 
 def test_the_findings_come_first_then_the_forest_plot() -> None:
-    sentences = [contrast.sentence for contrast in RICH.contrasts]
+    sentences = [contrast.sentence for contrast in worst_first(RICH.contrasts)]
     seen = READ.text.replace("\u00a0", " ")
     places = [seen.index(sentence) for sentence in sentences]
     assert places == sorted(places)
@@ -63,7 +64,7 @@ def test_the_findings_come_first_then_the_forest_plot() -> None:
     "words",
     [
         "1.2M",
-        "82.0k library",
+        "~82.0k library",
         "120 reused",
         "1 min 14 s",
         "sim:novice, temperature 0.7 · library 1f3c91aa82b1 · 13 lessons",
@@ -303,3 +304,18 @@ def test_numbers_that_are_not_finite_are_shown() -> None:
     text = Read(comparison_page(Comparison(title="t", k=1, baseline="a", arms=arms, contrasts=(broken,)))).text
     assert "nan" not in text.lower()
     assert "[−∞, +∞]" in text
+
+
+def test_what_was_lost_stands_before_the_verdicts_and_examples_of_logs_have_their_place() -> None:
+    first, *others = RICH.flips
+    placed = first.model_copy(update={"place": "runs.csv line 7", "baseline_place": "runs.csv line 3"})
+    found = RICH.model_copy(
+        update={"warnings": ("a: 9 of 60 rollouts are undecided",), "flips": (placed,), "looks_note": "not counted"}
+    )
+    read = Read(comparison_page(found))
+    seen = read.text.replace("\u00a0", " ")
+    assert seen.index("9 of 60 rollouts") < seen.index(worst_first(RICH.contrasts)[0].sentence)
+    assert seen.index("not counted") < seen.index("At a glance")
+    assert {"runs.csv line 3", "runs.csv line 7"} <= set(read.inside["code"])
+    assert not any(text.startswith("agentlearn trace") for text in read.inside["code"])
+    assert others

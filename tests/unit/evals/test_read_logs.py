@@ -89,8 +89,8 @@ def test_failures_are_kept_and_reported(tmp_path: Path) -> None:
         (None, "undecided"),
     ]
     assert logs.models == {"a": "m1"}
-    assert logs.notes == (
-        "runs.jsonl: columns not read: mood",
+    assert logs.notes == ("runs.jsonl: columns not read: mood",)
+    assert logs.outcomes == (
         "runs.jsonl: 1 of 4 rollouts failed and count as 0 (endpoint 1)",
         "runs.jsonl: 2 of 4 rollouts are undecided and are not counted (timeout 1, no code 1)",
     )
@@ -455,14 +455,30 @@ def test_an_inspect_log_that_was_cut_short_says_so(tmp_path: Path) -> None:
     inspect(graded("C"), status="cancelled")(file)
     logs = read_logs([file])
     assert logs.observations[0].score == 1.0
-    assert logs.notes == ("log: the log ended with status 'cancelled'", "log: 1 of 4 samples are in the log")
+    assert logs.warnings == (
+        "log: the run ended with status 'cancelled', not 'success'",
+        "log: only 1 of 4 samples are in the log",
+    )
 
 
 def test_an_inspect_log_of_some_samples_is_whole_when_they_are_there(tmp_path: Path) -> None:
     file = tmp_path / "log"
     spec = {"task": "toy", "model": "m", "dataset": {"samples": 100, "sample_ids": [1]}, "config": {}}
     inspect(graded("C"), eval=spec)(file)
-    assert read_logs([file]).notes == ()
+    assert read_logs([file]).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "planned"),
+    [({"limit": 1}, 0), ({"limit": [4, 5]}, 0), ({"sample_id": "t*"}, 0), ({"limit": 3}, 3), ({"limit": [99, 120]}, 0)],
+)
+def test_an_inspect_log_with_a_limit_plans_only_that_many_samples(
+    config: dict[str, Any], planned: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "log"
+    inspect(graded("C"), eval={"task": "toy", "model": "m", "dataset": {"samples": 100}, "config": config})(file)
+    expected = (f"log: only 1 of {planned} samples are in the log",) if planned else ()
+    assert read_logs([file]).warnings == expected
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_an_inspect_log_tells_every_sample(made: Path, form: str) -> None:
     assert {
         f"{file.name}: 4 of 10 rollouts are undecided and are not counted ({codes})"
         for codes in ("ValueError 2, time_limit 2", "time_limit 2, ValueError 2")
-    } & set(logs.notes)
+    } & set(logs.outcomes)
 
 
 def test_an_inspect_sample_brings_what_is_known_of_it(made: Path) -> None:
@@ -104,7 +104,7 @@ def test_an_inspect_scorer_with_several_values_is_chosen_by_key_and_may_be_undec
     )
     assert (
         f"{file.name}: 6 of 10 rollouts are undecided and are not counted (grader_failed 2, ValueError 2, time_limit 2)"
-        in logs.notes
+        in logs.outcomes
     )
 
 

@@ -1,0 +1,82 @@
+"""What the terminal and the page both say of a contrast: order, bounds, looks, and what the tests assume."""
+
+from collections.abc import Sequence
+
+from agentlearn.cli.stages import short_count
+from agentlearn.measure.contrast import Contrast
+from agentlearn.measure.sentences import signed_difference
+from agentlearn_evals.comparison import ArmLine, Comparison
+
+_SIGNS = (
+    "p assumes that, without a true difference, every task's difference would have either sign with equal"
+    " chance; when a few tasks carry the difference, it can be too small"
+)
+_SEQUENTIAL = "p is valid at every look of the sequential comparison"
+_LOOKS = 3
+"""Number of earlier looks of an arm that are named."""
+
+
+def worst_first(contrasts: Sequence[Contrast]) -> list[Contrast]:
+    """Return the contrasts with those first whose arm is worse, then those without a verdict for a reason."""
+    return sorted(contrasts, key=lambda one: (one.verdict != "worse", not (one.withheld or one.unsafe)))
+
+
+def full_sentence(contrast: Contrast) -> str:
+    """Return the contrast's sentence. The reason why a verdict is withheld comes first."""
+    if contrast.withheld and contrast.withheld not in contrast.sentence:
+        return f"{contrast.withheld} {contrast.sentence}".strip()
+    return contrast.sentence
+
+
+def p_of_mean(contrast: Contrast) -> float | None:
+    """Return the p of the test of the mean; None when it was not made."""
+    return getattr(contrast, "p_mean", None)
+
+
+def assumptions(found: Comparison) -> list[str]:
+    """Return what the tests assume, one line each."""
+    if found.sequential:
+        return [_SEQUENTIAL]
+    if all(one.p is None for one in found.contrasts):
+        return []
+    told: list[str] = [getattr(one, "assumes", "") for one in found.contrasts]
+    return list(dict.fromkeys(filter(None, told))) or [_SIGNS]
+
+
+def bounds_words(found: Comparison, contrast: Contrast) -> str:
+    """Return the bounds of the difference; empty when every rollout of both arms has a score."""
+    if contrast.worst is not None:
+        low, high = signed_difference(contrast.worst.low), signed_difference(contrast.worst.high)
+        return f"{low} to {high}" if low != high or _has_gaps(found, contrast) else ""
+    return "unknown" if _has_gaps(found, contrast) else ""
+
+
+def _has_gaps(found: Comparison, contrast: Contrast) -> bool:
+    sides = (contrast.arm, contrast.baseline)
+    return any(one.undecided for one in found.arms if one.arm in sides) or any(
+        one.arm in sides for one in found.missing
+    )
+
+
+def looks_words(found: Comparison) -> list[str]:
+    """Return which look at growing data this is, one line for each arm that was looked at before."""
+    lines: list[str] = []
+    for contrast in found.contrasts:
+        earlier = [one for one in found.looks if one.arm == contrast.arm]
+        if earlier:
+            planned = f" of {found.planned_looks} planned" if found.planned_looks > 1 else ""
+            named = ", ".join(f"{one.pairs:,} pairs (run {one.run})" for one in earlier[-_LOOKS:])
+            lines.append(
+                f"{contrast.arm}: look {contrast.look}{planned} at these data; p is corrected for it; earlier: {named}"
+            )
+    if found.looks_note:
+        lines.append(found.looks_note)
+    return lines
+
+
+def estimated_tokens(arm: ArmLine) -> str:
+    """Return the estimated tokens of lessons, marked as an estimate and at most all input; `-` when unknown."""
+    if arm.tokens_library is None:
+        return "-"
+    known = arm.tokens_library if arm.tokens_in is None else min(arm.tokens_library, arm.tokens_in)
+    return f"~{short_count(known)}" if known else "0"

@@ -1,0 +1,142 @@
+"""Earlier looks at growing logs. Every comparison of logs is stored as a run with fingerprints of its data."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from agentlearn.errors import StoreError, StoreLocked
+from agentlearn.measure.contrast import Contrast, Correction
+from agentlearn.rollout.recorded_run import recorded_run, started_event
+from agentlearn.store import RunRow, open_store, read_store
+from agentlearn.types.ids import content_hash, new_run_id
+from agentlearn.types.value import Value
+from agentlearn_evals.comparison import Comparison, InterimLook
+from agentlearn_evals.log_fingerprint import ArmFingerprint, same_data, same_question
+
+_RUNS = 10_000
+"""Number of earlier runs that are searched."""
+_MARK = '"fingerprints":'
+"""Text that the stored settings of a comparison of logs contain, and those of other runs do not."""
+
+
+class LogSettings(Value):
+    """Settings of a comparison of logs, and fingerprints of its data. They are stored with its run."""
+
+    logs: tuple[str, ...]
+    """Log files as the user named them."""
+    margin: float | None = None
+    correction: Correction = "holm"
+    planned_looks: int = 1
+    seed: int = 0
+    allow_missing: bool = False
+    fingerprints: tuple[ArmFingerprint, ...] = ()
+    """Of every arm, the baseline first."""
+
+    def sides(self, arm: str) -> tuple[ArmFingerprint, ArmFingerprint]:
+        """Return the fingerprints of the baseline and of the arm."""
+        return self.fingerprints[0], next(one for one in self.fingerprints if one.arm == arm)
+
+
+class EarlierLogs:
+    """Finished comparisons of logs in a store."""
+
+    def __init__(self, runs: Sequence[RunRow]) -> None:
+        found = (row for row in runs if row.kind == "eval" and row.report and _MARK in row.settings)
+        self._runs = [
+            (row, settings)
+            for row in sorted(found, key=lambda one: (one.started_at, one.run))
+            if (settings := _settings(row)) is not None
+        ]
+
+    def looks(self, contrast: Contrast, settings: LogSettings) -> tuple[Contrast, tuple[InterimLook, ...]]:
+        """Return the contrast with its key and look, and the earlier looks at its question, oldest first.
+
+        Data that were already looked at keep the look that they had then.
+        """
+        now = settings.sides(contrast.arm)
+        seen: dict[str, InterimLook] = {}
+        key = ""
+        for row, arm, sides in self._pairs():
+            again = same_data(now, sides)
+            if again or same_question(now, sides):
+                earlier = _contrast(row, arm)
+                key = key or earlier.key
+                if again:
+                    break
+                look = InterimLook(
+                    arm=contrast.arm, run=row.run, at=row.started_at.isoformat(), pairs=earlier.pairs, p=earlier.p
+                )
+                seen.setdefault(_digests(sides), look)
+        key = key or content_hash("logs", _digests(now))[:24]
+        return contrast.model_copy(update={"key": key, "look": len(seen) + 1}), tuple(seen.values())
+
+    def _pairs(self) -> Iterator[tuple[RunRow, str, tuple[ArmFingerprint, ArmFingerprint]]]:
+        """Yield every earlier run, arm, and fingerprints of the baseline and this arm."""
+        for row, settings in self._runs:
+            for one in settings.fingerprints[1:]:
+                yield row, one.arm, settings.sides(one.arm)
+
+
+def _settings(row: RunRow) -> LogSettings | None:
+    try:
+        return LogSettings.model_validate_json(row.settings)
+    except ValueError:  # of another version
+        return None
+
+
+def _contrast(row: RunRow, arm: str) -> Contrast:
+    found = Comparison.model_validate_json(row.report)
+    return next(one for one in found.contrasts if one.arm == arm)
+
+
+async def compare_and_record(
+    store: Path, settings: LogSettings, model: str, compare: Callable[[EarlierLogs], Comparison]
+) -> Comparison:
+    """Return the comparison and store it as a run. When the store cannot be used, the result says so.
+
+    compare: makes the comparison, given the earlier ones.
+    """
+    try:
+        async with open_store(store) as opened:
+            earlier = EarlierLogs(opened.runs(limit=_RUNS))
+            event = started_event(
+                new_run_id(),
+                "eval",
+                domain="logs",
+                model=model,
+                simulated=False,
+                seed=settings.seed,
+                settings=settings.model_dump_json(),
+            )
+            async with recorded_run(opened, event) as run:
+                found = compare(earlier).model_copy(update={"run": event.run})
+                run.report = found
+            return found
+    except StoreLocked:
+        return _without_record(store, compare)
+    except (StoreError, OSError) as error:
+        return without_store(compare, f"the store {str(store)!r} cannot be used ({_first_sentence(error)})")
+
+
+def _without_record(store: Path, compare: Callable[[EarlierLogs], Comparison]) -> Comparison:
+    """Return the comparison with the earlier looks that the process which has the store open tells."""
+    try:
+        with read_store(store) as reader:
+            earlier = EarlierLogs(reader.runs(limit=_RUNS))
+    except StoreError as error:
+        return without_store(compare, f"the store {str(store)!r} cannot be used ({_first_sentence(error)})")
+    why = f"another process has the store {str(store)!r} open, so this look is not recorded for later ones"
+    return compare(earlier).model_copy(update={"looks_note": why})
+
+
+def without_store(compare: Callable[[EarlierLogs], Comparison], why: str) -> Comparison:
+    """Return the comparison as a first look, and say that earlier looks were not counted. why: the reason."""
+    note = f"looks cannot be counted, so p is not corrected for earlier ones: {why}"
+    return compare(EarlierLogs(())).model_copy(update={"looks_note": note})
+
+
+def _digests(sides: Sequence[ArmFingerprint]) -> str:
+    return " ".join(sorted(one.digest for one in sides))
+
+
+def _first_sentence(error: Exception) -> str:
+    return " ".join(str(error).split()).partition(";")[0]

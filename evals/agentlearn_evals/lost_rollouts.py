@@ -1,0 +1,39 @@
+"""Says which arms have undecided or failed rollouts. These sentences stand before every verdict."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from agentlearn.errors import DataError
+from agentlearn.measure.observation import Observation
+
+_CODES = 5
+"""Number of codes that are named."""
+
+
+def lost_rollouts(by_arm: Mapping[str, Sequence[Observation]]) -> tuple[str, ...]:
+    """Return one sentence for each arm with undecided rollouts, then one for each arm with failed ones."""
+    lines: list[str] = []
+    for status, words in (("undecided", "are undecided and left out"), ("failed", "failed and count as 0")):
+        for arm, rollouts in by_arm.items():
+            codes = Counter(one.error or "no code" for one in rollouts if one.status == status)
+            if codes:
+                lines.append(f"{arm}: {codes.total():,} of {len(rollouts):,} rollouts {words} ({_named(codes)})")
+    return tuple(lines)
+
+
+def demand_decided(by_arm: Mapping[str, Sequence[Observation]]) -> None:
+    """Raise DataError when all rollouts of an arm are undecided."""
+    for arm, rollouts in by_arm.items():
+        if rollouts and all(one.score is None for one in rollouts):
+            codes = Counter(one.error or "no code" for one in rollouts)
+            raise DataError(
+                f"none of the {len(rollouts):,} rollouts of {arm!r} is decided ({_named(codes)}), so nothing can be"
+                " compared; run them again, or leave the arm out",
+                code="no_decided_rollout",
+            )
+
+
+def _named(codes: Counter[str]) -> str:
+    named = ", ".join(f"{code} {count:,}" for code, count in codes.most_common(_CODES))
+    rest = codes.total() - sum(count for _, count in codes.most_common(_CODES))
+    return f"{named}, others {rest:,}" if rest else named

@@ -1,0 +1,195 @@
+"""What was lost stands before every verdict: undecided rollouts, unfinished logs, empty responses."""
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from agentlearn.errors import DataError
+from agentlearn_evals import Comparison, compare_logs
+from agentlearn_evals.formats import read_logs
+from agentlearn_evals.terminal import print_comparison
+from tests.unit.evals import log_samples
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def shown(found: Comparison) -> list[str]:
+    out = StringIO()
+    print_comparison(found, Console(file=out, width=300, color_system=None))
+    return out.getvalue().splitlines()
+
+
+def inspect_log(name: str, errors: int, *, samples: int = 12, **header: Any) -> str:
+    broken = {"error": {"message": "APIConnectionError('no route')", "traceback": ""}}
+    found = [
+        {"id": f"t{n}", "epoch": 1, "input": f"{n}?"}
+        | (broken if n < errors else {"scores": {"match": {"value": "C"}}})
+        for n in range(samples)
+    ]
+    spec = {"task": "toy", "model": name, "dataset": {"samples": 12}, "config": {"epochs": 1}}
+    text = json.dumps({"version": 2, "status": "success", "eval": spec, **header, "samples": found})
+    Path(f"{name}.json").write_text(text)
+    return f"{name}={name}.json"
+
+
+def test_undecided_samples_are_told_before_the_verdict_with_their_codes() -> None:
+    found = compare_logs([inspect_log("a", 0), inspect_log("b", 5)]).comparison
+    first = "b: 5 of 12 rollouts are undecided and left out (APIConnectionError 5)"
+    assert found.warnings == (first,)
+    lines = shown(found)
+    assert lines[0] == first
+    row = next(line for line in lines if line.strip().startswith("b - a"))
+    assert "-0.417 to +0.000" in row, "the bounds stand beside the difference"
+
+
+def test_an_arm_without_a_decided_rollout_is_refused() -> None:
+    with pytest.raises(DataError) as refused:
+        compare_logs([inspect_log("a", 0), inspect_log("b", 12)])
+    assert refused.value.code == "no_decided_rollout"
+    assert str(refused.value) == (
+        "none of the 12 rollouts of 'b' is decided (APIConnectionError 12), so nothing can be compared; run them"
+        " again, or leave the arm out"
+    )
+
+
+def test_arms_that_are_never_decided_together_are_refused_without_commands_for_own_runs() -> None:
+    rows = [
+        {"task": task, "arm": arm, "score": None, "status": "undecided", "error": "503"}
+        if (task == "x") == (arm == "a")
+        else {"task": task, "arm": arm, "score": 1}
+        for arm in "ab"
+        for task in "xy"
+    ]
+    log_samples.write_lines(Path("rows.jsonl"), rows)
+    with pytest.raises(DataError) as refused:
+        compare_logs(["rows.jsonl"])
+    assert refused.value.code == "nothing_to_compare"
+    assert "agentlearn" not in str(refused.value)
+    assert "a: 1 of 2 rollouts are undecided" in str(refused.value)
+
+
+@pytest.mark.parametrize("status", ["error", "cancelled", "started"])
+def test_a_log_that_did_not_finish_leads(status: str) -> None:
+    header: dict[str, Any] = {"status": status, "error": {"message": "RuntimeError('disk full')"}}
+    found = compare_logs([inspect_log("a", 0), inspect_log("b", 0, **header)]).comparison
+    assert found.warnings == (f"b.json: the run ended with status {status!r} (RuntimeError), not 'success'",)
+
+
+def test_a_log_without_some_planned_samples_leads() -> None:
+    found = compare_logs([inspect_log("a", 0, samples=9), inspect_log("b", 0, samples=9)]).comparison
+    assert found.warnings == tuple(f"{arm}.json: only 9 of 12 samples are in the log" for arm in "ab")
+
+
+def lm_eval(resps: list[Any]) -> list[dict[str, Any]]:
+    return [
+        {"doc_id": n, "filter": "none", "metrics": ["acc"], "acc": 0.0, "resps": one, "filtered_resps": ["[invalid]"]}
+        for n, one in enumerate(resps)
+    ]
+
+
+def test_an_lm_eval_row_without_a_response_is_undecided_and_an_empty_one_is_told() -> None:
+    rows = lm_eval([[["4"]], [[""]], [[None]], [], [[]]])
+    del rows[-1]["acc"]
+    logs = read_logs([log_samples.write_lines(Path("samples.jsonl"), rows)])
+    assert [(one.score, one.error) for one in logs.observations] == [
+        (0.0, ""),
+        (0.0, ""),
+        (None, "no_response"),
+        (None, "no_response"),
+        (None, "no_response"),
+    ]
+    assert list(logs.warnings) == [
+        (
+            "samples.jsonl: 1 of 5 responses of samples are empty; the scores of the log count, although an empty"
+            " response can be a failure of the service"
+        )
+    ]
+    assert logs.notes == ("samples.jsonl: in 5 of 5 responses the filter found no answer ([invalid])",)
+
+
+def test_lm_eval_samples_that_lack_documents_are_told() -> None:
+    name = "toy_2026-11-21T17-22-37.267133"
+    Path(f"results_{name[4:]}.json").write_text(json.dumps({"n-samples": {"toy": {"effective": 5}}, "results": {}}))
+    logs = read_logs([log_samples.write_lines(Path(f"samples_{name}.jsonl"), lm_eval([[["4"]]] * 3))])
+    assert logs.warnings == (f"samples_{name}.jsonl: only 3 of 5 documents are in the log",)
+
+
+def test_a_trl_completion_that_is_null_is_undecided() -> None:
+    rows = [{"step": 1, "prompt": "1?", "completion": one, "reward": 0.0} for one in ("4", "", None)]
+    logs = read_logs([log_samples.write_lines(Path("trl.jsonl"), rows)])
+    assert [(one.score, one.error) for one in logs.observations] == [(0.0, ""), (0.0, ""), (None, "no_completion")]
+    assert "1 of 3 responses of trl@1 are empty" in logs.warnings[0]
+
+
+def test_a_case_of_pydantic_evals_without_output_is_told_when_others_have_one() -> None:
+    report = log_samples.report()
+    for n, case in enumerate(report["cases"]):
+        case["output"] = "4" if n else None
+    Path("report.json").write_text(json.dumps(report))
+    assert "1 of 4 responses of toy are empty" in read_logs([Path("report.json")]).warnings[0]
+    Path("report.json").write_text(json.dumps(log_samples.report()))
+    assert read_logs([Path("report.json")]).warnings == ()
+
+
+def test_a_row_with_an_error_and_no_status_is_undecided() -> None:
+    rows = [
+        {"task": "1", "arm": "a", "score": 0, "error": "APIConnectionError"},
+        {"task": "2", "arm": "a", "score": 1, "error": "retried", "status": "ok"},
+        {"task": "3", "arm": "a", "score": 0, "error": ""},
+    ]
+    logs = read_logs([log_samples.write_lines(Path("rows.jsonl"), rows)])
+    assert [(one.score, one.error) for one in logs.observations] == [
+        (None, "APIConnectionError"),
+        (1.0, "retried"),
+        (0.0, ""),
+    ]
+    assert list(logs.warnings) == [
+        (
+            "rows.jsonl: 1 of 3 rows have an error and no status, so they are undecided, whatever their score; write"
+            " the status 'failed' where the agent gave no usable answer"
+        ),
+        "rows.jsonl: 1 of 3 rows have an error and the status 'ok'; their scores count",
+    ]
+
+
+def test_a_table_that_may_be_cut_within_its_last_value_says_so() -> None:
+    for text, notes in (("a,1,0.25\n", 0), ("a,1,0.25", 1), ("a,1,0.2", 1)):
+        Path("rows.csv").write_text(f"arm,task,score\n{text}")
+        assert len(read_logs([Path("rows.csv")]).notes) == notes
+
+
+def test_missing_rollouts_are_listed_with_the_number_of_the_others() -> None:
+    rows = [{"task": f"t{n}", "arm": arm, "score": 1} for arm in "ab" for n in range(12) if arm == "a" or n < 3]
+    log_samples.write_lines(Path("rows.jsonl"), rows)
+    lines = shown(compare_logs(["rows.jsonl"], allow_missing=True).comparison)
+    assert sum("b: t" in line and "no rollout" in line for line in lines) == 5
+    assert any("and 4 more; --json lists them" in line for line in lines)
+
+
+def test_an_example_of_a_foreign_log_is_named_by_its_place() -> None:
+    for arm in "ab":
+        Path(arm).mkdir()
+        log_samples.write_lines(Path(arm, "run.jsonl"), [{"task": "t", "score": float(arm == "b")}] * 1)
+    found = compare_logs(["a=a/run.jsonl", "b=b/run.jsonl"]).comparison
+    [flip] = found.flips
+    assert (flip.baseline_place, flip.place) == ("a/run.jsonl line 1", "b/run.jsonl line 1")
+    text = "\n".join(shown(found))
+    assert "a/run.jsonl line 1 → b/run.jsonl line 1" in text
+    assert "agentlearn trace" not in text
+
+
+def test_an_estimate_of_lesson_tokens_is_marked_and_at_most_the_whole() -> None:
+    tokens = {"tokens_in": 1_510, "tokens_library": 1_630}
+    rows = [{"task": str(n), "arm": arm, "score": 1, **tokens} for arm in "ab" for n in range(10)]
+    log_samples.write_lines(Path("rows.jsonl"), rows)
+    found = compare_logs(["rows.jsonl"]).comparison
+    assert [arm.tokens_library for arm in found.arms] == [15_100, 15_100]
+    line = next(line for line in shown(found) if line.strip().startswith("a  "))
+    assert line.split()[-3:-1] == ["15.1k", "~15.1k"]
