@@ -49,11 +49,16 @@ def _change(before: HeldOutScore, after: HeldOutScore, delta: Delta, *, with_p: 
 
 def _size(delta: Delta) -> str:
     families = f" in {count_words(delta.clusters, 'family')}" if delta.clusters < delta.n else ""
+    if delta.only_family:
+        families = f", all of {delta.only_family!r}"
     return count_words(delta.n, "task") + families
 
 
 def _caution(delta: Delta) -> str:
-    return f"   caution: {delta.caution}" if delta.caution and not delta.withheld else ""
+    """The cautions in short; the report has them in full."""
+    said = [f"interval may be too narrow ({delta.caution.partition(';')[0]})"] if delta.caution and delta.ci else []
+    said += [delta.carried] if delta.carried else []
+    return f"   caution: {'; '.join(said)}" if said and not delta.withheld else ""
 
 
 def _passes(before: HeldOutScore, after: HeldOutScore) -> Iterator[str]:

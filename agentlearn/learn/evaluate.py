@@ -115,12 +115,15 @@ def _delta(contrast: Contrast) -> Delta:
         mean=contrast.mean,
         ci=_ci(contrast.low, contrast.high),
         p=contrast.p_adjusted,
+        p_mean=contrast.p_mean_adjusted,
         n=contrast.tasks,
         clusters=contrast.clusters,
+        only_family=contrast.only_cluster,
         worst=contrast.worst,
         verdict=contrast.verdict,
         withheld=contrast.withheld,
         caution=contrast.caution,
+        carried=contrast.carried,
         sentence=contrast.sentence,
     )
 

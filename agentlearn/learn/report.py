@@ -46,10 +46,14 @@ class Delta(Value):
     """95 % interval over families of tasks; None with fewer than two."""
     p: float | None
     """Two-sided p-value of a sign-flip permutation test over families."""
+    p_mean: float | None = None
+    """Two-sided p-value of the test of the mean. A verdict needs both tests."""
     n: int
     """Number of tasks."""
     clusters: int = 0
     """Number of families; a task without a family is its own."""
+    only_family: str = ""
+    """The family of all tasks. The result then holds for tasks of this family only. Empty when there are several."""
     worst: Worst | None = None
     """Bounds of the difference, whatever the undecided rollouts would have been."""
     verdict: ContrastVerdict = "cannot_tell"
@@ -57,6 +61,8 @@ class Delta(Value):
     """Why there is no verdict although there are numbers; empty when nothing prevents one."""
     caution: str = ""
     """Why the interval may be too narrow."""
+    carried: str = ""
+    """Says that two tasks or families outweigh all others together; empty if they do not."""
     sentence: str = ""
     """The result in one sentence."""
     compared: bool = True

@@ -141,6 +141,9 @@ class Contrast(Value):
     caution: str = ""
     """Why the interval may be too narrow. `better` and `worse`, which also need the tests, can still be given;
     `no_worse`, which rests on the interval alone, cannot."""
+    only_cluster: str = ""
+    """The cluster that all tasks are in. The tasks are then the independent units, and the result holds for tasks of
+    this cluster only. Empty when there are several clusters, or none."""
     carried: str = ""
     """Says that two tasks or clusters outweigh all others together; empty if they do not."""
     withheld: str = ""

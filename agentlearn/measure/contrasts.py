@@ -119,6 +119,7 @@ def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast
         ties=sum(difference == 0 for difference in differences),
         unsafe=rules.untrusted.get(arm) or rules.untrusted.get(baseline) or "",
         caution=estimate.unsafe,
+        only_cluster=table.only_cluster,
         carried=carried_by(differences, clusters),
     )
     return draft.model_copy(update=_detectable_and_needed(estimate, before, after, differences, clusters))

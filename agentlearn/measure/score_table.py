@@ -51,6 +51,12 @@ class ScoreTable:
         pairs = zip(self.means(arm, tasks), self.means(baseline, tasks), strict=True)
         return [mine - other for mine, other in pairs]
 
+    @property
+    def only_cluster(self) -> str:
+        """The cluster of all tasks; empty when they are in several, or in none."""
+        labels = {self.facts[task].cluster for task in self.tasks}
+        return labels.pop() if len(labels) == 1 else ""
+
     def clusters(self, tasks: Sequence[str] | None = None) -> list[str]:
         """Return the cluster of each task; a task without a cluster is its own cluster.
 

@@ -42,6 +42,8 @@ def _numbers(contrast: Contrast, table: ScoreTable) -> str:
     p = "" if contrast.p_adjusted is None else f", {p_words(contrast.p_adjusted)}"
     corrected = " corrected" if contrast.p != contrast.p_adjusted else ""
     clusters = f" in {contrast.clusters} clusters" if contrast.clusters < contrast.tasks else ""
+    if contrast.only_cluster:
+        clusters = f", all of {contrast.only_cluster!r} and therefore about such tasks only"
     return (
         f"{signed_difference(contrast.mean)}{interval}{p}{corrected}, {_size(contrast, table)}{clusters}"
         f"{_cautions(contrast)}{_bounds(contrast)}"

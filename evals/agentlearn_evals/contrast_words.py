@@ -7,10 +7,6 @@ from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.sentences import signed_difference
 from agentlearn_evals.comparison import ArmLine, Comparison
 
-_SIGNS = (
-    "p assumes that, without a true difference, every task's difference would have either sign with equal"
-    " chance; when a few tasks carry the difference, it can be too small"
-)
 _SEQUENTIAL = "p is valid at every look of the sequential comparison"
 _LOOKS = 3
 """Number of earlier looks of an arm that are named."""
@@ -28,19 +24,13 @@ def full_sentence(contrast: Contrast) -> str:
     return contrast.sentence
 
 
-def p_of_mean(contrast: Contrast) -> float | None:
-    """Return the p of the test of the mean; None when it was not made."""
-    return getattr(contrast, "p_mean", None)
-
-
 def assumptions(found: Comparison) -> list[str]:
     """Return what the tests assume, one line each."""
     if found.sequential:
         return [_SEQUENTIAL]
     if all(one.p is None for one in found.contrasts):
         return []
-    told: list[str] = [getattr(one, "assumes", "") for one in found.contrasts]
-    return list(dict.fromkeys(filter(None, told))) or [_SIGNS]
+    return list(dict.fromkeys(filter(None, (one.assumes for one in found.contrasts))))
 
 
 def bounds_words(found: Comparison, contrast: Contrast) -> str:

@@ -18,7 +18,6 @@ from agentlearn_evals.contrast_words import (
     estimated_tokens,
     full_sentence,
     looks_words,
-    p_of_mean,
     worst_first,
 )
 from agentlearn_evals.designing import PowerReport
@@ -105,7 +104,7 @@ def _differences(found: Comparison) -> list[tuple[str, ...]]:
         "95 % interval": [_interval(one.low, one.high, "+.3f") for one in found.contrasts],
         "bounds": [bounds_words(found, one) for one in found.contrasts],
         "p": [_p(one.p) for one in found.contrasts],
-        "p_mean": ["" if (p := p_of_mean(one)) is None else _p(p) for one in found.contrasts],
+        "p_mean": ["" if one.p_mean is None else _p(one.p_mean) for one in found.contrasts],
         "corrected": [_p(one.p_adjusted) for one in found.contrasts],
         "won": [str(one.wins) for one in found.contrasts],
         "lost": [str(one.losses) for one in found.contrasts],

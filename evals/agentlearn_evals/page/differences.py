@@ -4,7 +4,7 @@ from agentlearn.html import Column, Forest, ForestRow, Note, PagePart, Section, 
 from agentlearn.html.number_format import DASH, count, decimal, interval, p_value, signed
 from agentlearn.measure.contrast import Contrast
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.contrast_words import assumptions, bounds_words, p_of_mean
+from agentlearn_evals.contrast_words import assumptions, bounds_words
 from agentlearn_evals.page.findings import TONES, WORDS, scale_limits
 
 CORRECTIONS = {
@@ -46,7 +46,7 @@ def differences_section(comparison: Comparison) -> Section | None:
 
 def _estimates(comparison: Comparison) -> Table:
     columns = ("Difference", "Bounds", "Standard error", "Corrected p", "p", "Tasks", "Pairs", "Clusters")
-    means = any(p_of_mean(one) is not None for one in comparison.contrasts)
+    means = any(one.p_mean is not None for one in comparison.contrasts)
     mcnemar = any(one.mcnemar_p is not None for one in comparison.contrasts)
     rows = tuple(
         (
@@ -56,7 +56,7 @@ def _estimates(comparison: Comparison) -> Table:
             TableCell(text=decimal(one.standard_error, 3), value=one.standard_error),
             TableCell(text=p_value(one.p_adjusted), value=one.p_adjusted),
             TableCell(text=p_value(one.p), value=one.p),
-            *([TableCell(text=p_value(p_of_mean(one)), value=p_of_mean(one))] if means else []),
+            *([TableCell(text=p_value(one.p_mean), value=one.p_mean)] if means else []),
             *([TableCell(text=p_value(one.mcnemar_p), value=one.mcnemar_p)] if mcnemar else []),
             TableCell(text=count(one.tasks), value=one.tasks),
             TableCell(text=count(one.pairs), value=one.pairs),

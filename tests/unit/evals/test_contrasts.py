@@ -53,7 +53,7 @@ def test_arms_that_tie_on_every_task_have_no_detectable_difference() -> None:
     assert found.sentence == "Cannot tell same from none: both have the same score on every task (8 tasks x 1 rollout)."
 
 
-def test_tasks_of_one_cluster_tell_nothing_and_it_is_said() -> None:
+def test_tasks_of_one_cluster_are_compared_one_by_one_and_it_is_said() -> None:
     rows = [
         Observation(arm=arm, task=f"t{task}", g=0, score=float(arm == "a" and task > 2), cluster="x")
         for task in range(6)
@@ -61,7 +61,8 @@ def test_tasks_of_one_cluster_tell_nothing_and_it_is_said() -> None:
     ]
     found = verdicts(tabulate(rows, ["none", "a"]))["a"]
     assert found.verdict == "cannot_tell"
-    assert found.caution.startswith("1 cluster leaves 0 degrees of freedom; ")
+    assert (found.clusters, found.only_cluster) == (6, "x")
+    assert ", all of 'x' and therefore about such tasks only" in found.sentence
 
 
 def test_p_is_corrected_for_the_number_of_arms() -> None:

@@ -5,6 +5,7 @@ from io import StringIO
 from rich.console import Console
 
 from agentlearn.measure.contrast import Worst
+from agentlearn.measure.contrasts import ASSUMES
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.terminal import print_comparison
 from tests.support.comparisons import rich
@@ -77,5 +78,7 @@ def test_bounds_are_unknown_when_something_is_missing_and_scores_have_no_known_r
 
 
 def test_one_line_says_what_p_assumes() -> None:
-    found = alone().model_copy(update={"sequential": ""})
+    given = alone()
+    contrasts = tuple(one.model_copy(update={"assumes": ASSUMES}) for one in given.contrasts)
+    found = given.model_copy(update={"sequential": "", "contrasts": contrasts})
     assert sum("p assumes" in line for line in shown(found).splitlines()) == 1
