@@ -56,7 +56,8 @@ def _size(delta: Delta) -> str:
 
 def _caution(delta: Delta) -> str:
     """The cautions in short; the report has them in full."""
-    said = [f"interval may be too narrow ({delta.caution.partition(';')[0]})"] if delta.caution and delta.ci else []
+    units = count_words(delta.clusters, "family" if delta.clusters < delta.n else "task")
+    said = [f"with {units} the interval may be too narrow"] if delta.caution and delta.ci is not None else []
     said += [delta.carried] if delta.carried else []
     return f"   caution: {'; '.join(said)}" if said and not delta.withheld else ""
 

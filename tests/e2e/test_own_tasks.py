@@ -50,7 +50,8 @@ def test_the_example_of_the_docs(
     with OpenAIStub(script) as stub:
         said = agentlearn(*[word.replace(SERVED, stub.base_url) for word in learn], cwd=tmp_path).stdout
         said = said.replace(stub.base_url, SERVED)
-    assert labels(said) == labels(printed)
+    left = iter(labels(said))
+    assert all(label in left for label in labels(printed)), "the page leaves lines out, and keeps the others in order"
     for line in printed.splitlines():
         if line.startswith(("agentlearn", "  model", "  tasks", "  weights")):
             assert line in said.splitlines()

@@ -40,8 +40,8 @@ def test_the_verdict_is_the_first_word() -> None:
 
 
 def test_a_caution_is_on_the_line_of_its_number() -> None:
-    [line] = lines(Report(score(0.5), score(0.7), delta(0.2, verdict="better", caution="5 families are few; and more")))
-    assert line.endswith("   caution: interval may be too narrow (5 families are few)")
+    [line] = lines(Report(score(0.5), score(0.7), delta(0.2, verdict="better", caution="few")))
+    assert line.endswith("   caution: with 25 families the interval may be too narrow")
 
 
 def test_a_withheld_verdict_starts_with_its_reason() -> None:
