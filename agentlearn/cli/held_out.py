@@ -5,17 +5,23 @@ from typing import TYPE_CHECKING
 
 from agentlearn.cli.words import change_words, count_words, score_words
 from agentlearn.learn.report import Delta, HeldOutScore
+from agentlearn.measure.contrast import ContrastVerdict
 
 if TYPE_CHECKING:
     from agentlearn.learn.report import LearnReport
     from agentlearn.train.report import TrainReport
 
-_VERDICTS = {
+_VERDICTS: dict[ContrastVerdict, str] = {
     "better": "better",
     "worse": "WORSE than before",
     "no_worse": "not worse",
     "cannot_tell": "no detectable change",
 }
+
+
+def verdict_words(verdict: ContrastVerdict) -> str:
+    """Return a verdict as people read it."""
+    return _VERDICTS[verdict]
 
 
 def held_out_lines(report: "LearnReport | TrainReport") -> Iterator[str]:

@@ -60,6 +60,8 @@ def runs_show(
 
 
 def _result(report: str) -> str:
+    from agentlearn.cli.held_out import verdict_words
+
     if not report:
         return ""
     loaded = json_module.loads(report)
@@ -68,4 +70,9 @@ def _result(report: str) -> str:
     if loaded.get("pilot"):
         return f"  pilot of {loaded['pilot']['tasks']} tasks"
     delta = loaded.get("delta")
-    return f"  {delta['mean']:+.2f}" if delta and delta["mean"] is not None else ""
+    if not delta or delta["mean"] is None:
+        return ""
+    if delta.get("withheld"):
+        return "  no verdict"
+    verdict = f"{verdict_words(delta['verdict'])} " if "verdict" in delta else ""  # older reports have none
+    return f"  {verdict}{delta['mean']:+.2f}"

@@ -14,9 +14,10 @@ from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 
-BEFORE, AFTER = "before learning", "after learning"
-"""Names of the two arms, as they stand in sentences."""
+ArmNames = tuple[str, str]
+"""What was measured before and after, as it is called in sentences."""
 _LEVEL = 0.95
+_ONE_ARM = "held-out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +53,27 @@ def _observation(trajectory: Trajectory, task: Task) -> Observation:
     )
 
 
-def held_out(tasks: Sequence[Task], before: Scores, after: Scores, *, seed: int, name: str = "") -> HeldOut:
+def held_out(
+    tasks: Sequence[Task], before: Scores, after: Scores, *, arms: ArmNames, seed: int, name: str = ""
+) -> HeldOut:
     """Compare before with after on these tasks. A rollout that is undecided in one is left out of both.
 
     before, after: the same object when nothing changed, so that there is nothing to compare. name: of these tasks.
     """
-    observations = [*before.named(BEFORE, tasks), *after.named(AFTER, tasks)]
+    observations = [*before.named(arms[0], tasks), *after.named(arms[1], tasks)]
     families = len({task.family for task in tasks})
-    if not comparable(observations, (BEFORE, AFTER)):
-        sides = [_no_score(one.named(arm, tasks), one.k) for one, arm in ((before, BEFORE), (after, AFTER))]
+    if not comparable(observations, arms):
+        sides = [_no_score(one.named(arm, tasks), one.k) for one, arm in zip((before, after), arms, strict=True)]
         words = "No verdict: no held-out task has a decided rollout both before and after learning."
         delta = Delta(mean=None, ci=None, p=None, n=0, withheld=words, sentence=words)
         return HeldOut(name=name, before=sides[0], after=sides[1], delta=delta, families=families)
-    table = tabulate(observations, (BEFORE, AFTER))
+    table = tabulate(observations, arms)
     rules = Rules(level=_LEVEL, seed=seed)
     [contrast] = with_verdicts(estimate_contrasts(table, rules), table, rules)
     return HeldOut(
         name=name,
-        before=_score(table, BEFORE, before.k),
-        after=_score(table, AFTER, after.k),
+        before=_score(table, arms[0], before.k),
+        after=_score(table, arms[1], after.k),
         delta=_unchanged(len(table.tasks)) if before is after else _delta(contrast),
         families=families,
     )
@@ -78,10 +81,10 @@ def held_out(tasks: Sequence[Task], before: Scores, after: Scores, *, seed: int,
 
 def score_of(tasks: Sequence[Task], scores: Scores) -> HeldOutScore:
     """Return the score of one evaluation on these tasks. Undecided rollouts are left out."""
-    observations = scores.named(BEFORE, tasks)
-    if not comparable(observations, (BEFORE,)):
+    observations = scores.named(_ONE_ARM, tasks)
+    if not comparable(observations, (_ONE_ARM,)):
         return _no_score(observations, scores.k)
-    return _score(tabulate(observations, (BEFORE,)), BEFORE, scores.k)
+    return _score(tabulate(observations, (_ONE_ARM,)), _ONE_ARM, scores.k)
 
 
 def _score(table: ScoreTable, arm: str, k: int) -> HeldOutScore:

@@ -15,7 +15,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.learn.batch import Batch, PlannedBatch, batches_of
 from agentlearn.learn.batch_runner import BatchRunner
 from agentlearn.learn.callbacks import Callbacks
-from agentlearn.learn.evaluate import Scores, score_of
+from agentlearn.learn.evaluate import ArmNames, Scores, score_of
 from agentlearn.learn.learner import Learner, Update
 from agentlearn.learn.report import HeldOutScore
 from agentlearn.learn.resume import FinishedRollouts
@@ -80,6 +80,11 @@ class RunLoop(ABC, Generic[S]):
     @abstractmethod
     def kind(self) -> RunKind:
         """Kind under which the run is stored."""
+
+    @property
+    @abstractmethod
+    def arms(self) -> ArmNames:
+        """What is measured before and after."""
 
     @property
     def epochs(self) -> int:
@@ -225,6 +230,7 @@ class RunLoop(ABC, Generic[S]):
             run=self.call_context.run,
             seed=self.settings.seed,
             sets=sets,
+            arms=self.arms,
             before=before,
             after=after,
             measured=self.measured,

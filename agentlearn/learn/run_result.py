@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentlearn.learn.evaluate import Scores, held_out, score_of
+from agentlearn.learn.evaluate import ArmNames, Scores, held_out, score_of
 from agentlearn.learn.report import CurvePoint, Delta, HeldOut, HeldOutScore, StageLine
 from agentlearn.learn.run_stats import RunStats
 from agentlearn.learn.task_sets import TaskSets
@@ -23,6 +23,8 @@ class RunResult:
     run: RunId
     seed: int
     sets: TaskSets
+    arms: ArmNames
+    """What was measured before and after."""
     before: Scores | None
     """Held-out scores before learning; None when they were not measured."""
     after: Scores | None
@@ -116,7 +118,7 @@ class RunResult:
     def _held_out(self, tasks: Sequence[Task], name: str = "") -> HeldOut | None:
         if not tasks or self.before is None or self.after is None:
             return None
-        return held_out(tasks, self.before, self.after, seed=self.seed, name=name)
+        return held_out(tasks, self.before, self.after, arms=self.arms, seed=self.seed, name=name)
 
     @staticmethod
     def _sum(counts: Sequence[Counter[str]]) -> Counter[str]:

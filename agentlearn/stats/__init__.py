@@ -11,7 +11,6 @@ from agentlearn.stats.mcnemar import mcnemar_p
 from agentlearn.stats.mean_test import MeanTest, mean_test, typical_size
 from agentlearn.stats.multiplicity import benjamini_hochberg, holm
 from agentlearn.stats.non_inferiority import NonInferiority, non_inferiority
-from agentlearn.stats.paired import paired_difference
 from agentlearn.stats.passes import pass_at_k, pass_hat_k
 from agentlearn.stats.power import (
     Clusters,
@@ -54,7 +53,6 @@ __all__ = [
     "measured_clusters",
     "no_worse",
     "non_inferiority",
-    "paired_difference",
     "pass_at_k",
     "pass_hat_k",
     "planned_power",

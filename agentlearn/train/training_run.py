@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agentlearn.learn.batch import Batch
 from agentlearn.learn.batch_runner import rollouts_at_once
+from agentlearn.learn.evaluate import ArmNames
 from agentlearn.learn.learner import Update
 from agentlearn.learn.loop import RunLoop
 from agentlearn.learn.run_result import RunResult, verdict_notes
@@ -36,6 +37,10 @@ class TrainingRun(RunLoop[TrainSettings]):
     @property
     def kind(self) -> RunKind:
         return "train"
+
+    @property
+    def arms(self) -> ArmNames:
+        return "the model at the start", "the trained model"
 
     async def train(self, sets: TaskSets, start: Library) -> TrainReport:
         """Run from start to end, and return the report."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from agentlearn.config import LearnSettings
 from agentlearn.learn.batch import Batch
+from agentlearn.learn.evaluate import ArmNames
 from agentlearn.learn.learn_report import LessonResult, learn_report
 from agentlearn.learn.learner import Update
 from agentlearn.learn.lessons.lesson_learner import LessonLearner
@@ -29,6 +30,10 @@ class LessonRun(RunLoop[LearnSettings]):
     @property
     def kind(self) -> RunKind:
         return "learn"
+
+    @property
+    def arms(self) -> ArmNames:
+        return "the library at the start", "the learned library"
 
     @property
     def epochs(self) -> int:

@@ -12,6 +12,7 @@ from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Failure, FailureBoundary
 from tests.support.stages import trajectory
 
+ARMS = ("the start", "the end")
 TASKS = [Task.of("math", f"Problem {n}?", str(n), family=f"f{n % 2}") for n in range(4)]
 
 
@@ -33,7 +34,7 @@ def failing(boundary: FailureBoundary) -> Scores:
 def test_paired_difference_over_tasks() -> None:
     before = scores([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     after = scores([[1.0, 0.0], [1.0, 1.0], [1.0, 1.0], [0.0, 1.0]])
-    result = held_out(TASKS, before, after, seed=0)
+    result = held_out(TASKS, before, after, arms=ARMS, seed=0)
     assert (result.before.mean, result.after.mean, result.delta.mean) == (0.25, 0.75, 0.5)
     assert (result.delta.n, result.delta.clusters, result.families) == (4, 2, 2)
     assert [(one.k, one.at_least_one) for one in result.after.passes] == [(1, 0.75), (2, 1.0)]
@@ -44,7 +45,7 @@ def test_the_numbers_are_those_of_compare() -> None:
     tasks = tasks_of([f"f{n % 7}" for n in range(30)])
     before = scores([[float(n % 3 == 0), 0.0, float(n % 4 == 0)] for n in range(30)], tasks)
     after = scores([[1.0, float(n % 2), float(n % 4 != 1)] for n in range(30)], tasks)
-    found = held_out(tasks, before, after, seed=3).delta
+    found = held_out(tasks, before, after, arms=ARMS, seed=3).delta
     table = tabulate([*before.named("a", tasks), *after.named("b", tasks)], ("a", "b"))
     rules = Rules(seed=3)
     [contrast] = with_verdicts(estimate_contrasts(table, rules), table, rules)
@@ -56,7 +57,7 @@ def test_the_numbers_are_those_of_compare() -> None:
 def test_an_undecided_rollout_leaves_both_sides() -> None:
     before = scores([[None, 1.0], [0.0, 0.0], [0.0, 0.0], [None, None]])
     after = scores([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
-    result = held_out(TASKS, before, after, seed=0)
+    result = held_out(TASKS, before, after, arms=ARMS, seed=0)
     assert (result.before.n, result.delta.n) == (3, 3)
     assert (result.before.undecided, result.after.undecided) == (3, 0)
     assert result.delta.mean == 0
@@ -69,14 +70,14 @@ def test_an_outage_during_one_measurement_gives_no_verdict() -> None:
     tasks = tasks_of([f"f{n % 25}" for n in range(60)])
     before = scores([[1.0, 0.0, 0.0, 0.0]] * 60, tasks)
     after = scores([[None, None, 1.0, 1.0]] * 60, tasks)
-    result = held_out(tasks, before, after, seed=0)
+    result = held_out(tasks, before, after, arms=ARMS, seed=0)
     assert result.delta.verdict == "cannot_tell"
-    assert result.delta.withheld.startswith("No verdict: 120 rollouts of after learning have no score")
+    assert result.delta.withheld.startswith("No verdict: 120 rollouts of the end have no score")
     assert result.after.undecided == 120
 
 
 def test_where_nothing_is_decided_there_is_no_number() -> None:
-    result = held_out(TASKS, scores([[1.0]] * 4), scores([[None]] * 4), seed=0)
+    result = held_out(TASKS, scores([[1.0]] * 4), scores([[None]] * 4), arms=ARMS, seed=0)
     assert (result.before.mean, result.after.mean, result.delta.mean) == (None, None, None)
     assert result.after.undecided == 4
     assert result.delta.sentence.startswith("No verdict")
@@ -94,7 +95,7 @@ def test_only_a_failure_of_the_agent_is_a_zero(boundary: FailureBoundary, mean: 
 def test_one_task_has_no_interval() -> None:
     one = Scores.of([trajectory(TASKS[0], 0, 1.0)], TASKS, 1)
     other = Scores.of([trajectory(TASKS[0], 0, 0.0)], TASKS, 1)
-    assert held_out(TASKS[:1], one, other, seed=0).delta.ci is None
+    assert held_out(TASKS[:1], one, other, arms=ARMS, seed=0).delta.ci is None
 
 
 def test_intervals_of_scores_stay_between_0_and_1() -> None:
@@ -105,14 +106,14 @@ def test_intervals_of_scores_stay_between_0_and_1() -> None:
 
 def test_one_measurement_is_not_compared_with_itself() -> None:
     once = scores([[1.0, 0.0]] * 4)
-    found = held_out(TASKS, once, once, seed=0).delta
+    found = held_out(TASKS, once, once, arms=ARMS, seed=0).delta
     assert (found.mean, found.ci, found.p, found.compared) == (0.0, None, None, False)
 
 
 def test_tasks_of_one_family_are_compared_task_by_task() -> None:
     """With a single family there is nothing else to compare; the result then holds for that family."""
     tasks = tasks_of(["only"] * 40)
-    found = held_out(tasks, scores([[0.0, 1.0]] * 40, tasks), scores([[1.0, 1.0]] * 40, tasks), seed=0).delta
+    found = held_out(tasks, scores([[0.0, 1.0]] * 40, tasks), scores([[1.0, 1.0]] * 40, tasks), arms=ARMS, seed=0).delta
     assert (found.clusters, found.verdict) == (40, "better")
 
 
