@@ -119,9 +119,8 @@ def test_tasks_of_one_family_are_compared_task_by_task() -> None:
 
 def test_a_worse_result_is_said_first() -> None:
     tasks = tasks_of([""] * 60)
-    worse = held_out(
-        tasks, scores([[1.0, 1.0]] * 40 + [[1.0, 0.0]] * 20, tasks), scores([[0.0, 0.0]] * 60, tasks), seed=0
-    )
+    before, after = scores([[1.0, 1.0]] * 40 + [[1.0, 0.0]] * 20, tasks), scores([[0.0, 0.0]] * 60, tasks)
+    worse = held_out(tasks, before, after, arms=ARMS, seed=0)
     assert worse.delta.verdict == "worse"
     [note] = verdict_notes(worse.delta, worse="do not use it", unclear="more tasks")
     assert note == "held-out tasks got worse; do not use it"
