@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from agentlearn.data.csv_rows import csv_rows
@@ -54,20 +54,7 @@ def _folder_rows(folder: Path) -> Iterator[SourceRow]:
     if not found.read:
         raise DataError(f"the folder {str(folder)!r} holds no task file; give one with files that end in {_endings()}")
     for name in found.read:
-        yield from _grouped(_until_fault(_rows(folder / name, name), name), folder, name)
-
-
-def _grouped(rows: Iterator[SourceRow], folder: Path, name: str) -> Iterator[SourceRow]:
-    """Give the problem of a JSON file that holds no other its group: the folder that the file is in.
-
-    Rows of other files get none: how rows are spread over files says nothing about what they share.
-    """
-    if ending(Path(name)) == ".json":
-        kept = list(rows)
-        inside = Path(name).parent.name or folder.resolve().name
-        yield from (replace(row, group=inside if len(kept) == 1 else "") for row in kept)
-    else:
-        yield from rows
+        yield from _until_fault(_rows(folder / name, name), name)
 
 
 def _until_fault(rows: Iterator[SourceRow], name: str) -> Iterator[SourceRow]:

@@ -160,7 +160,7 @@ class RowReader:
         chosen = self.columns.chosen
         names = (chosen.family,) if chosen is not None and chosen.family else self.columns.family
         found = next(((name, text) for name in names if (text := row.text(name))), None)
-        return found or ("", row.group)
+        return found or ("", "")
 
     def _problem(self, row: SourceRow, layout: RowLayout) -> str:
         texts = [text for name in layout.problem if (text := row.text(name))]

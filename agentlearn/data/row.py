@@ -15,7 +15,8 @@ class Columns:
 
     problem: tuple[str, ...] = ("problem", "question")
     answer: tuple[str, ...] = ("answer",)
-    family: tuple[str, ...] = ("family", "type", "subject", "solution-type", "solution_type")
+    family: tuple[str, ...] = ("family", "template", "cluster")
+    """Problems made alike. A type or a subject is none of these: its problems are independent of each other."""
     chosen: ColumnChoice | None = None
     """The columns that the user chose; they replace the accepted names and every recognised layout."""
 
@@ -29,8 +30,6 @@ class SourceRow:
     fields: Mapping[str, object]
     fault: str = ""
     """Why this row cannot be read, as a sentence with its place; empty for a row that can."""
-    group: str = ""
-    """Family of a row without a family of its own; empty: none, so that the row counts as independent of all others."""
 
     @property
     def place(self) -> str:

@@ -28,7 +28,7 @@ def jsonl(folder: Path, *rows: dict[str, object]) -> Path:
 def test_every_row_is_accounted_for(tmp_path: Path) -> None:
     path = jsonl(
         tmp_path,
-        {"Question": "P", "answer": "1", "type": "a"},
+        {"Question": "P", "answer": "1", "template": "a"},
         {"Question": "P", "answer": "1"},
         {"Question": "P", "answer": "2"},
         {"Question": "Q", "answer": "x + 1"},
@@ -39,7 +39,7 @@ def test_every_row_is_accounted_for(tmp_path: Path) -> None:
     found = check_source(path, TOY, test_share=0.25)
     assert (found.rows, found.usable, found.repeated, found.refused, found.unverifiable) == (7, 3, 1, 2, 1)
     assert found.near_copies == 1
-    assert found.columns == {"problem": "Question", "answer": "answer", "family": "type"}
+    assert found.columns == {"problem": "Question", "answer": "answer", "family": "template"}
     assert found.sentences == (
         "mine.jsonl lines 1 and 3 have the same problem with the answers '1' and '2'; keep the right one",
         (

@@ -83,7 +83,7 @@ def test_large_numbers_keep_every_digit(tmp_path: Path) -> None:
     assert answers(path) == ["12345678901234567890123"]
 
 
-@pytest.mark.parametrize("column", ["family", "type", "subject"])
+@pytest.mark.parametrize("column", ["family", "template", "cluster"])
 def test_a_column_may_name_the_family(tmp_path: Path, column: str) -> None:
     path = jsonl(tmp_path, {"problem": "P", "answer": "1", column: "Algebra"}, {"problem": "Q", "answer": "1"})
     assert [task.family for task in domain.read(path)] == ["Algebra", ""]
