@@ -168,15 +168,11 @@ def _total(values: Sequence[float | None]) -> float | None:
 
 
 def _library_tokens(rollouts: Sequence[Observation]) -> float | None:
-    """Return the estimated tokens of lessons, in each rollout at most all of its input."""
-    return _total(
-        [
-            one.tokens_library
-            if one.tokens_in is None or one.tokens_library is None
-            else min(one.tokens_library, one.tokens_in)
-            for one in rollouts
-        ]
-    )
+    """Return the estimated tokens of lessons; None when the estimate exceeds the counted input, so that it is wrong."""
+    pairs = [(one.tokens_library, one.tokens_in) for one in rollouts]
+    if any(part is not None and whole is not None and part > whole for part, whole in pairs):
+        return None
+    return _total([part for part, _ in pairs])
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float | None:

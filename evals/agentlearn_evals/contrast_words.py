@@ -65,8 +65,7 @@ def looks_words(found: Comparison) -> list[str]:
 
 
 def estimated_tokens(arm: ArmLine) -> str:
-    """Return the estimated tokens of lessons, marked as an estimate and at most all input; `-` when unknown."""
+    """Return the estimated tokens of lessons, marked as an estimate; `-` when unknown."""
     if arm.tokens_library is None:
         return "-"
-    known = arm.tokens_library if arm.tokens_in is None else min(arm.tokens_library, arm.tokens_in)
-    return f"~{short_count(known)}" if known else "0"
+    return f"~{short_count(arm.tokens_library)}" if arm.tokens_library else "0"

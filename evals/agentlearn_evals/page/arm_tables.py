@@ -154,10 +154,7 @@ def _tokens(arm: ArmLine) -> float:
 
 
 def _of_library(arm: ArmLine) -> str:
-    if not arm.tokens_library:
-        return ""
-    known = arm.tokens_library if arm.tokens_in is None else min(arm.tokens_library, arm.tokens_in)
-    return f"~{large(known)} library"
+    return f"~{large(arm.tokens_library)} library" if arm.tokens_library else ""
 
 
 def _arm(arm: ArmLine, all_simulated: bool) -> TableCell:

@@ -185,11 +185,14 @@ def test_an_example_of_a_foreign_log_is_named_by_its_place() -> None:
     assert "agentlearn trace" not in text
 
 
-def test_an_estimate_of_lesson_tokens_is_marked_and_at_most_the_whole() -> None:
-    tokens = {"tokens_in": 1_510, "tokens_library": 1_630}
+@pytest.mark.parametrize(("estimate", "total", "words"), [(630, 6_300, "~6.3k"), (1_630, None, "-")])
+def test_an_estimate_of_lesson_tokens_is_marked_and_never_above_the_whole(
+    estimate: int, total: int | None, words: str
+) -> None:
+    tokens = {"tokens_in": 1_510, "tokens_library": estimate}
     rows = [{"task": str(n), "arm": arm, "score": 1, **tokens} for arm in "ab" for n in range(10)]
     log_samples.write_lines(Path("rows.jsonl"), rows)
     found = compare_logs(["rows.jsonl"]).comparison
-    assert [arm.tokens_library for arm in found.arms] == [15_100, 15_100]
+    assert [arm.tokens_library for arm in found.arms] == [total, total]
     line = next(line for line in shown(found) if line.strip().startswith("a  "))
-    assert line.split()[-3:-1] == ["15.1k", "~15.1k"]
+    assert line.split()[-3:-1] == ["15.1k", words]
