@@ -15,7 +15,7 @@ from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.store import StageTotals
 from agentlearn.types.group import GroupKind
 from agentlearn.types.operation import Ended
-from agentlearn.types.trajectory import VERIFY_RAISED, ToolResult, Trajectory
+from agentlearn.types.trajectory import ToolResult, Trajectory
 
 
 @dataclass(slots=True)
@@ -41,8 +41,6 @@ class RunStats:
     """Failures by error code, of the agent and of what is around it."""
     undecided: Counter[str] = field(default_factory=Counter[str])
     """Undecided rollouts by code."""
-    verify_raised: Counter[str] = field(default_factory=Counter[str])
-    """Rollouts whose verifier raised an unexpected exception, by reason."""
     first_causes: dict[str, str] = field(default_factory=dict[str, str])
     """Why the first rollout failed, and why the first one was undecided."""
     groups: Counter[str] = field(default_factory=Counter[str])
@@ -70,8 +68,6 @@ class RunStats:
             self.first_causes.setdefault("undecided", trajectory.verdict.reason)
         if trajectory.outcome == "undecided":
             self.undecided[trajectory.undecided_because] += 1
-        if trajectory.verdict is not None and trajectory.verdict.reason.startswith(VERIFY_RAISED):
-            self.verify_raised[trajectory.verdict.reason] += 1
         self.restarted += trajectory.attempt
         self.diverged += sum(isinstance(step, ToolResult) and step.diverged for step in trajectory.steps)
         if trajectory.phase.startswith("epoch-") and trajectory.reward is not None:
@@ -150,18 +146,15 @@ class RunStats:
     def failure_notes(self) -> list[str]:
         """Return notes on failed and on undecided rollouts, by code and with the first cause."""
         found = (
-            ("failed", "rollouts failed to answer and count as 0", self.failures - self.undecided),
-            ("undecided", "rollouts are undecided and not counted", self.undecided),
+            ("failed", "failed to answer and counted as 0", self.failures - self.undecided),
+            ("undecided", "undecided and not counted", self.undecided),
         )
         notes: list[str] = []
         for outcome, words, codes in found:
             if codes:
                 listed = ", ".join(f"{code} {count}" for code, count in codes.most_common())
                 cause = self.first_causes.get(outcome, "")
-                notes.append(f"{codes.total()} {words}: {listed}{f'; the first because {cause}' if cause else ''}")
-        if self.verify_raised:
-            ((most, _),) = self.verify_raised.most_common(1)
-            notes.append(f"the verifier failed on {self.verify_raised.total()} rollouts: {most}")
+                notes.append(f"rollouts {words}: {listed}{f'; the first because {cause}' if cause else ''}")
         return notes
 
     def resumption_notes(self, replayed: int) -> list[str]:

@@ -211,4 +211,7 @@ class Trajectory(Value):
         """Stable code of what left the rollout undecided; empty when it is decided."""
         if self.outcome != "undecided":
             return ""
-        return "verifier" if self.failure is None else self.failure.code
+        if self.failure is not None:
+            return self.failure.code
+        raised = self.verdict is not None and self.verdict.reason.startswith(VERIFY_RAISED)
+        return VERIFY_RAISED if raised else "verifier"

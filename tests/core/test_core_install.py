@@ -100,7 +100,7 @@ MISSING = [
     ("playwright", ["domain", "check", "web"], "web"),
     ("miniwob", ["learn", "miniwob"], "miniwob"),
     ("miniwob", ["solve", "miniwob", "click-button"], "miniwob"),
-    ("reasoning_gym", ["learn", "gym:basic_arithmetic"], "data"),
+    ("reasoning_gym", ["learn", "gym:basic_arithmetic", "--model", "sim:novice"], "data"),
     ("reasoning_gym", ["data", "check", "gym:basic_arithmetic"], "data"),
     ("datasets", ["learn", "math", "--data", "hf:gsm8k"], "data"),
     ("datasets", ["data", "check", "hf:gsm8k"], "data"),

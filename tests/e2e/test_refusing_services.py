@@ -220,5 +220,5 @@ def test_the_first_cause_of_an_undecided_verdict_is_in_the_notes(tasks: str, tmp
     with OpenAIStub(solver()) as stub:
         model = ("--reward", "own_reward:score", "--model", f"{stub.base_url}#any", *QUICK)
         report = json.loads(agentlearn("learn", tasks, *model, "--json", cwd=tmp_path).stdout)
-    (note,) = [one for one in report["notes"] if "rollouts are undecided and not counted" in one]
+    (note,) = [one for one in report["notes"] if "rollouts undecided and not counted" in one]
     assert "the first because reward_raised: the reward 'own_reward:score' raised RuntimeError: no such unit" in note

@@ -154,7 +154,7 @@ def test_any_text_can_be_looked_at(text: str) -> None:
     found = boxed(text)
     assert found is None or found in text
     key = answer_key(text)
-    assert key is None or (key == "".join(key.split()) and key)
+    assert key is None or (key == " ".join(key.split()) and key)
     assert rational(text) is None or status(text, text) == "correct"
 
 
