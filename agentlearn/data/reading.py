@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from agentlearn.data.answer_cell import amount_without_unit, boxed_answer, marked_answer
 from agentlearn.data.choices import TaskChoices, choices_in, choices_of
@@ -139,8 +140,8 @@ class RowReader:
         problem = self._problem(row, layout)
         choices = _choices(row, layout)
         answer = self._answer(row, layout, choices)
-        family_column, family = self._family(row)
         start, path = self._way(row)
+        family_column, family = self._family(row, start)
         for text in (problem, family, answer or "", start, *path):
             _demand_encodable(row, text)
         whole = problem if choices is None else choices.below(problem)
@@ -155,12 +156,12 @@ class RowReader:
         except ValueError as error:
             raise DataError(f"{row.place} {error}", code="bad_start") from error
 
-    def _family(self, row: SourceRow) -> tuple[str, str]:
-        """Return the column of the family and its text; an empty column for the default."""
+    def _family(self, row: SourceRow, start: str) -> tuple[str, str]:
+        """Return the column of the family and its text; without one, the site of the start address, or nothing."""
         chosen = self.columns.chosen
         names = (chosen.family,) if chosen is not None and chosen.family else self.columns.family
         found = next(((name, text) for name in names if (text := row.text(name))), None)
-        return found or ("", "")
+        return found or ("", urlsplit(start).hostname or "")
 
     def _problem(self, row: SourceRow, layout: RowLayout) -> str:
         texts = [text for name in layout.problem if (text := row.text(name))]

@@ -19,7 +19,7 @@ STARTS = ("root_url", "start", "url")
 """Columns that can hold the start address."""
 WAYS = ("info.golden_path", "golden_path", "path", "info.source_website", "source_website")
 """Columns that can hold the known path. The first one that contains only addresses is used."""
-COLUMNS = data.Columns(family=("info.domain", "family", "domain", "type", "subject"))
+COLUMNS = data.Columns()
 
 
 def read_walk_tasks(
@@ -32,9 +32,9 @@ def read_walk_tasks(
 ) -> tuple[Task, ...]:
     """Return the source's tasks in order, without duplicates. Raises DataError with file, line and next step.
 
-    In WebWalkerQA the family is the kind of site: conference, education, game or organization.
+    The family is that of the row, else the site: questions about one site are right and wrong together.
     """
-    found = data.read_tasks(
+    return data.read_tasks(
         source,
         domain=domain,
         split=split,
@@ -43,7 +43,6 @@ def read_walk_tasks(
         key=lambda text: answer_match_key(text) or text,
         start_and_path=way_of,
     )
-    return tuple(task.model_copy(update={"family": task.family.casefold()}) for task in found)
 
 
 def way_of(row: data.SourceRow) -> tuple[str, tuple[str, ...]]:

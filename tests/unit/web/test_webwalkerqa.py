@@ -24,20 +24,25 @@ def told(task: Task) -> tuple[str | None, str, tuple[str, ...], str]:
 
 
 TOLD = [
-    ("15 January 2025", "https://conf.example.org/", ("https://conf.example.org/calls/workshops/",), "conference"),
+    (
+        "15 January 2025",
+        "https://conf.example.org/",
+        ("https://conf.example.org/calls/workshops/",),
+        "conf.example.org",
+    ),
     (
         "Ada Byron; Room 12",
         "https://uni.example.edu",
         ("https://uni.example.edu/people", "https://uni.example.edu/people/byron"),
-        "education",
+        "uni.example.edu",
     ),
-    ("1 March 2025", "https://other.example.org/", (), "game"),
+    ("1 March 2025", "https://other.example.org/", (), "other.example.org"),
 ]
 
 
 def test_both_layouts_give_start_and_known_path() -> None:
     tasks = read_walk_tasks(SMALL, split="test")
-    assert [told(task) for task in tasks] == [*TOLD, ("1,240 EUR", "http://school.example/", (), "")]
+    assert [told(task) for task in tasks] == [*TOLD, ("1,240 EUR", "http://school.example/", (), "school.example")]
     assert {(task.domain, task.split) for task in tasks} == {("web", "test")}
     assert tasks[1].source == "small.jsonl:2"
     assert tasks[0].problem == tasks[2].problem
@@ -126,4 +131,4 @@ def test_a_question_with_two_answers_is_refused(tmp_path: Path) -> None:
 def test_data_check_reads_start_pages() -> None:
     report = check_source(SMALL, judged_by(domain, str(SMALL), lambda task: ""))
     assert (report.rows, report.usable, report.refused) == (4, 4, 0)
-    assert report.families == {"conference": 1, "Education": 1, "game": 1}
+    assert report.families == {"conf.example.org": 1, "uni.example.edu": 1, "other.example.org": 1, "school.example": 1}
