@@ -150,6 +150,7 @@ def test_a_worker_that_is_killed_is_replaced_and_the_pair_judged_again() -> None
     assert killed_twice == Verdict(status="undecided", reason="algebra ended while it compared")
 
 
+@pytest.mark.slow
 def test_a_stuck_worker_is_replaced_and_the_pair_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> list[Verdict]:
         async with open_workers(limit_s=0.5, quick_s=0.5) as opened:
