@@ -34,7 +34,7 @@ def read_walk_tasks(
 
     The family is that of the row, else the site: questions about one site are right and wrong together.
     """
-    return data.read_tasks(
+    found = data.read_tasks(
         source,
         domain=domain,
         split=split,
@@ -43,6 +43,7 @@ def read_walk_tasks(
         key=lambda text: answer_match_key(text) or text,
         start_and_path=way_of,
     )
+    return tuple(found)
 
 
 def way_of(row: data.SourceRow) -> tuple[str, tuple[str, ...]]:
