@@ -190,7 +190,7 @@ def _opened(text: str) -> object:
 
 
 def _python_value(text: str) -> object:
-    """Return the list or mapping that a text writes in Python; the text itself when it is no such, or repeats a key."""
+    """Return the list or mapping that a text writes in Python; the text itself when it holds none."""
     try:
         written = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -169,6 +169,7 @@ def test_a_few_refusals_stop_nothing(tasks: str, tmp_path: Path) -> None:
 
     with OpenAIStub(refusing(half)) as stub:
         agentlearn("learn", tasks, *ADDING, "--model", f"{stub.base_url}#any", *QUICK, cwd=tmp_path)
+    assert state_of(tmp_path) == "done"
 
 
 def test_what_is_sent_is_another_condition_of_compare(tasks: str, tmp_path: Path) -> None:
