@@ -82,9 +82,9 @@ def test_a_leak_names_the_task_and_the_answer_that_it_leaks(file: Path):
 
 
 def test_harmless_lessons_name_their_source():
-    samples = read_set(HARMLESS)
-    assert len(samples) >= 350
-    assert all(re.match("after |recalled from |common advice on ", sample.source) for sample in samples)
+    found = [re.match("after |recalled from |common advice on ", sample.source) for sample in read_set(HARMLESS)]
+    assert all(found)
+    assert sum(one is not None and one[0] == "after " for one in found) >= 350
 
 
 def test_many_harmless_lessons_hold_alarming_words():
