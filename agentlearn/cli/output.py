@@ -108,12 +108,14 @@ def _guarded(segment: "Segment") -> "Segment":
     return segment if text == segment.text and style is segment.style else segment._replace(text=text, style=style)
 
 
-class _LogLines(logging.Formatter):
-    """Each event as one line; a traceback below it is indented."""
+class _LogLines(logging.Handler):
+    """Prints each event as one line on stderr; a traceback below it is indented."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        line = visible_line(record.getMessage(), MAX_LINE)
-        return line if record.exc_info is None else f"{line}\n{block(self.formatException(record.exc_info), '  ')}"
+    def emit(self, record: logging.LogRecord) -> None:
+        line = Block(visible_line(record.getMessage(), MAX_LINE))
+        if record.exc_info is not None:
+            line = Block(f"{line}\n{block(logging.Formatter().formatException(record.exc_info), '  ', '  ')}")
+        print_line(line, to_stderr=True)
 
 
 def show_logs(level: str) -> None:
@@ -122,7 +124,5 @@ def show_logs(level: str) -> None:
 
     if level.lower() not in _LEVELS:
         raise ConfigError(f"--log {level!r} is not a level; give {', '.join(_LEVELS)}", code="bad_log_level")
-    handler = logging.StreamHandler()
-    handler.setFormatter(_LogLines())
-    logging.basicConfig(handlers=(handler,), level=logging.WARNING)
+    logging.basicConfig(handlers=(_LogLines(),), level=logging.WARNING)
     logging.getLogger("agentlearn").setLevel(level.upper())

@@ -60,9 +60,13 @@ def assert_harmless(written: str, *, colours: bool = False) -> None:
     colours: the terminal shows colours, and a live view that moves the cursor up and clears its own lines.
     """
     left = _LIVE.sub("", _COLOUR.sub("", written)) if colours else written
-    found = {ascii(one) for one in left if one != "\n" and unicodedata.category(one) in _OBEYED}
-    assert found == set()
+    assert unseen(left) == set()
     assert [line for line in left.splitlines() if line.startswith(FORGED)] == []
+
+
+def unseen(text: str) -> set[str]:
+    """The characters of a text that are obeyed or not shown, as escapes; line feeds aside."""
+    return {ascii(one) for one in text if one != "\n" and unicodedata.category(one) in _OBEYED}
 
 
 texts = st.one_of(
