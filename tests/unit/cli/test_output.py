@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import subprocess
 import sys
 import unicodedata
 import warnings
@@ -19,12 +20,13 @@ from rich.text import Text
 
 from agentlearn.cli import output
 from agentlearn.cli.app import run
+from agentlearn.cli.command_entry import CommandEntry
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.cli.show.labelled import indented, labelled
 from agentlearn.cli.table import aligned
 from agentlearn.printing import GuardedStream, guard_streams, print_line
 from agentlearn.text import Block, block, visible, visible_json, visible_line
-from tests.support.hostile import CONTROLS, FORGED, HOSTILE, POISON, assert_harmless, texts
+from tests.support.hostile import CONTROLS, FORGED, HOSTILE, POISON, assert_harmless, texts, unseen
 
 VISIBLE_SIGNS = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
 """Signs that are drawn, although Unicode calls them format characters."""
@@ -201,6 +203,44 @@ def test_errors_are_one_harmless_line(text: str, capsys: pytest.CaptureFixture[s
         assert_harmless(found.err)
         assert_harmless(found.out)
         assert json.loads(found.out)["error"]["message"]
+
+
+class Announced:
+    """An entry point with a hostile name."""
+
+    name = POISON.replace("\x00", "")
+
+    def load(self) -> CommandEntry:
+        return CommandEntry("agentlearn.cli.init:init", POISON)
+
+    @staticmethod
+    def found(group: str) -> list["Announced"]:
+        return [Announced()]
+
+
+@pytest.mark.parametrize("command", [["--help"], [], [Announced.name, "--help"]])
+def test_help_is_harmless(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("agentlearn.cli.app.entry_points", Announced.found)
+    assert run(command) == 0
+    shown = capsys.readouterr().out
+    assert "\\x1b[2J" in shown.replace("\n", "").replace(" ", "") or command
+    assert unseen(shown) == set()
+
+
+@pytest.mark.slow
+def test_a_child_process_refuses_hostile_options_harmlessly() -> None:
+    for module in ("agentlearn.sim", "agentlearn.lab"):
+        done = subprocess.run(
+            [sys.executable, "-m", module, *CONTROLS[:4], f"--x{CONTROLS[9]}"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert "\\x1b]0;title" in done.stderr
+        assert_harmless(done.stderr)
 
 
 def test_json_on_stdout_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
