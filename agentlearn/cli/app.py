@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from cyclopts import App, CycloptsError
 
 from agentlearn.cli.command_entry import CommandEntry
-from agentlearn.cli.output import print_json_error, restart_output
+from agentlearn.cli.output import console, print_error, print_json_error, restart_output
 from agentlearn.errors import AgentlearnError
 from agentlearn.version import version
 
@@ -124,6 +124,7 @@ def run(arguments: Sequence[str]) -> int:
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # pydantic-ai would print an advertisement between our lines
     app, json = build(), "--json" in arguments
     restart_output()
+    app.console = console(wrap=True)
     try:
         app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
@@ -139,7 +140,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _report_error(code: str, message: str, status: int, *, json: bool) -> int:
-    print(f"agentlearn: {message}", file=sys.stderr)
+    print_error(message)
     if json:
         print_json_error(code, message)
     return status

@@ -7,6 +7,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.learn.estimate import estimate, plan, refuse_unpriced_budget
 from agentlearn.learn.open_run import domain_of
 from agentlearn.models.endpoint import is_paid
+from agentlearn.printing import ask_line, print_line
 
 
 def ask_before_spending(settings: LearnSettings, *, yes: bool) -> None:
@@ -26,6 +27,6 @@ def ask(words: str, *, yes: bool, options: str = "--yes") -> None:
     """
     if not yes and not sys.stdin.isatty():
         raise ConfigError(f"{words}; add {options} to allow it", code="not_allowed_to_spend")
-    print(words, file=sys.stderr)
-    if not yes and input("Go on? [y/N] ").strip().lower() not in {"y", "yes"}:
+    print_line(words, to_stderr=True)
+    if not yes and ask_line("Go on? [y/N]").lower() not in {"y", "yes"}:
         raise ConfigError("nothing was spent", code="not_allowed_to_spend")

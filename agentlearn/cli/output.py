@@ -1,17 +1,28 @@
-"""Output of commands: one JSON object on stdout, or lines for people. With `--json`, progress goes to stderr."""
+"""Output of commands: one JSON object on stdout, or lines for people. With `--json`, progress goes to stderr.
+
+All that a command prints goes through `console`, `print_json` and `agentlearn.printing`. A text is printed as one line:
+line breaks, control characters, and what reorders or hides text, are written as escapes. Texts of several lines are
+made by `agentlearn.text.block`, which sets each line apart from lines of ours.
+"""
 
 import json
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from agentlearn.printing import MAX_LINE, print_line, unguarded
+from agentlearn.text import Block, block, visible, visible_json, visible_line
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
     from agentlearn.types.value import Value
 
 _LEVELS = ("debug", "info", "warning", "error")
+_NARROW = 20
+"""Smallest number of columns after the indent for which lines are broken."""
 
 
 class _Output:
@@ -28,9 +39,7 @@ def restart_output() -> None:
 def print_json(value: "Value | Mapping[str, Any]") -> None:
     """Print exactly one JSON object on stdout."""
     plain = value if isinstance(value, Mapping) else value.model_dump(mode="json")
-    text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
-    # JSON has an escape for a lone surrogate; UTF-8 does not
-    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
+    print_line(Block(visible_json(json.dumps(plain, ensure_ascii=False, allow_nan=False))))
     _Output.json_printed = True
 
 
@@ -40,22 +49,73 @@ def print_json_error(code: str, message: str) -> None:
         print_json({"error": {"code": code, "message": message}})
 
 
-def console(*, to_stderr: bool = False) -> "Console":
-    """A console for text from models and pages: no markup, no emoji codes, no highlighting, no control characters."""
-    from rich.console import Console
+def print_error(message: str) -> None:
+    """Print an error as one line on stderr."""
+    print_line(f"agentlearn: {message}", to_stderr=True)
 
-    from agentlearn.text import visible
+
+def console(*, to_stderr: bool = False, wrap: bool = False) -> "Console":
+    """A console for lines, without markup, emoji codes and highlighting. wrap: break lines at the terminal's width."""
+    from rich.console import Console
 
     class Lines(Console):
         def print(self, *objects: Any, **options: Any) -> None:
-            """Print the objects; text cannot control the terminal."""
-            super().print(*(visible(one) if isinstance(one, str) else one for one in objects), **options)
+            """Print the objects; each text is one line."""
+            width = self.width if self.is_terminal else None
+            super().print(*(one if wrap else _printable(one, width) for one in objects), **options)
+
+        def render(self, renderable: "RenderableType", options: "ConsoleOptions | None" = None) -> "Iterable[Segment]":
+            """Render an object. This is the last step before colours are added, so nothing gets past it."""
+            return (_guarded(one) for one in super().render(renderable, options))
 
         def on_broken_pipe(self) -> None:
             """Raise an ordinary error; rich would end the process from inside a task."""
             raise BrokenPipeError
 
-    return Lines(stderr=to_stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    stream = unguarded(sys.stderr if to_stderr else sys.stdout)
+    return Lines(file=stream, stderr=to_stderr, markup=False, emoji=False, highlight=False, soft_wrap=not wrap)
+
+
+def _printable(printed: Any, width: int | None) -> Any:
+    """A text as one line, or as a block whose lines are at most `width` wide, so that each begins with its indent."""
+    from rich.text import Text
+
+    if isinstance(printed, Text):  # what other packages print during a live view; rich has read its colours
+        return visible(printed.plain)
+    if not isinstance(printed, Block):
+        return visible_line(printed, MAX_LINE) if isinstance(printed, str) else printed
+    text = printed
+    if width is None or text.indent is None or width < len(text.indent) + _NARROW:
+        return text
+    return "\n".join(part for line in text.split("\n") for part in _fitted(line, text.indent, width))
+
+
+def _fitted(line: str, indent: str, width: int) -> Iterator[str]:
+    from rich.cells import chop_cells
+
+    first, *others = chop_cells(line, width) or [""]
+    yield first
+    for one in chop_cells("".join(others), width - len(indent)):
+        yield indent + one
+
+
+def _guarded(segment: "Segment") -> "Segment":
+    """A segment whose text is visible, and which is no link. Rich's own cursor movements are left as they are."""
+    if segment.control:
+        return segment
+    style = segment.style.update_link(None) if segment.style and segment.style.link else segment.style
+    text = visible(segment.text)
+    return segment if text == segment.text and style is segment.style else segment._replace(text=text, style=style)
+
+
+class _LogLines(logging.Handler):
+    """Prints each event as one line on stderr; a traceback below it is indented."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = Block(visible_line(record.getMessage(), MAX_LINE))
+        if record.exc_info is not None:
+            line = Block(f"{line}\n{block(logging.Formatter().formatException(record.exc_info), '  ', '  ')}")
+        print_line(line, to_stderr=True)
 
 
 def show_logs(level: str) -> None:
@@ -64,5 +124,5 @@ def show_logs(level: str) -> None:
 
     if level.lower() not in _LEVELS:
         raise ConfigError(f"--log {level!r} is not a level; give {', '.join(_LEVELS)}", code="bad_log_level")
-    logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.WARNING)
+    logging.basicConfig(handlers=(_LogLines(),), level=logging.WARNING)
     logging.getLogger("agentlearn").setLevel(level.upper())

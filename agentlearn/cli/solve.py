@@ -11,6 +11,7 @@ from agentlearn.cli.options import GivenSettings, JsonOption, YesOption, setting
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import SolveSettings, default_model, given_settings, is_lab
 from agentlearn.errors import RolloutError
+from agentlearn.text import block
 
 
 @setting_options(SolveSettings, leave_out=("domain", "problem", "concurrency"), names={"start": "--url"})
@@ -25,9 +26,9 @@ def solve(
 ) -> None:
     """Solve one problem and show each step."""
     from agentlearn.cli.ask import ask
+    from agentlearn.cli.show.rollout_lines import step_lines
     from agentlearn.models.endpoint import is_paid
     from agentlearn.rollout.solve import solve as solve_one
-    from agentlearn.rollout.transcript import transcript
 
     fields = {"model": default_model(domain), "domain": domain, "problem": problem, **given.over()}
     settings = given_settings(SolveSettings, fields)
@@ -43,8 +44,10 @@ def solve(
     else:
         out = console()
         out.print(f"model {settings.model}{_kind(settings.model)} · library {settings.library}")
-        out.print(transcript(trajectory.steps))
-        out.print(f"answer: {trajectory.answer if trajectory.answer is not None else 'none'}")
+        for number, step in enumerate(trajectory.steps, start=1):
+            for line in step_lines(number, step, full=False):
+                out.print(line)
+        out.print(block(trajectory.answer if trajectory.answer is not None else "none", "answer: "))
         if note is not None:
             out.print(f"note: {note}")
         out.print(f"rollout {trajectory.id}")

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
-from rich.text import Text
 
 from agentlearn.cli.table import aligned
 from agentlearn.learn.report import StageLine
@@ -18,7 +17,7 @@ def print_stages(stages: Mapping[str, StageLine], out: Console, *, indent: int =
     """Print the table unless it is empty."""
     header, *rows = stage_lines(stages)
     if rows:
-        out.print(Text(" " * indent + header, style="dim"))
+        out.print(" " * indent + header, style="dim")
     for row in rows:
         out.print(" " * indent + row)
 

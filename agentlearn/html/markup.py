@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal, get_args
 
+from agentlearn.text import written_out
+
 Tag = Literal[
     "a", "b", "bdi", "body", "caption", "circle", "code", "dd", "details", "div", "dl", "dt", "figcaption", "figure",
     "footer", "g", "h1", "h2", "h3", "head", "header", "html", "li", "line", "link", "main", "meta", "nav", "p", "path",
@@ -18,11 +20,6 @@ _VOID = frozenset({"link", "meta"})
 _BARE = frozenset({"circle", "line", "path"})
 """SVG elements without content."""
 
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters except tab and line ends
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
-)
 _LINE_END = re.compile("\r\n?")
 
 
@@ -39,7 +36,7 @@ def shown(text: str) -> str:
     These are control, direction, zero-width and tag characters and lone surrogates. Tabs, line ends, and the joiners
     that emoji and scripts need, are kept.
     """
-    return _UNSEEN.sub(_written_out, _LINE_END.sub("\n", text))
+    return written_out(_LINE_END.sub("\n", text), _code_point)
 
 
 def clipped(text: str, most: int) -> str:
@@ -93,5 +90,5 @@ def _attribute(name: str, value: Attribute) -> str:
     return f' {name}="{escape(shown(str(value)))}"'
 
 
-def _written_out(match: re.Match[str]) -> str:
-    return f"⟨U+{ord(match.group()):04X}⟩"
+def _code_point(character: str) -> str:
+    return f"⟨U+{ord(character):04X}⟩"

@@ -87,7 +87,11 @@ def key_figures(part: KeyFigures, mark: str) -> Html:
         element(
             "div",
             element("dt", element("bdi", one.label)),
-            element("dd", element("bdi", one.value), element("span", one.sub, class_="sub") if one.sub else None),
+            element(
+                "dd",
+                element("bdi", one.value),
+                element("span", element("bdi", one.sub), class_="sub") if one.sub else None,
+            ),
         )
         for one in part.figures
     ]

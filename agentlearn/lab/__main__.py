@@ -9,19 +9,21 @@ import sys
 
 from agentlearn.errors import AgentlearnError
 from agentlearn.lab.service import serve_lab_model
+from agentlearn.printing import guard_streams, print_line
 from agentlearn.serving.child_process import serve_as_child
 
 
 def main() -> int:
     """Serve until told to stop; returns the exit status."""
+    guard_streams()
     options = _options()
     try:
         asyncio.run(serve_as_child(serve_lab_model(options.name, seed=options.seed, port=options.port)))
     except AgentlearnError as error:
-        print(error, file=sys.stderr)  # noqa: T201  the command's own output
+        print_line(str(error), to_stderr=True)
         return error.exit_status
     except OSError as error:
-        print(f"cannot serve on port {options.port}: {error.strerror}", file=sys.stderr)  # noqa: T201
+        print_line(f"cannot serve on port {options.port}: {error.strerror}", to_stderr=True)
         return 2
     return 0
 

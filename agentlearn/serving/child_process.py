@@ -16,7 +16,9 @@ from urllib.parse import urlsplit
 
 from agentlearn.errors import EndpointError
 from agentlearn.log import get_log
+from agentlearn.printing import print_line
 from agentlearn.serving.subprocesses import end_process, start_module, wait_for_stdin_end
+from agentlearn.text import Block
 
 _LOG = get_log()
 
@@ -122,7 +124,7 @@ async def serve_as_child(service: AbstractAsyncContextManager[str]) -> None:
         loop.add_signal_handler(number, stop.set)
     threading.Thread(target=wait_for_stdin_end, args=(partial(_stop_from_thread, loop, stop),), daemon=True).start()
     async with service as url:
-        print(json.dumps({"url": url, "pid": os.getpid()}), flush=True)  # noqa: T201  the parent waits for this line
+        print_line(Block(json.dumps({"url": url, "pid": os.getpid()})))  # the parent waits for this line
         # The parent reads no further. Send later output to stderr, so that a full pipe cannot block this process.
         os.dup2(2, 1)
         parent = os.getppid()

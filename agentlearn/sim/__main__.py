@@ -8,6 +8,7 @@ import asyncio
 import sys
 
 from agentlearn.errors import AgentlearnError
+from agentlearn.printing import guard_streams, print_line
 from agentlearn.serving.child_process import serve_as_child
 from agentlearn.sim.faults import faults_of
 from agentlearn.sim.installed import installed_skills
@@ -21,16 +22,17 @@ FLAGS = (
 
 def main() -> int:
     """Serve the simulated world; returns the exit status."""
+    guard_streams()
     options = _options()
     try:
         parameters = {name: value for name, value in vars(options).items() if name not in {"port", "seed"}}
         world = World(installed_skills(), seed=options.seed, faults=faults_of(parameters))
         asyncio.run(serve_as_child(world.serve(options.port)))
     except AgentlearnError as error:
-        print(error, file=sys.stderr)  # noqa: T201  the command's own output
+        print_line(str(error), to_stderr=True)
         return error.exit_status
     except OSError as error:
-        print(f"cannot serve on port {options.port}: {error.strerror}", file=sys.stderr)  # noqa: T201
+        print_line(f"cannot serve on port {options.port}: {error.strerror}", to_stderr=True)
         return 2
     return 0
 

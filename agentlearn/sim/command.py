@@ -1,12 +1,12 @@
 """`agentlearn sim serve`: serve the simulated world to other programs."""
 
 import asyncio
-import sys
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from agentlearn.errors import ConfigError
+from agentlearn.printing import print_line
 
 app = App(name="sim", help="The simulated world.")
 
@@ -53,8 +53,8 @@ def serve_world(
     async def run() -> None:
         try:
             async with world.serve(port) as url:
-                print(f"simulated models at {url}: novice, reflector, echo; stop with Ctrl-C", flush=True)  # noqa: T201
-                print(f"try: agentlearn learn math --model {url}#novice", file=sys.stderr)  # noqa: T201
+                print_line(f"simulated models at {url}: novice, reflector, echo; stop with Ctrl-C")
+                print_line(f"try: agentlearn learn math --model {url}#novice", to_stderr=True)
                 await asyncio.Event().wait()
         except OSError as error:
             raise ConfigError(f"cannot serve on port {port}: {error.strerror}; choose another", code="port") from error

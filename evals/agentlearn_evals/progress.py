@@ -9,11 +9,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from agentlearn.errors import BudgetExceeded, Interrupted, only_stops
 from agentlearn.models.call_context import CallContext
+from agentlearn.text import visible_line
 from agentlearn.types.trajectory import Trajectory
 from agentlearn_evals.compare_callbacks import CompareCallbacks
 
 if TYPE_CHECKING:
     from agentlearn_evals.plan import ComparePlan
+
+_NAME = 60
+"""Largest number of characters of an arm before its bar."""
 
 
 class CompareProgress(CompareCallbacks):
@@ -27,10 +31,10 @@ class CompareProgress(CompareCallbacks):
         self._rewards: dict[str, list[float]] = {}
         if out.is_terminal and not out.is_dumb_terminal:
             columns = (
-                TextColumn("  {task.description}"),
+                TextColumn("  {task.description}", markup=False),
                 BarColumn(bar_width=24),
                 MofNCompleteColumn(),
-                TextColumn("{task.fields[score]}"),
+                TextColumn("{task.fields[score]}", markup=False),
                 TimeRemainingColumn(),
             )
             self._bars = Progress(*columns, console=out, transient=True)
@@ -69,7 +73,8 @@ class CompareProgress(CompareCallbacks):
         self._line("run", call_context.run)
         if self._bars is not None:
             for arm, count in reused.items():
-                self._bar_by_arm[arm] = self._bars.add_task(arm, total=wanted, completed=count, score="")
+                name = visible_line(arm, _NAME)
+                self._bar_by_arm[arm] = self._bars.add_task(name, total=wanted, completed=count, score="")
 
     def rollout_done(self, arm: str, trajectory: Trajectory) -> None:
         if self._bars is None:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from agentlearn.cli.stages import cost_words, short_count
 from agentlearn.cli.table import aligned
@@ -35,18 +34,18 @@ def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_S
     store: directory of the rollouts, for the commands that show them.
     """
     for warning in found.warnings:
-        out.print(Text(warning))
+        out.print(warning)
     if found.simulated:
         out.print("simulated models: these numbers show how compare works; they are not a result about a real model")
     elif found.of_lab_models:
         out.print("lab models are real but tiny transformers: these numbers show how compare works, not a result")
     for contrast in worst_first(found.contrasts):
-        out.print(Text(full_sentence(contrast), style="bold"))
+        out.print(full_sentence(contrast), style="bold")
     out.print()
     _print(out, _arms(found.arms))
     _print(out, _differences(found))
     for line in assumptions(found):
-        out.print(Text(f"  {line}", style="dim"))
+        out.print(f"  {line}", style="dim")
     out.print()
     if matrix := _across_domains(found):
         _print(out, matrix)
@@ -59,7 +58,7 @@ def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_S
 
 def _print(out: Console, rows: Sequence[Sequence[str]]) -> None:
     header, *lines = aligned(rows, label=_LABEL)
-    out.print(Text(f"  {header}", style="dim"))
+    out.print(f"  {header}", style="dim")
     for line in lines:
         out.print(f"  {line}")
     out.print()

@@ -91,3 +91,38 @@ def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
             found.add(one)
             waiting.extend(graph[one] & graph.keys())
     return found
+
+
+PRINTING = {
+    "agentlearn.printing": "the module that prints",
+    "agentlearn.cli.output": "makes the console, from the guarded streams",
+    "agentlearn.cli.app": "closes stderr when nobody reads it",
+    "agentlearn.cli.ask": "asks whether stdin is a terminal",
+    "agentlearn.sandbox.inside.cell": "runs in the sandbox: its output is a result",
+    "agentlearn.sandbox.inside.session": "runs in the sandbox: its output is a result",
+}
+"""Modules that may name a stream of the process, or print, with the reason."""
+_STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
+_PRINTERS = {"print", "input", "pprint", "print_exc", "print_exception", "print_stack", "basicConfig", "StreamHandler"}
+
+
+def test_only_one_module_prints() -> None:
+    found = {name for name, tree in modules().items() if any(prints(node) for node in ast.walk(tree))}
+    assert found - PRINTING.keys() == set()
+
+
+def prints(node: ast.AST) -> bool:
+    """Whether a piece of code prints, makes a console, or takes a stream of the process."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="sys"), attr=attribute):
+            return attribute in _STREAMS
+        case ast.ImportFrom(module="sys", names=names):
+            return any(one.name in _STREAMS for one in names)
+        case ast.ImportFrom(module="rich", names=names):
+            return any(one.name in {"print", "get_console"} for one in names)
+        case ast.Call(func=ast.Name(id=called)):
+            return called in _PRINTERS or called == "Console"
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=called)):
+            return owner in {"logging", "traceback", "pprint", "rich", "console"} and called in {*_PRINTERS, "Console"}
+        case _:
+            return False

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentlearn.cli.show.addresses import group_address, groups_of
-from agentlearn.cli.show.labelled import labelled, one_line
+from agentlearn.cli.show.labelled import labelled, labelled_command, one_line
 from agentlearn.config.command_words import command_words
 from agentlearn.store import RunRow, StoreReader
 from agentlearn.types.trajectory import measures
@@ -78,7 +78,7 @@ def group_list_lines(reader: StoreReader, run: RunRow, *, full: bool) -> Iterato
         return
     shown = next((one for one in groups if one.ends), groups[0])
     yield ""
-    yield labelled("show one", command_words("trace", shown.address, store=reader.directory))
+    yield labelled_command("show one", command_words("trace", shown.address, store=reader.directory))
 
 
 def _line(group: GroupLine) -> str:

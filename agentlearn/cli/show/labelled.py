@@ -1,6 +1,6 @@
 """Labelled and indented text. What a model wrote stays to the right of the labels, so that it cannot imitate them."""
 
-from agentlearn.text import visible
+from agentlearn.text import Block, block
 
 WIDTH = 11
 """Width of the column of labels."""
@@ -8,15 +8,19 @@ MAX_CHARACTERS = 2_000
 """Largest number of characters of one text, unless all of it is wanted."""
 
 
-def labelled(label: str, text: str) -> str:
+def labelled(label: str, text: str) -> Block:
     """The text with a label to the left of its first line."""
-    first, *others = visible(text).split("\n")
-    return "\n".join([label.ljust(WIDTH) + first, *(" " * WIDTH + one for one in others)])
+    return block(text, label.ljust(WIDTH), " " * WIDTH)
 
 
-def indented(text: str, by: int = 2) -> str:
+def labelled_command(label: str, text: str) -> str:
+    """One line of ours with a label. A terminal breaks it where it likes, so that a command in it can be copied."""
+    return f"{label.ljust(WIDTH)}{text}"
+
+
+def indented(text: str, by: int = 2) -> Block:
     """The text with spaces to the left of each line."""
-    return "\n".join(" " * by + one for one in visible(text).split("\n"))
+    return block(text, " " * by)
 
 
 def shortened(text: str, *, full: bool, limit: int = MAX_CHARACTERS) -> str:
@@ -31,8 +35,3 @@ def one_line(text: str, limit: int = 100) -> str:
     """The text on one line, cut at its end."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
-def visible_lines(text: str, by: int) -> str:
-    """The text with spaces to the left of each line but the first."""
-    return visible(text).replace("\n", "\n" + " " * by)

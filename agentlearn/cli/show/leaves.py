@@ -3,15 +3,15 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from agentlearn.cli.show.labelled import visible_lines
+from agentlearn.text import Block, block, visible_line
 
 
-def leaf_lines(value: object, path: str = "") -> Iterator[str]:
+def leaf_lines(value: object, path: str = "") -> Iterator[Block]:
     """The lines of a value. A list of plain values is one line. Numbers have all their digits."""
-    rows = list(_leaves(value, path))
+    rows = [(visible_line(name), text) for name, text in _leaves(value, path)]
     width = min(48, max((len(name) for name, _ in rows), default=0))
     for name, text in rows:
-        yield f"  {visible_lines(f'{name.ljust(width)}  {text}', by=width + 4)}"
+        yield block(text, f"  {name.ljust(width)}  ", " " * (width + 4))
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn.cli.show.addresses import group_address
-from agentlearn.cli.show.labelled import visible_lines
 from agentlearn.cli.show.proposal_words import SHORT_ID
 from agentlearn.errors import StoreMissing
 from agentlearn.store import ProposalRow, StoreReader, read_store
@@ -72,7 +71,6 @@ def origin_lines(
     one: Experience, origins: Sequence[LessonOrigin], replaced: Mapping[ExperienceId, str], *, reference: str
 ) -> Iterator[str]:
     """The origin of one lesson as text. replaced: texts of lessons that it may replace. reference: of the library."""
-    indent = 6
     if origins:
         first, others = origins[0], len(origins) - 1
         also = f"; {others} more with the same result" if others else ""
@@ -83,7 +81,7 @@ def origin_lines(
     else:
         yield "this store does not hold the run that made it"
     for parent in one.origin.parents:
-        yield visible_lines(f"replaces {parent[:SHORT_ID]}: {replaced.get(parent, 'not in this store')}", by=indent)
+        yield f"replaces {parent[:SHORT_ID]}: {replaced.get(parent, 'not in this store')}"
     yield f"effect unknown; compare measures it with the arm {reference},without={one.id[:SHORT_ID]}"
 
 

@@ -5,6 +5,7 @@ from typing import Any, assert_never
 
 from agentlearn.cli.show.labelled import one_line
 from agentlearn.store import ProposalRow
+from agentlearn.text import visible_line
 from agentlearn.types.ids import ExperienceId, ProposalId
 from agentlearn.types.operation import (
     Add,
@@ -32,13 +33,13 @@ def operation_words(operation: Operation | None, raw: str, labels: Mapping[Exper
 
     match operation:
         case Add():
-            return f"add: {operation.lesson}"
+            return f"add: {visible_line(operation.lesson)}"
         case Modify():
-            return f"modify {named(operation.target)}: {operation.lesson}"
+            return f"modify {named(operation.target)}: {visible_line(operation.lesson)}"
         case Delete():
             return f"delete {named(operation.target)}"
         case Merge():
-            return f"merge {', '.join(named(one) for one in operation.targets)}: {operation.lesson}"
+            return f"merge {', '.join(named(one) for one in operation.targets)}: {visible_line(operation.lesson)}"
         case None:
             return f"unusable item: {one_line(raw)}"
         case _:
@@ -53,9 +54,9 @@ def end_words(end: End) -> str:
         case Folded():
             return f"folded into {', '.join(one[:SHORT_ID] for one in end.into)}"
         case Dropped():
-            return f"dropped: {end.reason}"
+            return f"dropped: {visible_line(end.reason)}"
         case Rejected():
-            return f"refused: {end.code}: {end.reason}"
+            return f"refused: {end.code}: {visible_line(end.reason)}"
         case _:
             assert_never(end)
 

@@ -34,7 +34,7 @@ def rollout_lines(record: RolloutRecord, *, full: bool) -> Iterator[str]:
     yield from _lesson_lines(record)
     yield ""
     for number, step in enumerate(trajectory.steps, start=1):
-        yield from _step_lines(number, step, full=full)
+        yield from step_lines(number, step, full=full)
     if not trajectory.steps:
         yield "no steps: no model call was answered"
     yield ""
@@ -92,7 +92,8 @@ def _lesson_lines(record: RolloutRecord) -> Iterator[str]:
             yield labelled("withheld", one.lesson)
 
 
-def _step_lines(number: int, step: Step, *, full: bool) -> Iterator[str]:
+def step_lines(number: int, step: Step, *, full: bool) -> Iterator[str]:
+    """A step: what it is, and indented below it what the model or the tool wrote."""
     match step:
         case ModelTurn():
             finish = f" · {step.finish}" if step.finish not in {"", "stop", "tool_call"} else ""

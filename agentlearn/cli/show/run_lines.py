@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agentlearn.cli.show.labelled import labelled
+from agentlearn.cli.show.labelled import labelled, labelled_command
 from agentlearn.cli.show.leaves import leaf_lines, plain
 from agentlearn.cli.show.proposal_words import operation_words
 from agentlearn.cli.show.run_end import end_reason, next_step
 from agentlearn.cli.show.run_report import report_lines
 from agentlearn.cli.table import aligned
 from agentlearn.store import ProposalRow, RunRow, StoreReader, TrajectoryRow
+from agentlearn.text import Block
 from agentlearn.types.trajectory import prompt_labels
 
 
@@ -70,7 +71,7 @@ def run_lines(record: RunRecord, *, short: bool) -> Iterator[str]:
     yield labelled("state", f"{row.state}, {times}, agentlearn-lib {row.package_version}")
     if record.reason:
         yield labelled("why", record.reason)
-    yield labelled("next", record.next_step)
+    yield labelled_command("next", record.next_step)
     yield from record.main_lines
     yield from _phase_lines(record.rollouts)
     yield from _applied_lines(record.proposals)
@@ -79,14 +80,17 @@ def run_lines(record: RunRecord, *, short: bool) -> Iterator[str]:
     whole = run_json(row)
     for part in ("settings", "report"):
         if whole[part]:
-            yield f"\n{part}"
+            yield ""
+            yield part
             yield from leaf_lines(whole.pop(part))
-    yield "\nrun"
+    yield ""
+    yield "run"
     yield from leaf_lines({name: value for name, value in whole.items() if value is not None})
     if record.rollouts:
-        yield "\nrollouts"
+        yield ""
+        yield "rollouts"
         rows = [[plain(value) for value in asdict(one).values()] for one in record.rollouts]
-        yield from (f"  {line}" for line in aligned([list(asdict(record.rollouts[0])), *rows]))
+        yield from (Block(f"  {line}") for line in aligned([list(asdict(record.rollouts[0])), *rows]))
 
 
 def _phase_lines(rollouts: Sequence[TrajectoryRow]) -> Iterator[str]:

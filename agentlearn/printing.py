@@ -1,0 +1,79 @@
+"""Printing for every command and every child process: whole lines without anything that a terminal would obey.
+
+`console` of the command line writes what has colours or moves. Everything else comes through here: `print_line` for
+lines of ours, and `guard_streams` for what Python and other packages write to stdout and stderr.
+"""
+
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from io import TextIOWrapper
+from typing import Any, TextIO
+
+from agentlearn.text import Block, visible, visible_line
+
+MAX_LINE = 4_000
+"""Largest number of characters of a printed line. Lines of a block have no limit."""
+
+
+def print_line(text: str, *, to_stderr: bool = False) -> None:
+    """Print one line on stdout or stderr at once. Only a `Block` has line breaks."""
+    line = text if isinstance(text, Block) else visible_line(text, MAX_LINE)
+    stream = sys.stderr if to_stderr else sys.stdout
+    stream.write(f"{line}\n")
+    stream.flush()
+
+
+def ask_line(question: str) -> str:
+    """Print a question on stderr and read one line from stdin. The answer is empty at the end of the input."""
+    sys.stderr.write(f"{visible_line(question, MAX_LINE)} ")
+    sys.stderr.flush()
+    try:
+        return input().strip()
+    except EOFError:
+        return ""
+
+
+class GuardedStream:
+    """A text stream that writes escapes for what a terminal would obey. Rich's consoles write past it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        """Write the text. A carriage return at its beginning is kept: progress bars start with it."""
+        start = "\r" if text.startswith("\r") and not text.startswith("\r\n") else ""
+        self.rich_proxied_file.write(start + visible(text[len(start) :]))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write all texts."""
+        for one in lines:
+            self.write(one)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
+def unguarded(stream: TextIO) -> TextIO:
+    """The stream that a guard, or another stream around it, writes to."""
+    while (inner := getattr(stream, "rich_proxied_file", None)) is not None:
+        stream = inner
+    return stream
+
+
+def guard_streams() -> None:
+    """Guard stdout and stderr of this process, and write each warning of Python as one line."""
+    os.environ.setdefault("PYTHON_COLORS", "0")  # else Python colours tracebacks, and the guard would show its codes
+    warnings.formatwarning = _warning_line
+    for name in ("stdout", "stderr"):
+        stream: TextIO | GuardedStream | None = getattr(sys, name)
+        if stream is not None and not isinstance(stream, GuardedStream):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+            setattr(sys, name, GuardedStream(stream))
+
+
+def _warning_line(message: Warning | str, kind: type[Warning], file: str, line: int, _code: str | None = None) -> str:
+    return visible_line(f"{file}:{line}: {kind.__name__}: {message}", MAX_LINE) + "\n"

@@ -1,0 +1,53 @@
+"""The page of a training run shows hostile texts and does not obey them."""
+
+from pathlib import Path
+
+import pytest
+
+from agentlearn.cli.train_page import train_page
+from agentlearn.html.markup import shown
+from agentlearn.learn.report import Delta, HeldOutScore
+from agentlearn.train.report import TrainedWeights, TrainReport, UpdateLine
+from agentlearn.train.settings import TrainSettings
+from agentlearn.types.ids import LibraryVersion, RunId
+from tests.support.hostile import HOSTILE, POISON, unseen
+from tests.support.markup import Read
+
+
+@pytest.mark.parametrize("text", [POISON, *HOSTILE])
+def test_hostile_texts_are_shown_and_not_obeyed(text: str) -> None:
+    score = HeldOutScore(mean=0.5, ci=(0.4, 0.6), n=3, k=1)
+    line = UpdateLine(
+        update=1, reward=0.5, mixed=0.5, loss=0.1, entropy=0.2, clipped=0.1, mismatch=0.1, tokens=9, seconds=1.0
+    )
+    report = TrainReport(
+        run=RunId("01jc0000000000000000000001"),
+        domain=text,
+        model=text,
+        sampler=text,
+        loss=text,
+        seed=0,
+        library=LibraryVersion("none"),
+        tasks={text: 1},
+        before=score,
+        after=score,
+        delta=Delta(mean=0.1, ci=None, p=None, n=3, sentence=text),
+        known_families=None,
+        unseen_families=None,
+        curve=(),
+        updates=(line,),
+        weights=TrainedWeights(sha256_before=text, sha256_after=text, path=text, adapter=False),
+        groups={},
+        rollouts={"failed": 0},
+        turns={"clean": 1, "forked": 0},
+        skipped=0,
+        stale=0,
+        stages={},
+        seconds={},
+        wall_s=1.0,
+        notes=(text,),
+    )
+    read = Read(train_page(report, TrainSettings(domain="math", model="m", store=Path("s"))))
+    read.assert_ours()
+    assert shown(text).strip() in read.text
+    assert unseen(read.text) <= {"'\\t'"}
