@@ -45,8 +45,8 @@ def solve(
         out.print(f"model {settings.model}{_kind(settings.model)} · library {settings.library}")
         out.print(transcript(trajectory.steps))
         out.print(f"answer: {trajectory.answer if trajectory.answer is not None else 'none'}")
-        if note is not None:
-            out.print(f"note: {note}")
+        for one in (*filter(None, [note]), *trajectory.notes):
+            out.print(f"note: {one}")
         out.print(f"rollout {trajectory.id}")
         if settings.record is not None:
             out.print(_recordings(settings.record / trajectory.id))

@@ -71,6 +71,10 @@ class CompareProgress(CompareCallbacks):
             for arm, count in reused.items():
                 self._bar_by_arm[arm] = self._bars.add_task(arm, total=wanted, completed=count, score="")
 
+    def service_changed(self, words: str, silent: bool) -> None:
+        more = "; Ctrl-C stops, the same command goes on" if silent else ""
+        self._line("service", f"{words}{more}")
+
     def rollout_done(self, arm: str, trajectory: Trajectory) -> None:
         if self._bars is None:
             return
