@@ -1,6 +1,7 @@
 """Reads the body of an HTTP response within a limit, compressed or not, before a library decodes it."""
 
 import zlib
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ async def read_within_limit(response: "httpx2.Response") -> None:
     body = bytearray()
     try:
         decoder = _Decoder(response.headers.get("content-encoding", ""))
-        async for part in response.stream:  # pyright: ignore[reportGeneralTypeIssues]
-            body += decoder.decode(part, MOST_BYTES - len(body))
+        async with aclosing(aiter(response.stream)) as parts:  # pyright: ignore[reportArgumentType, reportCallIssue]
+            async for part in parts:
+                body += decoder.decode(part, MOST_BYTES - len(body))
         decoder.check_end()
     except BadBody:
         if response.status_code < 400:

@@ -123,7 +123,7 @@ class Budget:
         return f"{call.tokens_in + call.tokens_out_known:,}"
 
     def _fits(self, tokens: int, cost_usd: float | None) -> bool:
-        """Whether a call fits beside those in flight. One of unknown cost must be alone."""
+        """Whether a call fits together with those in flight. One of unknown cost must be alone."""
         limits = self.limits
         if limits.max_tokens is not None and self.tokens + self.reserved_tokens + tokens > limits.max_tokens:
             return False

@@ -59,7 +59,7 @@ class CallContext:
     async def one_call(self, expected: ExpectedCall | None = None) -> AsyncGenerator[None]:
         """Count the block as one call in flight. Raises the reason when the run is stopped or over its budget.
 
-        expected: what the call will probably take. It waits while that does not fit beside the calls in flight.
+        expected: what the call will probably take. It waits while that does not fit together with the calls in flight.
         None: the call is never held.
 
         Under `until_stopped` it waits to be cancelled instead of raising: an error would end calls in flight too.

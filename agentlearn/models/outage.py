@@ -34,7 +34,8 @@ class Outage:
     """Name of the endpoint, for messages."""
     clock: Callable[[], float] = time.monotonic
     tell: "Callable[[str, bool], None] | None" = None
-    """Called with a sentence when an outage is reported, and when it is over; and with whether it goes on."""
+    """Called with a sentence when an outage is reported and when it is over, and with whether it goes on. None: the
+    sentence is logged."""
     down: bool = False
     """Whether calls wait."""
     given_up: bool = False
@@ -138,8 +139,9 @@ class Outage:
         return True
 
     def _say(self, words: str, *, silent: bool) -> None:
-        _LOG.warning("endpoint.silent" if silent else "endpoint.answers", reason=words)
-        if self.tell is not None:
+        if self.tell is None:
+            _LOG.warning("endpoint.silent" if silent else "endpoint.answers", reason=words)
+        else:
             self.tell(words, silent)
 
     async def _until_next(self) -> None:

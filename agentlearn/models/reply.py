@@ -64,8 +64,9 @@ def checked(response: ModelResponse) -> ModelResponse:
         usage=believed(response.usage),
         model_name=None if response.model_name is None else storable(response.model_name),
     )
-    tokens_of(whole)
-    ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json([whole]))
+    (again,) = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json([whole]))
+    assert isinstance(again, ModelResponse)
+    tokens_of(again)  # a resumed run reads them; a number that is not finite is null there
     return whole
 
 

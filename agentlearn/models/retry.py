@@ -85,7 +85,7 @@ def _is_bad_http(error: BaseException) -> bool:
     if isinstance(error, APIStatusError):
         return error.status_code < 400
     if isinstance(error, httpx2.RemoteProtocolError):
-        return "without sending" not in str(error)  # a closed connection is silence
+        return "without sending a response" not in str(error)  # a closed connection is silence
     return isinstance(error, httpx2.DecodingError | httpx2.TooManyRedirects)
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import ModelRequestParameters
 
-BYTES_PER_TOKEN = 3.6
-"""Bytes of UTF-8 per token while a service has reported none: English prose has more, code and formulas have fewer."""
+BYTES_PER_TOKEN = 4.0
+"""Bytes of UTF-8 per token while a service has reported none. English prose has more, code and formulas fewer."""
 FIRST_OUTPUT = 4_096
 """Expected output tokens of a call while nothing is known about its stage, unless the request has a lower limit."""
 KEPT = 500
@@ -30,7 +30,7 @@ QUANTILE = 0.98
 _WEIGHT = 6
 """Number of observed outputs that weigh as much as the expectation before any."""
 _MESSAGE_BYTES = 16
-"""Bytes that a message has beside its text, for its role and its marks."""
+"""Bytes that a message has in addition to its text, for its role and its marks."""
 
 
 @dataclass(frozen=True, slots=True)
