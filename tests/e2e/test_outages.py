@@ -106,11 +106,13 @@ def test_without_waiting_the_run_stops_at_once(tasks: str, tmp_path: Path) -> No
     assert "(asked 2 times)" in done.stderr
 
 
-def test_the_time_of_an_outage_is_not_the_time_of_a_rollout(tasks: str, tmp_path: Path) -> None:
-    (tmp_path / "short.toml").write_text("rollout_deadline_s = 4.0\n")
+@pytest.mark.usefixtures("tasks")
+def test_the_time_of_an_outage_is_not_the_time_of_a_rollout(tmp_path: Path) -> None:
+    recipe = "domain: sums\ndata: sums.jsonl\nreward: number\nrollout_deadline_s: 4.0\nmax_attempts: 4\n"
+    (tmp_path / "short.yaml").write_text(recipe)
     with OpenAIStub(Failing(30, 9.0, error(503))) as stub:
-        model = (*ADDING, "--model", f"{stub.base_url}#any", *QUICK, "--recipe", "short.toml", "--json")
-        report = report_of(agentlearn("learn", tasks, *model, cwd=tmp_path))
+        model = ("--model", f"{stub.base_url}#any", *QUICK, "--json")
+        report = report_of(agentlearn("learn", "short.yaml", *model, cwd=tmp_path))
     assert report["rollouts"]["undecided"] == 0
     assert report["services"][0]["outages"] == 1
 
