@@ -140,7 +140,7 @@ class ModelClient(WrapperModel):
                 return await ask_once(self.wrapped, messages, sampling, parameters)
         except ModelHTTPError as error:
             if error.status_code == 429:
-                ticket.refused(retry_after_s(error))
+                ticket.refused(min(retry_after_s(error) or 0.0, self.endpoint_state.retry.retry_after_cap_s))
             raise
 
     def _replay(self, past: CallRecord, request: _Request) -> ModelResponse:
@@ -226,7 +226,7 @@ class ModelClient(WrapperModel):
                 if counted and lost_from is None and is_silence(error):
                     lost_from = sent
                 wanted_s = retry_after_s(error)
-                refused_wait = (wanted_s or 0.0) > policy.retry_after_cap_s
+                refused_wait = not state.outage.down and (wanted_s or 0.0) > policy.retry_after_cap_s
                 last = attempt == policy.attempts - 1 or not is_transient(error) or refused_wait
                 if not refused_wait and self._waits(error, sent, last=last and state.answers == answers_before):
                     attempt, answers_before = 0, state.answers

@@ -158,6 +158,9 @@ def reply_bytes(response: ModelResponse) -> int:
 
 
 def _size(content: Any) -> int:
-    """Return the bytes of a text, or of a value as JSON."""
-    text = content if isinstance(content, str) else json.dumps(content, default=str, ensure_ascii=False)
+    """Return the bytes of a text, or of a value as JSON; 0 for a value that has no JSON."""
+    try:
+        text = content if isinstance(content, str) else json.dumps(content, default=str, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return 0
     return len(text.encode(errors="replace"))

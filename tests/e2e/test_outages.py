@@ -84,6 +84,29 @@ def test_a_short_outage_costs_no_rollout_and_is_asked_once_at_a_time(status: int
     assert any("did not answer for" in note and "the run waited" in note for note in report["notes"])
 
 
+def test_a_service_that_is_restarted_costs_no_rollout(tasks: str, tmp_path: Path) -> None:
+    """Its port refuses connections for a while."""
+    solver, ended = Solver(answers=PROBLEMS, success_rate=0.5), list[Any]()
+
+    def run(url: str) -> None:
+        model = ("--model", f"{url}#any", *QUICK, "--concurrency", "16", "--json")
+        ended.append(agentlearn("learn", tasks, *ADDING, *model, cwd=tmp_path))
+
+    with OpenAIStub(solver, latency_s=0.05) as stub:
+        port = int(stub.base_url.rpartition(":")[2].removesuffix("/v1"))
+        running = threading.Thread(target=run, args=(stub.base_url,))
+        running.start()
+        while len(stub.requests) < 30:
+            time.sleep(0.01)
+    time.sleep(8)
+    with OpenAIStub(solver, port=port):
+        running.join()
+    report = report_of(ended[0])
+    assert report["rollouts"]["undecided"] == 0
+    assert report["services"][0]["outages"] == 1
+    assert "(no connection); asking again until" in ended[0].stderr
+
+
 def test_a_long_outage_stops_the_run_which_can_be_resumed(tasks: str, tmp_path: Path) -> None:
     script = Failing(30, 3600.0, error(503))
     with OpenAIStub(script) as stub:

@@ -120,10 +120,13 @@ def test_a_limit_in_dollars_holds_with_64_calls_in_flight(
     def price(response: ModelResponse) -> float:
         return response.usage.input_tokens * 1e-6 + response.usage.output_tokens * 4e-6
 
+    def prices(*model: str | None) -> tuple[float, float] | None:
+        return (1.0, 4.0) if listed else None
+
     served = Served(BudgetOptions(max_cost_usd=0.05), seed=seed, spread=1.0)
     served.state.free = False
     monkeypatch.setattr("agentlearn.models.client.cost_usd", price)
-    monkeypatch.setattr(usage_module, "price_of", lambda *_: (1.0, 4.0) if listed else None)
+    monkeypatch.setattr(usage_module, "price_of", prices)
     with pytest.raises(BudgetExceeded, match=r"the run has spent \$0\.0\d+ of --max-cost-usd 0\.05"):
         asyncio.run(served.run(300, 1))
     assert 0.6 * 0.05 < served.call_context.budget.cost_usd <= 1.05 * 0.05
