@@ -178,6 +178,9 @@ def _calls(traffic: Traffic) -> Text:
     limit = sum(int(endpoint_state.limiter.limit) for endpoint_state in traffic.endpoint_states)
     answered = sum(sum(list(endpoint_state.answered.values())) for endpoint_state in traffic.endpoint_states)
     words = Text(f"{traffic.call_context.in_flight:,} in flight (limit {limit:,})   {answered:,} answered")
+    for endpoint_state in traffic.endpoint_states:
+        if endpoint_state.outage.down:
+            words.append(f"   no answer for {endpoint_state.outage.silent_s:.0f} s", style="yellow")
     if failures := _failures(traffic.endpoint_states):
         words.append(f"   failed: {failures}", style="yellow")
     return words

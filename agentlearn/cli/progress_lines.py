@@ -48,6 +48,14 @@ class ProgressLines:
             command = command_words(self.command, "--resume", self.call_context.run, store=self.store)
             self.line("resume", f"{command}{more}")
 
+    def service_changed(self, words: str, silent: bool) -> None:
+        """Print that the run waits for a model service, or that it goes on."""
+        more = ""
+        if silent and self.call_context is not None:
+            command = command_words(self.command, "--resume", self.call_context.run, store=self.store)
+            more = f"; Ctrl-C stops, {command} goes on"
+        self.line("service", f"{words}{more}")
+
     def print_score(self, updates: int, score: HeldOutScore) -> None:
         """Print a score on held-out tasks during learning."""
         self.line("held out", f"{score_words(score.mean)} after {count_words(updates, 'update')}")

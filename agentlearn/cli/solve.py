@@ -48,8 +48,8 @@ def solve(
             for line in step_lines(number, step, full=False):
                 out.print(line)
         out.print(block(trajectory.answer if trajectory.answer is not None else "none", "answer: "))
-        if note is not None:
-            out.print(f"note: {note}")
+        for one in (*filter(None, [note]), *trajectory.notes):
+            out.print(f"note: {one}")
         out.print(f"rollout {trajectory.id}")
         if settings.record is not None:
             out.print(_recordings(settings.record / trajectory.id))

@@ -123,6 +123,10 @@ class CallOptions(OptionGroup):
     """Largest number of model calls in flight. Up to half as many more rollouts run at the same time."""
     call_deadline_s: float = Field(default=120.0, gt=0)
     """Seconds before one model call is abandoned."""
+    max_attempts: int = Field(default=5, ge=1, le=100)
+    """Largest number of times that one request is sent while it fails for reasons that may pass."""
+    max_outage_minutes: float = Field(default=5.0, ge=0, le=10_080)
+    """Minutes that a run waits for a model service that has answered and now does not; 0: do not wait."""
 
 
 class RequestOptions(OptionGroup):

@@ -36,7 +36,7 @@ from agentlearn.types.ids import CallId, derive_seed, new_run_id
 CALLS, TOKENS_IN, TOKENS_OUT = 3, 1_500, 1_500
 """Calls and approximate tokens of one probe."""
 
-_CALLS, _RETRY = CallOptions(concurrency=1, call_deadline_s=60), RetryPolicy(attempts=2)
+_CALLS, _RETRY = CallOptions(concurrency=1, call_deadline_s=60, max_outage_minutes=0), RetryPolicy(attempts=2)
 _TEMPERATURE = 0.7
 _INSTRUCTIONS = "Answer the question."
 _WORDS = "Is 7 a prime number? Answer with one word."
@@ -200,12 +200,12 @@ def _measured(one: _Probe) -> Iterator[CheckResult]:
     """Yield results on usage, price and latency of the answered calls."""
     calls, simulated = one.unit.calls, one.endpoint.simulated
     tokens_in, tokens_out = sum(call.tokens_in for call in calls), sum(call.tokens_out for call in calls)
-    if all(call.tokens_in and call.tokens_out for call in calls):
+    if not one.endpoint.endpoint_state.without_usage:
         words = f"{tokens_in:,} tokens in and {tokens_out:,} out were reported for {len(calls)} calls"
         yield CheckResult(what="usage", state="ok", words=words)
     else:
-        words = "tokens are not reported for every call, so counts are too small and --max-tokens stops too late"
-        yield CheckResult(what="usage", state="missing", words=words, mend="limit runs with --max-minutes instead")
+        words = "tokens are not reported for every call, so they are estimated from the length of the texts"
+        yield CheckResult(what="usage", state="missing", words=words, mend="keep a margin below a limit on tokens")
     costs = [call.cost_usd for call in calls if call.cost_usd is not None]
     if simulated:
         yield CheckResult(what="price", state="ok", words="free: the model is simulated")

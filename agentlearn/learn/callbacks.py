@@ -41,6 +41,12 @@ class Callbacks:
     def warned(self, warning: RunWarning) -> None:
         """Called once for each warning, with the numbers of that moment."""
 
+    def service_changed(self, words: str, silent: bool) -> None:
+        """Called when a model service has fallen silent and the run waits for it, and when it answers again.
+
+        silent: whether the run waits.
+        """
+
     def updated(self, step: str, update: Update) -> None:
         """Called when a batch has been learned from. step: such as `epoch-1/2`."""
 

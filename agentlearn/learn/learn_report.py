@@ -81,6 +81,7 @@ def learn_report(result: RunResult, lessons: LessonResult) -> LearnReport:
         rollouts={outcome: result.stats.outcomes[outcome] for outcome in ROLLOUT_OUTCOMES},
         stages=result.stages,
         failed_requests=result.failed_requests,
+        services=result.services,
         epochs=tuple(result.stats.lines),
         curve=result.curve,
         weights=lessons.weights,

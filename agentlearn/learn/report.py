@@ -4,6 +4,7 @@ from pydantic import Field
 
 from agentlearn.learn.pilot import PilotReport
 from agentlearn.measure.contrast import ContrastVerdict, Pass, Worst
+from agentlearn.models.service_record import ServiceRecord
 from agentlearn.types.ids import LibraryVersion, RunId
 from agentlearn.types.value import Value
 
@@ -180,6 +181,8 @@ class LearnReport(Value):
     stages: dict[str, StageLine]
     failed_requests: dict[str, int]
     """Requests that got no answer, by kind of failure; most succeeded when sent again."""
+    services: tuple[ServiceRecord, ...] = ()
+    """How each model service behaved: outages, cut-off replies, models that answered."""
     epochs: tuple[EpochLine, ...]
     curve: tuple[CurvePoint, ...] = ()
     """Held-out scores during learning; empty unless `eval_every` is set."""

@@ -12,7 +12,10 @@ from agentlearn.types.ids import RunId, TaskId
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.trajectory import Trajectory
 
-MAY_CHANGE = frozenset({"concurrency", "max_cost_usd", "max_tokens", "max_minutes", "api_key", "otel", "store"})
+MAY_CHANGE = frozenset(
+    {"concurrency", "max_attempts", "max_outage_minutes"}
+    | {"max_cost_usd", "max_tokens", "max_minutes", "api_key", "otel", "store"}
+)
 """Settings that may differ when a run is resumed, because they do not change what is learned."""
 NOT_KEPT = {"api_key", "otel", "store"}
 """Settings that are given at each start and are not taken from the interrupted run."""

@@ -29,6 +29,10 @@ class RunMonitor:
     _reported: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Code and subject of the warnings that were reported."""
 
+    def __post_init__(self) -> None:
+        for state in self.endpoint_states:
+            state.outage.tell = self.callbacks.service_changed
+
     def rollout_done(self, trajectory: Trajectory) -> None:
         """Count a finished rollout and report it."""
         if (failure := trajectory.failure) is not None:

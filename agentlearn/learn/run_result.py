@@ -11,6 +11,7 @@ from agentlearn.learn.task_sets import TaskSets
 from agentlearn.learn.warnings import RunWarning
 from agentlearn.models.budget import Budget
 from agentlearn.models.endpoint_state import EndpointState
+from agentlearn.models.service_record import ServiceRecord, service_notes, service_records
 from agentlearn.store import StageTotals
 from agentlearn.types.ids import RunId
 from agentlearn.types.task import Task
@@ -95,6 +96,11 @@ class RunResult:
         return dict(sorted(self._sum([one.failures for one in self.endpoint_states]).items()))
 
     @property
+    def services(self) -> tuple[ServiceRecord, ...]:
+        """How each model service behaved."""
+        return service_records(self.endpoint_states)
+
+    @property
     def cost_usd(self) -> float | None:
         """Cost of the run; None when the price of a call is unknown."""
         return None if self.budget.unpriced_calls else self.budget.cost_usd
@@ -105,11 +111,12 @@ class RunResult:
         return round(self.wall_s, 3)
 
     def notes(self) -> tuple[str, ...]:
-        """Return the notes of every run: failed rollouts, warnings, what was resumed, and the learner's own notes."""
+        """Return the notes of every run: failed rollouts, services, warnings, what was resumed, the learner's own."""
         replayed = sum(one.replayed.total() for one in self.endpoint_states)
         return (
             *self.sets.notes,
             *self.stats.failure_notes(),
+            *service_notes(self.services),
             *(warning.words for warning in self.warnings),
             *self.stats.resumption_notes(replayed),
             *self.stats.notes,

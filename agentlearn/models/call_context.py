@@ -15,6 +15,7 @@ from weakref import WeakSet
 from agentlearn.errors import AgentlearnError, BudgetExceeded
 from agentlearn.models.budget import Budget
 from agentlearn.models.journal import Journal
+from agentlearn.models.token_estimate import ExpectedCall
 from agentlearn.types.ids import RunId
 
 if TYPE_CHECKING:
@@ -44,33 +45,58 @@ class CallContext:
     """Whether `until_stopped` is running, which cancels the work of a stopped run."""
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the run is stopped and no call is in flight."""
+    _held: "set[asyncio.Future[None]]" = field(default_factory=set["asyncio.Future[None]"])
+    """Calls that wait until the budget has room for them."""
 
     def stop(self, why: AgentlearnError) -> None:
         """Make no new calls. Only the first reason is kept."""
         if self.stopped is None:
             self.stopped = why
+        self._recheck_held()
         self._check_idle()
 
     @asynccontextmanager
-    async def one_call(self) -> AsyncGenerator[None]:
+    async def one_call(self, expected: ExpectedCall | None = None) -> AsyncGenerator[None]:
         """Count the block as one call in flight. Raises the reason when the run is stopped or over its budget.
+
+        expected: what the call will probably take. It waits while that does not fit together with the calls in flight.
+        None: the call is never held.
 
         Under `until_stopped` it waits to be cancelled instead of raising: an error would end calls in flight too.
         """
-        if self.stopped is None:
-            try:
-                self.budget.check()
-            except BudgetExceeded as reached:
-                self.stop(reached)
-        await self.wait_if_stopped()
-        if self.stopped is not None:
-            raise self.stopped
+        reserved = await self._reserved(expected)
         self.in_flight += 1
         try:
             yield
         finally:
             self.in_flight -= 1
+            if reserved is not None:
+                self.budget.release(reserved)
+                self._recheck_held()
             self._check_idle()
+
+    async def _reserved(self, expected: ExpectedCall | None) -> ExpectedCall | None:
+        """Return what was reserved for a call, when it may be made."""
+        wanted = expected if self.budget.limits_calls else None
+        while True:
+            fits = False
+            if self.stopped is None:
+                try:
+                    self.budget.check()
+                    fits = wanted is None or self.budget.reserve(wanted)
+                except BudgetExceeded as reached:
+                    self.stop(reached)
+            await self.wait_if_stopped()
+            if self.stopped is not None:
+                raise self.stopped
+            if fits:
+                return wanted
+            held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._held.add(held)
+            try:
+                await held
+            finally:
+                self._held.discard(held)
 
     async def wait_if_stopped(self) -> None:
         """Wait to be cancelled when the run is stopped under `until_stopped`; otherwise return at once."""
@@ -91,7 +117,15 @@ class CallContext:
                 await _cancel(*started)  # pydantic-ai leaves a task behind when it is cancelled as a run begins
                 self._cancels = False
         assert self.stopped is not None
+        if isinstance(self.stopped, BudgetExceeded) and self.budget.reached is not None:
+            self.stopped = self.budget.exceeded()  # with what the calls in flight have taken since
         raise self.stopped
+
+    def _recheck_held(self) -> None:
+        """Let all held calls look at the budget again."""
+        for held in self._held:
+            if not held.done():
+                held.set_result(None)
 
     def _check_idle(self) -> None:
         if self.stopped is not None and not self.in_flight:

@@ -5,6 +5,7 @@ http://host:port/v1#model     any OpenAI-compatible service
 openai:gpt-5-mini             any model id of pydantic-ai
 """
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 GROUP = "agentlearn.endpoints"
 """Entry-point group of plug-ins that start a service."""
-DEFAULT_RETRY = RetryPolicy()
 
 
 class TokenRequest(Value):
@@ -122,19 +122,18 @@ async def open_endpoint(
     options: CallOptions,
     *,
     seed: int = 0,
-    retry: RetryPolicy = DEFAULT_RETRY,
+    retry: RetryPolicy | None = None,
     tokens: TokenRequest | None = None,
     call_settings: CallSettings = DEFAULT_CALL_SETTINGS,
 ) -> AsyncGenerator[Endpoint]:
     """Open the endpoint of that name; its client and its service are closed when the block ends.
 
     An http(s) endpoint takes its key from `options.api_key`, else from AGENTLEARN_API_KEY. seed: for services that are
-    seeded themselves, such as the simulated model. call_settings: for every request.
+    seeded themselves, such as the simulated model. call_settings: for every request. retry: None for the policy of
+    `options`.
 
     Raises ConfigError (bad name, unreachable service) or MissingExtra.
     """
-    from agentlearn.models.endpoint_state import EndpointState
-
     prefix, _, rest = name.partition(":")
     plugins = {entry.name: entry for entry in entry_points(group=GROUP)}
     if prefix in plugins:
@@ -145,7 +144,7 @@ async def open_endpoint(
         ):
             yield endpoint
         return
-    state = EndpointState(Limiter(options.concurrency), deadline_s=options.call_deadline_s, retry=retry)
+    state = _state_of(name, options, Limiter(options.concurrency), retry)
     if prefix in {"http", "https"}:
         base_url, _, model_name = name.partition("#")
         if not model_name or not urlsplit(base_url).hostname:
@@ -169,7 +168,7 @@ async def open_service(
     service: Service,
     options: CallOptions,
     *,
-    retry: RetryPolicy = DEFAULT_RETRY,
+    retry: RetryPolicy | None = None,
     tokens: TokenRequest | None = None,
     adaptive: bool = True,
     call_settings: CallSettings = DEFAULT_CALL_SETTINGS,
@@ -179,10 +178,8 @@ async def open_service(
     adaptive: False for a service that queues requests itself; it is always given `options.concurrency` of them.
     call_settings: for every request.
     """
-    from agentlearn.models.endpoint_state import EndpointState
-
-    limiter = Limiter(options.concurrency, adaptive=adaptive)
-    state = EndpointState(limiter, deadline_s=options.call_deadline_s, retry=retry, free=True)
+    state = _state_of(name, options, Limiter(options.concurrency, adaptive=adaptive), retry)
+    state.free = True
     async with _served(service.base_url, service.model, None, options, tokens) as model:
         yield Endpoint(
             name,
@@ -195,23 +192,45 @@ async def open_service(
         )
 
 
+def _state_of(name: str, options: CallOptions, limiter: Limiter, retry: RetryPolicy | None) -> "EndpointState":
+    """Return the state of an endpoint that is being opened."""
+    from agentlearn.models.endpoint_state import EndpointState
+    from agentlearn.models.outage import Outage
+
+    return EndpointState(
+        limiter,
+        deadline_s=options.call_deadline_s,
+        retry=retry or RetryPolicy(attempts=options.max_attempts),
+        name=name,
+        outage=Outage(limit_s=60 * options.max_outage_minutes, name=name),
+    )
+
+
 @asynccontextmanager
 async def _served(
     base_url: str, model_name: str, api_key: str | None, options: CallOptions, tokens: TokenRequest | None = None
 ) -> AsyncGenerator["Model"]:
     import httpx2
     from openai import AsyncOpenAI
-    from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
+
+    from agentlearn.models.body_limits import ACCEPTED, read_within_limit
+    from agentlearn.models.chat_model import ChatModel
 
     limits = httpx2.Limits(max_connections=options.concurrency, max_keepalive_connections=options.concurrency)
     # `ModelClient` has the deadline and the retries; a second set in the HTTP client would multiply them.
     timeout = httpx2.Timeout(options.call_deadline_s + 5, connect=10)
-    async with httpx2.AsyncClient(limits=limits, timeout=timeout, trust_env=not _loopback(base_url)) as http:
+    async with httpx2.AsyncClient(
+        limits=limits,
+        timeout=timeout,
+        trust_env=not _loopback(base_url),
+        headers={"Accept-Encoding": ACCEPTED},
+        event_hooks={"response": [read_within_limit]},
+    ) as http:
         client = AsyncOpenAI(base_url=base_url, api_key=api_key or "none", http_client=http, max_retries=0)
         provider = OpenAIProvider(openai_client=client)
         if tokens is None:
-            yield OpenAIChatModel(model_name, provider=provider)
+            yield ChatModel(model_name, provider=provider)
             return
         from agentlearn.models.token_model import TokenModel
 
@@ -242,9 +261,13 @@ async def _check_reachable(base_url: str, api_key: str | None) -> None:
 
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     try:
-        async with httpx2.AsyncClient(timeout=10, trust_env=not _loopback(base_url)) as http:
-            await http.get(base_url.rstrip("/") + "/models", headers=headers)
-    except httpx2.HTTPError as error:
+        async with (
+            asyncio.timeout(20),
+            httpx2.AsyncClient(timeout=10, trust_env=not _loopback(base_url)) as http,
+            http.stream("GET", base_url.rstrip("/") + "/models", headers=headers),
+        ):
+            pass
+    except (httpx2.HTTPError, TimeoutError) as error:
         cause = str(error) or type(error).__name__
         raise ConfigError(
             f"the endpoint {base_url!r} cannot be reached: {cause}; start the service or correct the address",

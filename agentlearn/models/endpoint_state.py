@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from agentlearn.models.budget import Budget
 from agentlearn.models.first_calls import FirstCalls, unanswered
 from agentlearn.models.limiter import Limiter
+from agentlearn.models.outage import Outage
 from agentlearn.models.retry import RetryPolicy
+from agentlearn.models.token_estimate import TokenEstimates
 
 
 @dataclass(slots=True)
@@ -31,6 +33,29 @@ class EndpointState:
     """Calls that began after the last answer and failed in all attempts."""
     first_calls: FirstCalls = field(default_factory=FirstCalls)
     """Which kinds of calls have been answered."""
+    name: str = "the service"
+    """Endpoint, as the user named it."""
+    outage: Outage = field(default_factory=Outage)
+    """Whether the service is silent, and the calls that wait for it."""
+    tokens: TokenEstimates = field(default_factory=TokenEstimates)
+    """Estimates of what a call takes."""
+    cut_off: Counter[str] = field(default_factory=Counter[str])
+    """Replies by stage that ended at the limit on output tokens."""
+    filtered: Counter[str] = field(default_factory=Counter[str])
+    """Replies by stage that a content filter of the service ended."""
+    without_usage: int = 0
+    """Replies without believable numbers of tokens."""
+    priced_usd: float = 0.0
+    """Cost of the replies whose cost is known."""
+    priced_tokens: int = 0
+    """Tokens of these replies."""
+    garbled_in_a_row: int = 0
+    """Calls that began after the last answer and got only replies that cannot be decoded."""
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether the service waits for a fixed number of calls, so that none may be held back."""
+        return not self.limiter.adaptive
 
     @property
     def answers(self) -> int:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 def cost_usd(response: "ModelResponse") -> float | None:
     """Return the cost in dollars; None when the model's price is unknown."""
-    if not _is_priced(response.model_name, response.provider_name, response.provider_url):
+    if price_of(response.model_name, response.provider_name, response.provider_url) is None:
         return None
     try:
         return float(response.cost().total_price)
@@ -18,10 +18,11 @@ def cost_usd(response: "ModelResponse") -> float | None:
 
 
 @lru_cache(maxsize=256)
-def _is_priced(model_name: str | None, provider_name: str | None, provider_url: str | None) -> bool:
+def price_of(model_name: str | None, provider_name: str | None, provider_url: str | None) -> tuple[float, float] | None:
+    """Return dollars per million input and output tokens of a model of a service; None when unknown."""
     if model_name is None or (provider_url or "").startswith(("http://127.", "http://localhost", "http://[::1]")):
-        return False
-    return price_per_million(model_name, provider_name) is not None
+        return None
+    return price_per_million(model_name, provider_name)
 
 
 def price_per_million(model_name: str, provider_name: str | None = None) -> tuple[float, float] | None:

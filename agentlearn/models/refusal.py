@@ -7,10 +7,19 @@ lists every known field names none that was not sent.
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from typing import Any, cast
+
+from agentlearn.text import visible
 
 _MOST_WORDS = 400
 """Largest number of characters of a service's words that are shown."""
+_MOST_READ = 20_000
+"""Largest number of characters of a body that are read."""
+_MOST_TEXTS = 100
+"""Largest number of texts of a body that are read."""
+_DEEPEST = 12
+"""Deepest nesting of a body that is read."""
 
 SYSTEM, TOOLS = "system message", "tools"
 """Names of the two parts of a request that are no settings but can be refused like one."""
@@ -73,8 +82,8 @@ JsonValue = Any
 
 def service_words(body: object) -> str:
     """Return a service's own words in the body of a refusal, on one line and of limited length."""
-    text = " ".join(" · ".join(dict.fromkeys(_texts(_read(body)))).split())
-    text = text or " ".join(str(body).split()) or "no reason given"
+    text = visible(" ".join(_all_texts(_read(body)).split()))
+    text = text or visible(" ".join(_as_text(body).split())) or "no reason given"
     return text if len(text) <= _MOST_WORDS else text[: _MOST_WORDS - 3] + "..."
 
 
@@ -86,9 +95,9 @@ def refused_settings(status: int, body: object, sent: Collection[str]) -> tuple[
     if status in _READ:
         return ()
     read = _read(body)
-    words = _LISTED.sub(" ", " · ".join(_texts(read)))
+    words = _LISTED.sub(" ", _all_texts(read))
     system = (SYSTEM,) if SYSTEM in sent and _names_system(read, words) else ()
-    pointed = _named(" ".join(_pointers(read)), sent)
+    pointed = _named(" ".join(islice(_pointers(read), _MOST_TEXTS)), sent)
     if pointed or system:
         return tuple(dict.fromkeys((*pointed, *system)))
     return _named(words, sent)
@@ -104,6 +113,19 @@ def remedy(status: int, body: object, named: Collection[str]) -> str:
     return _FIXES.get(status, "")
 
 
+def _all_texts(read: JsonValue) -> str:
+    """Return the words of a body meant for people, each once."""
+    return " · ".join(dict.fromkeys(islice(_texts(read), _MOST_TEXTS)))
+
+
+def _as_text(body: object) -> str:
+    """Return any body as text of limited length."""
+    try:
+        return str(body)[:_MOST_READ]
+    except RecursionError:
+        return "a deeply nested body"
+
+
 def _named(words: str, sent: Collection[str]) -> tuple[str, ...]:
     """Return the sent settings that a text names, in order."""
     found = {name: match.start() for name in _NAMES if name in sent and (match := _WORD[name].search(words))}
@@ -115,7 +137,7 @@ def _named(words: str, sent: Collection[str]) -> tuple[str, ...]:
 def _names_system(read: JsonValue, words: str) -> bool:
     """Whether a refusal is about the system message."""
     return bool(_SYSTEM_REFUSED.search(words)) or any(
-        re.search(r"messages.{0,5}\brole\b", pointer) for pointer in _pointers(read)
+        re.search(r"messages.{0,5}\brole\b", pointer) for pointer in islice(_pointers(read), _MOST_TEXTS)
     )
 
 
@@ -124,25 +146,28 @@ def _read(body: object) -> JsonValue:
     if isinstance(body, bytes):
         body = body.decode("utf-8", "replace")
     if isinstance(body, str):
+        body = body[:_MOST_READ]
         try:
             return json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return body
     return body
 
 
-def _texts(read: JsonValue) -> Iterator[str]:
+def _texts(read: JsonValue, depth: int = 0) -> Iterator[str]:
     """Yield the words meant for people, without what the service echoes of the request."""
+    if depth > _DEEPEST:
+        return
     match read:
         case str():
             inner = _read(read)
             if isinstance(inner, dict | list):
-                yield from _texts(inner)
+                yield from _texts(inner, depth + 1)
             else:
-                yield _without_echo(read)
+                yield _without_echo(read[:_MOST_READ])
         case list():
             for one in cast("list[JsonValue]", read):
-                yield from _texts(one)
+                yield from _texts(one, depth + 1)
         case dict():
             fields = cast("dict[str, JsonValue]", read)
             location = fields.get("loc")
@@ -160,7 +185,7 @@ def _texts(read: JsonValue) -> Iterator[str]:
                 "cause",
                 "metadata",
             ):
-                for text in _texts(fields.get(key)):
+                for text in _texts(fields.get(key), depth + 1):
                     yield f"{place}{text}"
         case _:
             return
@@ -171,18 +196,20 @@ def _without_echo(text: str) -> str:
     return re.sub(r"['\"]input['\"]\s*:.*?(?=['\"](?:ctx|url|loc|type|msg)['\"]\s*:|\}\]|$)", "", text, flags=re.DOTALL)
 
 
-def _pointers(read: JsonValue) -> Iterator[str]:
+def _pointers(read: JsonValue, depth: int = 0) -> Iterator[str]:
     """Yield the places that a refusal points at: `param`, or `loc` of a validation error."""
+    if depth > _DEEPEST:
+        return
     match read:
         case str():
             inner = _read(read)
             if isinstance(inner, dict | list):
-                yield from _pointers(inner)
+                yield from _pointers(inner, depth + 1)
             else:
                 yield from (found[1] for found in _LOCATION.finditer(read))
         case list():
             for one in cast("list[JsonValue]", read):
-                yield from _pointers(one)
+                yield from _pointers(one, depth + 1)
         case dict():
             fields = cast("dict[str, JsonValue]", read)
             if isinstance(fields.get("param"), str):
@@ -190,6 +217,6 @@ def _pointers(read: JsonValue) -> Iterator[str]:
             if isinstance(fields.get("loc"), list):
                 yield ".".join(str(part) for part in fields["loc"])
             for key in ("error", "detail", "details", "errors", "message", "metadata", "cause", "raw"):
-                yield from _pointers(fields.get(key))
+                yield from _pointers(fields.get(key), depth + 1)
         case _:
             return

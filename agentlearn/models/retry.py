@@ -1,10 +1,15 @@
 """Which failed requests are sent again, and after how long."""
 
+from collections.abc import Iterator
+from math import isfinite
 from random import Random
 
 from pydantic import Field
 
 from agentlearn.types.value import Value
+
+LATER = frozenset({408, 409, 425, 429})
+"""Statuses below 500 that say that the same request may succeed later."""
 
 
 class RetryPolicy(Value):
@@ -40,22 +45,53 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, transient):
         return True
     if isinstance(error, ai.ModelHTTPError):
-        return error.status_code in {408, 409, 425, 429} or error.status_code >= 500
+        return error.status_code in LATER or error.status_code >= 500
     return is_garbled(error)
 
 
 def is_garbled(error: BaseException) -> bool:
-    """Whether the response is not a chat completion, or not JSON."""
+    """Whether a response came that is not a chat completion: not JSON, not HTTP, or a redirection."""
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 
     if isinstance(error, UnexpectedModelBehavior):
         return True
-    unread = isinstance(error, ModelAPIError) and not isinstance(error, ModelHTTPError)
-    return unread and isinstance(error.__cause__, ValueError)  # JSONDecodeError is one
+    if not isinstance(error, ModelAPIError) or isinstance(error, ModelHTTPError):
+        return False
+    return any(isinstance(one, ValueError) or _is_bad_http(one) for one in _causes(error))  # JSONDecodeError is one
+
+
+def is_silence(error: BaseException) -> bool:
+    """Whether the service is not there at the moment: no connection, no answer in time, or a status for "later"."""
+    from pydantic_ai.exceptions import ModelHTTPError
+
+    if isinstance(error, ModelHTTPError):
+        return error.status_code in LATER or error.status_code >= 500
+    return is_transient(error) and not is_garbled(error)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the causes of an error, without the error itself."""
+    cause = error.__cause__
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__
+
+
+def _is_bad_http(error: BaseException) -> bool:
+    """Whether an error says that bytes came which are no HTTP response, or a redirection."""
+    import httpx2
+    from openai import APIStatusError
+
+    if isinstance(error, APIStatusError):
+        return error.status_code < 400
+    if isinstance(error, httpx2.RemoteProtocolError):
+        return "without sending a response" not in str(error)  # a closed connection is silence
+    return isinstance(error, httpx2.DecodingError | httpx2.TooManyRedirects)
 
 
 def retry_after_s(error: BaseException) -> float | None:
     """Return the wait in seconds that the service asked for; None when it did not."""
     from pydantic_ai.exceptions import ModelAPIError
 
-    return error.retry_after if isinstance(error, ModelAPIError) else None
+    wanted_s = error.retry_after if isinstance(error, ModelAPIError) else None
+    return wanted_s if wanted_s is not None and isfinite(wanted_s) and wanted_s >= 0 else None

@@ -5,13 +5,14 @@ from typing import Any, cast
 
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletion
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIChatModelSettings
+from pydantic_ai.models.openai import OpenAIChatModelSettings
 from pydantic_ai.providers import Provider
 
+from agentlearn.models.chat_model import ChatModel
 from agentlearn.models.tokens import IDS, LOGPROBS, PROMPT_IDS
 
 
-class TokenModel(OpenAIChatModel):
+class TokenModel(ChatModel):
     """A chat model that keeps the tokens of its answers, for services that know `return_token_ids`."""
 
     @classmethod

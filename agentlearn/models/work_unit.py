@@ -1,5 +1,6 @@
 """A unit of work: one rollout, one summary, one comparison, with the calls that it has made."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,28 @@ class WorkUnit:
     """Answered model calls, in order."""
     live: bool = False
     """Whether a call was made that the journal does not hold. From then on nothing is replayed."""
+    deadline: asyncio.Timeout | None = None
+    """Time limit of the unit; None: it has none."""
+
+    @contextmanager
+    def clock_stopped(self) -> Generator[None]:
+        """Stop the unit's time limit during the block."""
+        started = asyncio.get_running_loop().time()
+        until = None if self.deadline is None else self.deadline.when()
+        if self.deadline is None or until is None or self.deadline.expired():
+            yield
+            return
+        self.deadline.reschedule(None)
+        try:
+            yield
+        finally:
+            self.deadline.reschedule(until + asyncio.get_running_loop().time() - started)
+
+    def give_back(self, seconds: float) -> None:
+        """Move the unit's time limit by seconds that it has lost to a silent service."""
+        until = None if self.deadline is None else self.deadline.when()
+        if self.deadline is not None and until is not None and not self.deadline.expired():
+            self.deadline.reschedule(until + seconds)
 
     def next_ordinal(self, kind: str) -> int:
         """Return the index, from 0, of the next record of that kind."""

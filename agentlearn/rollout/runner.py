@@ -234,6 +234,7 @@ class Rollouts:
             record=None if self.record is None else self.record / self._identity(task, slot),
         )
         deadline = asyncio.timeout(self.options.rollout_deadline_s)
+        unit.deadline = deadline
         async with deadline, shortage_is_lost(), self.domain.open(context) as deps:
             result = await self.agent.run(
                 self.domain.question(task),

@@ -7,6 +7,7 @@ from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.call_settings import call_settings
 from agentlearn.models.endpoint import open_endpoint
+from agentlearn.models.service_record import ServiceRecord, service_notes, service_records
 from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import RolloutSlot, open_rollouts
@@ -17,7 +18,16 @@ from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.treatment import Treatment
 
 
-async def solve(settings: SolveSettings) -> Trajectory:
+class Solved(Trajectory):
+    """The rollout on one problem, with what to know about the service that it ran on."""
+
+    services: tuple[ServiceRecord, ...] = ()
+    """How the model service behaved: outages, cut-off replies, models that answered."""
+    notes: tuple[str, ...] = ()
+    """What to know about the answer."""
+
+
+async def solve(settings: SolveSettings) -> Solved:
     """Run one rollout on the problem, store it and return it; `failure` says what broke, if anything did."""
     domain = load_domain(settings.domain)
     experiences = Experiences(settings.library, store=settings.store)
@@ -54,4 +64,6 @@ async def solve(settings: SolveSettings) -> Trajectory:
             finished = await rollouts.one(task, slot, treatment, experiences)
             await finished.save(store)
             endpoint.endpoint_state.refuse_silence(rollouts.call_context.budget)
-    return finished.trajectory
+    services = service_records([endpoint.endpoint_state])
+    fields = {name: getattr(finished.trajectory, name) for name in Trajectory.model_fields}
+    return Solved(**fields, services=services, notes=service_notes(services))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from agentlearn.learn.report import CurvePoint, Delta, HeldOut, HeldOutScore, StageLine
+from agentlearn.models.service_record import ServiceRecord
 from agentlearn.types.ids import LibraryVersion, RunId
 from agentlearn.types.value import Value
 
@@ -95,6 +96,8 @@ class TrainReport(Value):
     stale: int
     """Rows left out because the weights that sampled them were too old."""
     stages: dict[str, StageLine]
+    services: tuple[ServiceRecord, ...] = ()
+    """How the service that samples behaved: outages, cut-off replies, models that answered."""
     seconds: dict[str, float]
     """Seconds spent on `sampling`, `updating` and `synchronising`."""
     wall_s: float

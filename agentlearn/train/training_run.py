@@ -126,6 +126,7 @@ class TrainingRun(RunLoop[TrainSettings]):
             skipped=totals["skipped"],
             stale=totals["rows/stale"],
             stages=result.stages,
+            services=result.services,
             seconds={name: round(seconds, 3) for name, seconds in sorted(learner.seconds.items())},
             wall_s=result.wall_rounded_s,
             notes=(

@@ -137,6 +137,7 @@ async def open_collector(plan: ComparePlan, store: Store, callbacks: CompareCall
         for name in plan.models:
             opened = open_endpoint(name, settings, seed=settings.seed, call_settings=plan.call_settings(name))
             endpoints[name] = await stack.enter_async_context(opened)
+            endpoints[name].endpoint_state.outage.tell = callbacks.service_changed
         shared: dict[RolloutKey, Rollouts] = {}
         for task_set in plan.task_sets:
             for model in dict.fromkeys(arm.model for arm in plan.arms):

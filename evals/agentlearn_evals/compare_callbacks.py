@@ -15,5 +15,8 @@ class CompareCallbacks:
         wanted: rollouts per arm. reused: how many of them are already stored, by arm.
         """
 
+    def service_changed(self, words: str, silent: bool) -> None:
+        """Called when a model service has fallen silent and the run waits for it, and when it answers again."""
+
     def rollout_done(self, arm: str, trajectory: Trajectory) -> None:
         """Called after each new rollout has been stored."""

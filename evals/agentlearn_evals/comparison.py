@@ -6,6 +6,7 @@ from pydantic import Field
 
 from agentlearn.config import is_lab
 from agentlearn.measure.contrast import Contrast, Correction, Missing, Pass
+from agentlearn.models.service_record import ServiceRecord
 from agentlearn.types.value import Value
 
 
@@ -238,6 +239,8 @@ class Comparison(Value):
     missing: tuple[Missing, ...] = ()
     notes: tuple[str, ...] = ()
     reproducibility: Reproducibility = Reproducibility()
+    services: tuple[ServiceRecord, ...] = ()
+    """How each model service behaved: outages, cut-off replies, models that answered."""
     cost_usd: float | None = 0.0
     """Cost of this comparison without reused rollouts; None when a price is unknown."""
     wall_s: float = 0.0

@@ -76,6 +76,10 @@ class CompareProgress(CompareCallbacks):
                 name = visible_line(arm, _NAME)
                 self._bar_by_arm[arm] = self._bars.add_task(name, total=wanted, completed=count, score="")
 
+    def service_changed(self, words: str, silent: bool) -> None:
+        more = "; Ctrl-C stops, the same command goes on" if silent else ""
+        self._line("service", f"{words}{more}")
+
     def rollout_done(self, arm: str, trajectory: Trajectory) -> None:
         if self._bars is None:
             return

@@ -1,0 +1,184 @@
+"""What calls do while a service does not answer: they wait, and one of them asks again from time to time.
+
+Silence is a refused or reset connection, a timeout, or a status that says "later". A service that answers anything else
+is there. An outage begins when all attempts of a call, or as many requests in a row as were in flight, met silence. It
+ends with the first answer. Silence is counted from the first request that met it.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from agentlearn.log import get_log
+
+_LOG = get_log()
+
+FIRST_WAIT_S = 0.5
+"""Seconds before a silent service is asked again for the first time; each further wait is twice as long."""
+LONGEST_WAIT_S = 15.0
+"""Longest wait between two requests to a silent service, unless it asks for a longer one."""
+TOLD_AFTER_S = 3.0
+"""Seconds of silence after which an outage is reported."""
+
+
+@dataclass(slots=True)
+class Outage:
+    """Whether one endpoint is silent, and the calls that wait for it. It belongs to one event loop."""
+
+    limit_s: float = 0.0
+    """Longest silence that is waited for; 0: do not wait."""
+    name: str = "the service"
+    """Name of the endpoint, for messages."""
+    clock: Callable[[], float] = time.monotonic
+    tell: "Callable[[str, bool], None] | None" = None
+    """Called with a sentence when an outage is reported and when it is over, and with whether it goes on. None: the
+    sentence is logged."""
+    down: bool = False
+    """Whether calls wait."""
+    given_up: bool = False
+    """Whether the limit has passed, so that nobody waits any longer."""
+    cause: str = ""
+    """What the last request met, in words."""
+    in_a_row: int = 0
+    """Requests since the last answer that met silence."""
+    count: int = 0
+    """Outages that were reported."""
+    waited_s: float = 0.0
+    """How long the reported outages took, those that are over."""
+    _since: float | None = None
+    """When the first request that met silence was sent."""
+    _told: bool = False
+    _asking: bool = False
+    """Whether a call has been let through to ask again."""
+    _asked: int = 0
+    """How often the service has been asked in this outage."""
+    _next_at: float = 0.0
+    """When to ask again."""
+    _waiting: "deque[asyncio.Future[None]]" = field(default_factory=deque["asyncio.Future[None]"])
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the first request that met silence; 0 when the service answers."""
+        return 0.0 if self._since is None else self.clock() - self._since
+
+    @property
+    def total_s(self) -> float:
+        """How long the reported outages have taken."""
+        return self.waited_s + (self.silent_s if self._told else 0.0)
+
+    def silence(self, sent_at: float, cause: str) -> None:
+        """Count a request that met silence. sent_at: when it was sent."""
+        self.in_a_row += 1
+        self.cause = cause
+        if self._since is None or sent_at < self._since:
+            self._since = sent_at
+
+    def begin(self) -> bool:
+        """Let calls wait from now on. Return False when the silence has already lasted too long."""
+        if not self.down and not self.given_up and self.silent_s < self.limit_s:
+            self.down, self._asked = True, 0
+            self._next_at = self.clock() + FIRST_WAIT_S
+        return self.down
+
+    def end(self) -> None:
+        """The service has answered: let all calls go on."""
+        if self._told:
+            self.count += 1
+            self.waited_s += self.silent_s
+            self._say(f"{self.name} answers again after {duration_words(self.silent_s)}; the run goes on", silent=False)
+        self.down, self._told, self._since, self.in_a_row = False, False, None, 0
+        self._wake(len(self._waiting))
+
+    async def turn(self) -> bool:
+        """Wait while the service is silent. Return whether this call is the one that asks again."""
+        while self.down and not self.given_up:
+            if self._asking:
+                await self._wait()
+                continue
+            self._asking = True
+            try:
+                await self._until_next()
+            except BaseException:
+                self._asking = False
+                self._wake(1)
+                raise
+            if self.down:
+                return True
+            self._asking = False
+        return False
+
+    def asked(self, *, silence: bool, wanted_s: float | None = None) -> bool:
+        """End the request of the call that asked again. Return whether there is still time to wait.
+
+        wanted_s: the wait that the service asked for.
+        """
+        self._asking = False
+        if not silence or not self.down:
+            self._wake(1)
+            return True
+        self._asked += 1
+        left_s = self.limit_s - self.silent_s
+        if left_s <= 0:
+            self.given_up = True
+            self._wake(len(self._waiting))
+            return False
+        wait_s = max(min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**self._asked), wanted_s or 0.0)
+        self._next_at = self.clock() + min(wait_s, left_s)
+        if not self._told and self.silent_s >= min(TOLD_AFTER_S, self.limit_s / 2):
+            self._told = True
+            until = datetime.now().astimezone() + timedelta(seconds=left_s)
+            self._say(
+                f"no answer from {self.name} for {duration_words(self.silent_s)} ({self.cause}); asking again until"
+                f" {until:%H:%M:%S}",
+                silent=True,
+            )
+        self._wake(1)
+        return True
+
+    def _say(self, words: str, *, silent: bool) -> None:
+        if self.tell is None:
+            _LOG.warning("endpoint.silent" if silent else "endpoint.answers", reason=words)
+        else:
+            self.tell(words, silent)
+
+    async def _until_next(self) -> None:
+        """Wait until it is time to ask again, or until a request that is still in flight is answered."""
+        while self.down and (wait_s := self._next_at - self.clock()) > 0:
+            await asyncio.wait([ended := self._future()], timeout=wait_s)
+            self._forget(ended)
+
+    async def _wait(self) -> None:
+        turn = self._future()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._wake(1)
+            raise
+        finally:
+            self._forget(turn)
+
+    def _future(self) -> "asyncio.Future[None]":
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        return turn
+
+    def _forget(self, turn: "asyncio.Future[None]") -> None:
+        if turn in self._waiting:
+            self._waiting.remove(turn)
+
+    def _wake(self, most: int) -> None:
+        """Wake the calls that have waited longest."""
+        while most and self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                most -= 1
+
+
+def duration_words(seconds: float) -> str:
+    """Return a duration in words: `40 s`, `2.5 min`."""
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"

@@ -1,0 +1,94 @@
+"""Asks a model once and checks its reply. Whatever goes wrong while a reply is decoded is one kind of error here.
+
+A service can send anything: other types, other encodings, endless nesting, numbers that no column holds. The libraries
+that decode a reply raise many kinds of errors on such input, and may pass some of it on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pydantic_ai.exceptions import ModelAPIError, UnexpectedModelBehavior, UserError
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
+from pydantic_ai.usage import RequestUsage
+
+from agentlearn.errors import AgentlearnError
+from agentlearn.models.tokens import tokens_of
+from agentlearn.text import storable
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+MOST_TOKENS = 2**53
+"""Largest number of tokens that is believed. A service that reports more is treated as if it reported none."""
+_PASSED_ON = (ModelAPIError, UnexpectedModelBehavior, UserError, AgentlearnError, TimeoutError)
+"""Errors that say themselves what they are."""
+
+
+class GarbledReply(UnexpectedModelBehavior):
+    """Raised when a reply cannot be decoded."""
+
+
+async def ask_once(
+    model: "Model",
+    messages: Sequence[ModelMessage],
+    settings: "ModelSettings",
+    parameters: "ModelRequestParameters",
+) -> ModelResponse:
+    """Return the reply of a model, safe to store. Raises GarbledReply when it cannot be decoded."""
+    try:
+        return checked(await model.request(list(messages), settings, parameters))
+    except _PASSED_ON:
+        raise
+    except Exception as error:  # a reply can make the libraries raise anything
+        words = " ".join(str(error).split())[:200]
+        raise GarbledReply(
+            f"the reply cannot be read: {type(error).__name__}{f': {words}' if words else ''}"
+        ) from error
+
+
+def checked(response: ModelResponse) -> ModelResponse:
+    """Return a reply that can be stored and read back. Raises an error for one that cannot."""
+    whole = replace(
+        response,
+        parts=[_storable_part(part) for part in response.parts],
+        usage=believed(response.usage),
+        model_name=None if response.model_name is None else storable(response.model_name),
+    )
+    (again,) = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json([whole]))
+    assert isinstance(again, ModelResponse)
+    tokens_of(again)  # a resumed run reads them; a number that is not finite is null there
+    return whole
+
+
+def believed(usage: RequestUsage) -> RequestUsage:
+    """Return the reported usage; an empty one when a number of it is impossible."""
+    counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    if all(is_count(one) for one in (*counts, *usage.details.values())) and usage.cache_read_tokens <= MOST_TOKENS:
+        return usage
+    return RequestUsage()
+
+
+def is_count(value: object) -> bool:
+    """Whether a value is a possible number of tokens."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
+
+
+def _storable_part(part: ModelResponsePart) -> ModelResponsePart:
+    """Return a part without lone surrogates, which can be neither stored nor sent back."""
+    match part:
+        case TextPart() | ThinkingPart():
+            return part if storable(part.content) == part.content else replace(part, content=storable(part.content))
+        case ToolCallPart(args=str(args)):
+            return part if storable(args) == args else replace(part, args=storable(args))
+        case _:
+            return part

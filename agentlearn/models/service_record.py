@@ -1,0 +1,99 @@
+"""What a run has to say about its model services: outages, cut-off replies, changed models, missing token counts."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from agentlearn.models.outage import duration_words
+from agentlearn.types.value import Value
+
+if TYPE_CHECKING:
+    from agentlearn.models.endpoint_state import EndpointState
+
+RAISE_LIMIT = "raise --max-output-tokens"
+"""What to do about replies that were cut off."""
+
+
+class ServiceRecord(Value):
+    """How one model service behaved in a run."""
+
+    name: str
+    """Endpoint, as the user named it."""
+    answers: int = 0
+    """Replies that were read."""
+    models: dict[str, int] = Field(default_factory=dict[str, int])
+    """Replies by the model name that the service reported, in the order in which the names appeared."""
+    cut_off: dict[str, int] = Field(default_factory=dict[str, int])
+    """Replies by stage that ended at the limit on output tokens."""
+    filtered: dict[str, int] = Field(default_factory=dict[str, int])
+    """Replies by stage that a content filter of the service ended."""
+    by_stage: dict[str, int] = Field(default_factory=dict[str, int])
+    """Replies by stage."""
+    without_usage: int = 0
+    """Replies without believable numbers of tokens; their tokens are estimated."""
+    outages: int = 0
+    """How often the service fell silent and answered again later."""
+    outage_s: float = 0.0
+    """Seconds that the run waited for it in all."""
+
+
+def service_records(states: "Sequence[EndpointState]") -> tuple[ServiceRecord, ...]:
+    """Return the record of each service."""
+    return tuple(
+        ServiceRecord(
+            name=state.name,
+            answers=state.answers,
+            models=dict(state.models),
+            cut_off=_sorted(state.cut_off),
+            filtered=_sorted(state.filtered),
+            by_stage=_sorted(state.answered),
+            without_usage=state.without_usage,
+            outages=state.outage.count,
+            outage_s=round(state.outage.total_s, 3),
+        )
+        for state in states
+    )
+
+
+def service_notes(records: Sequence[ServiceRecord], *, raise_limit: str = RAISE_LIMIT) -> tuple[str, ...]:
+    """Return what a reader of the result must know about the services. raise_limit: the step for cut-off replies."""
+    return tuple(note for record in records for note in _notes(record, raise_limit))
+
+
+def _notes(record: ServiceRecord, raise_limit: str) -> list[str]:
+    notes: list[str] = []
+    if len(record.models) > 1:
+        first, *others = (f"{name!r} {_times(count)}" for name, count in record.models.items())
+        then = "".join(f" and then as {one}" for one in others)
+        notes.append(f"the service {record.name} answered as {first}{then}: results mix {len(others) + 1} models")
+    for stage, count in record.cut_off.items():
+        total = record.by_stage.get(stage, count)
+        notes.append(f"{count:,} of {total:,} replies{_of(stage)} were cut off at the output limit; {raise_limit}")
+    for stage, count in record.filtered.items():
+        total = record.by_stage.get(stage, count)
+        notes.append(f"{count:,} of {total:,} replies{_of(stage)} were ended by a content filter of {record.name}")
+    if record.without_usage:
+        notes.append(
+            f"the service {record.name} reports no usage in {record.without_usage:,} of {record.answers:,} replies;"
+            " their tokens are estimated"
+        )
+    if record.outages:
+        notes.append(
+            f"the service {record.name} did not answer for {duration_words(record.outage_s)} in all"
+            f" ({record.outages} {'outage' if record.outages == 1 else 'outages'}); the run waited"
+        )
+    return notes
+
+
+def _of(stage: str) -> str:
+    return "" if stage in {"rollout", "solve"} else f" of the stage {stage}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(Counter(counts).items()))

@@ -1,0 +1,166 @@
+"""Estimates the tokens of a call before it is made, and of a reply whose service reports none.
+
+The input is estimated from the size of the request's text and from what the service reported for earlier turns of the
+same conversation. The output is estimated from the outputs of earlier calls of the same stage.
+"""
+
+import json
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ThinkingPart, ToolCallPart
+
+from agentlearn.types.trajectory import Usage
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import ModelRequestParameters
+
+BYTES_PER_TOKEN = 4.0
+"""Bytes of UTF-8 per token while a service has reported none. English prose has more, code and formulas fewer."""
+FIRST_OUTPUT = 4_096
+"""Expected output tokens of a call while nothing is known about its stage, unless the request has a lower limit."""
+KEPT = 500
+"""Number of newest outputs of a stage that the expectation is based on."""
+QUANTILE = 0.98
+"""Part of the outputs that should be no longer than expected."""
+_WEIGHT = 6
+"""Number of observed outputs that weigh as much as the expectation before any."""
+_MESSAGE_BYTES = 16
+"""Bytes that a message has in addition to its text, for its role and its marks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedCall:
+    """What a call will probably take."""
+
+    tokens_in: int
+    tokens_out: int
+    """Output that few calls exceed. It is larger while little is known."""
+    tokens_out_known: int
+    """The same, from what was observed only; 0 when nothing was."""
+    cost_usd: float | None = 0.0
+    """Cost of these tokens; None while it is not known whether calls cost anything."""
+    cost_known_usd: float = 0.0
+    """Cost of the input and of the output that was observed."""
+
+    @property
+    def tokens(self) -> int:
+        """Input and output together."""
+        return self.tokens_in + self.tokens_out
+
+
+@dataclass(slots=True)
+class StageTokens:
+    """What the calls of one stage took."""
+
+    bytes_in: int = 0
+    """Bytes of the requests whose tokens the service reported."""
+    tokens_in: int = 0
+    """Tokens that the service reported for them."""
+    outputs: deque[int] = field(default_factory=lambda: deque[int](maxlen=KEPT))
+    """Output tokens of the newest replies."""
+
+    def usual_most(self) -> int:
+        """Return the output that few replies exceed; 0 when there was none."""
+        if not self.outputs:
+            return 0
+        ordered = sorted(self.outputs)
+        return ordered[min(len(ordered) - 1, ceil(QUANTILE * len(ordered)))]
+
+
+@dataclass(slots=True)
+class TokenEstimates:
+    """The estimates for one endpoint."""
+
+    stages: dict[str, StageTokens] = field(default_factory=dict[str, StageTokens])
+
+    def expected(
+        self,
+        stage: str,
+        messages: "Sequence[ModelMessage]",
+        parameters: "ModelRequestParameters",
+        most_out: int | None = None,
+    ) -> ExpectedCall:
+        """Return what a call will probably take. most_out: limit of the request on its output."""
+        seen, most = self._stage(stage), most_out or FIRST_OUTPUT
+        known = seen.usual_most()
+        others = [usual for one in self.stages.values() if (usual := one.usual_most())]
+        before = min(max(others, default=FIRST_OUTPUT) if not seen.outputs else FIRST_OUTPUT, most)
+        count = len(seen.outputs)
+        blended = ceil((known * count + before * _WEIGHT) / (count + _WEIGHT))
+        if most_out is not None:
+            known, blended = min(known, most_out), min(blended, most_out)
+        return ExpectedCall(self._tokens_in(stage, messages, parameters), max(known, blended), known)
+
+    def learn(self, stage: str, size_bytes: int, usage: Usage, *, reported: bool) -> None:
+        """Add one reply. size_bytes: of the request. reported: whether its service reported the usage."""
+        seen = self._stage(stage)
+        seen.outputs.append(usage.tokens_out)
+        if reported:
+            seen.bytes_in += size_bytes
+            seen.tokens_in += usage.tokens_in
+
+    def tokens_of_text(self, stage: str, size_bytes: int) -> int:
+        """Return the estimated tokens of a text."""
+        seen = self._stage(stage)
+        ratio = seen.tokens_in / seen.bytes_in if seen.bytes_in and seen.tokens_in else 1 / BYTES_PER_TOKEN
+        return ceil(size_bytes * ratio)
+
+    def _stage(self, stage: str) -> StageTokens:
+        return self.stages.setdefault(stage, StageTokens())
+
+    def _tokens_in(self, stage: str, messages: "Sequence[ModelMessage]", parameters: "ModelRequestParameters") -> int:
+        """Return the input tokens: those of the last turn as reported, and the text since, if that is more."""
+        whole = self.tokens_of_text(stage, request_bytes(messages, parameters))
+        for back, message in enumerate(reversed(messages)):
+            if isinstance(message, ModelResponse) and message.usage.input_tokens:
+                since = sum(message_bytes(one) for one in messages[len(messages) - back :])
+                known = message.usage.input_tokens + message.usage.output_tokens
+                return known + self.tokens_of_text(stage, since)
+        return whole
+
+
+def request_bytes(messages: "Sequence[ModelMessage]", parameters: "ModelRequestParameters") -> int:
+    """Return the size of a request: its messages, its instructions and its tools."""
+    tools = [*parameters.function_tools, *parameters.output_tools]
+    schemas = [[tool.name, tool.description, tool.parameters_json_schema] for tool in tools]
+    given = [part.content for part in parameters.instruction_parts or ()]
+    requests = [one for one in messages if isinstance(one, ModelRequest)]
+    if not given and requests and requests[-1].instructions:
+        given = [requests[-1].instructions]
+    size = sum(map(message_bytes, messages)) + sum(map(_size, given))
+    return size + (_size(schemas) if schemas else 0)
+
+
+def message_bytes(message: "ModelMessage") -> int:
+    """Return the size of a message."""
+    if isinstance(message, ModelResponse):
+        return reply_bytes(message) + _MESSAGE_BYTES
+    return sum(_size(getattr(part, "content", "")) for part in message.parts) + _MESSAGE_BYTES
+
+
+def reply_bytes(response: ModelResponse) -> int:
+    """Return the size of what a model wrote."""
+    size = 0
+    for part in response.parts:
+        match part:
+            case TextPart() | ThinkingPart():
+                size += _size(part.content)
+            case ToolCallPart():
+                size += _size(part.tool_name) + _size(part.args_as_json_str())
+            case _:
+                pass
+    return size
+
+
+def _size(content: Any) -> int:
+    """Return the bytes of a text, or of a value as JSON; 0 for a value that has no JSON."""
+    try:
+        text = content if isinstance(content, str) else json.dumps(content, default=str, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return 0
+    return len(text.encode(errors="replace"))

@@ -1,0 +1,65 @@
+"""What one call takes: expected before it is sent, and counted from its reply."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai.usage import RequestUsage
+
+from agentlearn.models.price import price_of
+from agentlearn.models.token_estimate import ExpectedCall, reply_bytes
+from agentlearn.types.trajectory import Usage
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models import Model, ModelRequestParameters
+
+    from agentlearn.models.endpoint_state import EndpointState
+
+
+@dataclass(frozen=True, slots=True)
+class UsageCounts:
+    """The tokens of one reply."""
+
+    usage: Usage
+    estimated: int
+    """How many of the tokens are estimated."""
+    priced: "ModelResponse"
+    """The reply with these tokens, to compute its price from."""
+
+
+def usage_of(state: "EndpointState", stage: str, response: "ModelResponse", size_bytes: int) -> UsageCounts:
+    """Return the tokens of a reply, estimated where its service reports none. size_bytes: of the request."""
+    given, written = response.usage, reply_bytes(response)
+    tokens_in = given.input_tokens or state.tokens.tokens_of_text(stage, size_bytes)
+    tokens_out = given.output_tokens or state.tokens.tokens_of_text(stage, written)
+    estimated = (0 if given.input_tokens else tokens_in) + (0 if given.output_tokens else tokens_out)
+    usage = Usage(requests=1, tokens_in=tokens_in, tokens_cached=given.cache_read_tokens, tokens_out=tokens_out)
+    state.without_usage += estimated > 0
+    state.tokens.learn(stage, size_bytes, usage, reported=bool(given.input_tokens))
+    priced = replace(response, usage=RequestUsage(input_tokens=tokens_in, output_tokens=tokens_out))
+    return UsageCounts(usage, estimated, response if not estimated else priced)
+
+
+def expected_call(
+    model: "Model",
+    state: "EndpointState",
+    stage: str,
+    messages: "Sequence[ModelMessage]",
+    parameters: "ModelRequestParameters",
+    sampling: Mapping[str, Any],
+) -> ExpectedCall:
+    """Return what a call will probably take."""
+    call = state.tokens.expected(stage, messages, parameters, sampling.get("max_tokens"))
+    if state.free:
+        return call
+    price = price_of(model.model_name, model.system, model.base_url)
+    if price is None and not state.answers:
+        return replace(call, cost_usd=None)
+    mean_usd = state.priced_usd / max(1, state.priced_tokens)  # replies can name a model that has a price
+    dollars_in, dollars_out = (mean_usd, mean_usd) if price is None else (price[0] / 1e6, price[1] / 1e6)
+    return replace(
+        call,
+        cost_usd=call.tokens_in * dollars_in + call.tokens_out * dollars_out,
+        cost_known_usd=call.tokens_in * dollars_in + call.tokens_out_known * dollars_out,
+    )
