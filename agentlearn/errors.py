@@ -65,7 +65,8 @@ def may_go_on(error: BaseException | None) -> bool:
 
     So it is for every stop, and where the disk, the store or another part of the machine failed.
     """
-    return only_stops(error) or isinstance(error, StoreError | OSError)
+    by_machine = isinstance(error, StoreError | OSError) or (error is not None and isinstance(error.__cause__, OSError))
+    return only_stops(error) or by_machine
 
 
 def root_cause(error: BaseException) -> BaseException:
