@@ -20,6 +20,7 @@ from agentlearn.data.row import SourceRow, cell
 from agentlearn.errors import DataError, MissingExtra
 
 HUB = "hf:"
+_OFFLINE = "HF_HUB_OFFLINE"
 CONNECT_S = 3.0
 """Longest wait for the hub to accept a connection."""
 
@@ -161,13 +162,13 @@ def _quiet_client(*, offline: bool) -> Generator[None]:
     """Show no retries of the hub's client. offline: read the cache only, without asking the hub."""
     log, constants = logging.getLogger("huggingface_hub"), sys.modules.get("huggingface_hub.constants")
     config = sys.modules.get("datasets.config")
-    level, before = log.level, [(one, one.HF_HUB_OFFLINE) for one in (constants, config) if one is not None]
+    level, before = log.level, [(one, vars(one)[_OFFLINE]) for one in (constants, config) if one is not None]
     log.setLevel(logging.ERROR)
     for module, was in before:
-        module.HF_HUB_OFFLINE = offline or was
+        vars(module)[_OFFLINE] = offline or was
     try:
         yield
     finally:
         log.setLevel(level)
         for module, was in before:
-            module.HF_HUB_OFFLINE = was
+            vars(module)[_OFFLINE] = was

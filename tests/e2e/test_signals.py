@@ -121,6 +121,7 @@ def test_an_interrupted_comparison_names_the_command_that_goes_on(tmp_path: Path
     command = ("compare", "none", "good.json", "--domain", "math", "--model", "sim:novice", "--limit", "20", "--k", "3")
     done = run_and_signal(*command, "--fresh", cwd=tmp_path, numbers=[signal.SIGTERM], after=says("  run  "))
     assert (done.status, done.noise, done.left, done.files) == (143, [], (), ())
+    assert done.resume is not None
     assert done.resume == list(command)
     assert "1 look" not in agentlearn(*done.resume, cwd=tmp_path).stderr
 
