@@ -22,6 +22,8 @@
       WeightsDiffer          a served model has other weights than the trained ones
       Interrupted            the user stopped the run
 
+StopSignal stands beside them: it is the KeyboardInterrupt of Ctrl-C, SIGTERM and SIGHUP.
+
 A class names what failed, so that a caller can react to it. Each error has a stable `code` (lower_snake) for programs
 and one sentence for people: what happened, the value, the next step.
 """
@@ -56,6 +58,15 @@ def only_stops(error: BaseException | None) -> bool:
 
     by_user = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
     return by_user or (isinstance(error, AgentlearnError) and error.resumable)
+
+
+def may_go_on(error: BaseException | None) -> bool:
+    """Whether a run that ended with this error can go on with `--resume`, perhaps after something was put right.
+
+    So it is for every stop, and where the disk, the store or another part of the machine failed.
+    """
+    by_machine = isinstance(error, StoreError | OSError) or (error is not None and isinstance(error.__cause__, OSError))
+    return only_stops(error) or by_machine
 
 
 def root_cause(error: BaseException) -> BaseException:
@@ -199,3 +210,12 @@ class Interrupted(AgentlearnError):
     code = "interrupted"
     exit_status = 130
     resumable = True
+
+
+class StopSignal(KeyboardInterrupt):
+    """Raised in the main thread when the process gets Ctrl-C, SIGTERM or SIGHUP."""
+
+    def __init__(self, number: int = 2) -> None:
+        super().__init__(number)
+        self.number = number
+        """Number of the signal."""

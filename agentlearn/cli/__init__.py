@@ -4,9 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run the console script. Exit status: 0 done, 1 failed, 2 user error, 3 budget reached, 130 interrupted."""
-    from agentlearn.cli.app import run
-    from agentlearn.printing import guard_streams
+    """Run the console script and end the process. Status: 0 done, 1 failed, 2 user error, 3 budget, 128+n signal n."""
+    from agentlearn.cli.command_process import run_command
 
-    guard_streams()
-    sys.exit(run(sys.argv[1:]))
+    run_command(sys.argv[1:])

@@ -1,15 +1,16 @@
 """The tree of commands. Each command is imported only when it is called, so that `--help` stays fast."""
 
 import os
-import sys
 from collections.abc import Sequence
-from importlib.metadata import entry_points
 
 from cyclopts import App, CycloptsError
 
 from agentlearn.cli.command_entry import CommandEntry
-from agentlearn.cli.output import console, print_error, print_json_error, restart_output
-from agentlearn.errors import AgentlearnError
+from agentlearn.cli.ending import Ending, ending_of, report_ending
+from agentlearn.cli.given_command import remember_command
+from agentlearn.cli.output import console, restart_output
+from agentlearn.errors import ConfigError
+from agentlearn.plugins import Plugin, announced, guarded, is_command, load
 from agentlearn.version import version
 
 GROUP = "agentlearn.commands"
@@ -18,9 +19,9 @@ _HELP = "Agents that get better from their own rollouts, with statistics that sh
 _EPILOGUE = (
     "Every option of a setting has an environment variable for its default: AGENTLEARN_MODEL for --model,"
     " AGENTLEARN_MAX_COST_USD for --max-cost-usd. An option wins over a recipe, a recipe over the environment.\n\n"
-    "Exit status: 0 done, 1 failed, 2 wrong usage or a setting to correct, 3 budget reached, 130 interrupted."
+    "Exit status: 0 done, 1 failed, 2 wrong usage or a setting to correct, 3 budget reached,"
+    " 128+n stopped by signal n (130 Ctrl-C, 143 SIGTERM, 129 SIGHUP)."
 )
-_INTERRUPTED = "interrupted; what was finished is stored"
 
 
 _COMMANDS = {
@@ -89,7 +90,7 @@ _GROUPS = {
 }
 
 
-def build() -> App:
+def build(arguments: Sequence[str] = ()) -> App:
     """The application with all commands: agentlearn's own and those that installed packages register."""
     app = App(
         name="agentlearn",
@@ -106,13 +107,34 @@ def build() -> App:
         for subname, command in commands.items():
             _add(group, subname, command)
         app.command(group)
-    for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
-        found = entry.load()
-        if isinstance(found, CommandEntry):
-            _add(app, entry.name, found)
-        else:
-            app.command(found, name=entry.name)
+    plugins = announced(GROUP, reserved=is_command)
+    if arguments and not is_command(arguments[0]):
+        plugins.get(arguments[0])
+    for plugin in plugins.usable.values():
+        _add_plugin(app, plugin, called=plugin.own or plugin.name in arguments[:1])
     return app
+
+
+def _add_plugin(app: App, plugin: Plugin, *, called: bool) -> None:
+    """Add a command of a package. Another package's is loaded only when it is called, so that it can harm no other."""
+    if not called:
+        app.command(_not_called, name=plugin.name, help=f"A command of the package {plugin.package!r}.")
+        return
+    found = load(plugin, "command")
+    if isinstance(found, CommandEntry):
+        guarded(plugin, "command", lambda: _add(app, plugin.name, found))
+    elif callable(found):
+        app.command(found, name=plugin.name)
+    else:
+        raise ConfigError(
+            f"the command {plugin.name!r} of the package {plugin.package!r} ({plugin.value}) is"
+            f" {type(found).__name__!r} and not a function; reinstall or uninstall the package",
+            code="bad_plugin",
+        )
+
+
+def _not_called() -> None:
+    """Stands for a command in the list of commands."""
 
 
 def _add(app: App, name: str, command: CommandEntry) -> None:
@@ -122,25 +144,23 @@ def _add(app: App, name: str, command: CommandEntry) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status. With `--json`, an error is also one JSON object on stdout."""
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # pydantic-ai would print an advertisement between our lines
-    app, json = build(), "--json" in arguments
+    json = "--json" in arguments
     restart_output()
-    app.console = console(wrap=True)
+    remember_command(arguments)
     try:
+        app = build(arguments)
+        app.console = console(wrap=True)
         app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _report_error("usage", " ".join(str(error).split()), 2, json=json)
-    except AgentlearnError as error:
-        return _report_error(error.code, error.message, error.exit_status, json=json)
-    except KeyboardInterrupt:
-        return _report_error("interrupted", _INTERRUPTED, 130, json=json)
-    except BrokenPipeError:
-        sys.stderr.close()  # nobody reads our output any more
-        return 1
+    except BrokenPipeError as error:
+        return report_ending(Ending("output_closed", "", 1).with_notes_of(error), json=json)
+    except BaseException as error:
+        if (ending := ending_of(error)) is None:
+            raise
+        return report_ending(ending, json=json)
     return 0
 
 
 def _report_error(code: str, message: str, status: int, *, json: bool) -> int:
-    print_error(message)
-    if json:
-        print_json_error(code, message)
-    return status
+    return report_ending(Ending(code, message, status), json=json)

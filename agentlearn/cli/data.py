@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from agentlearn.cli.interrupt import run_async
 from agentlearn.cli.options import JsonOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import TASK_FILES, TaskOptions
@@ -56,7 +57,7 @@ def data_check(
     judging = _judging_domain(source, domain, reward)
     if columns is not None:
         judging = judging.with_columns(parse_columns(columns))
-    report = asyncio.run(_check(judging, source, test_share, limit))
+    report = run_async(lambda: _check(judging, source, test_share, limit))
     if json:
         print_json({**report.model_dump(mode="json"), "sound": report.sound})
     else:

@@ -1,6 +1,5 @@
 """`agentlearn doctor`."""
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -28,7 +27,7 @@ def doctor(
 
     # ask about the costs before any check runs: a user who refuses them gets no report
     probed = _probe(model, yes=yes) if model is not None else ()
-    findings = (*check_machine(store), *probed)
+    findings = (*check_machine(store, _waits_for), *probed)
     broken = sum(finding.state == "broken" for finding in findings)
     if json:
         print_json({"broken": broken, "findings": [finding.model_dump(mode="json") for finding in findings]})
@@ -43,11 +42,16 @@ def doctor(
         raise AgentlearnError(f"{broken} of {len(findings)} checks failed", code="doctor")
 
 
+def _waits_for(what: str) -> None:
+    console(to_stderr=True).print(f"agentlearn: still checking: {what}")
+
+
 def _probe(model: str, *, yes: bool) -> "tuple[CheckResult, ...]":
     from agentlearn.cli.ask import ask
+    from agentlearn.cli.interrupt import run_async
     from agentlearn.doctor.model_probe import probe, probe_words
     from agentlearn.models.endpoint import is_paid
 
     if is_paid(model):
         ask(probe_words(model), yes=yes)
-    return asyncio.run(probe(model))
+    return run_async(lambda: probe(model))

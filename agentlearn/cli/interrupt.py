@@ -1,13 +1,17 @@
-"""Run a command's coroutine so that the first Ctrl-C ends it in good order and the second ends it at once."""
+"""Run a command's coroutine so that the first signal ends it in good order and the second ends it at once.
+
+The signals are Ctrl-C, SIGTERM and SIGHUP.
+"""
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from agentlearn.errors import Interrupted
+from agentlearn.cli.stop_signals import END_S, SIGNALS, SLOW_END_S, nothing_to_say
+from agentlearn.errors import Interrupted, StopSignal
 
 R = TypeVar("R")
 
@@ -24,6 +28,10 @@ class InterruptibleProgress(Protocol):
         """Ask the run to stop in good order. Return False when it is already stopping or has not started."""
         ...
 
+    def how_to_go_on(self) -> str:
+        """Return the line that says how to continue the run; empty when it has not started."""
+        ...
+
     def __enter__(self) -> object: ...
 
     def __exit__(
@@ -34,39 +42,76 @@ class InterruptibleProgress(Protocol):
 def run_to_end(run: Callable[[], Coroutine[Any, Any, R]], progress: InterruptibleProgress, *, name: str = "run") -> R:
     """Run the coroutine with its progress shown, and return its result. name: what it is called in messages.
 
-    Raises Interrupted when Ctrl-C came before the run had started.
+    Raises Interrupted when a signal came before the run had started.
     """
-
-    async def interruptible() -> R:
-        with on_interrupt(progress.interrupt):
-            return await run()
-
     with progress:
+        SIGNALS.last_words = progress.how_to_go_on
         try:
-            return asyncio.run(interruptible())
+            return run_async(run, progress.interrupt)
         except KeyboardInterrupt:
             if progress.call_context is not None:
                 raise
             raise Interrupted(f"interrupted before the {name} started; nothing was done") from None
+        finally:
+            SIGNALS.last_words = nothing_to_say
 
 
-@contextmanager
-def on_interrupt(finish: Callable[[], bool]) -> Generator[None]:
-    """In the running event loop, call `finish` on Ctrl-C; when it returns False, cancel the current task.
+def run_async(work: Callable[[], Coroutine[Any, Any, R]], finish: Callable[[], bool] | None = None) -> R:
+    """Run the coroutine in a new event loop. On a signal call `finish`; when it returns False, cancel the coroutine.
 
-    A cancelled task ends with KeyboardInterrupt.
+    Without `finish`, the first signal cancels. A cancelled coroutine ends with StopSignal.
     """
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
+    stopping = _Stopping[R](finish)
+    with SIGNALS.handled_by(stopping.arrived):
+        asyncio.run(stopping.run(work))
+    if not stopping.results:
+        raise StopSignal(SIGNALS.first or signal.SIGINT)
+    return stopping.results[0]
 
-    def interrupted() -> None:
-        if not finish():
-            task.cancel()
 
-    loop.add_signal_handler(signal.SIGINT, interrupted)
-    try:
-        yield
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
+class _Stopping(Generic[R]):
+    """Brings signals into the event loop. Those that come before the loop runs wait for it."""
+
+    def __init__(self, finish: Callable[[], bool] | None) -> None:
+        self._finish = finish
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._waiting = False
+        self._cancelled = False
+        self._ended = False
+        self.results: list[R] = []
+        """What the work returned; empty when it was cancelled by a signal."""
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, R]]) -> None:
+        """Await the work and keep its result. Raises what the work raises, unless a signal cancelled it."""
+        self._task, self._loop = asyncio.current_task(), asyncio.get_running_loop()
+        try:
+            if not self._waiting:
+                self.results.append(await work())
+        except asyncio.CancelledError:
+            if not self._cancelled:
+                raise
+        finally:
+            self._ended = True
+
+    def arrived(self) -> None:
+        """Called by the signal handler, between any two steps of the main thread."""
+        if self._loop is None:
+            self._waiting = True
+        elif not self._ended:
+            self._loop.call_soon_threadsafe(self._stop)
+        elif SIGNALS.count > 1:
+            SIGNALS.end_within(END_S)
+
+    def _stop(self) -> None:
+        if self._ended or self._finishes():
+            return
+        assert self._task is not None
+        self._cancelled = True
+        self._task.cancel()
+        SIGNALS.end_within(SLOW_END_S if SIGNALS.count == 1 else END_S)
+
+    def _finishes(self) -> bool:
+        with suppress(OSError):  # nobody may read what is printed
+            return self._finish is not None and self._finish()
+        return True

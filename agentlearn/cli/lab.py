@@ -1,12 +1,12 @@
 """`agentlearn lab`."""
 
-import asyncio
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from agentlearn.cli.interrupt import run_async
 from agentlearn.cli.options import JsonOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
@@ -59,7 +59,7 @@ def lab_build(
         build_lab_model(lab, recipe, folder, report)
         screen.print(f"wrote {folder} in {time.perf_counter() - started:.0f} s")
     if exams:
-        _print(asyncio.run(_scores(name, folder / SHIPPED, exams, seed)))
+        _print(run_async(lambda: _scores(name, folder / SHIPPED, exams, seed)))
 
 
 def lab_check(
@@ -75,7 +75,7 @@ def lab_check(
     from agentlearn.lab.contract import announced_lab
 
     lab = announced_lab(name)
-    scores = asyncio.run(_scores(name, folder or lab.folder, exams, seed))
+    scores = run_async(lambda: _scores(name, folder or lab.folder, exams, seed))
     if json:
         print_json({one.condition: _fields(one) for one in scores})
     else:

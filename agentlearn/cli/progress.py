@@ -14,7 +14,6 @@ from agentlearn.cli.stages import print_stages
 from agentlearn.cli.words import clock_time, count_words, proposal_words, score_words
 from agentlearn.config import LearnSettings, is_lab
 from agentlearn.config.command_words import command_words
-from agentlearn.errors import BudgetExceeded, only_stops
 from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.estimate import estimate, mean_problem_tokens
 from agentlearn.learn.learner import Update
@@ -53,10 +52,9 @@ class LearnProgress(ProgressLines, Callbacks):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close_view()
-        if only_stops(error):
-            self.print_resume(self._higher_limit() if isinstance(error, BudgetExceeded) else "")
+        self.say_how_to_go_on(error)
 
-    def _higher_limit(self) -> str:
+    def raised(self) -> str:
         """The option that raises the limit the run reached. Minutes need none: each start counts its own."""
         reached = None if self.call_context is None else self.call_context.budget.reached
         match reached:
@@ -140,6 +138,7 @@ class LearnProgress(ProgressLines, Callbacks):
         self.print_score(updates, score)
 
     def done(self, report: LearnReport) -> None:
+        self.finished = True
         self._close_view()
         self.print_held_out(report)
         weights = report.weights

@@ -8,7 +8,7 @@ from agentlearn.cli.held_out import held_out_lines
 from agentlearn.cli.words import count_words, score_words
 from agentlearn.config import RunSettings
 from agentlearn.config.command_words import command_words
-from agentlearn.errors import Interrupted
+from agentlearn.errors import Interrupted, may_go_on
 from agentlearn.learn.report import HeldOutScore
 from agentlearn.models.call_context import CallContext
 
@@ -28,10 +28,16 @@ class ProgressLines:
         self.out = out
         self.store = settings.store
         self.call_context: CallContext | None = None
+        self.finished = False
+        """Whether the run is done and its report stored."""
 
     def line(self, label: str, text: str) -> None:
         """Print one line; an empty label continues the line above."""
-        self.out.print(f"  {label.ljust(self.label_width)}{text}")
+        self.out.print(self.labelled(label, text))
+
+    def labelled(self, label: str, text: str) -> str:
+        """Return one line with its label."""
+        return f"  {label.ljust(self.label_width)}{text}"
 
     def interrupt(self) -> bool:
         """Stop the run in good order. Return False when it is already stopping or has not started."""
@@ -42,11 +48,23 @@ class ProgressLines:
             self.line("stopping", f"waiting for {count_words(calls, 'model call')}; press Ctrl-C again to stop now")
         return True
 
-    def print_resume(self, more: str = "") -> None:
-        """Print the command that resumes the run. more: further options."""
-        if self.call_context is not None:
-            command = command_words(self.command, "--resume", self.call_context.run, store=self.store)
-            self.line("resume", f"{command}{more}")
+    def how_to_go_on(self) -> str:
+        """The line with the command that resumes the run; of a finished run, with the one that shows it."""
+        if self.call_context is None:
+            return ""
+        run = self.call_context.run
+        if self.finished:
+            return self.labelled("done", command_words("runs", "show", run, store=self.store))
+        return self.labelled("resume", command_words(self.command, "--resume", run, store=self.store) + self.raised())
+
+    def raised(self) -> str:
+        """Further options that the command needs, such as a higher limit."""
+        return ""
+
+    def say_how_to_go_on(self, error: BaseException | None) -> None:
+        """Give the error the line that is printed after it, where the run can go on."""
+        if error is not None and may_go_on(error) and (line := self.how_to_go_on()):
+            error.add_note(line)
 
     def service_changed(self, words: str, silent: bool) -> None:
         """Print that the run waits for a model service, or that it goes on."""

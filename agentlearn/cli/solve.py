@@ -1,6 +1,5 @@
 """`agentlearn solve`."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +25,7 @@ def solve(
 ) -> None:
     """Solve one problem and show each step."""
     from agentlearn.cli.ask import ask
+    from agentlearn.cli.interrupt import run_async
     from agentlearn.cli.show.rollout_lines import step_lines
     from agentlearn.models.endpoint import is_paid
     from agentlearn.rollout.solve import solve as solve_one
@@ -35,7 +35,7 @@ def solve(
     require_extras((settings.model,), sandbox=settings.sandbox, otel=settings.otel)
     if is_paid(settings.model):
         ask(f"{settings.model} may cost money (one rollout, a few thousand tokens)", yes=yes)
-    trajectory = asyncio.run(solve_one(settings))
+    trajectory = run_async(lambda: solve_one(settings))
     note = _limits(settings)
     if json:
         print_json(trajectory)

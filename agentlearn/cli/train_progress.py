@@ -8,7 +8,6 @@ from rich.console import Console
 
 from agentlearn.cli.progress_lines import ProgressLines
 from agentlearn.cli.words import clock_time, count_words, score_words
-from agentlearn.errors import only_stops
 from agentlearn.learn.learner import Update
 from agentlearn.learn.report import HeldOutScore
 from agentlearn.learn.warnings import RunWarning
@@ -42,8 +41,7 @@ class TrainProgress(ProgressLines, TrainCallbacks):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if only_stops(error):
-            self.print_resume()
+        self.say_how_to_go_on(error)
 
     def opened(
         self,
@@ -89,6 +87,7 @@ class TrainProgress(ProgressLines, TrainCallbacks):
         self.print_score(updates, score)
 
     def trained(self, report: TrainReport) -> None:
+        self.finished = True
         self.print_held_out(report)
         weights, turns = report.weights, report.turns
         self.line("weights", f"{weights.sha256_before[:12]} → {weights.sha256_after[:12]}      {weights.path}")

@@ -1,6 +1,6 @@
 """Names of models that agentlearn itself provides, and which model is used when none is named."""
 
-from importlib.metadata import entry_points
+from agentlearn.plugins import every_plugin
 
 SIMULATED_MODEL = "sim:novice"
 SIMULATED_REFLECTOR = "sim:reflector"
@@ -16,7 +16,7 @@ def is_lab(model: str) -> bool:
 
 def default_model(domain: str) -> str:
     """The model that solves tasks when none is named: the domain's lab model, or the simulated model."""
-    return LAB_MODEL if any(one.name == domain for one in entry_points(group="agentlearn.lab")) else SIMULATED_MODEL
+    return LAB_MODEL if any(one.name == domain for one in every_plugin("agentlearn.lab")) else SIMULATED_MODEL
 
 
 def default_reflector(model: str) -> str:

@@ -6,13 +6,14 @@ get into a prompt or a report.
 
 import os
 import re
-from importlib.metadata import entry_points
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from agentlearn.config.options import ONLINE
 from agentlearn.errors import ConfigError
+from agentlearn.plugins import announced, guarded
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRETS = frozenset({"api_key"})
@@ -76,8 +77,17 @@ def default_recipe(domain: str) -> Path | None:
 
 def _recipes(domain: str) -> Path | None:
     """The folder of a domain's recipes; None when no domain of that name is installed."""
-    packages = {one.name: one.value.partition(":")[0] for one in entry_points(group="agentlearn.domains")}
-    return Path(str(files(packages[domain]))) / "recipes" if domain in packages else None
+    plugin = announced("agentlearn.domains").usable.get(domain)
+    if plugin is None:
+        return None
+    folder = guarded(plugin, "domain", lambda: _folder_of(plugin.value.partition(":")[0]))
+    return folder / "recipes" if isinstance(folder, Path) else None
+
+
+def _folder_of(package: str) -> Path | None:
+    """The folder of a package; None for a module, which is one file."""
+    module = import_module(package)
+    return Path(str(files(package))) if hasattr(module, "__path__") else None
 
 
 def _expand(name: str, value: object, path: Path) -> object:

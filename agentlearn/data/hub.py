@@ -5,14 +5,24 @@ A short name fixes one revision of one dataset, so that a run can be repeated, a
 column layouts.
 """
 
-from collections.abc import Iterator, Mapping
+import logging
+import os
+import socket
+import sys
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import cast
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from agentlearn.data.row import SourceRow, cell
 from agentlearn.errors import DataError, MissingExtra
 
 HUB = "hf:"
+_OFFLINE = "HF_HUB_OFFLINE"
+CONNECT_S = 3.0
+"""Longest wait for the hub to accept a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +125,50 @@ def _load(source: str, one: Published) -> Iterator[Mapping[str, object]]:
         import datasets
     except ImportError as error:
         raise MissingExtra(f"reading {source!r} needs datasets: pip install 'agentlearn-lib[data]'") from error
+    unreachable = why_unreachable()
     try:
-        rows = datasets.load_dataset(one.dataset, one.config, split=one.split, revision=one.revision)
+        with _quiet_client(offline=bool(unreachable)):
+            rows = datasets.load_dataset(one.dataset, one.config, split=one.split, revision=one.revision)
         return cast("Iterator[Mapping[str, object]]", iter(rows))
     except Exception as error:  # several libraries raise here, with no common base class
+        if unreachable:
+            raise DataError(
+                f"{source!r} cannot be read: {unreachable}, and the dataset {one.dataset!r} is not in the cache of this"
+                " machine; check the network, or give a file",
+                code="hub",
+            ) from error
         cause = " ".join(str(error).split()) or type(error).__name__
         raise DataError(
             f"{source!r} cannot be read ({one.dataset}, split {one.split!r}: {cause}); check name, split and network,"
             " or give a file",
             code="hub",
         ) from error
+
+
+def why_unreachable() -> str:
+    """Return why the hub cannot be reached, after at most a few seconds; empty when it seems that it can."""
+    address = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
+    if getproxies() or not address.hostname:
+        return ""
+    try:
+        socket.create_connection((address.hostname, address.port or 443), timeout=CONNECT_S).close()
+    except OSError as error:
+        return f"{address.hostname} does not answer ({error.strerror or error})"
+    return ""
+
+
+@contextmanager
+def _quiet_client(*, offline: bool) -> Generator[None]:
+    """Show no retries of the hub's client. offline: read the cache only, without asking the hub."""
+    log, constants = logging.getLogger("huggingface_hub"), sys.modules.get("huggingface_hub.constants")
+    config = sys.modules.get("datasets.config")
+    level, before = log.level, [(one, vars(one)[_OFFLINE]) for one in (constants, config) if one is not None]
+    log.setLevel(logging.ERROR)
+    for module, was in before:
+        vars(module)[_OFFLINE] = offline or was
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        for module, was in before:
+            vars(module)[_OFFLINE] = was

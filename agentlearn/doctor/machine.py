@@ -4,15 +4,20 @@ import asyncio
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
+from agentlearn.doctor.isolated import Check, Waiting, results_of
+from agentlearn.doctor.plugin_checks import plugin_checks
 from agentlearn.domain.base import installed_domains, load_domain
 from agentlearn.domain.check_result import CheckResult
-from agentlearn.errors import AgentlearnError
+from agentlearn.errors import StoreMissing
 from agentlearn.models.discover import found_models
+from agentlearn.plugins import cause_words
 from agentlearn.sandbox.protocol import SandboxReport
 from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
 from agentlearn.train.serving.local import NEEDED, TRAIN_EXTRA
@@ -20,19 +25,29 @@ from agentlearn.train.serving.vllm import without_gpu
 from agentlearn.version import version
 
 
-def check_machine(store: Path) -> tuple[CheckResult, ...]:
-    """Run every check in order. Costs nothing, sends nothing, changes nothing."""
-    checks: tuple[Callable[[], Iterator[CheckResult]], ...] = (
-        _python,
-        _name_clash,
-        _domains,
-        lambda: _store(store),
-        _sandboxes,
-        _local,
-        _vllm,
-        _models,
+def _do_not_tell(_what: str) -> None:
+    pass
+
+
+def check_machine(store: Path, waiting: Waiting = _do_not_tell) -> tuple[CheckResult, ...]:
+    """Run every check in order. Costs nothing, sends nothing, changes nothing.
+
+    waiting: called with the name of each check that takes long.
+    """
+    checks = (
+        Check("python", _python),
+        Check("name clash", _name_clash),
+        *plugin_checks(),
+        *(Check(f"domain {name}", partial(_domain, name)) for name in installed_domains()),
+        Check("store", partial(_store, store)),
+        Check("temporary files", _temporary_files),
+        Check("sandbox zygote", partial(_sandbox, "zygote")),
+        Check("sandbox monty", _monty),
+        Check("local models", _local),
+        Check("vllm", _vllm),
+        Check("models", _models),
     )
-    return tuple(result for check in checks for result in check())
+    return tuple(result for check in checks for result in results_of(check, waiting))
 
 
 def _python() -> Iterator[CheckResult]:
@@ -58,17 +73,10 @@ def _name_clash() -> Iterator[CheckResult]:
     )
 
 
-def _domains() -> Iterator[CheckResult]:
-    for name in installed_domains():
-        try:
-            domain = load_domain(name)
-            yield CheckResult(what=f"domain {name}", state="ok", words=domain.description)
-            yield from domain.machine_checks()
-        except AgentlearnError as error:
-            yield CheckResult(what=f"domain {name}", state="broken", words=str(error))
-        except ImportError as error:
-            mend = "reinstall the package that contains it"
-            yield CheckResult(what=f"domain {name}", state="broken", words=f"cannot be imported: {error}", mend=mend)
+def _domain(name: str) -> Iterator[CheckResult]:
+    domain = load_domain(name)
+    yield CheckResult(what=f"domain {name}", state="ok", words=str(domain.description))
+    yield from domain.machine_checks()
 
 
 def _store(path: Path) -> Iterator[CheckResult]:
@@ -81,21 +89,31 @@ def _store(path: Path) -> Iterator[CheckResult]:
     try:
         with read_store(path) as store:
             words = f"{path}: {len(store.runs(limit=1000))} runs, {free}"
-        yield CheckResult(what="store", state="ok", words=words)
-    except AgentlearnError as error:
-        yield CheckResult(what="store", state="broken", words=str(error))
+    except StoreMissing:
+        yield CheckResult(what="store", state="note", words=f"{path} holds no store yet; the first run creates it")
+        return
+    yield CheckResult(what="store", state="ok", words=words)
 
 
-def _sandboxes() -> Iterator[CheckResult]:
-    yield _sandbox("zygote")
+def _temporary_files() -> Iterator[CheckResult]:
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.write(b"agentlearn")
+    except OSError as error:
+        words = f"cannot be written: {error.strerror or error}"
+        mend = "set TMPDIR to a folder that can be written"
+        yield CheckResult(what="temporary files", state="broken", words=words, mend=mend)
+
+
+def _monty() -> Iterator[CheckResult]:
     if monty_installed():
-        yield _sandbox("monty")
+        yield from _sandbox("monty")
     else:
         words = "pydantic-monty is not installed; needed only when the kernel cannot run the sandbox zygote"
         yield CheckResult(what="sandbox monty", state="missing", words=words, mend=INSTALL_MONTY)
 
 
-def _sandbox(name: str) -> CheckResult:
+def _sandbox(name: str) -> Iterator[CheckResult]:
     from agentlearn.sandbox import open_sandbox
 
     async def report() -> SandboxReport:
@@ -104,10 +122,13 @@ def _sandbox(name: str) -> CheckResult:
 
     try:
         found = asyncio.run(report())
-    except AgentlearnError as error:
-        return CheckResult(what=f"sandbox {name}", state="broken", words=str(error))
+    except FileNotFoundError as error:  # such as the program `monty`, which is installed apart from its package
+        words = f"a file that it needs is not there: {cause_words(error)}"
+        mend = INSTALL_MONTY.replace("pip install", "pip install --force-reinstall") if name == "monty" else ""
+        yield CheckResult(what=f"sandbox {name}", state="broken", words=words, mend=mend)
+        return
     missing = f"; missing: {', '.join(found.missing)}" if found.missing else ""
-    return CheckResult(
+    yield CheckResult(
         what=f"sandbox {name}",
         state="ok" if found.isolated else "broken",
         words=f"isolated; working layers: {', '.join(found.layers)}{missing}",

@@ -7,14 +7,14 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlearn.config import ONLINE, PACKED, TASK_FILES
 from agentlearn.domain.check_result import CheckResult
 from agentlearn.domain.members import misspelt_members
-from agentlearn.errors import ConfigError, UnknownDomain
+from agentlearn.errors import ConfigError, StopSignal, UnknownDomain
+from agentlearn.plugins import Plugin, announced, cause_words, load
 from agentlearn.sandbox.protocol import CodeSandbox
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
@@ -202,7 +202,7 @@ GROUP = "agentlearn.domains"
 
 def installed_domains() -> tuple[str, ...]:
     """Return the names of the installed domains, sorted."""
-    return tuple(sorted({entry.name for entry in entry_points(group=GROUP)}))
+    return tuple(sorted(announced(GROUP).usable))
 
 
 def is_source(name: str) -> bool:
@@ -214,9 +214,8 @@ def is_source(name: str) -> bool:
 
 def load_domain(name: str) -> Domain:
     """Return the installed domain of that name. Raises UnknownDomain (naming the installed ones) or ConfigError."""
-    for entry in entry_points(group=GROUP):
-        if entry.name == name:
-            return _loaded(entry)
+    if (plugin := announced(GROUP).get(name)) is not None:
+        return _loaded(plugin)
     found = ", ".join(repr(known) for known in installed_domains()) or "none"
     if is_source(name):
         raise UnknownDomain(
@@ -227,14 +226,21 @@ def load_domain(name: str) -> Domain:
     raise UnknownDomain(f"domain {name!r} is not installed (found: {found}); run `agentlearn doctor`")
 
 
-def _loaded(entry: EntryPoint) -> Domain:
-    loaded = entry.load()
-    named = f"domain {entry.name!r} ({entry.value})"
+def _loaded(plugin: Plugin) -> Domain:
+    loaded = load(plugin, "domain")
+    named = f"domain {plugin.name!r} ({plugin.value})"
     try:
         domain = loaded() if callable(loaded) else loaded
     except TypeError as error:  # the class still has abstract methods, or needs arguments
         raise ConfigError(
             f"{named} cannot be created: {error}; see docs/domains.md for what a domain must have", code="bad_domain"
+        ) from error
+    except (StopSignal, ConfigError):
+        raise
+    except BaseException as error:  # code of another package: it may raise anything
+        raise ConfigError(
+            f"{named} cannot be created: {cause_words(error)}; reinstall or uninstall the package {plugin.package!r}",
+            code="bad_plugin",
         ) from error
     if not isinstance(domain, Domain):
         raise ConfigError(

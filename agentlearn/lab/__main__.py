@@ -7,16 +7,19 @@ import argparse
 import asyncio
 import sys
 
-from agentlearn.errors import AgentlearnError
-from agentlearn.lab.service import serve_lab_model
+from agentlearn.plugins import tolerate_unreadable_packages
 from agentlearn.printing import guard_streams, print_line
-from agentlearn.serving.child_process import serve_as_child
 
 
 def main() -> int:
     """Serve until told to stop; returns the exit status."""
     guard_streams()
     options = _options()
+    tolerate_unreadable_packages()  # before pydantic is imported, which looks for plug-ins of its own
+    from agentlearn.errors import AgentlearnError
+    from agentlearn.lab.service import serve_lab_model
+    from agentlearn.serving.child_process import serve_as_child
+
     try:
         asyncio.run(serve_as_child(serve_lab_model(options.name, seed=options.seed, port=options.port)))
     except AgentlearnError as error:

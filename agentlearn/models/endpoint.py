@@ -7,20 +7,22 @@ openai:gpt-5-mini             any model id of pydantic-ai
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from agentlearn.config import CallOptions
 from agentlearn.errors import ConfigError, MissingExtra
+from agentlearn.log import get_log
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
+from agentlearn.models.services import is_service
+from agentlearn.plugins import Plugin, announced, guarded, load
 from agentlearn.types.value import Value
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 GROUP = "agentlearn.endpoints"
 """Entry-point group of plug-ins that start a service."""
+_LOG = get_log()
 
 
 class TokenRequest(Value):
@@ -113,7 +116,16 @@ def is_paid(name: str) -> bool:
     prefix = name.partition(":")[0]
     if prefix in {"http", "https"}:
         return urlsplit(name).hostname not in {"127.0.0.1", "localhost", "::1"}
-    return prefix not in {entry.name for entry in entry_points(group=GROUP)}
+    return _plugin_of(name) is None
+
+
+def _plugin_of(name: str) -> Plugin | None:
+    """Return the plug-in that serves the endpoint. Raises ConfigError when two packages announce its prefix."""
+    prefix, colon, _ = name.partition(":")
+    found = announced(GROUP, reserved=is_service)
+    if is_service(prefix) or not colon:
+        return found.usable.get(prefix) if prefix in found.usable and found.usable[prefix].own else None
+    return found.get(prefix)
 
 
 @asynccontextmanager
@@ -135,9 +147,12 @@ async def open_endpoint(
     Raises ConfigError (bad name, unreachable service) or MissingExtra.
     """
     prefix, _, rest = name.partition(":")
-    plugins = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if prefix in plugins:
-        service: AbstractAsyncContextManager[Service] = plugins[prefix].load()(rest, seed=seed)
+    plugin = _plugin_of(name)
+    for refused in announced(GROUP, reserved=is_service).refused:
+        if refused.name == prefix:
+            _LOG.warning("plugin.ignored", reason=refused.why)
+    if plugin is not None:
+        service = _started(plugin, rest, seed)
         async with (
             service as running,
             open_service(name, running, options, retry=retry, tokens=tokens, call_settings=call_settings) as endpoint,
@@ -160,6 +175,22 @@ async def open_endpoint(
         async with _inferred(name) as model:
             url = model.base_url or model.system
             yield Endpoint(name, model, state, simulated=False, url=url, call_settings=call_settings)
+
+
+def _started(plugin: Plugin, rest: str, seed: int) -> AbstractAsyncContextManager[Service]:
+    """Return the plug-in's service, to be entered. Raises ConfigError when it does not keep the protocol."""
+    start = load(plugin, "model service")
+    if plugin.own:
+        return cast("Callable[..., AbstractAsyncContextManager[Service]]", start)(rest, seed=seed)
+    called = cast("Callable[..., object]", start)
+    service = guarded(plugin, "model service", lambda: called(rest, seed=seed))
+    if not isinstance(service, AbstractAsyncContextManager):
+        raise ConfigError(
+            f"the model service {plugin.name!r} of the package {plugin.package!r} ({plugin.value}) gave"
+            f" {type(service).__name__!r} and not an async context manager; reinstall or uninstall the package",
+            code="bad_plugin",
+        )
+    return cast("AbstractAsyncContextManager[Service]", service)
 
 
 @asynccontextmanager

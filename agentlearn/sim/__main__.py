@@ -7,12 +7,8 @@ import argparse
 import asyncio
 import sys
 
-from agentlearn.errors import AgentlearnError
+from agentlearn.plugins import tolerate_unreadable_packages
 from agentlearn.printing import guard_streams, print_line
-from agentlearn.serving.child_process import serve_as_child
-from agentlearn.sim.faults import faults_of
-from agentlearn.sim.installed import installed_skills
-from agentlearn.sim.server import World
 
 FLAGS = (
     *("latency-s", "latency-spread", "rate-limited", "retry-after-s", "server-error"),
@@ -24,6 +20,13 @@ def main() -> int:
     """Serve the simulated world; returns the exit status."""
     guard_streams()
     options = _options()
+    tolerate_unreadable_packages()  # before pydantic is imported, which looks for plug-ins of its own
+    from agentlearn.errors import AgentlearnError
+    from agentlearn.serving.child_process import serve_as_child
+    from agentlearn.sim.faults import faults_of
+    from agentlearn.sim.installed import installed_skills
+    from agentlearn.sim.server import World
+
     try:
         parameters = {name: value for name, value in vars(options).items() if name not in {"port", "seed"}}
         world = World(installed_skills(), seed=options.seed, faults=faults_of(parameters))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from agentlearn.errors import BudgetExceeded, Interrupted, only_stops
+from agentlearn.cli.given_command import same_command
+from agentlearn.errors import BudgetExceeded, Interrupted, may_go_on
 from agentlearn.models.call_context import CallContext
 from agentlearn.text import visible_line
 from agentlearn.types.trajectory import Trajectory
@@ -49,10 +50,12 @@ class CompareProgress(CompareCallbacks):
     ) -> None:
         if self._bars is not None:
             self._bars.stop()
-        if self.call_context is not None and only_stops(error):
-            limit = " with a higher limit" if isinstance(error, BudgetExceeded) else ""
-            fresh = " and without --fresh" if self.plan.settings.fresh else ""
-            self._line("continue", f"run the same command again{limit}{fresh}; stored rollouts are reused")
+        if error is not None and may_go_on(error) and (line := self.how_to_go_on()):
+            error.add_note(f"{line}   (with a higher limit)" if isinstance(error, BudgetExceeded) else line)
+
+    def how_to_go_on(self) -> str:
+        """The line with the command that goes on with the comparison: it reuses the stored rollouts."""
+        return "" if self.call_context is None else self._labelled("continue", same_command("--fresh"))
 
     def interrupt(self) -> bool:
         """Stop after the calls in flight. Return False when the comparison is already stopping or has not started."""
@@ -90,4 +93,7 @@ class CompareProgress(CompareCallbacks):
         self._bars.update(self._bar_by_arm[arm], advance=1, score=score)
 
     def _line(self, label: str, text: str) -> None:
-        self.out.print(f"  {label.ljust(10)}{text}")
+        self.out.print(self._labelled(label, text))
+
+    def _labelled(self, label: str, text: str) -> str:
+        return f"  {label.ljust(10)}{text}"

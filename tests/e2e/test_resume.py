@@ -144,19 +144,22 @@ def test_killed_three_times_it_ends_as_if_nothing_had_happened(plain: Plain, dat
     assert any(note.startswith("resumed: ") for note in report.notes)
 
 
-def test_ctrl_c_loses_no_call_and_says_how_to_go_on(plain: Plain, data: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_loses_no_call_and_the_last_line_says_how_to_go_on(
+    plain: Plain, data: Path, number: signal.Signals
+) -> None:
     undisturbed, requests, _ = plain
     script = Tripwire(requests // 3)
     with OpenAIStub(script, latency_s=0.05) as stub:
-        begun = settings(data, stub.base_url, "stopped")
+        begun = settings(data, stub.base_url, f"stopped-{number}")
         command = command_of(begun)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-            script.trip = lambda: child.send_signal(signal.SIGINT)
+            script.trip = lambda: child.send_signal(number)
             said, complaints = child.communicate(timeout=1200)
-        assert child.returncode == 130, complaints
+        assert child.returncode == 128 + number, complaints
         assert complaints == "agentlearn: interrupted; what was finished is stored\n"
         identity = interrupted(begun.store)
-        assert f"agentlearn learn --resume {identity} --store {begun.store}" in said
+        assert said.splitlines()[-1].endswith(f"agentlearn learn --resume {identity} --store {begun.store}")
         report = run(begun, resume=identity)
         assert len(stub.requests) == requests
         assert asked_more_than_once(stub.requests) == 0

@@ -1,6 +1,8 @@
 """What a walk needs is lost: the walk is started again, and in the end it is a failure and never a wrong answer."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -21,6 +23,7 @@ from agentlearn.types.treatment import Treatment
 from agentlearn_web import WebDomain
 from agentlearn_web.agent import WalkDeps
 from agentlearn_web.browser.site_check import SiteLost
+from tests.support.killing import descendants
 from tests.support.walking import Site, Walking, served, walking
 from tests.unit.test_rollout import RUN, ListJournal, endpoint
 from tests.web.browsers import needs_browser
@@ -92,3 +95,12 @@ def test_a_site_of_this_run_that_no_longer_answers_is_no_wrong_answer() -> None:
     assert lost.failure is not None
     assert (lost.attempt, lost.failure.code, lost.failure.boundary) == (2, "site_lost", "tool")
     assert lost.verdict is None
+
+
+def test_a_walk_whose_driver_process_dies_is_started_again_with_a_new_one() -> None:
+    with walking() as own, served({"/": "<h1>Ada Byron leads the group.</h1>"}) as site:
+        assert rollout(own, site, deaths=0).attempt == 0
+        (driver,) = [pid for pid, _, line in descendants(os.getpid()) if "run-driver" in line]
+        os.kill(driver, signal.SIGKILL)
+        kept = rollout(own, site, deaths=0)
+    assert (kept.answer, kept.failure) == ("Ada Byron", None)

@@ -6,11 +6,11 @@ died. A browser that dies ends only the walks that it was running.
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.log import get_log
@@ -24,10 +24,16 @@ from agentlearn_web.browser.walk import Walk, WalkSettings
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright
 
+StartDriver = Callable[[], Awaitable["Playwright"]]
+"""Starts a driver process of Playwright, which is ended with the pool."""
+
 WALKERS_VARIABLE = "AGENTLEARN_WALKERS"
 _LAUNCH_S = 60.0
 _CONTEXT_S = 60.0
 _CLOSE_S = 10.0
+_MOST_DRIVERS = 5
+"""How many driver processes a run may need. One that cannot start a browser is replaced."""
+_DRIVER_DIED = "Connection closed while reading from the driver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +63,10 @@ class _BrowserProcess:
 class Browsers:
     """The browser pool of a run. Made by `open_browsers`."""
 
-    def __init__(self, playwright: "Playwright", chromium: Chromium, options: BrowserOptions) -> None:
-        self._playwright = playwright
+    def __init__(self, start_driver: StartDriver, chromium: Chromium, options: BrowserOptions) -> None:
+        self._start_driver = start_driver
+        self._playwright: Playwright | None = None
+        self._drivers = 0
         self._chromium = chromium
         self._options = options
         self.walkers = options.walkers or default_walkers()
@@ -120,19 +128,32 @@ class Browsers:
     async def _launch(self) -> "Browser":
         from playwright.async_api import Error
 
+        used = self._playwright
         try:
-            browser = await self._playwright.chromium.launch(
-                executable_path=self._chromium.path,
-                args=list(FLAGS),
-                chromium_sandbox=has_sandbox(),
-                timeout=_LAUNCH_S * 1000,
-                handle_sigint=False,  # we close the browser ourselves, after the walks
-                handle_sigterm=False,
-                handle_sighup=False,
-            )
-        except Error as error:
-            first = error.message.strip().partition("\n")[0]
+            if used is not None:
+                with suppress(Error):  # Playwright's driver process may have died, and then nothing starts any more
+                    return await self._launched_by(used)
+            if self._drivers == _MOST_DRIVERS:
+                raise BrowserLost(
+                    f"the browser did not start: {_MOST_DRIVERS} drivers could not", code="browser_failed"
+                )
+            self._drivers += 1
+            self._playwright = await self._start_driver()
+            return await self._launched_by(self._playwright)
+        except (Error, OSError) as error:
+            first = str(error).strip().partition("\n")[0]
             raise BrowserLost(f"the browser did not start: {first}", code="browser_failed") from error
+
+    async def _launched_by(self, playwright: "Playwright") -> "Browser":
+        browser = await playwright.chromium.launch(
+            executable_path=self._chromium.path,
+            args=list(FLAGS),
+            chromium_sandbox=has_sandbox(),
+            timeout=_LAUNCH_S * 1000,
+            handle_sigint=False,  # we close the browser ourselves, after the walks
+            handle_sigterm=False,
+            handle_sighup=False,
+        )
         self.launched += 1
         get_log().debug("browser.launched", path=str(self._chromium.path), number=self.launched)
         return browser
@@ -174,13 +195,34 @@ async def open_browsers(options: BrowserOptions | None = None) -> AsyncGenerator
 
     chosen = options or BrowserOptions()
     chromium = chosen.chromium or find_chromium()
-    async with async_playwright() as playwright:
-        browsers = Browsers(playwright, chromium, chosen)
+    async with AsyncExitStack() as drivers:
+
+        async def start_driver() -> "Playwright":
+            return await drivers.enter_async_context(async_playwright())
+
+        _expect_dead_drivers()
+        browsers = Browsers(start_driver, chromium, chosen)
         try:
             await browsers.start()
             yield browsers
         finally:
             await browsers.close()
+
+
+def _expect_dead_drivers() -> None:
+    """Print no warning when the process of Playwright's driver has died: the walks report what they lost."""
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if _DRIVER_DIED in str(context.get("exception")):
+            return
+        if before is None:
+            loop.default_exception_handler(context)
+        else:
+            before(loop, context)
+
+    loop.set_exception_handler(report)
 
 
 def default_walkers() -> int:

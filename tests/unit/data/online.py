@@ -17,9 +17,11 @@ class Hub:
         self.rows = rows
         self.asked: list[dict[str, Any]] = []
         self.read = 0
+        self.unreachable = ""
         module = ModuleType("datasets")
         module.__dict__["load_dataset"] = self.load_dataset
         patch.setitem(sys.modules, "datasets", module)
+        patch.setattr("agentlearn.data.hub.why_unreachable", lambda: self.unreachable)
 
     def load_dataset(
         self, path: str, name: str | None = None, *, split: str, revision: str | None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.data import name_of, read_tasks, rows
-from agentlearn.data.hub import PUBLISHED
+from agentlearn.data.hub import CONNECT_S, PUBLISHED, why_unreachable
 from agentlearn.errors import DataError, MissingExtra
 from agentlearn_math import domain
 from tests.unit.data.online import Hub, absent
@@ -121,3 +121,27 @@ def test_without_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingExtra) as caught:
         list(rows("hf:aime24"))
     assert str(caught.value) == "reading 'hf:aime24' needs datasets: pip install 'agentlearn-lib[data]'"
+
+
+def test_a_hub_that_does_not_answer_is_named_at_once(hub: Hub) -> None:
+    hub.unreachable = "huggingface.co does not answer (Temporary failure in name resolution)"
+    with pytest.raises(DataError) as error:
+        list(rows("hf:other/set"))
+    assert error.value.message == (
+        "'hf:other/set' cannot be read: huggingface.co does not answer (Temporary failure in name resolution), and the"
+        " dataset 'other/set' is not in the cache of this machine; check the network, or give a file"
+    )
+    assert list(rows("hf:aime24"))  # it is in the cache
+
+
+def test_the_hub_is_asked_for_a_connection_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(address: tuple[str, int], timeout: float) -> None:
+        assert (address, timeout) == (("mirror.test", 8443), CONNECT_S)
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr("agentlearn.data.hub.getproxies", dict)
+    monkeypatch.setattr("socket.create_connection", refused)
+    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.test:8443")
+    assert why_unreachable() == "mirror.test does not answer (Connection refused)"
+    monkeypatch.setattr("agentlearn.data.hub.getproxies", lambda: {"https": "http://proxy.test:3128"})
+    assert why_unreachable() == ""

@@ -1,0 +1,164 @@
+"""Ctrl-C, SIGTERM and SIGHUP for a whole process: the first asks for an orderly end, the second for an end at once.
+
+Where nothing else has been arranged, a signal raises StopSignal in the main thread. Commands that run an event loop
+arrange something else (see `interrupt`), because an error that is raised between two steps of a loop breaks the loop.
+"""
+
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+from agentlearn.errors import StopSignal
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+REPEAT_S = 1.0
+"""SIGTERM and SIGHUP are often sent twice, by a supervisor and by the kernel. Repeats within this time are one."""
+SLOW_END_S = 15.0
+"""Longest time for closing what a command opened before its work began."""
+END_S = 3.0
+"""Longest time for closing everything after a second signal."""
+_SHOW_CURSOR = b"\x1b[?25h"
+
+
+def nothing_to_say() -> str:
+    """Return no line."""
+    return ""
+
+
+class StopSignals:
+    """The signals that this process has got, and what is done when one arrives."""
+
+    def __init__(self) -> None:
+        self.first: int | None = None
+        """Number of the first signal; None while none has arrived."""
+        self.count = 0
+        self.last_words: Callable[[], str] = nothing_to_say
+        """Returns the line to print when the process must end in the middle of its work."""
+        self._first_at = 0.0
+        self._again = False
+        self._owns_process = False
+        self._reaction: Callable[[], None] | None = None
+
+    @property
+    def status(self) -> int:
+        """Exit status of a command that was stopped: 128 and the number of the signal."""
+        return 128 + (self.first or signal.SIGINT)
+
+    def take_process(self) -> None:
+        """React to the signals until the process ends. Only for a process that runs nothing but one command."""
+        self._owns_process = True
+        sys.unraisablehook = self._swallowed
+        for number in NUMBERS:
+            # `nohup` has SIGHUP ignored. A shell also has SIGINT ignored for `command &`, where `kill -INT` means us.
+            if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._arrived)
+
+    def ignore(self) -> None:
+        """Ignore all further signals: the process is about to end."""
+        for number in NUMBERS:
+            signal.signal(number, signal.SIG_IGN)
+
+    @contextmanager
+    def handled_by(self, reaction: Callable[[], None]) -> Generator[None]:
+        """Call `reaction` for each signal in the block, and raise nothing there. It must be quick and safe anywhere."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {} if self._owns_process else {number: signal.getsignal(number) for number in NUMBERS}
+        outer, self._reaction = self._reaction, reaction
+        if not self._owns_process:
+            self.first, self.count = None, 0
+        for number in before:
+            signal.signal(number, self._arrived)
+        try:
+            yield
+        finally:
+            self._reaction = outer
+            for number, was in before.items():
+                signal.signal(number, was)
+
+    def end_within(self, seconds: float) -> None:
+        """End the process after this time, whatever it does then."""
+        if self._owns_process:
+            timer = threading.Timer(seconds, self.end_now)
+            timer.daemon = True
+            timer.start()
+
+    def end_now(self) -> None:
+        """End the process in the middle of its work, with the last line."""
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                if stream.isatty():
+                    os.write(stream.fileno(), _SHOW_CURSOR)
+        with suppress(Exception):
+            os.write(2, f"agentlearn: ended at once by a signal\n{self.last_words()}".encode())
+        os._exit(self.status)
+
+    def _arrived(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            release_dead_streams()
+        if not self._again and not self._counts(number):
+            return
+        self._again = False
+        if self.count > 2:
+            self.end_now()
+        if self._reaction is None:
+            raise StopSignal(number)
+        self._reaction()
+
+    def _counts(self, number: int) -> bool:
+        """Count the signal, and return True, unless it repeats the first one."""
+        now = time.monotonic()
+        if self.first is None:
+            self.first, self._first_at = number, now
+            if self._owns_process:
+                _be_quiet()
+        elif number != signal.SIGINT and now - self._first_at < REPEAT_S:
+            return False
+        self.count += 1
+        return True
+
+    def _swallowed(self, args: "sys.UnraisableHookArgs") -> None:
+        """Deliver a StopSignal again that was raised where Python drops errors, as in `__del__`."""
+        if isinstance(args.exc_value, StopSignal):
+            self._again = True
+            threading.Timer(0.01, signal.pthread_kill, (threading.main_thread().ident, args.exc_value.number)).start()
+        elif self.first is None:
+            sys.__unraisablehook__(args)
+
+
+def release_dead_streams() -> None:
+    """Send output that nobody can read any more to nowhere, so that printing does not fail."""
+    for stream in (0, 1, 2):
+        poll = select.poll()
+        with suppress(OSError):
+            poll.register(stream, 0)
+            if any(events & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, events in poll.poll(0)):
+                null = os.open(os.devnull, os.O_RDWR)
+                os.dup2(null, stream)
+                if null > 2:
+                    os.close(null)
+
+
+def _be_quiet() -> None:
+    """Print no warnings about work that is being given up."""
+    warnings.simplefilter("ignore")
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
+    threading.excepthook = _ignore
+
+
+def _ignore(_error: Any) -> None:
+    pass
+
+
+SIGNALS = StopSignals()
+"""The signals of this process."""

@@ -1,0 +1,212 @@
+"""Plug-ins: what installed packages announce as entry points, found and loaded so that a broken one harms nothing else.
+
+A package can be broken in any way: its list of entry points cannot be read, its import fails, prints, or ends the
+process. Names that agentlearn itself uses are reserved, and a name that two packages announce belongs to neither.
+"""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import Distribution, EntryPoint, EntryPoints, distributions
+from typing import NamedTuple, cast
+
+from agentlearn.errors import ConfigError, StopSignal
+
+OWN_PACKAGE = "agentlearn-lib"
+_PREFIX = "agentlearn."
+"""All groups of entry points start with it."""
+
+
+# fmt: off
+COMMANDS = frozenset((
+    "completion", "data", "doctor", "domain", "help", "init", "lab", "learn", "library", "runs", "solve", "store",
+    "trace", "train", "version",
+))
+# fmt: on
+"""Names of agentlearn's own commands, besides those that it announces as entry points itself."""
+
+
+class Plugin(NamedTuple):
+    """One entry point."""
+
+    group: str
+    name: str
+    value: str
+    """Import path, `module:attribute`."""
+    package: str
+    """Name of the package that announces it."""
+    entry: EntryPoint
+
+    @property
+    def own(self) -> bool:
+        """Whether agentlearn itself announces it."""
+        return self.package == OWN_PACKAGE
+
+
+class Refusal(NamedTuple):
+    """A plug-in, or a whole package, that is not used."""
+
+    name: str
+    """Name of the plug-in; of the package, where none of its plug-ins can be read."""
+    why: str
+    """What is wrong, as a sentence that names the package."""
+    harmless: bool = False
+    """Whether nobody is kept from using the name, because it is agentlearn's own."""
+
+
+class Announced(NamedTuple):
+    """The plug-ins of one group."""
+
+    usable: dict[str, Plugin]
+    refused: tuple[Refusal, ...]
+
+    def get(self, name: str) -> Plugin | None:
+        """Return the plug-in; None when there is none. Raises ConfigError when two packages announce the name."""
+        if name not in self.usable and (refusals := [one for one in self.refused if one.name == name]):
+            raise ConfigError(refusals[0].why, code="bad_plugin")
+        return self.usable.get(name)
+
+
+def _nothing(_name: str) -> bool:
+    return False
+
+
+def is_command(name: str) -> bool:
+    """Whether a name is one of agentlearn's own commands, or no name but an option."""
+    return not name.strip() or name.startswith("-") or name.casefold() in COMMANDS
+
+
+def announced(group: str, *, reserved: Callable[[str], bool] = _nothing) -> Announced:
+    """Return the plug-ins of a group, agentlearn's own and those of other packages.
+
+    reserved: whether a name belongs to agentlearn or to a known service. Own names are always reserved.
+    """
+    found = sorted(every_plugin(group), key=lambda one: (one.name, one.package))
+    usable = {one.name: one for one in found if one.own}
+    own = {name.casefold() for name in usable}
+    refused: list[Refusal] = []
+    others: dict[str, list[Plugin]] = {}
+    for one in found:
+        if one.own:
+            continue
+        if one.name.casefold() in own or reserved(one.name):
+            why = f"the package {one.package!r} announces {one.name!r}, a name that agentlearn reserves; it is ignored"
+            refused.append(Refusal(one.name, f"{why}, and its author must choose another name", harmless=True))
+        else:
+            others.setdefault(one.name, []).append(one)
+    for name, several in others.items():
+        if len({one.value for one in several}) == 1 and len({one.package for one in several}) == 1:
+            usable[name] = several[0]
+        else:
+            packages = " and ".join(repr(one.package) for one in several)
+            refused.append(Refusal(name, f"the packages {packages} both announce {name!r}; uninstall one of them"))
+    return Announced(usable, tuple(refused))
+
+
+def every_plugin(group: str) -> Iterator[Plugin]:
+    """Yield every entry point of the group, also of names that are reserved or used twice."""
+    for package, entries in _packages():
+        if isinstance(entries, str):
+            continue
+        for entry in entries:
+            if entry.group == group:
+                yield Plugin(group, entry.name, entry.value, package, entry)
+
+
+def unreadable_packages() -> tuple[Refusal, ...]:
+    """Return the packages whose list of entry points cannot be read."""
+    return tuple(
+        Refusal(package, f"the entry points of the package {package!r} cannot be read: {entries}; reinstall it")
+        for package, entries in _packages()
+        if isinstance(entries, str)
+    )
+
+
+def load(plugin: Plugin, what: str) -> object:
+    """Import a plug-in and return its object. What the import prints goes to stderr. Raises ConfigError.
+
+    what: its kind in the message, such as "command".
+    """
+    return guarded(plugin, what, plugin.entry.load)
+
+
+def guarded(plugin: Plugin, what: str, call: Callable[[], object]) -> object:
+    """Run code of a plug-in. Raises ConfigError, naming the package, for whatever the code raises."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            return call()
+    except (StopSignal, ConfigError):
+        raise
+    except BaseException as error:
+        raise ConfigError(
+            f"the {what} {plugin.name!r} of the package {plugin.package!r} ({plugin.value}) cannot be loaded:"
+            f" {cause_words(error)}; reinstall or uninstall the package",
+            code="bad_plugin",
+        ) from error
+
+
+def cause_words(error: BaseException) -> str:
+    """Return an error as part of a sentence, on one line and not too long."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001  its own __str__ fails
+        text = ""
+    if isinstance(error, ImportError) and text:
+        return text[:300]
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+
+
+def tolerate_unreadable_packages() -> None:
+    """For the rest of this process, packages whose entry points cannot be read have none.
+
+    Otherwise each of them would break every library that looks for plug-ins of its own, such as pydantic.
+    """
+
+    def entry_points(package: Distribution) -> EntryPoints:
+        try:
+            return _entries_of(package)
+        except Exception:  # noqa: BLE001  whatever is wrong with it, `agentlearn doctor` reports it
+            return EntryPoints(())
+
+    Distribution.entry_points = property(entry_points)  # type: ignore[misc]
+
+
+_usual = Distribution.__dict__["entry_points"]
+
+
+def _entries_of(package: Distribution) -> EntryPoints:
+    return cast("EntryPoints", _usual.__get__(package))
+
+
+def _packages() -> Iterator[tuple[str, tuple[EntryPoint, ...] | str]]:
+    """Yield each package that announces something to agentlearn, or why its entry points cannot be read.
+
+    Of two packages with one name the first on the path counts, as with modules.
+    """
+    seen: set[str] = set()
+    for package in distributions():
+        try:
+            text = package.read_text("entry_points.txt")
+        except Exception as error:  # noqa: BLE001  not UTF-8, or a finder of its own that fails
+            yield _name(package), cause_words(error)
+            continue
+        if not text or _PREFIX not in text:
+            continue
+        name = _name(package)
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            yield name, tuple(_entries_of(package))
+        except Exception as error:  # noqa: BLE001  a line without `=`, or anything else
+            yield name, cause_words(error)
+
+
+def _name(package: Distribution) -> str:
+    """Return the name of a package in its usual form; of one without a name, that of its folder."""
+    try:
+        name = str(package.metadata["Name"] or "")
+    except Exception:  # noqa: BLE001  no METADATA, or one that cannot be read
+        name = ""
+    folder = str(getattr(package, "_path", "")).rpartition("/")[2]
+    return (name or folder.partition("-")[0] or "?").strip().replace("_", "-").replace(".", "-").lower()

@@ -1,0 +1,21 @@
+"""A signal to a whole group of processes, as from a terminal, reaches the driver of the browser too."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.signalled import run_and_signal, says
+from tests.web.browsers import needs_browser
+
+pytestmark = [needs_browser, pytest.mark.slow]
+
+LEARN = ("learn", "web", "--model", "sim:novice", "--limit", "4", "--epochs", "1", "--batch-size", "4", "--seed", "1")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_from_the_terminal_leaves_no_browser_and_no_noise(tmp_path: Path, number: signal.Signals) -> None:
+    done = run_and_signal(*LEARN, cwd=tmp_path, numbers=[number], after=says("  run  "), group=True)
+    assert (done.status, done.noise, done.left) == (128 + number, [], ())
+    assert done.resume is not None
+    assert done.resume[:2] == ["learn", "--resume"]
