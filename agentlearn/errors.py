@@ -23,10 +23,12 @@
       Interrupted            the user stopped the run
 
 A class names what failed, so that a caller can react to it. Each error has a stable `code` (lower_snake) for programs
-and one sentence for people: what happened, the value, the next step.
+and one sentence for people: what happened, the value, the next step. Known secrets are left out of the sentence.
 """
 
 from typing import ClassVar
+
+from agentlearn.secret_values import without_secrets
 
 
 class AgentlearnError(Exception):
@@ -38,6 +40,7 @@ class AgentlearnError(Exception):
     """Whether the run is intact and can be continued with `--resume`."""
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
+        message = without_secrets(message)
         super().__init__(message)
         self.message = message
         if code is not None:

@@ -28,6 +28,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
+from agentlearn.config.endpoint_address import without_credentials
 from agentlearn.errors import EndpointError, EndpointGone, NeverAnswered, StoreError
 from agentlearn.log import get_log
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings, folded
@@ -38,6 +39,7 @@ from agentlearn.models.price import cost_usd
 from agentlearn.models.refusal import SYSTEM, TOOLS, refused_settings, remedy, service_words
 from agentlearn.models.retry import is_garbled, is_transient, retry_after_s
 from agentlearn.models.work_unit import WorkUnit
+from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable
 from agentlearn.types.ids import CallId, content_hash, derive_seed
 from agentlearn.types.trajectory import Usage
@@ -234,7 +236,7 @@ class ModelClient(WrapperModel):
         return bool(self.endpoint_state.models) or self.unit.call_context.budget.usage.requests > 0
 
     def _endpoint_error(self, error: Exception, attempts: int, refused: tuple[str, ...]) -> EndpointError:
-        where = self.wrapped.base_url or self.wrapped.system
+        where = without_credentials(self.wrapped.base_url or self.wrapped.system)
         tries = "once" if attempts == 1 else f"{attempts} times"
         if isinstance(error, TimeoutError):
             return EndpointError(
@@ -299,16 +301,19 @@ def _kind(error: Exception) -> str:
 
 
 def _storable(response: ModelResponse) -> ModelResponse:
-    """The response without lone surrogates, which can be neither stored nor sent back."""
-    return replace(response, parts=[_storable_part(part) for part in response.parts])
+    """The response without known secrets, and without lone surrogates, which can be neither stored nor sent back."""
+    address = response.provider_url and without_credentials(response.provider_url)
+    return replace(response, parts=[_storable_part(part) for part in response.parts], provider_url=address)
 
 
 def _storable_part(part: ModelResponsePart) -> ModelResponsePart:
     match part:
         case TextPart() | ThinkingPart():
-            return part if storable(part.content) == part.content else replace(part, content=storable(part.content))
+            text = without_secrets(storable(part.content))
+            return part if text == part.content else replace(part, content=text)
         case ToolCallPart(args=str(args)):
-            return part if storable(args) == args else replace(part, args=storable(args))
+            text = without_secrets(storable(args))
+            return part if text == args else replace(part, args=text)
         case _:
             return part
 

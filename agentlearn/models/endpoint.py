@@ -16,10 +16,12 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from agentlearn.config import CallOptions
+from agentlearn.config.endpoint_address import NO_CREDENTIALS, Credentials, credentials_of, endpoint_name
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
+from agentlearn.secret_values import know_environment, know_secret
 from agentlearn.types.value import Value
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ class Endpoint:
     """An open endpoint."""
 
     name: str
-    """Name, as the user wrote it."""
+    """Name, as the user wrote it, without credentials."""
     model: "Model"
     endpoint_state: "EndpointState"
     simulated: bool
@@ -128,13 +130,16 @@ async def open_endpoint(
 ) -> AsyncGenerator[Endpoint]:
     """Open the endpoint of that name; its client and its service are closed when the block ends.
 
-    An http(s) endpoint takes its key from `options.api_key`, else from AGENTLEARN_API_KEY. seed: for services that are
+    An http(s) endpoint takes its key from `options.api_key`, else from AGENTLEARN_API_KEY, and its credentials from its
+    address, now or earlier in this process. seed: for services that are
     seeded themselves, such as the simulated model. call_settings: for every request.
 
     Raises ConfigError (bad name, unreachable service) or MissingExtra.
     """
     from agentlearn.models.endpoint_state import EndpointState
 
+    name = endpoint_name(name)
+    know_environment(os.environ)
     prefix, _, rest = name.partition(":")
     plugins = {entry.name: entry for entry in entry_points(group=GROUP)}
     if prefix in plugins:
@@ -154,8 +159,10 @@ async def open_endpoint(
                 code="bad_endpoint",
             )
         key = options.api_key.get_secret_value() if options.api_key else os.environ.get("AGENTLEARN_API_KEY")
-        await _check_reachable(base_url, key)
-        async with _served(base_url, model_name, key, options, tokens) as model:
+        know_secret(key or "")
+        credentials = credentials_of(name)
+        await _check_reachable(base_url, key, credentials)
+        async with _served(base_url, model_name, key, options, tokens, credentials) as model:
             yield Endpoint(name, model, state, simulated=False, url=base_url, call_settings=call_settings)
     else:
         async with _inferred(name) as model:
@@ -197,7 +204,12 @@ async def open_service(
 
 @asynccontextmanager
 async def _served(
-    base_url: str, model_name: str, api_key: str | None, options: CallOptions, tokens: TokenRequest | None = None
+    base_url: str,
+    model_name: str,
+    api_key: str | None,
+    options: CallOptions,
+    tokens: TokenRequest | None = None,
+    credentials: Credentials = NO_CREDENTIALS,
 ) -> AsyncGenerator["Model"]:
     import httpx2
     from openai import AsyncOpenAI
@@ -207,8 +219,16 @@ async def _served(
     limits = httpx2.Limits(max_connections=options.concurrency, max_keepalive_connections=options.concurrency)
     # `ModelClient` has the deadline and the retries; a second set in the HTTP client would multiply them.
     timeout = httpx2.Timeout(options.call_deadline_s + 5, connect=10)
-    async with httpx2.AsyncClient(limits=limits, timeout=timeout, trust_env=not _loopback(base_url)) as http:
-        client = AsyncOpenAI(base_url=base_url, api_key=api_key or "none", http_client=http, max_retries=0)
+    async with httpx2.AsyncClient(
+        limits=limits, timeout=timeout, trust_env=not _loopback(base_url), auth=_basic_auth(credentials)
+    ) as http:
+        client = AsyncOpenAI(
+            base_url=base_url,
+            api_key=api_key or "none",
+            http_client=http,
+            max_retries=0,
+            default_query=dict(credentials.query),
+        )
         provider = OpenAIProvider(openai_client=client)
         if tokens is None:
             yield OpenAIChatModel(model_name, provider=provider)
@@ -236,14 +256,16 @@ async def _inferred(name: str) -> AsyncGenerator["Model"]:
         yield model
 
 
-async def _check_reachable(base_url: str, api_key: str | None) -> None:
+async def _check_reachable(base_url: str, api_key: str | None, credentials: Credentials) -> None:
     """Raise ConfigError with address and cause when nothing answers there; any HTTP answer is enough."""
     import httpx2
 
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     try:
-        async with httpx2.AsyncClient(timeout=10, trust_env=not _loopback(base_url)) as http:
-            await http.get(base_url.rstrip("/") + "/models", headers=headers)
+        async with httpx2.AsyncClient(
+            timeout=10, trust_env=not _loopback(base_url), auth=_basic_auth(credentials)
+        ) as http:
+            await http.get(base_url.rstrip("/") + "/models", headers=headers, params=dict(credentials.query))
     except httpx2.HTTPError as error:
         cause = str(error) or type(error).__name__
         raise ConfigError(
@@ -254,6 +276,11 @@ async def _check_reachable(base_url: str, api_key: str | None) -> None:
         raise ConfigError(
             f"the endpoint {base_url!r} is not an address: {error}; correct it", code="bad_endpoint"
         ) from error
+
+
+def _basic_auth(credentials: Credentials) -> tuple[str, str] | None:
+    pair = credentials.username, credentials.password
+    return pair if any(pair) else None
 
 
 def _loopback(base_url: str) -> bool:
