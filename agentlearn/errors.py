@@ -25,10 +25,12 @@
 StopSignal stands beside them: it is the KeyboardInterrupt of Ctrl-C, SIGTERM and SIGHUP.
 
 A class names what failed, so that a caller can react to it. Each error has a stable `code` (lower_snake) for programs
-and one sentence for people: what happened, the value, the next step.
+and one sentence for people: what happened, the value, the next step. Known secrets are left out of the sentence.
 """
 
 from typing import ClassVar
+
+from agentlearn.secret_values import without_secrets
 
 
 class AgentlearnError(Exception):
@@ -40,6 +42,7 @@ class AgentlearnError(Exception):
     """Whether the run is intact and can be continued with `--resume`."""
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
+        message = without_secrets(message)
         super().__init__(message)
         self.message = message
         if code is not None:

@@ -7,7 +7,14 @@ import logging
 
 import structlog
 from structlog.stdlib import BoundLogger
-from structlog.types import Processor
+from structlog.types import Processor, WrappedLogger
+
+from agentlearn.secret_values import without_secrets
+
+
+def _hide_secrets(_: WrappedLogger, __: str, line: object) -> str:
+    return without_secrets(str(line))
+
 
 _PROCESSORS: tuple[Processor, ...] = (
     structlog.contextvars.merge_contextvars,
@@ -16,6 +23,7 @@ _PROCESSORS: tuple[Processor, ...] = (
     structlog.processors.TimeStamper(fmt="iso"),
     structlog.processors.dict_tracebacks,
     structlog.processors.KeyValueRenderer(key_order=["event"]),
+    _hide_secrets,
 )
 
 

@@ -74,13 +74,14 @@ def _settings(
     With `resume`, the settings and the id of the interrupted run, and no fields.
     """
     if resume is not None:
-        from agentlearn.learn.resume import settings_of
+        from agentlearn.learn.resume import keep_credentials, settings_of
 
         if what is not None:
             raise ConfigError(
                 f"--resume continues run {resume!r} with the settings it was started with; leave out {what!r}",
                 code="fixed_setting",
             )
+        keep_credentials(given.environment)
         run, settings = settings_of(resume, Path(given.get("store", DEFAULT_STORE)), given.options)
         return settings, run, {}
     if what is None:

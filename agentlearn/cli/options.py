@@ -57,8 +57,8 @@ ADVANCED = frozenset(
     }
 )
 """Settings that `--help` lists last, in a group of their own."""
-_NEVER = frozenset({"api_key"})
-"""Settings that are not options: other users of the machine can read the arguments of a process."""
+_NEVER = frozenset({"api_key", "private_addresses"})
+"""Settings that are not options: other users can read the arguments of a process; and what a run notes for itself."""
 
 
 @dataclass(frozen=True, slots=True)

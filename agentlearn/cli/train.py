@@ -89,6 +89,7 @@ def train_run(
 ) -> tuple[TrainSettings, RunId | None]:
     """The settings of a new run; or, with `resume`, the settings and the id of the interrupted run."""
     if resume is not None:
+        from agentlearn.learn.resume import keep_credentials
         from agentlearn.train.resume import resumed_train_settings
 
         if what is not None or gradient.options or pairs:
@@ -96,6 +97,7 @@ def train_run(
                 f"--resume continues run {resume!r} with the settings it was started with; leave out everything else",
                 code="fixed_setting",
             )
+        keep_credentials(given.environment)
         run, settings = resumed_train_settings(resume, Path(given.get("store", DEFAULT_STORE)), given.options)
         return settings, run
     if what is None:

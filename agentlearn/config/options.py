@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, SecretStr
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, SecretStr
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_before_validator_function
 
+from agentlearn.config.endpoint_address import endpoint_name
 from agentlearn.config.model_names import SIMULATED_MODEL
 from agentlearn.types.value import Value
 
@@ -36,6 +37,9 @@ def as_tuple(given: object) -> object:
 
 TaskSource = Annotated[str, BeforeValidator(_as_text)]
 """A task file, `hf:NAME` or `gym:TASK`."""
+
+ModelName = Annotated[str, AfterValidator(endpoint_name)]
+"""Name of a model or an endpoint. Credentials in an address are taken out and kept in memory only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,7 @@ class RequestOptions(OptionGroup):
 class ModelOptions(CallOptions):
     """The model that solves the tasks."""
 
-    model: str = SIMULATED_MODEL
+    model: ModelName = SIMULATED_MODEL
     """Model that solves the tasks. Default: the domain's lab model if it has one, else sim:novice (simulated)."""
 
 

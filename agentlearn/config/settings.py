@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from agentlearn.config.endpoint_address import credentials_of, has_login
 from agentlearn.config.environment import EnvironmentText
 from agentlearn.config.model_names import SIMULATED_MODEL, default_model, default_reflector
 from agentlearn.config.options import (
@@ -13,6 +14,7 @@ from agentlearn.config.options import (
     EvalOptions,
     LessonOptions,
     LoopOptions,
+    ModelName,
     ModelOptions,
     RequestOptions,
     RolloutOptions,
@@ -46,6 +48,8 @@ class RunSettings(
     """Library to start from: none, NAME, NAME@VERSION, or a file."""
     name: str | None = None
     """Name of the result. Default: the domain's name."""
+    private_addresses: tuple[str, ...] = ()
+    """Names of the endpoints whose addresses had credentials. They are not stored, so a resumed run asks for them."""
 
     @model_validator(mode="before")
     @classmethod
@@ -66,18 +70,29 @@ class RunSettings(
                 return {**fields, "eval_temperature": None}
         return fields
 
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Names of the endpoints that the settings name."""
+        return (self.model,)
+
     def resolved(self) -> str:
         """The settings as JSON with masked secrets, as stored with the run."""
-        return self.model_dump_json()
+        private = tuple(name for name in self.endpoints if credentials_of(name) or name in self.private_addresses)
+        return self.model_copy(update={"private_addresses": private}).model_dump_json()
 
 
 class LearnSettings(RunSettings, RequestOptions, LessonOptions, StoredRolloutOptions):
     """Settings of `learn`."""
 
-    reflector: str | None = None
+    reflector: ModelName | None = None
     """Model that writes the lessons. Default: the model; for a lab model, the simulated reflector."""
     pilot: int | None = Field(default=None, ge=1)
     """Learn from this many tasks once, and report what the whole run would cost."""
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Names of the endpoints that the settings name."""
+        return tuple(dict.fromkeys((self.model, self.reflector_name)))
 
     @property
     def reflector_name(self) -> str:
@@ -94,6 +109,16 @@ class LearnSettings(RunSettings, RequestOptions, LessonOptions, StoredRolloutOpt
         return self if self.pilot is None else self.model_copy(update={"epochs": 1, "evaluate": False})
 
 
+def _without_login(start: str) -> str:
+    if has_login(start):
+        raise ConfigError(
+            "the address to start at has a user name or a password, which the model would see and the store would"
+            " keep (it is not shown here); leave them out",
+            code="secret_in_start",
+        )
+    return start
+
+
 class SolveSettings(ModelOptions, RequestOptions, RolloutOptions, SeedOptions, StoreOptions):
     """Settings of `solve`."""
 
@@ -105,7 +130,7 @@ class SolveSettings(ModelOptions, RequestOptions, RolloutOptions, SeedOptions, S
     """Lessons in the prompt: none, NAME, NAME@VERSION, or a file."""
     temperature: Temperature = 0.3
     """Sampling temperature; none: send no temperature."""
-    start: str = ""
+    start: Annotated[str, AfterValidator(_without_login)] = ""
     """Where the work on the problem starts, such as the address of a site for the domain `web`."""
     record: Path | None = None
     """Folder for recordings of the rollout, such as screenshots; each rollout gets a folder of its own in it."""
@@ -129,6 +154,8 @@ def given_settings(kind: type[S], fields: Mapping[str, Any]) -> S:
         if first["type"] == "extra_forbidden":
             known = ", ".join(sorted(kind.model_fields))
             raise ConfigError(f"there is no setting {name!r} (known: {known})", code="unknown_setting") from error
+        if name == "api_key":
+            raise ConfigError("api_key is not a text; put it into quotes", code="out_of_range") from None
         shown = first["input"].variable if isinstance(first["input"], EnvironmentText) else name
         raise ConfigError(
             f"{shown} is {first['input']!r}, but {_lower(first['msg'])}; give a value in that range",

@@ -3,13 +3,19 @@
 import codecs
 import gzip
 import zlib
+from collections.abc import Iterator
+from io import TextIOWrapper
 from pathlib import Path
+from typing import BinaryIO
 
 from agentlearn.errors import DataError
 
 PACKED = ".gz"
 MAX_UNPACKED_BYTES = 1 << 30
 """Most bytes that a packed file may unpack to. A small file can unpack to more than the memory holds."""
+
+MAX_LINE = 1 << 28
+"""A line of as many characters is refused where a file is read line by line."""
 
 
 def ending(path: Path) -> str:
@@ -35,11 +41,44 @@ def read_text(path: Path, name: str, *, most: int | None = None) -> str:
         text = body.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = body.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{name} line {line} is not {'UTF-16' if wide else 'UTF-8'}; save the file as UTF-8") from error
+        raise DataError(f"{name} line {line} is not {_encoding(wide=wide)}; save the file as UTF-8") from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise DataError(f"{name} line {line} holds a NUL character, so it is not plain UTF-8; save the file as UTF-8")
+        raise _not_plain(name, line)
     return text
+
+
+def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
+    """Yield the lines of an open file without their ends, one at a time in memory. Raises DataError.
+
+    name: what messages call the file. Only a line feed ends a line: JSON text may contain Unicode line separators.
+    """
+    start, number = file.tell(), 0
+    wide = file.read(2) in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}
+    file.seek(start)
+    text = TextIOWrapper(file, "utf-16" if wide else "utf-8-sig", newline="\n")
+    try:
+        while line := text.readline(MAX_LINE):
+            number += 1
+            if len(line) == MAX_LINE:
+                raise DataError(f"{name} line {number} has {MAX_LINE:,} characters or more; leave it out")
+            if "\0" in line:
+                raise _not_plain(name, number)
+            yield line.removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name} line {number + 1} or one shortly after it is not {_encoding(wide=wide)}; save the file as UTF-8"
+        ) from error
+    finally:
+        text.detach()
+
+
+def _encoding(*, wide: bool) -> str:
+    return "UTF-16" if wide else "UTF-8"
+
+
+def _not_plain(name: str, line: int) -> DataError:
+    return DataError(f"{name} line {line} holds a NUL character, so it is not plain UTF-8; save the file as UTF-8")
 
 
 def read_bytes(path: Path, most: int = -1) -> bytes:

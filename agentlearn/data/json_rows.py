@@ -1,7 +1,7 @@
 """Reading rows from JSON Lines and from JSON. A line that cannot be read is a row with a fault, and reading goes on."""
 
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
 from agentlearn.data.row import SourceRow
@@ -14,9 +14,14 @@ _ARRAY = "write one array of JSON objects"
 
 def jsonl_rows(text: str, name: str) -> Iterator[SourceRow]:
     """Yield one row per line that is not empty."""
-    decoder = StrictDecoder()
     # Not splitlines(): JSON text may contain Unicode line separators.
-    for number, line in enumerate(text.split("\n"), start=1):
+    return line_rows(text.split("\n"), name)
+
+
+def line_rows(lines: Iterable[str], name: str) -> Iterator[SourceRow]:
+    """Yield one row per line that is not empty. The lines can come from a file one at a time."""
+    decoder = StrictDecoder()
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:

@@ -2,25 +2,20 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from agentlearn.errors import DataError
 from agentlearn.files import put
 from agentlearn.formats.openai_chat import Chat, to_chat
-from agentlearn.store import Selection, StoreReader, WholeRollout
-from agentlearn.store.parquet import nothing_selected
-from agentlearn.store.stored_arm import stored_arm
-from agentlearn.types.ids import RolloutId, content_hash
-from agentlearn.types.trajectory import Trajectory
+from agentlearn.store import Selection, StoreReader
+from agentlearn.store.views import SelectedText
+from agentlearn.types.ids import content_hash
 
 LineFormat = Literal["openai-jsonl", "trl-jsonl", "trl-grpo", "trl-sft", "trl-dpo"]
-
-_PAGE = 64
-"""Number of rollouts read from the store at a time."""
 
 
 def export_lines(reader: StoreReader, selection: Selection, out: Path, form: LineFormat) -> int:
@@ -34,25 +29,30 @@ def export_lines(reader: StoreReader, selection: Selection, out: Path, form: Lin
     reward. Each rollout is in at most one pair.
 
     In TRL's formats, arguments of tool calls are objects, and rollouts without a message of the model are left out.
+    The lines are in the order of the rollouts: by run, phase, batch, task and g. Memory does not grow with their texts.
 
     Raises DataError when nothing is selected, when a rollout cannot be written as chat, or when the file cannot be
     written; StoreError.
     """
-    rollouts = [one.id for one in reader.selected(selection)]
     draft = out.with_name(f".{out.name}.{os.getpid()}.draft")
-    count = 0
     try:
-        with draft.open("w", encoding="ascii") as stream:
-            for line in _lines(reader, rollouts, form):
-                stream.write(json.dumps(line, allow_nan=False) + "\n")
-                count += 1
-        if not count:
-            raise nothing_selected() if not rollouts else _no_line(form, len(rollouts))
+        with reader.texts(selection, out.parent) as texts, draft.open("w", encoding="ascii") as stream:
+            count = _write_lines(_lines(texts, form), stream)
+            if not count:
+                raise _no_line(form, texts.count)
         put(draft, out)
     except OSError as error:
         raise DataError(f"{str(out)!r} cannot be written: {error}; give another --out", code="bad_out") from error
     finally:
         draft.unlink(missing_ok=True)
+    return count
+
+
+def _write_lines(lines: "Lines", stream: TextIO) -> int:
+    count = 0
+    for line in lines:
+        stream.write(json.dumps(line, allow_nan=False) + "\n")
+        count += 1
     return count
 
 
@@ -64,13 +64,13 @@ def _no_line(form: LineFormat, rollouts: int) -> DataError:
     )
 
 
-RolloutChat = tuple[WholeRollout, Chat]
+RolloutChat = tuple[SelectedText, Chat]
 
 Lines = Iterator[Mapping[str, Any]]
 
 
-def _lines(reader: StoreReader, rollouts: Sequence[RolloutId], form: LineFormat) -> Lines:
-    chats = _chats(reader, rollouts)
+def _lines(texts: Iterable[SelectedText], form: LineFormat) -> Lines:
+    chats = _chats(texts)
     match form:
         case "openai-jsonl":
             return _all_openai(chats)
@@ -79,34 +79,32 @@ def _lines(reader: StoreReader, rollouts: Sequence[RolloutId], form: LineFormat)
         case "trl-sft":
             return _sft(chats)
         case "trl-grpo":
-            return _grpo(chats, reader)
+            return _grpo(chats)
         case "trl-dpo":
             return _dpo(chats)
 
 
-def _chats(reader: StoreReader, rollouts: Sequence[RolloutId]) -> Iterator[RolloutChat]:
+def _chats(texts: Iterable[SelectedText]) -> Iterator[RolloutChat]:
     """Yield the rollouts with their chat."""
-    for at in range(0, len(rollouts), _PAGE):
-        for one in reader.whole(rollouts[at : at + _PAGE]):
-            try:
-                yield one, to_chat(one.messages)
-            except DataError as error:
-                raise DataError(f"rollout {one.trajectory.id}: {error}", code=error.code) from error
+    for one in texts:
+        try:
+            yield one, to_chat(one.messages)
+        except DataError as error:
+            raise DataError(f"rollout {one.id}: {error}", code=error.code) from error
 
 
-def _openai(rollout: WholeRollout, chat: Chat) -> Mapping[str, Any]:
-    trajectory = rollout.trajectory
+def _openai(rollout: SelectedText, chat: Chat) -> Mapping[str, Any]:
     return {
         "messages": chat,
-        "reward": trajectory.reward,
-        "answer": trajectory.answer,
-        "rollout": trajectory.id,
-        "run": trajectory.run,
-        "phase": trajectory.phase,
-        "task": trajectory.task,
-        "model": trajectory.treatment.model,
-        "library": trajectory.treatment.library,
-        "arm": stored_arm(trajectory),
+        "reward": rollout.reward,
+        "answer": rollout.answer,
+        "rollout": rollout.id,
+        "run": rollout.run,
+        "phase": rollout.phase,
+        "task": rollout.task,
+        "model": rollout.model,
+        "library": rollout.library,
+        "arm": rollout.arm,
     }
 
 
@@ -114,7 +112,7 @@ def _openai(rollout: WholeRollout, chat: Chat) -> Mapping[str, Any]:
 class _Conversation:
     """A rollout in TRL's conversational format."""
 
-    rollout: WholeRollout
+    rollout: SelectedText
     prompt: Chat
     """Messages before the first answer."""
     completion: Chat
@@ -122,7 +120,7 @@ class _Conversation:
 
     @property
     def reward(self) -> float | None:
-        return self.rollout.trajectory.reward
+        return self.rollout.reward
 
 
 def _conversations(chats: Iterable[RolloutChat]) -> Iterator[_Conversation]:
@@ -145,19 +143,19 @@ def _sft(chats: Iterator[RolloutChat]) -> Lines:
     return ({"prompt": one.prompt, "completion": one.completion} for one in _conversations(chats))
 
 
-def _grpo(chats: Iterator[RolloutChat], reader: StoreReader) -> Lines:
+def _grpo(chats: Iterator[RolloutChat]) -> Lines:
     """Yield each prompt once. A task that was asked with several libraries has several prompts."""
-    seen: set[str] = set()
+    seen: set[bytes] = set()
     for one in _conversations(chats):
-        trajectory, key = one.rollout.trajectory, content_hash(one.prompt)
+        key = bytes.fromhex(content_hash(one.prompt))  # there can be as many as rollouts
         if key not in seen:
             seen.add(key)
-            yield {"prompt": one.prompt, "answer": reader.task(trajectory.task).answer, "task": trajectory.task}
+            yield {"prompt": one.prompt, "answer": one.rollout.expected, "task": one.rollout.task}
 
 
 def _dpo(chats: Iterator[RolloutChat]) -> Lines:
     """Yield pairs of rollouts. The rollouts of a group must be adjacent."""
-    for _, members in groupby(_conversations(chats), key=lambda one: _group(one.rollout.trajectory)):
+    for _, members in groupby(_conversations(chats), key=lambda one: _group(one.rollout)):
         by_prompt: dict[str, list[_Conversation]] = {}
         for one in members:
             if one.reward is not None:
@@ -170,8 +168,8 @@ def _dpo(chats: Iterator[RolloutChat]) -> Lines:
                     yield {"prompt": best.prompt, "chosen": best.completion, "rejected": worst.completion}
 
 
-def _group(trajectory: Trajectory) -> tuple[object, ...]:
-    return trajectory.run, trajectory.phase, trajectory.batch, trajectory.task
+def _group(rollout: SelectedText) -> tuple[object, ...]:
+    return rollout.run, rollout.phase, rollout.batch, rollout.task
 
 
 def _with_objects(message: dict[str, Any]) -> dict[str, Any]:

@@ -1,24 +1,30 @@
-"""Import of rollouts from other programs' logs, as a run of kind `import`."""
+"""Import of rollouts from other programs' logs, as a run of kind `import`.
+
+The file is read twice, one line at a time: first to check every line, then to store the rollouts in batches.
+"""
 
 import asyncio
 import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from io import BufferedReader
 from pathlib import Path
 
 from pydantic import ConfigDict, Field, FiniteFloat, ValidationError
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
-from agentlearn.data.files import file_rows
+from agentlearn.data.file_text import read_bytes, text_lines
+from agentlearn.data.json_rows import line_rows
 from agentlearn.data.row import SourceRow
 from agentlearn.errors import DataError
 from agentlearn.formats.openai_chat import ChatMessage, from_chat
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.transcript import steps_of
-from agentlearn.store import open_store
+from agentlearn.store import Store, open_store
 from agentlearn.text import storable
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, TaskId, new_run_id, rollout_id
@@ -32,6 +38,9 @@ FOREIGN = "foreign"
 """Model of a rollout whose log names none."""
 
 PHASE = "import"
+
+_BATCH_ROLLOUTS = 256
+"""Rollouts that are stored in one commit."""
 
 _FORM = 'write {"messages": [...], "reward": 1.0, "answer": "...", "task": "..."}, where only messages is required'
 _DOMAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -69,10 +78,41 @@ class _Line(Value):
         return storable(named) if named else next((one.text for one in self.messages if one.role == "user"), "")
 
 
-def import_file(file: Path, domain: str, store: Path) -> Imported:
-    """Store the rollouts of a JSONL file as a run of kind `import`: all of them, or none.
+@dataclass(slots=True)
+class _Reading:
+    """What has been read of a log so far."""
 
-    The lines of one task become the rollouts g = 0, 1, … of one group. Raises DataError with the line; StoreError.
+    domain: str
+    members: Counter[TaskId] = field(default_factory=Counter[TaskId])
+    """Number of rollouts of each task."""
+    rewarded: int = 0
+
+    def rollouts(self, log: BufferedReader, name: str) -> Iterator["_Read"]:
+        """Yield the rollouts of a log from its start. Raises DataError with the line."""
+        log.seek(0)
+        for row, line, messages in _lines(log, name):
+            answer = None if line.answer is None else storable(str(line.answer))
+            task = Task.of(self.domain, line.asked, answer, source=row.where)
+            yield _Read(task, self.members[task.id], line, messages)
+            self.members[task.id] += 1
+            self.rewarded += line.reward is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A rollout of a log: its task, its number in the group of the task, and its messages."""
+
+    task: Task
+    g: int
+    line: _Line
+    messages: list[ModelMessage]
+
+
+def import_file(file: Path, domain: str, store: Path) -> Imported:
+    """Store the rollouts of a JSONL file as a run of kind `import`. Nothing is stored when a line is bad.
+
+    The lines of one task become the rollouts g = 0, 1, … of one group. Memory does not grow with the texts. Raises
+    DataError with the line; StoreError.
     """
     if not _DOMAIN.fullmatch(domain):
         raise DataError(
@@ -81,31 +121,44 @@ def import_file(file: Path, domain: str, store: Path) -> Imported:
         )
     if file.suffix.lower() != ".jsonl":
         raise DataError(f"{file.name} is not a .jsonl file; {_FORM}, one object per line")
-    run, at = new_run_id(), datetime.now(UTC)
-    tasks: dict[TaskId, Task] = {}
-    members: Counter[TaskId] = Counter()
-    rollouts: list[tuple[Trajectory, bytes]] = []
-    for row, line, messages in _lines(file):
-        task = Task.of(
-            domain, line.asked, None if line.answer is None else storable(str(line.answer)), source=row.where
-        )
-        tasks.setdefault(task.id, task)
-        rollouts.append(_rollout(run, task, members[task.id], line, messages, at))
-        members[task.id] += 1
-    if not rollouts:
-        raise DataError(f"{file.name} contains no rollout; {_FORM}, one object per line")
-    asyncio.run(_save(store, _event(run, domain, file), list(tasks.values()), rollouts))
-    rewarded = sum(trajectory.reward is not None for trajectory, _ in rollouts)
-    return Imported(run=run, domain=domain, rollouts=len(rollouts), tasks=len(tasks), rewarded=rewarded)
+    read_bytes(file, most=1)  # a missing file gets the same message as a task file
+    with file.open("rb") as log:
+        sha256, checked = _sha256(log), _Reading(domain)
+        rollouts = sum(1 for _ in checked.rollouts(log, file.name))
+        if not rollouts:
+            raise DataError(f"{file.name} contains no rollout; {_FORM}, one object per line")
+        event = _event(new_run_id(), domain, {"file": file.name, "sha256": sha256})
+        asyncio.run(_save(store, event, log))
+    tasks = len(checked.members)
+    return Imported(run=event.run, domain=domain, rollouts=rollouts, tasks=tasks, rewarded=checked.rewarded)
 
 
-async def _save(store: Path, event: RunEvent, tasks: list[Task], rollouts: list[tuple[Trajectory, bytes]]) -> None:
+async def _save(store: Path, event: RunEvent, log: BufferedReader) -> None:
+    """Store the checked rollouts. Raises DataError when the file has changed since it was checked."""
     async with open_store(store) as opened, recorded_run(opened, event):
-        await opened.save_import(event.run, tasks, rollouts)
+        settings = json.loads(event.settings)
+        name, batch = settings["file"], list[_Read]()
+        for one in _Reading(event.domain).rollouts(log, name):
+            batch.append(one)
+            if len(batch) == _BATCH_ROLLOUTS:
+                await _save_batch(opened, event, batch)
+                batch.clear()
+        await _save_batch(opened, event, batch)
+        if _sha256(log) != settings["sha256"]:
+            raise DataError(
+                f"{name} changed while it was read; the run {event.run!r} does not hold all of it; import it again",
+                code="file_changed",
+            )
 
 
-def _lines(file: Path) -> Iterator[tuple[SourceRow, _Line, list[ModelMessage]]]:
-    for row in file_rows(file):
+async def _save_batch(store: Store, event: RunEvent, batch: list[_Read]) -> None:
+    tasks = {one.task.id: one.task for one in reversed(batch)}  # of equal tasks the first
+    rollouts = [_rollout(event.run, one.task, one.g, one.line, one.messages, event.at) for one in batch]
+    await store.save_import(event.run, list(tasks.values()), rollouts)
+
+
+def _lines(log: BufferedReader, name: str) -> Iterator[tuple[SourceRow, _Line, list[ModelMessage]]]:
+    for row in line_rows(text_lines(log, name), name):
         if row.fault:
             raise DataError(f"{row.fault}; {_FORM}. Nothing was imported", code="bad_rollout")
         try:
@@ -157,8 +210,12 @@ def _verdict(reward: float | None) -> Verdict:
     return Verdict(status=status, reward=reward, reason="as imported")
 
 
-def _event(run: RunId, domain: str, file: Path) -> RunEvent:
-    settings = {"file": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
+def _sha256(log: BufferedReader) -> str:
+    log.seek(0)
+    return hashlib.file_digest(log, "sha256").hexdigest()
+
+
+def _event(run: RunId, domain: str, settings: Mapping[str, str]) -> RunEvent:
     return started_event(
         run, "import", domain=domain, model=FOREIGN, simulated=False, seed=0, settings=json.dumps(settings)
     )

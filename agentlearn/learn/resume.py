@@ -1,11 +1,13 @@
 """Resuming an interrupted run: which run it is, the settings it was started with, and the rollouts it finished."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agentlearn.config import LearnSettings, learn_settings
+from agentlearn.config.endpoint_address import credentials_of, endpoint_name
 from agentlearn.errors import ConfigError
 from agentlearn.store import StoreReader, read_store
 from agentlearn.types.ids import RunId, TaskId
@@ -17,7 +19,9 @@ MAY_CHANGE = frozenset(
     | {"max_cost_usd", "max_tokens", "max_minutes", "api_key", "otel", "store"}
 )
 """Settings that may differ when a run is resumed, because they do not change what is learned."""
-NOT_KEPT = {"api_key", "otel", "store"}
+ENDPOINTS = frozenset({"model", "reflector"})
+"""Settings that a resumed run may be given again, with the credentials that are not stored."""
+NOT_KEPT = {"api_key", "otel", "store", "private_addresses"}
 """Settings that are given at each start and are not taken from the interrupted run."""
 
 TaskRollout = tuple[TaskId, int]
@@ -49,6 +53,12 @@ def settings_of(prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[Run
     return run, learn_settings({**fields, "store": store, **given})
 
 
+def keep_credentials(environment: Mapping[str, Any]) -> None:
+    """Keep the credentials of the endpoints that environment variables name. The names themselves do not count here."""
+    for name in ENDPOINTS & set(environment):
+        endpoint_name(str(environment[name]))
+
+
 def started_with(kind: RunKind, prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[RunId, str]:
     """Return the run of that kind whose id starts with `prefix`, and the settings it was started with, as JSON.
 
@@ -63,9 +73,24 @@ def started_with(kind: RunKind, prefix: str, store: Path, given: Mapping[str, An
         raise ConfigError(
             f"run {row.run!r} is done; show it with: agentlearn runs show {row.run}", code="nothing_to_resume"
         )
-    if fixed := sorted(set(given) - MAY_CHANGE):
+    stored = json.loads(row.settings)
+    same = {name for name in ENDPOINTS & set(given) if endpoint_name(str(given[name])) == stored.get(name)}
+    if fixed := sorted(set(given) - MAY_CHANGE - same):
         options = ", ".join(f"--{name.replace('_', '-')}" for name in fixed)
         raise ConfigError(
             f"a resumed run keeps its settings; leave out {options}, or start a new run", code="fixed_setting"
         )
+    _require_credentials(row.run, stored)
     return row.run, row.settings
+
+
+def _require_credentials(run: RunId, stored: Mapping[str, Any]) -> None:
+    """Raise ConfigError when an address had credentials at the start of the run and has none now."""
+    missing = [name for name in stored.get("private_addresses", ()) if not credentials_of(name)]
+    if missing:
+        option = "reflector" if stored.get("reflector") == missing[0] else "model"
+        raise ConfigError(
+            f"run {run!r} was started with credentials in the address of {missing[0]!r}, and credentials are never"
+            f" stored; resume it with the whole address in --{option} or AGENTLEARN_{option.upper()}",
+            code="missing_credentials",
+        )

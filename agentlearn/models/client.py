@@ -20,6 +20,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
+from agentlearn.config.endpoint_address import without_credentials
 from agentlearn.errors import EndpointError, EndpointGone, NeverAnswered, StoreError
 from agentlearn.log import get_log
 from agentlearn.models.call_errors import GARBLED, cause_words, endpoint_error, kind_of_failure
@@ -333,7 +334,7 @@ class ModelClient(WrapperModel):
 
     @property
     def _where(self) -> str:
-        return self.wrapped.base_url or self.wrapped.system
+        return without_credentials(self.wrapped.base_url or self.wrapped.system)
 
     def _endpoint_error(self, error: Exception, attempts: int, sent: frozenset[str]) -> EndpointError:
         return endpoint_error(

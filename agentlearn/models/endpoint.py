@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from agentlearn.config import CallOptions
+from agentlearn.config.endpoint_address import NO_CREDENTIALS, Credentials, credentials_of, endpoint_name
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.log import get_log
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings
@@ -23,6 +24,7 @@ from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
 from agentlearn.models.services import is_service
 from agentlearn.plugins import Plugin, announced, guarded, load
+from agentlearn.secret_values import know_environment, know_secret
 from agentlearn.types.value import Value
 
 if TYPE_CHECKING:
@@ -85,7 +87,7 @@ class Endpoint:
     """An open endpoint."""
 
     name: str
-    """Name, as the user wrote it."""
+    """Name, as the user wrote it, without credentials."""
     model: "Model"
     endpoint_state: "EndpointState"
     simulated: bool
@@ -140,12 +142,14 @@ async def open_endpoint(
 ) -> AsyncGenerator[Endpoint]:
     """Open the endpoint of that name; its client and its service are closed when the block ends.
 
-    An http(s) endpoint takes its key from `options.api_key`, else from AGENTLEARN_API_KEY. seed: for services that are
-    seeded themselves, such as the simulated model. call_settings: for every request. retry: None for the policy of
-    `options`.
+    An http(s) endpoint takes its key from `options.api_key`, else from AGENTLEARN_API_KEY, and its credentials from its
+    address, now or earlier in this process. seed: for services that are seeded themselves, such as the simulated model.
+    call_settings: for every request. retry: None for the policy of `options`.
 
     Raises ConfigError (bad name, unreachable service) or MissingExtra.
     """
+    name = endpoint_name(name)
+    know_environment(os.environ)
     prefix, _, rest = name.partition(":")
     plugin = _plugin_of(name)
     for refused in announced(GROUP, reserved=is_service).refused:
@@ -168,8 +172,10 @@ async def open_endpoint(
                 code="bad_endpoint",
             )
         key = options.api_key.get_secret_value() if options.api_key else os.environ.get("AGENTLEARN_API_KEY")
-        await _check_reachable(base_url, key)
-        async with _served(base_url, model_name, key, options, tokens) as model:
+        know_secret(key or "")
+        credentials = credentials_of(name)
+        await _check_reachable(base_url, key, credentials)
+        async with _served(base_url, model_name, key, options, tokens, credentials) as model:
             yield Endpoint(name, model, state, simulated=False, url=base_url, call_settings=call_settings)
     else:
         async with _inferred(name) as model:
@@ -239,7 +245,12 @@ def _state_of(name: str, options: CallOptions, limiter: Limiter, retry: RetryPol
 
 @asynccontextmanager
 async def _served(
-    base_url: str, model_name: str, api_key: str | None, options: CallOptions, tokens: TokenRequest | None = None
+    base_url: str,
+    model_name: str,
+    api_key: str | None,
+    options: CallOptions,
+    tokens: TokenRequest | None = None,
+    credentials: Credentials = NO_CREDENTIALS,
 ) -> AsyncGenerator["Model"]:
     import httpx2
     from openai import AsyncOpenAI
@@ -255,10 +266,17 @@ async def _served(
         limits=limits,
         timeout=timeout,
         trust_env=not _loopback(base_url),
+        auth=_basic_auth(credentials),
         headers={"Accept-Encoding": ACCEPTED},
         event_hooks={"response": [read_within_limit]},
     ) as http:
-        client = AsyncOpenAI(base_url=base_url, api_key=api_key or "none", http_client=http, max_retries=0)
+        client = AsyncOpenAI(
+            base_url=base_url,
+            api_key=api_key or "none",
+            http_client=http,
+            max_retries=0,
+            default_query=dict(credentials.query),
+        )
         provider = OpenAIProvider(openai_client=client)
         if tokens is None:
             yield ChatModel(model_name, provider=provider)
@@ -286,7 +304,7 @@ async def _inferred(name: str) -> AsyncGenerator["Model"]:
         yield model
 
 
-async def _check_reachable(base_url: str, api_key: str | None) -> None:
+async def _check_reachable(base_url: str, api_key: str | None, credentials: Credentials) -> None:
     """Raise ConfigError with address and cause when nothing answers there; any HTTP answer is enough."""
     import httpx2
 
@@ -294,8 +312,8 @@ async def _check_reachable(base_url: str, api_key: str | None) -> None:
     try:
         async with (
             asyncio.timeout(20),
-            httpx2.AsyncClient(timeout=10, trust_env=not _loopback(base_url)) as http,
-            http.stream("GET", base_url.rstrip("/") + "/models", headers=headers),
+            httpx2.AsyncClient(timeout=10, trust_env=not _loopback(base_url), auth=_basic_auth(credentials)) as http,
+            http.stream("GET", base_url.rstrip("/") + "/models", headers=headers, params=dict(credentials.query)),
         ):
             pass
     except (httpx2.HTTPError, TimeoutError) as error:
@@ -308,6 +326,11 @@ async def _check_reachable(base_url: str, api_key: str | None) -> None:
         raise ConfigError(
             f"the endpoint {base_url!r} is not an address: {error}; correct it", code="bad_endpoint"
         ) from error
+
+
+def _basic_auth(credentials: Credentials) -> tuple[str, str] | None:
+    pair = credentials.username, credentials.password
+    return pair if any(pair) else None
 
 
 def _loopback(base_url: str) -> bool:

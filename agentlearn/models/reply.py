@@ -20,8 +20,10 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
+from agentlearn.config.endpoint_address import without_credentials
 from agentlearn.errors import AgentlearnError
 from agentlearn.models.tokens import tokens_of
+from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable
 
 if TYPE_CHECKING:
@@ -62,7 +64,8 @@ def checked(response: ModelResponse) -> ModelResponse:
         response,
         parts=[_storable_part(part) for part in response.parts],
         usage=believed(response.usage),
-        model_name=None if response.model_name is None else storable(response.model_name),
+        model_name=None if response.model_name is None else without_secrets(storable(response.model_name)),
+        provider_url=response.provider_url and without_credentials(response.provider_url),
     )
     (again,) = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json([whole]))
     assert isinstance(again, ModelResponse)
@@ -84,11 +87,13 @@ def is_count(value: object) -> bool:
 
 
 def _storable_part(part: ModelResponsePart) -> ModelResponsePart:
-    """Return a part without lone surrogates, which can be neither stored nor sent back."""
+    """Return a part without known secrets, and without lone surrogates, which can be neither stored nor sent back."""
     match part:
         case TextPart() | ThinkingPart():
-            return part if storable(part.content) == part.content else replace(part, content=storable(part.content))
+            text = without_secrets(storable(part.content))
+            return part if text == part.content else replace(part, content=text)
         case ToolCallPart(args=str(args)):
-            return part if storable(args) == args else replace(part, args=storable(args))
+            text = without_secrets(storable(args))
+            return part if text == args else replace(part, args=text)
         case _:
             return part

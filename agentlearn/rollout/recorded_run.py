@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from agentlearn.errors import AgentlearnError, only_stops, root_cause
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
+from agentlearn.secret_values import without_secrets
 from agentlearn.store import Store
 from agentlearn.text import storable
 from agentlearn.types.ids import RunId
@@ -91,5 +92,7 @@ async def _save_end(store: Store, event: RunEvent, cause: BaseException) -> None
             code, message = "interrupted", "it was interrupted"
         case _:
             code, message = type(cause).__name__, f"{type(cause).__name__}: {cause}"
-    await store.save_run_failure(event.run, RunFailure(at=event.at, code=code, message=storable(message)))
+    await store.save_run_failure(
+        event.run, RunFailure(at=event.at, code=code, message=storable(without_secrets(message)))
+    )
     await store.save_run(event)

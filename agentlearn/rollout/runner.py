@@ -48,6 +48,7 @@ from agentlearn.rollout.shortage import shortage_is_lost
 from agentlearn.rollout.tool_journal import ToolJournal
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.sandbox import open_sandbox
+from agentlearn.secret_values import without_secrets
 from agentlearn.store import Store
 from agentlearn.types.ids import RolloutId, derive_seed, rollout_id
 from agentlearn.types.task import Task
@@ -286,7 +287,7 @@ class Rollouts:
                 message = f"the agent gave no answer within {self.options.max_turns} model calls"
                 return Failure(code="too_many_turns", message=message, boundary="output")
             case _:
-                return Failure(code="unusable_output", message=str(error), boundary="output")
+                return Failure(code="unusable_output", message=without_secrets(str(error)), boundary="output")
 
 
 @asynccontextmanager

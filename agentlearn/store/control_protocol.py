@@ -26,7 +26,7 @@ SOCKET = "store.sock"
 MAX_QUESTION_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
-DIALECT = content_hash("control", 2, {query.name: query.value for query in Query})
+DIALECT = content_hash("control", 3, {query.name: query.value for query in Query})
 """Version of the protocol: a hash over the names and SQL of all queries. Both ends must have the same one."""
 
 _LENGTH = struct.Struct("<I")
@@ -47,6 +47,14 @@ class TablesQuestion(Value):
     kind: Literal["tables"] = "tables"
     dialect: str
     selection: Selection | None
+
+
+class TextsQuestion(Value):
+    """Ask for files with the messages of the selected rollouts in the staging folder, see `parquet.draft_tables`."""
+
+    kind: Literal["texts"] = "texts"
+    dialect: str
+    selection: Selection
 
 
 class TablesAnswer(Value):
@@ -73,7 +81,7 @@ class QueryRefused(Value):
     message: str
 
 
-AnyQuestion = Question | TablesQuestion
+AnyQuestion = Question | TablesQuestion | TextsQuestion
 AnyReply = QueryResult | TablesAnswer | QueryRefused
 
 _QUESTION: TypeAdapter[AnyQuestion] = TypeAdapter(Annotated[AnyQuestion, Field(discriminator="kind")])

@@ -23,6 +23,7 @@ from agentlearn.store.control_protocol import (
     Question,
     TablesAnswer,
     TablesQuestion,
+    TextsQuestion,
     encode_frame,
     parse_question,
     peer_uid,
@@ -30,8 +31,10 @@ from agentlearn.store.control_protocol import (
     send_frame,
     socket_address,
 )
+from agentlearn.store.parquet import TableDrafts, remove_drafts
 from agentlearn.store.queries import Query
 from agentlearn.store.query_source import QuerySource
+from agentlearn.store.views import RolloutTexts
 
 ANSWER_TIMEOUT_S = 10.0
 """Time limit for a client to send its question, and to receive the answer."""
@@ -94,7 +97,7 @@ class ControlServer:
                 self._open.add(connection)
             try:
                 connection.settimeout(ANSWER_TIMEOUT_S)
-                send_frame(connection, self._reply(connection))
+                self._send(connection, self._reply(connection))
             except OSError:
                 pass  # the client has disconnected or sent nothing in time
             except Exception:  # noqa: BLE001 - a bug here must not end the run; the client is cut off
@@ -103,7 +106,18 @@ class ControlServer:
                 with self._lock:
                     self._open.discard(connection)
 
-    def _reply(self, connection: socket.socket) -> bytes:
+    def _send(self, connection: socket.socket, reply: bytes | TableDrafts) -> None:
+        """Send a reply. Drafts that nobody receives are removed. Raises OSError."""
+        if isinstance(reply, bytes):
+            send_frame(connection, reply)
+            return
+        try:
+            send_frame(connection, encode_frame(TablesAnswer(drafts=reply)))
+        except OSError:
+            remove_drafts(self._source.directory, reply)
+            raise
+
+    def _reply(self, connection: socket.socket) -> bytes | TableDrafts:
         try:  # always read the question: closing a socket with unread input would discard our reply
             frame = receive_frame(connection, MAX_QUESTION_BYTES)
         except FrameError as error:
@@ -119,9 +133,13 @@ class ControlServer:
         if question.dialect != DIALECT:
             return _refusal("other_dialect", "the store is open in a process with another version of agentlearn")
         try:
-            if isinstance(question, TablesQuestion):
-                return encode_frame(TablesAnswer(drafts=self._source.draft_tables(question.selection)))
-            return self._answer(question)
+            match question:
+                case TablesQuestion():
+                    return self._source.draft_tables(question.selection)
+                case TextsQuestion():
+                    return self._source.draft_tables(RolloutTexts(question.selection))
+                case Question():
+                    return self._answer(question)
         except AgentlearnError as error:
             return _refusal(error.code, str(error))
 

@@ -2,12 +2,13 @@
 
 Text is escaped as in the database, see `store.text`. All files of one call come from one transaction. The process
 that has the store open writes drafts to the staging folder; the process that asked moves them to their destination.
+The rows of a file are in no particular order: DuckDB would have to hold a large table in memory to keep one.
 """
 # ruff: noqa: S608 - only constants of this module are put together; values are bound
 
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from agentlearn.files import put
 from agentlearn.store.database import STAGING, Database
 from agentlearn.store.queries import Query
 from agentlearn.store.text import error_line, sql_string
-from agentlearn.store.views import Selection
+from agentlearn.store.views import RolloutTexts, Selection
 
 SNAPSHOTS = "snapshots"
 """Default folder for snapshots, inside the store's directory."""
@@ -53,7 +54,18 @@ _OF_SELECTED = {
 }
 """Condition that picks the rows of each table that belong to the selected rollouts."""
 
-_ORDER = {"trajectory": " ORDER BY run, phase, batch, task, g, attempt"}
+HEADS, TEXTS = "heads", "texts"
+"""The tables of `RolloutTexts`: ids and numbers of each rollout, and its messages. `rank` is its place, from 1."""
+
+_HEADS = """
+    SELECT c.rank, c.id, c.run, c.phase, t.batch, c.task, c.reward, t.model, t.library_version AS library, t.arm,
+           t.answer, k.answer AS expected
+    FROM trajectory t JOIN chosen c ON c.id = t.id JOIN task k ON k.id = c.task
+"""
+_TEXTS = "SELECT c.rank, b.messages FROM trajectory_body b JOIN chosen c ON c.id = b.rollout"
+
+_COPY = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 2048, PRESERVE_ORDER false"
+"""DuckDB holds only a few groups of rows in memory, because it need not wait for those that come before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +95,10 @@ class TableFile:
     size_bytes: int
 
 
-def draft_tables(database: Database, selection: Selection | None) -> TableDrafts:
+def draft_tables(database: Database, selection: Selection | RolloutTexts | None) -> TableDrafts:
     """Write draft files: the selected rollouts with all related rows, or with None every table without long texts.
 
-    Raises DataError when the selection is empty; StoreError.
+    Of `RolloutTexts`, the tables HEADS and TEXTS. Raises DataError when the selection is empty; StoreError.
     """
     folder = database.staging / secrets.token_hex(8)
     try:
@@ -94,7 +106,7 @@ def draft_tables(database: Database, selection: Selection | None) -> TableDrafts
         with database.cursor() as cursor:
             cursor.begin()
             if selection is not None:
-                _choose(cursor, selection.parameters)
+                _choose(cursor, selection)
             tables = [_draft(cursor, folder, table, query) for table, query in _queries(selection).items()]
     except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
@@ -115,17 +127,32 @@ def move_tables(directory: Path, drafts: TableDrafts, out: Path) -> tuple[TableF
     except OSError as error:
         raise StoreError(f"the tables could not be written to {str(out)!r}: {error}") from error
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_drafts(directory, drafts)
 
 
-def _queries(selection: Selection | None) -> Mapping[str, str]:
-    if selection is None:
-        return {table: f"SELECT {columns} FROM {table}{_ORDER.get(table, '')}" for table, columns in _SHORT.items()}
-    return {table: f"FROM {table} WHERE {which}{_ORDER.get(table, '')}" for table, which in _OF_SELECTED.items()}
+def remove_drafts(directory: Path, drafts: TableDrafts) -> None:
+    """Remove the drafts from the staging folder of a store."""
+    shutil.rmtree(directory / STAGING / drafts.folder, ignore_errors=True)
 
 
-def _choose(cursor: duckdb.DuckDBPyConnection, parameters: Sequence[object]) -> None:
-    cursor.execute(f"CREATE TEMP TABLE chosen AS {Query.SELECTED.value}", list(parameters))
+def _queries(selection: Selection | RolloutTexts | None) -> Mapping[str, str]:
+    match selection:
+        case None:
+            return {table: f"SELECT {columns} FROM {table}" for table, columns in _SHORT.items()}
+        case Selection():
+            return {table: f"FROM {table} WHERE {which}" for table, which in _OF_SELECTED.items()}
+        case RolloutTexts():
+            return {HEADS: _HEADS, TEXTS: _TEXTS}
+
+
+def _choose(cursor: duckdb.DuckDBPyConnection, selection: Selection | RolloutTexts) -> None:
+    """Make the table `chosen`; in the order of the rollouts only where it is needed, because sorting takes memory."""
+    chosen = (
+        f"SELECT row_number() OVER () AS rank, * FROM ({Query.SELECTED.value})"
+        if isinstance(selection, RolloutTexts)
+        else Query.SELECTED_IDS.value
+    )
+    cursor.execute(f"CREATE TEMP TABLE chosen AS {chosen}", list(selection.parameters))
     cursor.execute(
         "CREATE TEMP TABLE chosen_version AS"
         " SELECT DISTINCT library_version FROM trajectory WHERE id IN (SELECT id FROM chosen)"
@@ -145,7 +172,7 @@ def nothing_selected() -> DataError:
 
 def _draft(cursor: duckdb.DuckDBPyConnection, folder: Path, table: str, query: str) -> TableDraft:
     file = sql_string(folder / f"{table}.parquet")
-    copied = cursor.execute(f"COPY ({query}) TO {file} (FORMAT parquet, COMPRESSION zstd)").fetchone()
+    copied = cursor.execute(f"COPY ({query}) TO {file} ({_COPY})").fetchone()
     return TableDraft(table=table, rows=0 if copied is None else int(copied[0]))
 
 

@@ -37,6 +37,12 @@ _ALL_PROPOSALS = """
     SELECT * FROM proposal
     QUALIFY row_number() OVER (PARTITION BY run, phase, batch, id ORDER BY seq DESC) = 1
 """
+# The rollouts that a `Selection` picks; its fields are the parameters.
+_SELECTED = f"""
+    FROM ({_TRAJECTORY}) t JOIN task k ON k.id = t.task
+    WHERE ($1 IS NULL OR t.run = $1) AND ($2 IS NULL OR t.phase = $2) AND ($3 IS NULL OR k.domain = $3)
+      AND ($4 IS NULL OR t.outcome = $4) AND ($5 IS NULL OR t.reward >= $5)
+"""
 
 
 def _starting(table: str, column: str) -> str:
@@ -71,13 +77,11 @@ class Query(StrEnum):
         ORDER BY t.g, t.attempt
     """
     SELECTED = f"""
-        SELECT t.id, t.run, t.phase, t.task, t.reward
-        FROM ({_TRAJECTORY}) t JOIN task k ON k.id = t.task
-        WHERE ($1 IS NULL OR t.run = $1) AND ($2 IS NULL OR t.phase = $2) AND ($3 IS NULL OR k.domain = $3)
-          AND ($4 IS NULL OR t.outcome = $4) AND ($5 IS NULL OR t.reward >= $5)
+        SELECT t.id, t.run, t.phase, t.task, t.reward {_SELECTED}
         ORDER BY t.run, min(t.started_at) OVER (PARTITION BY t.run, t.phase), t.phase, t.batch, t.task,
                  t.g, t.attempt
     """
+    SELECTED_IDS = f"SELECT t.id, t.run, t.task {_SELECTED}"
     WHOLE = """
         SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps, b.format, b.messages
         FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id

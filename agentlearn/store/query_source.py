@@ -11,7 +11,7 @@ from agentlearn.store.database import Database
 from agentlearn.store.parquet import TableDrafts, draft_tables
 from agentlearn.store.queries import Query
 from agentlearn.store.text import error_line
-from agentlearn.store.views import Selection
+from agentlearn.store.views import RolloutTexts, Selection
 from agentlearn.types.ids import RunId
 
 Parameter = str | int | float | Sequence[str] | None
@@ -35,7 +35,7 @@ class QuerySource(Protocol):
         """The rows of a query, with text still escaped. Blocks. Raises StoreError, StoreDamaged."""
         ...
 
-    def draft_tables(self, selection: Selection | None) -> TableDrafts:
+    def draft_tables(self, selection: Selection | RolloutTexts | None) -> TableDrafts:
         """Write draft files, see `parquet.draft_tables`."""
         ...
 
@@ -63,6 +63,6 @@ class LocalSource:
             kind = StoreDamaged if "Corrupt" in str(error) else StoreError
             raise kind(f"the store {str(self.directory)!r} could not be read: {error_line(error)}") from error
 
-    def draft_tables(self, selection: Selection | None) -> TableDrafts:
+    def draft_tables(self, selection: Selection | RolloutTexts | None) -> TableDrafts:
         """Write draft files, see `parquet.draft_tables`."""
         return draft_tables(self._database, selection)

@@ -3,7 +3,8 @@
 An id may be given by any unambiguous prefix.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,15 +22,17 @@ from agentlearn.store.codec import (
     time_of,
     trajectory_from_row,
 )
-from agentlearn.store.parquet import SNAPSHOTS, TableFile, move_tables
+from agentlearn.store.parquet import SNAPSHOTS, TableFile, move_tables, remove_drafts
 from agentlearn.store.queries import Query
 from agentlearn.store.query_source import Parameter, QuerySource
+from agentlearn.store.rollout_texts import SelectedTexts
 from agentlearn.store.text import escape, unescape
 from agentlearn.store.views import (
     EvaluatedRow,
     Exposure,
     LessonUnit,
     ProposalRow,
+    RolloutTexts,
     RunCounts,
     RunRow,
     SelectedRow,
@@ -87,6 +90,21 @@ class StoreReader:
             WholeRollout(trajectory_from_row(found[one]), found[one]["format"], str(found[one]["messages"]).encode())
             for one in rollouts
         ]
+
+    @contextmanager
+    def texts(self, selection: Selection, near: Path) -> Generator[SelectedTexts]:
+        """The selected rollouts with their messages, in the order of `selected`; valid inside the block.
+
+        Memory does not grow with their texts. near: a folder on a disk with room for the texts.
+
+        Raises DataError when the selection is empty; StoreError, OSError.
+        """
+        drafts = self._source.draft_tables(RolloutTexts(selection))
+        try:
+            with SelectedTexts(self.directory, drafts, near) as found:
+                yield found
+        finally:
+            remove_drafts(self.directory, drafts)
 
     def finished(self, run: RunId, phase: str, batch: int) -> dict[RolloutId, Trajectory]:
         """The stored trajectories of one batch of a run, by id."""

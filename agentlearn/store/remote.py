@@ -17,6 +17,7 @@ from agentlearn.store.control_protocol import (
     Question,
     TablesAnswer,
     TablesQuestion,
+    TextsQuestion,
     encode_frame,
     parse_reply,
     peer_uid,
@@ -27,7 +28,7 @@ from agentlearn.store.control_protocol import (
 from agentlearn.store.parquet import TableDrafts, nothing_selected
 from agentlearn.store.queries import Query
 from agentlearn.store.query_source import Parameter
-from agentlearn.store.views import Selection
+from agentlearn.store.views import RolloutTexts, Selection
 from agentlearn.types.ids import RunId
 
 FIRST_ANSWER_TIMEOUT_S = 10.0
@@ -65,9 +66,14 @@ class RemoteSource:
         assert isinstance(reply, QueryResult)
         return reply.rows
 
-    def draft_tables(self, selection: Selection | None) -> TableDrafts:
+    def draft_tables(self, selection: Selection | RolloutTexts | None) -> TableDrafts:
         """Have the process that has the store open write draft files, see `parquet.draft_tables`."""
-        reply = self._request(TablesQuestion(dialect=DIALECT, selection=selection), TABLES_TIMEOUT_S)
+        question = (
+            TextsQuestion(dialect=DIALECT, selection=selection.selection)
+            if isinstance(selection, RolloutTexts)
+            else TablesQuestion(dialect=DIALECT, selection=selection)
+        )
+        reply = self._request(question, TABLES_TIMEOUT_S)
         assert isinstance(reply, TablesAnswer)
         return reply.drafts
 

@@ -35,7 +35,7 @@ from agentlearn.store.query_source import LocalSource, Parameter, QuerySource
 from agentlearn.store.reader import StoreReader
 from agentlearn.store.remote import RemoteSource, StoreNotAnswering
 from agentlearn.store.table_row import RowGroup
-from agentlearn.store.views import Selection
+from agentlearn.store.views import RolloutTexts, Selection
 from agentlearn.store.writer import StoreWriter
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import CallId, RunId
@@ -179,7 +179,7 @@ class _UpToDateSource(LocalSource):
         self._writer.flush()
         return super().rows(query, parameters)
 
-    def draft_tables(self, selection: Selection | None) -> TableDrafts:
+    def draft_tables(self, selection: Selection | RolloutTexts | None) -> TableDrafts:
         """Write draft files, see `LocalSource.draft_tables`."""
         self._writer.flush()
         return super().draft_tables(selection)

@@ -64,6 +64,37 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class RolloutTexts:
+    """The messages of the selected rollouts, to be read in order."""
+
+    selection: Selection
+
+    @property
+    def parameters(self) -> tuple[str | float | None, ...]:
+        """The parameters of `Query.SELECTED`, in order."""
+        return self.selection.parameters
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedText:
+    """A selected rollout with the agent framework's messages."""
+
+    id: RolloutId
+    run: RunId
+    phase: str
+    batch: int
+    task: TaskId
+    reward: float | None
+    model: str
+    library: LibraryVersion
+    arm: str
+    answer: str | None
+    expected: str | None
+    """The expected answer of the task."""
+    messages: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class SelectedRow:
     """A selected rollout."""
 

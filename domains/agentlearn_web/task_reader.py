@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentlearn import data
+from agentlearn.config.endpoint_address import has_login
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Split, Task
 from agentlearn_web.boundary.access_policy import host_port
@@ -55,6 +56,8 @@ def way_of(row: data.SourceRow) -> tuple[str, tuple[str, ...]]:
     if not start:
         wanted = " or ".join(map(repr, STARTS))
         raise ValueError(f"has no start address; put one such as https://example.org/ into the column {wanted}")
+    if has_login(start):
+        raise ValueError("starts at an address with a login, which the model would see; leave out what is before '@'")
     if not is_address(start):
         raise ValueError(
             f"starts at {start!r}, which is not a web address; write one that begins with http:// or https://"

@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from agentlearn.config import (
     SIMULATED_MODEL,
     BudgetOptions,
     CallOptions,
     CustomTaskOptions,
+    ModelName,
     OptionGroup,
     RequestOptions,
     RolloutOptions,
@@ -19,9 +20,18 @@ from agentlearn.config import (
     Temperature,
     as_tuple,
 )
+from agentlearn.config.endpoint_address import endpoint_name
 from agentlearn.measure.contrast import Correction
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
+
+_MODEL = "model="
+
+
+def _without_credentials(arm: str) -> str:
+    """The text of an arm with the name of its endpoint without credentials, see `endpoint_name`."""
+    parts = [part.partition(_MODEL) for part in arm.split(",")]
+    return ",".join(f"{before}{key}{endpoint_name(name) if key else name}" for before, key, name in parts)
 
 
 class CompareSettings(
@@ -36,7 +46,7 @@ class CompareSettings(
 ):
     """Settings of `compare`. They are stored with its run."""
 
-    arms: tuple[str, ...] = Field(min_length=1)
+    arms: tuple[Annotated[str, AfterValidator(_without_credentials)], ...] = Field(min_length=1)
     """Arms as `NAME=LIBRARY,key=value,…`, the baseline first; see `agentlearn_evals.arms`."""
     methods: Names = ()
     """A method as `NAME=ARM+ARM`: arms whose libraries one method learned with different seeds. May be repeated."""
@@ -48,9 +58,9 @@ class CompareSettings(
     """Largest number of tasks per domain."""
     k: int = Field(default=8, ge=1, le=4096)
     """Rollouts per task and arm."""
-    models: Names = ()
+    models: Annotated[tuple[ModelName, ...], BeforeValidator(as_tuple)] = ()
     """Model of the arms that name none; with several, each such arm runs on each. Default: as in `learn`."""
-    judge: str | None = None
+    judge: ModelName | None = None
     """Model that judges answers, for a reward that asks a model. Default: the baseline's model, for all arms."""
     temperature: Temperature = 0.3
     """Sampling temperature; none: send no temperature."""
@@ -98,5 +108,5 @@ class PowerSettings(OptionGroup):
     """Probability of detecting the difference if it exists."""
     alpha: float = Field(default=0.05, gt=0, lt=1)
     """Probability of reporting a difference if there is none."""
-    model: str = SIMULATED_MODEL
+    model: ModelName = SIMULATED_MODEL
     """Model whose price is used."""

@@ -14,6 +14,7 @@ from typing import Any
 from agentlearn.data.row import SourceRow
 from agentlearn.errors import DataError
 from agentlearn.store.table_file import parquet_rows
+from agentlearn_evals.formats.spreadsheet_cells import original_cell
 
 MOST_BYTES = 1 << 30
 """Largest size of a file that is read at once, and of all texts of one table."""
@@ -122,7 +123,8 @@ def _csv_rows(path: Path, text: str) -> Iterator[SourceRow]:
                         " quote fields that contain commas",
                         code="bad_log",
                     )
-                yield SourceRow(f"{path.name}:{start}", dict(zip_longest(header, fields)))
+                cells = map(original_cell, fields)
+                yield SourceRow(f"{path.name}:{start}", dict(zip_longest(header, cells)))
             start = reader.line_num + 1
     except csv.Error as error:
         raise DataError(

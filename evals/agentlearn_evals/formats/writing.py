@@ -12,6 +12,7 @@ from agentlearn.measure.observation import Observation
 from agentlearn.store.table_file import ColumnType, write_parquet
 from agentlearn.text import storable
 from agentlearn_evals.formats.plain import COLUMNS, COUNTS, NUMBERS
+from agentlearn_evals.formats.spreadsheet_cells import spreadsheet_cell
 
 _COLUMN_TYPES: dict[str, ColumnType] = {
     **dict.fromkeys(COLUMNS, "VARCHAR"),
@@ -24,7 +25,8 @@ _COLUMN_TYPES: dict[str, ColumnType] = {
 def write_observations(observations: Sequence[Observation], path: Path) -> None:
     """Write a `.csv` or `.parquet` file with one column per field; an existing file is replaced.
 
-    Lone surrogates are escaped. In CSV, an empty field means None or empty text, and tags are a JSON array. Raises
+    Lone surrogates are escaped. In CSV, an empty field means None or empty text, tags are a JSON array, and text that
+    a spreadsheet program could run as a formula has an apostrophe in front, which our reader takes away. Raises
     ConfigError for another suffix, DataError when the file cannot be written.
     """
     write = {".csv": _write_csv, ".parquet": _write_parquet}.get(path.suffix.lower())
@@ -53,7 +55,7 @@ def _write_csv(rows: list[dict[str, object]], path: Path) -> None:
 def _csv_cell(value: object) -> object:
     if isinstance(value, tuple):
         return json.dumps(value) if value else ""
-    return storable(value) if isinstance(value, str) else value
+    return spreadsheet_cell(storable(value)) if isinstance(value, str) else value
 
 
 def _write_parquet(rows: list[dict[str, object]], path: Path) -> None:

