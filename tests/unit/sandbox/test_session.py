@@ -1,7 +1,5 @@
 """Sandboxes of forked processes beyond the contract: all of Python, files, ended interpreters."""
 
-import asyncio
-
 import pytest
 
 from tests.unit.sandbox.conftest import Box
@@ -171,23 +169,6 @@ def test_an_interpreter_that_hangs_up_but_lives_is_killed(box: Box) -> None:
     result = box.last("import os, time\nos.close(3)\ntime.sleep(60)")
     assert result.status == "killed"
     assert result.error.startswith("the interpreter was killed because it did not answer as it must")
-
-
-def test_an_interpreter_that_dies_between_calls_is_reported_before_anything_runs(box: Box) -> None:
-    async def scenario() -> None:
-        async with box.sandbox.open(1) as session:
-            last_words = "import signal, os\nsignal.signal(signal.SIGALRM, lambda *_: os._exit(0))"
-            assert (await session.run(f"{last_words}\nsignal.setitimer(signal.ITIMER_REAL, 0.02)")).status == "ok"
-            await asyncio.sleep(0.3)
-            lost = await session.run("print('ran')")
-            assert (lost.status, lost.stdout) == ("state_lost", "")
-            assert lost.error == (
-                "the interpreter ended since the last call; this code was not run;"
-                " the variables are lost and the next call starts in a fresh interpreter"
-            )
-            assert (await session.run("print('ran')")).stdout == "ran\n"
-
-    box.runner.run(scenario())
 
 
 def test_a_forged_reply_is_only_text(box: Box) -> None:
