@@ -24,7 +24,7 @@ class SandboxLimits:
     exceeds it is killed soon after."""
     open_files: int = 64
     """Largest number of open files."""
-    threads: int = 64
+    threads: int = 256
     """Largest number of threads; a session that exceeds it is killed soon after."""
     output_chars: int = 8_000
     """Printed text that a result keeps; longer text is shortened in the middle."""

@@ -91,13 +91,12 @@ class ZygoteServer:
         poll.register(woken, select.POLLIN)
         listening, watched_at = True, time.monotonic()
         while listening:
-            ready = {
-                fd for fd, _ in poll.poll(1000 * child_sessions.watch_every_s if child_sessions.are_open else None)
-            }
+            wait_s = child_sessions.watch_every_s
+            ready = {fd for fd, _ in poll.poll(1000 * wait_s if child_sessions.are_open else None)}
             if woken.fileno() in ready:
                 _drain(woken)
                 child_sessions.reap()
-            if (now := time.monotonic()) - watched_at >= child_sessions.watch_every_s:
+            if (now := time.monotonic()) - watched_at >= wait_s:
                 child_sessions.watch()
                 watched_at = now
             if self._control.fileno() in ready:

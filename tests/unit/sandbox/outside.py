@@ -98,7 +98,7 @@ def _run_cells(cells: list[str]) -> list[Outcome]:
         except BaseException as raised:
             error = traceback.format_exception_only(raised)[-1].strip()
         sys.stdout.flush()
-        outcomes.append((os.pread(file, 1 << 20, 0).decode(), error))
+        outcomes.append((os.pread(file, 1 << 24, 0).decode(), error))
     return outcomes
 
 
