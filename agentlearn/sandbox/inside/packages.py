@@ -15,7 +15,11 @@ DATA_FILES = (
     *("/usr/lib/locale", "/usr/share/locale", "/etc/mime.types"),
 )
 """Time zones, locales and media types of the system; they contain nothing about its users."""
-_NOT_LOADED = ("_test", "xx", "_tkinter")
+_USE_SYSTEM_LIBRARIES = (
+    *("_sqlite3", "_ssl", "_hashlib", "_lzma", "_bz2", "zlib", "_uuid", "_ctypes", "_dbm", "_gdbm"),
+    *("_curses", "readline"),
+)
+"""Modules of the standard library that need a library of the system. Others would only make forks slower."""
 
 
 def link_packages(folder: Path, packages: Iterable[str]) -> None:
@@ -28,7 +32,7 @@ def link_packages(folder: Path, packages: Iterable[str]) -> None:
 def load_system_libraries() -> None:
     """Load the system's libraries that the standard library uses, such as SQLite; sessions cannot open their files."""
     folder = Path(sysconfig.get_path("platstdlib"), "lib-dynload")
-    for library in folder.glob("*.so"):
-        if not library.name.startswith(_NOT_LOADED):
+    for module in _USE_SYSTEM_LIBRARIES:
+        for library in folder.glob(f"{module}.*"):
             with contextlib.suppress(OSError):  # a library of the system is missing, so the module does not work
                 ctypes.CDLL(str(library))
