@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 
 from pydantic import ValidationError
 
 from agentlearn.errors import ToolLost
-from agentlearn.sandbox.inside.frames import HEADER_BYTES, MAX_FRAME_BYTES, pack
+from agentlearn.sandbox.inside.frames import HEADER_BYTES, MAX_FRAME_BYTES, READ_BYTES, pack, reply_bytes
 from agentlearn.sandbox.interpreter import EXIT_GRACE_S, KILLED, CallReply, Exit, InterpreterGone
 from agentlearn.sandbox.zygote import Zygote
 from agentlearn.types.value import Value
@@ -22,17 +23,21 @@ class Started(Value):
     """First message of an interpreter: it is ready, or why it failed to start."""
 
     ready: bool = False
+    pid: int = 0
+    """Process id of the interpreter, which is also that of its process group."""
     failed: str = ""
 
 
 class ForkedInterpreter:
-    """A forked process that runs code cells."""
+    """A forked process that runs code cells. Between calls it is stopped, with all its threads and children."""
 
     def __init__(self, zygote: Zygote, session: int, connection: socket.socket) -> None:
         self._zygote = zygote
         self._session = session
         self._connection = connection
         self._calls = 0
+        self._pid = 0
+        self._received = bytearray()
 
     @classmethod
     async def start(cls, zygote: Zygote, seed: int) -> "ForkedInterpreter":
@@ -56,6 +61,7 @@ class ForkedInterpreter:
             await interpreter.kill()
             why = started.failed
             raise ToolLost(f"a session of the code sandbox could not start: {why}", code="sandbox_session")
+        interpreter._pid = started.pid
         return interpreter
 
     @property
@@ -71,8 +77,13 @@ class ForkedInterpreter:
         self._calls += 1
         frame = pack({"call": self._calls, "code": code})
         try:
-            await asyncio.get_running_loop().sock_sendall(self._connection, frame)
-            reply = CallReply.model_validate_json(await self._receive())
+            sent = self._send_some(frame)
+            self._signal(signal.SIGCONT)  # when the frame is there, so that the process wakes up once
+            if sent < len(frame):
+                await asyncio.get_running_loop().sock_sendall(self._connection, frame[sent:])
+            received = await self._receive(reply_bytes(most_chars))
+            self._signal(signal.SIGSTOP)
+            reply = CallReply.model_validate_json(received)
         except OSError as error:
             raise InterpreterGone(invalid_reply=False) from error
         except ValidationError as error:
@@ -95,23 +106,39 @@ class ForkedInterpreter:
             ended = await self._zygote.kill(self._session, grace_s=grace_s)
         finally:
             self._connection.close()
-        killed = ended.status == -signal.SIGKILL and not ended.ordered
+        killed = ended.status == -signal.SIGKILL and not ended.ordered and not ended.error
         return ended.model_copy(update={"lost": KILLED}) if killed else ended
 
-    async def _receive(self) -> bytes:
-        size = int.from_bytes(await self._read(HEADER_BYTES), "big")
-        if size > MAX_FRAME_BYTES:
-            raise InterpreterGone(invalid_reply=True)
-        return await self._read(size)
+    def _send_some(self, frame: bytes) -> int:
+        try:
+            return self._connection.send(frame)
+        except BlockingIOError:
+            return 0
 
-    async def _read(self, size: int) -> bytes:
-        loop, parts = asyncio.get_running_loop(), bytearray()
-        while len(parts) < size:
+    def _signal(self, number: signal.Signals) -> None:
+        """Stop or continue the process with its group, unless it has ended."""
+        if self._pid and not self.ended:
             try:
-                part = await loop.sock_recv(self._connection, size - len(parts))
+                os.killpg(self._pid, number)
+            except OSError:
+                return  # it has ended
+
+    async def _receive(self, most_bytes: int = MAX_FRAME_BYTES) -> bytes:
+        size = int.from_bytes(await self._take(HEADER_BYTES), "big")
+        if size > most_bytes:
+            raise InterpreterGone(invalid_reply=True)
+        return await self._take(size)
+
+    async def _take(self, size: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        while len(self._received) < size:
+            try:
+                part = await loop.sock_recv(self._connection, max(READ_BYTES, size - len(self._received)))
             except OSError as error:
                 raise InterpreterGone(invalid_reply=False) from error
             if not part:
                 raise InterpreterGone(invalid_reply=False)
-            parts += part
-        return bytes(parts)
+            self._received += part
+        taken = bytes(self._received[:size])
+        del self._received[:size]
+        return taken

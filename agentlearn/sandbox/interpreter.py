@@ -36,7 +36,7 @@ class Exit(Value):
     ordered: bool = False
     """Whether we killed it."""
     error: str = ""
-    """Why it did not start, or how it ended if there is no exit status."""
+    """Why it did not start, how it ended if there is no exit status, or for which limit it was killed."""
     lost: str = ""
     """Why it ended, if neither its code nor we ended it; otherwise empty."""
     stdout: str = ""

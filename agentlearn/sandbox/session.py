@@ -104,9 +104,9 @@ class InterpreterSession:
 
     async def _run(self, code: str, limit_s: float) -> CodeResult:
         if self._interpreter is not None and self._interpreter.ended:
-            _raise_if_lost(await self._end_interpreter())
+            _raise_if_lost(ended := await self._end_interpreter())
             if not self._keep_state:
-                return _state_lost("the interpreter ended since the last call")
+                return _state_lost(ended.error or "the interpreter ended since the last call")
         if self._interpreter is None and not await self._replay():
             await self._end_interpreter()
             return _state_lost("repeating the earlier calls gave other results")
@@ -216,7 +216,7 @@ def _cause_of_end(ended: Exit, gone: InterpreterGone) -> tuple[CodeStatus, str]:
     """Status and explanation for the last call of an interpreter that ended."""
     if gone.invalid_reply or ended.ordered:
         return "killed", "the interpreter was killed because it did not answer as it must"
-    if ended.status is None:
+    if ended.error or ended.status is None:
         return "killed", ended.error or "the code sandbox ended"
     if ended.status >= 0:
         return "killed", f"the interpreter exited with status {ended.status}"

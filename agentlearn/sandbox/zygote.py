@@ -28,11 +28,11 @@ from agentlearn.types.value import Value
 
 _T = TypeVar("_T")
 
+PACKAGES = ("sympy", "numpy", "mpmath")
+"""Packages that sessions may import besides the standard library."""
 PRELOADED = (
-    "sympy",
-    "numpy",
+    *PACKAGES,
     "numpy.random",
-    "mpmath",
     "fractions",
     "decimal",
     "itertools",
@@ -102,11 +102,11 @@ class Zygote:
                 f"the code sandbox 'zygote' needs Linux; this is {sys.platform!r}; {suggest_other_sandbox()}",
                 code="sandbox_unavailable",
             )
-        paths = _search_paths()
+        packages = _packages()
         try:
             scratch = tempfile.mkdtemp(prefix="agentlearn-")
             try:
-                return await cls._spawn(Config(os.getpid(), scratch, paths, PRELOADED, sealed, limits))
+                return await cls._spawn(Config(os.getpid(), scratch, packages, PRELOADED, sealed, limits))
             except BaseException:
                 remove_tree(Path(scratch))
                 raise
@@ -273,15 +273,17 @@ def _size_bytes(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob("*"))
 
 
-def _search_paths() -> tuple[str, ...]:
-    """Directories of the preloaded modules that are not in the standard library."""
-    found: dict[str, None] = {}
-    for name in ("sympy", "numpy", "mpmath"):
+def _packages() -> tuple[str, ...]:
+    """Folders of the packages that sessions may import, of their shared libraries, and of their metadata."""
+    found: list[Path] = []
+    for name in PACKAGES:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
             raise ConfigError(
                 f"the code sandbox needs {name!r}, which is not installed: pip install {name}",
                 code="sandbox_unavailable",
             )
-        found[str(Path(spec.origin).resolve().parent.parent)] = None
-    return tuple(found)
+        package = Path(spec.origin).resolve().parent
+        metadata = (entry for kind in ("dist", "egg") for entry in package.parent.glob(f"{name}-*.{kind}-info"))
+        found += [package, package.with_name(f"{name}.libs"), *metadata]
+    return tuple(str(path) for path in found if path.exists())

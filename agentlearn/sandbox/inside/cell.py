@@ -12,13 +12,15 @@ FIRST_LINES = 4
 LAST_LINES = 10
 MOST_FRAMES = 2_000
 ERROR_CHARS = 2_000
+CELL_PREFIX = "<cell "
+"""How the file names of cells begin."""
 
 CellStatus = Literal["ok", "error", "oom"]
 
 
 def run_cell(code: str, scope: dict[str, Any], number: int) -> tuple[CellStatus, str]:
     """Run code in a scope and print the value of a final expression. Returns the status and the shortened traceback."""
-    name = f"<cell {number}>"
+    name = f"{CELL_PREFIX}{number}>"
     linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
     try:
         body, final = _compile(code, name)
@@ -49,7 +51,7 @@ def _show(value: object) -> None:
 def _traceback_text(error: BaseException) -> str:
     """The traceback starting at the cell, shortened in the middle, without paths of this machine."""
     trace = error.__traceback__
-    while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<cell "):
+    while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(CELL_PREFIX):
         trace = trace.tb_next
     try:
         formatted = traceback.TracebackException(type(error), error, trace, limit=MOST_FRAMES, compact=True)

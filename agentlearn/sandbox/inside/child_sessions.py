@@ -17,7 +17,10 @@ from agentlearn.sandbox.inside.output import cut_middle, read_ends
 from agentlearn.sandbox.inside.process import address_space_bytes, children, cpu_limit_s
 from agentlearn.sandbox.inside.scratch import remove_tree
 from agentlearn.sandbox.inside.session import Order, run_session
+from agentlearn.sandbox.inside.watch import WatchedSession
 
+MOST_LAST_CHARS = 12_000
+"""Most printed text in the report of a session's end, which must fit into one message of the control socket."""
 _CPU_MARGIN_S = 0.5
 """How much less processor time the kernel may count for a session that it killed at the limit."""
 
@@ -27,8 +30,11 @@ class _ChildSession:
     session: int
     output_fd: int
     scratch: Path
+    watched: WatchedSession
     ordered: bool = False
     """Whether our side requested to kill it."""
+    excess: str = ""
+    """The limit for which it was killed, as a sentence; empty if it was not."""
 
 
 class ChildSessions:
@@ -74,6 +80,24 @@ class ChildSessions:
                 child.ordered = True
                 os.kill(pid, signal.SIGKILL)  # not reaped yet, so the process id is still valid
 
+    @property
+    def are_open(self) -> bool:
+        """Whether there are sessions."""
+        return bool(self._children)
+
+    @property
+    def watch_every_s(self) -> float:
+        """How often to call `watch`: more often where it counts files."""
+        return 0.05 if self._quota else 0.02
+
+    def watch(self) -> None:
+        """Kill the sessions that exceed a limit which the kernel does not enforce."""
+        for pid, child in self._children.items():
+            if not child.excess:
+                child.excess = child.watched.excess()
+                if child.excess:
+                    os.kill(pid, signal.SIGKILL)  # not reaped yet, so the process id is still valid
+
     def reap(self) -> None:
         """Reap ended sessions, and kill the processes that they started."""
         while (pid := _ended_child()) is not None:
@@ -118,7 +142,8 @@ class ChildSessions:
             raise
         if pid == 0:
             run_session(order, prepared, self._limits)
-        return _ChildSession(order.id, output_fd, scratch), pid
+        watched = WatchedSession(pid, scratch, self._limits, self._quota)
+        return _ChildSession(order.id, output_fd, scratch, watched), pid
 
     def _remove_unused(self, scratch: Path) -> None:
         """Remove the directory of a session that could not be forked."""
@@ -134,9 +159,9 @@ class ChildSessions:
         spent: whether it had used up its processor time. The kernel's signal at the hard limit is SIGKILL; it is
         reported as SIGXCPU, so that a reported SIGKILL is always one of another process or of the kernel.
         """
-        if status == -signal.SIGKILL and spent and not child.ordered:
+        if status == -signal.SIGKILL and spent and not child.ordered and not child.excess:
             status = -signal.SIGXCPU
-        limit_chars = self._limits.output_chars
+        limit_chars = min(self._limits.output_chars, MOST_LAST_CHARS)
         head, tail, size = read_ends(child.output_fd, 4 * limit_chars)
         os.close(child.output_fd)
         self._report(
@@ -145,6 +170,7 @@ class ChildSessions:
                 "session": child.session,
                 "status": status,
                 "ordered": child.ordered,
+                "error": child.excess,
                 "stdout": cut_middle(head, tail, size, limit_chars),
                 "stdout_bytes": size,
             }

@@ -39,8 +39,9 @@ class PreparedSession:
 def confine_process(prepared: PreparedSession, limits: SandboxLimits) -> None:
     """Give up all access inherited from the zygote, set the resource limits and, if there are walls, apply Landlock.
 
-    Afterwards descriptor 0 is empty, 1 and 2 are the output, SOCKET_FD is the socket, and no other is open. If it
-    fails, the socket may still be at `prepared.socket_fd`. Raises OSError.
+    Afterwards descriptor 0 is an ended pipe of this process, 1 and 2 are the output, SOCKET_FD is the socket, and no
+    other is open. No other session has any of them. If it fails, the socket may still be at `prepared.socket_fd`.
+    Raises OSError.
     """
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
@@ -55,6 +56,7 @@ def confine_process(prepared: PreparedSession, limits: SandboxLimits) -> None:
         drop_capabilities()
     die_with(prepared.zygote, signal.SIGKILL)  # after dropping capabilities, which would clear it
     highest = os.sysconf("SC_OPEN_MAX")
+    _end_input()
     set_limits(limits, prepared.held_bytes)
     _keep_only(prepared, highest)
 
@@ -63,6 +65,13 @@ def confine_syscalls(prepared: PreparedSession) -> None:
     """Apply the system-call filter, if there are walls. This is the last step. Raises OSError."""
     if prepared.walls is not None:
         seccomp.filter_syscalls()
+
+
+def _end_input() -> None:
+    """Make descriptor 0 a pipe that has ended. `/dev/null` would be one file, with its locks, for all sessions."""
+    nothing, closed = os.pipe()
+    os.close(closed)
+    os.dup2(nothing, 0)
 
 
 def _keep_only(prepared: PreparedSession, highest: int) -> None:

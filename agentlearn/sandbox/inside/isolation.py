@@ -11,6 +11,7 @@ from agentlearn.sandbox.inside.attacks import open_walls
 from agentlearn.sandbox.inside.config import Config
 from agentlearn.sandbox.inside.confine import PreparedSession
 from agentlearn.sandbox.inside.landlock import READ, Access, LandlockRule
+from agentlearn.sandbox.inside.packages import DATA_FILES
 
 _NULL = Path("/dev/null")
 _PACKAGES = ("site-packages", "dist-packages")
@@ -62,22 +63,20 @@ def standard_library() -> tuple[LandlockRule, ...]:
     named = {Path(folder) for folder in sys.path if Path(folder).is_dir()}
     folders = [folder for folder in sorted(named) if named.isdisjoint(folder.parents)]
     inside = [entry for folder in folders for entry in folder.iterdir() if entry.name not in _PACKAGES]
-    return (*_rules(folders, Access.READ_DIR), *_rules(inside, READ), *_rules([_NULL], READ | Access.WRITE_FILE))
+    data = [Path(path) for path in DATA_FILES]
+    return (
+        *_rules(folders, Access.READ_DIR),
+        *_rules([*inside, *data], READ),
+        *_rules([_NULL], READ | Access.WRITE_FILE),
+    )
 
 
 def preloaded_packages(config: Config) -> tuple[LandlockRule, ...]:
-    """Rules for reading the preloaded packages and the shared libraries of their wheels (`NAME.libs`).
+    """Rules for reading the packages of the sandbox and for listing the folder of links to them.
 
     Other installed packages stay unreadable: a domain's package may contain the answers to its tasks.
     """
-    tops: set[Path] = set()
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        for folder in config.search_paths:
-            if file and Path(file).is_relative_to(folder):
-                top = Path(folder, Path(file).relative_to(folder).parts[0])
-                tops |= {top, top.with_name(f"{top.name}.libs")}
-    return _rules(sorted(tops), READ)
+    return (*_rules(map(Path, config.packages), READ), *_rules([Path(config.package_folder)], Access.READ_DIR))
 
 
 def _rules(paths: Iterable[Path], access: Access) -> tuple[LandlockRule, ...]:

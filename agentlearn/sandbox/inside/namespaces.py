@@ -48,9 +48,14 @@ def enter() -> None:
     check_syscall("mount", _libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
 
 
+def most_files(limits: SandboxLimits) -> int:
+    """Most files and directories that a session may have."""
+    return limits.scratch_bytes // _INODE_BYTES
+
+
 def mount_scratch(where: Path, limits: SandboxLimits) -> None:
     """Mount an empty file system of limited size on a directory. Raises OSError."""
-    options = f"size={limits.scratch_bytes},nr_inodes={limits.scratch_bytes // _INODE_BYTES},mode=0700"
+    options = f"size={limits.scratch_bytes},nr_inodes={most_files(limits)},mode=0700"
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     check_syscall("mount", _libc.mount(b"tmpfs", os.fsencode(where), b"tmpfs", flags, options.encode()))
 

@@ -5,6 +5,7 @@ Descriptors 1 and 2 of a session are this file (a memfd), so text printed by C c
 
 import io
 import os
+import threading
 
 FILE_ROOM_BYTES = 1 << 18
 """Size up to which output goes to the file; of later output only the end is kept, in memory."""
@@ -19,9 +20,18 @@ class Output:
         self._room = FILE_ROOM_BYTES
         self._tail = bytearray()
         self._tail_bytes = 0
+        self._silent: frozenset[int] = frozenset()
+
+    def begin(self, silent: frozenset[int]) -> None:
+        """Start the output of a call. silent: system ids of threads of earlier calls, whose text is dropped."""
+        self._silent = silent
+        os.ftruncate(self._fd, 0)
+        self._room, self._tail, self._tail_bytes = FILE_ROOM_BYTES, bytearray(), 0
 
     def write(self, chunk: bytes) -> None:
         """Add printed bytes."""
+        if self._silent and threading.get_native_id() in self._silent:
+            return
         size = len(chunk)
         if size <= self._room:
             os.write(self._fd, chunk)
@@ -37,12 +47,10 @@ class Output:
             del self._tail[: -self._kept_bytes]
 
     def take(self, limit_chars: int) -> tuple[str, int]:
-        """Return the text printed since the last `take`, shortened to the limit, and its full size in bytes."""
+        """Return the text printed since `begin`, shortened to the limit, and its full size in bytes."""
         head, tail, stored_bytes = read_ends(self._fd, self._kept_bytes)
-        os.ftruncate(self._fd, 0)
         total = stored_bytes + self._tail_bytes
         tail = (tail if stored_bytes > self._kept_bytes else b"") + bytes(self._tail)
-        self._room, self._tail, self._tail_bytes = FILE_ROOM_BYTES, bytearray(), 0
         return cut_middle(head, tail[-self._kept_bytes :], total, limit_chars), total
 
 
@@ -101,9 +109,9 @@ class _Bytes(io.RawIOBase):
 def read_ends(fd: int, kept_bytes: int) -> tuple[bytes, bytes, int]:
     """The first `kept_bytes` of a file, at most `kept_bytes` of the end of the rest, and the file's size."""
     size = os.fstat(fd).st_size
-    head = os.pread(fd, kept_bytes, 0)
-    start = max(kept_bytes, size - kept_bytes)
-    return head, os.pread(fd, kept_bytes, start), size
+    head = os.pread(fd, kept_bytes, 0) if size else b""
+    tail = os.pread(fd, kept_bytes, max(kept_bytes, size - kept_bytes)) if size > kept_bytes else b""
+    return head, tail, size
 
 
 def cut_middle(head: bytes, tail: bytes, total: int, limit_chars: int) -> str:

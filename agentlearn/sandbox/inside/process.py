@@ -15,6 +15,10 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITY_VERSION_3 = 0x20080522
+_SA_NOCLDSTOP = 1
+_SIGACTION_BYTES, _SIGACTION_FLAGS_AT = 256, 136
+"""Room for the C library's `struct sigaction`, and where its flags are on 64-bit machines."""
+_M_ARENA_MAX = -8
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -48,6 +52,21 @@ def die_with(parent: int, by: signal.Signals) -> None:
 def adopt_orphans() -> None:
     """Become the parent of every descendant whose parent ends, so that all of them can be killed."""
     check_syscall("subreaper", _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+
+
+def ignore_stops_of_children() -> None:
+    """Have SIGCHLD sent only when a child ends, not when it is stopped. Call it after setting the signal's handler."""
+    action = ctypes.create_string_buffer(_SIGACTION_BYTES)
+    check_syscall("sigaction", _libc.sigaction(int(signal.SIGCHLD), None, action))
+    flags = struct.unpack_from("i", action, _SIGACTION_FLAGS_AT)[0]
+    struct.pack_into("i", action, _SIGACTION_FLAGS_AT, flags | _SA_NOCLDSTOP)
+    check_syscall("sigaction", _libc.sigaction(int(signal.SIGCHLD), action, None))
+
+
+def use_one_heap() -> None:
+    """Have threads share one heap; with one each, every thread would take 64 MB of a session's address space."""
+    if hasattr(_libc, "mallopt"):
+        _libc.mallopt(_M_ARENA_MAX, 1)
 
 
 def children() -> set[int]:

@@ -1,8 +1,9 @@
 """The system-call filter of a session: a list of allowed calls, as a hand-written BPF program.
 
-All other calls fail with EPERM: sockets, new processes and threads, exec, signals to other processes, ptrace, changing
-modes and owners (which Landlock does not protect), mounts, namespaces, keys, bpf, io_uring, memfd and more. Calls by
-another interface of the machine (32 bit, x32) kill the process.
+All other calls fail with EPERM: sockets, new processes, exec, signals to other processes, ptrace, changing modes and
+owners (which Landlock does not protect), mounts, namespaces, keys, bpf, io_uring, memfd and more. Threads are allowed
+and, for event loops, epoll and pairs of connected stream sockets; a socket of a pair cannot connect elsewhere or pass
+on descriptors. Calls by another interface of the machine (32 bit, x32) kill the process.
 """
 
 import ctypes
@@ -10,6 +11,7 @@ import fcntl
 import os
 import platform
 import signal
+import socket
 import struct
 import termios
 from collections.abc import Iterable, Mapping
@@ -20,12 +22,16 @@ from agentlearn.sandbox.inside.process import check_syscall
 
 ALLOW = 0x7FFF0000
 DENY = 0x00050000 | 1  # SECCOMP_RET_ERRNO with EPERM
+ABSENT = 0x00050000 | 38  # SECCOMP_RET_ERRNO with ENOSYS
 KILL = 0x80000000  # SECCOMP_RET_KILL_PROCESS
 
 _LOAD_WORD, _JUMP_EQUAL, _JUMP_AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 _NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16
 _X32_BIT = 0x40000000
 _SECCOMP_SET_MODE_FILTER = 1
+_THREAD_FLAGS = (0x3D0F00, 0x7D0F00)
+"""Flags of `clone` with which glibc and musl start a thread."""
+_FIONBIO = 0x5421
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,33 @@ def calls_with_argument_rules(pid: int) -> dict[str, tuple[ArgumentRule, ...]]:
             ),
         ),
         "ioctl": (
-            ArgumentRule(1, (termios.TCGETS, termios.TIOCGWINSZ, termios.FIONREAD, termios.FIOCLEX, termios.FIONCLEX)),
+            ArgumentRule(
+                1,
+                (
+                    *(termios.TCGETS, termios.TIOCGWINSZ, termios.FIONREAD, termios.FIOCLEX, termios.FIONCLEX),
+                    _FIONBIO,
+                ),
+            ),
+        ),
+        "clone": (ArgumentRule(0, _THREAD_FLAGS),),
+        **_calls_on_socket_pairs(),
+    }
+
+
+def _calls_on_socket_pairs() -> dict[str, tuple[ArgumentRule, ...]]:
+    """Rules for pairs of stream sockets: without addresses, urgent data and the peer's identity."""
+    blocking = 0xFFFFFFFF & ~(socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    waits, quiet = socket.MSG_DONTWAIT, socket.MSG_NOSIGNAL
+    return {
+        "socketpair": (
+            ArgumentRule(0, (socket.AF_UNIX,)),
+            ArgumentRule(1, (socket.SOCK_STREAM,), mask=blocking),
+        ),
+        "sendto": (ArgumentRule(3, (0, waits, quiet, waits | quiet)), ArgumentRule(5, (0,))),  # 5: size of the address
+        "recvfrom": (ArgumentRule(3, (0, waits)),),
+        "getsockopt": (
+            ArgumentRule(1, (socket.SOL_SOCKET,)),
+            ArgumentRule(2, (socket.SO_TYPE, socket.SO_ERROR, socket.SO_PROTOCOL, socket.SO_DOMAIN)),
         ),
     }
 
@@ -108,6 +140,7 @@ def program(machine: Machine, pid: int) -> list[Instruction]:
     ]
     if machine.x32:
         lines += [(_JUMP_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, KILL)]
+    lines += [(_JUMP_EQUAL, 0, 1, syscalls.CLONE3), (_RETURN, 0, 0, ABSENT)]  # the C library then calls `clone`
     for first, last in _ranges(number for name, number in machine.numbers.items() if name not in with_rules):
         lines += [(_JUMP_AT_LEAST, 0, 2, first), (_JUMP_AT_LEAST, 1, 0, last + 1), (_RETURN, 0, 0, ALLOW)]
     for name, rules in with_rules.items():

@@ -13,8 +13,10 @@ import os
 import resource
 import select
 import signal
+import site
 import socket
 import sys
+import time
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,7 +24,8 @@ from typing import Any
 from agentlearn.sandbox.inside.child_sessions import ChildSessions
 from agentlearn.sandbox.inside.config import Config, config_from_json
 from agentlearn.sandbox.inside.isolation import isolate, preloaded_packages
-from agentlearn.sandbox.inside.process import adopt_orphans, die_with
+from agentlearn.sandbox.inside.packages import link_packages, load_system_libraries
+from agentlearn.sandbox.inside.process import adopt_orphans, die_with, ignore_stops_of_children, use_one_heap
 from agentlearn.sandbox.inside.scratch import remove_tree
 from agentlearn.sandbox.inside.session import Order
 
@@ -82,15 +85,20 @@ class ZygoteServer:
         wake.setblocking(False)
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _wake_up)
+        ignore_stops_of_children()
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(woken, select.POLLIN)
-        listening = True
+        listening, watched_at = True, time.monotonic()
         while listening:
-            ready = {fd for fd, _ in poll.poll()}
+            wait_s = child_sessions.watch_every_s
+            ready = {fd for fd, _ in poll.poll(1000 * wait_s if child_sessions.are_open else None)}
             if woken.fileno() in ready:
                 _drain(woken)
                 child_sessions.reap()
+            if (now := time.monotonic()) - watched_at >= wait_s:
+                child_sessions.watch()
+                watched_at = now
             if self._control.fileno() in ready:
                 listening = self._handle_message(child_sessions)
 
@@ -122,7 +130,12 @@ class ZygoteServer:
 def _preload(config: Config) -> None:
     """Import the modules of sessions so that forks share their memory. Raises ImportError."""
     gc.disable()
-    sys.path.extend(config.search_paths)
+    link_packages(Path(config.package_folder), config.packages)
+    sys.path.append(config.package_folder)
+    load_system_libraries()
+    use_one_heap()
+    site.setquit()
+    site.sethelper()
     for name in config.modules:
         importlib.import_module(name)
     gc.freeze()

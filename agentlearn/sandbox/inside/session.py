@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 from agentlearn.sandbox.inside.cell import run_cell
 from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.inside.confine import SOCKET_FD, PreparedSession, confine_process, confine_syscalls
-from agentlearn.sandbox.inside.frames import read_frame, write_frame
+from agentlearn.sandbox.inside.frames import FrameReader, reply_bytes, write_frame
+from agentlearn.sandbox.inside.leftovers import end_timers, set_handlers, threads_with_code
 from agentlearn.sandbox.inside.output import Output, Stream
 
 INT_DIGITS = 100_000
@@ -41,7 +42,7 @@ def run_session(order: Order, prepared: PreparedSession, limits: SandboxLimits) 
         except OSError as error:
             write_frame(socket_fd, {"failed": str(error)})
             return os._exit(code)
-        write_frame(SOCKET_FD, {"ready": True})
+        write_frame(SOCKET_FD, {"ready": True, "pid": os.getpid()})
         _answer_calls(limits)
         code = 0
     finally:
@@ -63,15 +64,23 @@ def _answer_calls(limits: SandboxLimits) -> None:
     sys.__stdout__, sys.__stderr__ = stdout, stderr  # pyright: ignore[reportAttributeAccessIssue, reportConstantRedefinition]
     scope = _fresh_scope()
     sys.set_int_max_str_digits(INT_DIGITS)
+    sys.path.insert(0, "")  # modules that the code writes into its directory
     gc.enable()
-    while (call := read_frame(SOCKET_FD)) is not None:
+    calls = FrameReader(SOCKET_FD)
+    handlers, most_bytes = end_timers(), reply_bytes(limits.output_chars)
+    while (call := calls.read()) is not None:
         sys.stdout, sys.stderr = stdout, stderr
-        status, error = run_cell(call["code"], scope, call["call"])
+        output.begin(threads_with_code())
+        set_handlers(handlers)
+        try:
+            status, error = run_cell(call["code"], scope, call["call"])
+        except BaseException as late:  # noqa: BLE001  a handler raised after the code had ended
+            status, error = "error", type(late).__name__
+        sys.settrace(None)
+        handlers = end_timers()
         text, size = output.take(limits.output_chars)
-        write_frame(
-            SOCKET_FD,
-            {"call": call["call"], "status": status, "stdout": text, "stdout_bytes": size, "error": error},
-        )
+        reply = {"call": call["call"], "status": status, "stdout": text, "stdout_bytes": size, "error": error}
+        write_frame(SOCKET_FD, reply, most_bytes=most_bytes)
 
 
 def _fresh_scope() -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentlearn.sandbox.inside.cell import ERROR_CHARS, run_cell
-from agentlearn.sandbox.inside.frames import MAX_FRAME_BYTES, pack, read_frame, write_frame
+from agentlearn.sandbox.inside.frames import MAX_FRAME_BYTES, FrameReader, pack, write_frame
 
 
 def cell(code: str, scope: dict[str, Any] | None = None) -> tuple[str, str]:
@@ -79,9 +79,10 @@ def test_frames_come_back_as_they_were_sent() -> None:
     write_frame(writing, message)
     write_frame(writing, {})
     os.close(writing)
-    assert read_frame(reading) == message
-    assert read_frame(reading) == {}
-    assert read_frame(reading) is None
+    frames = FrameReader(reading)
+    assert frames.read() == message
+    assert frames.read() == {}
+    assert frames.read() is None
     os.close(reading)
 
 
@@ -89,7 +90,7 @@ def test_a_frame_that_breaks_off_is_the_end() -> None:
     reading, writing = os.pipe()
     os.write(writing, pack({"a": "b" * 50})[:-1])
     os.close(writing)
-    assert read_frame(reading) is None
+    assert FrameReader(reading).read() is None
     os.close(reading)
 
 

@@ -211,7 +211,8 @@ def test_scratch_deeper_than_a_path_may_be_long_goes_away_too() -> None:
         async with unsafe_local() as sandbox, sandbox.open(1) as session:
             _, _, directory = await facts(session)
             dig = "import os\nfor n in range(1_100):\n  os.mkdir('d' * 200); os.chdir('d' * 200)"
-            assert (await session.run(f"{dig}\nos.chmod('.', 0)")).status == "ok"
+            ended = await session.run(f"{dig}\nos.chmod('.', 0)")
+            assert ended.status in ("ok", "killed")  # killed if it is noticed that the files cannot be counted
         assert not Path(directory).parent.exists()
 
     asyncio.run(scenario())

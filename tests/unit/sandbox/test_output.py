@@ -57,12 +57,14 @@ def test_printing_without_end_takes_bounded_room(fd: int) -> None:
     assert total == 3 * FILE_ROOM_BYTES // 1_000 * 1_000 + 3
 
 
-def test_each_take_starts_empty(fd: int) -> None:
+def test_each_call_starts_with_no_output(fd: int) -> None:
     output = Output(appending(fd), kept_bytes=100)
     output.write(b"one")
     assert output.take(20) == ("one", 3)
+    output.begin(frozenset())
     output.write(b"two")
     assert output.take(20) == ("two", 3)
+    output.begin(frozenset())
     assert output.take(20) == ("", 0)
 
 

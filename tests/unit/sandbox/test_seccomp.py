@@ -5,8 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.sandbox.inside.seccomp import ALLOW, DENY, KILL, MACHINES, Machine, calls_with_argument_rules, program
+from agentlearn.sandbox.inside.seccomp import (
+    ABSENT,
+    ALLOW,
+    DENY,
+    KILL,
+    MACHINES,
+    Machine,
+    calls_with_argument_rules,
+    program,
+)
 
+CLONE3 = 435
 PID = 4321
 O_RDONLY, O_WRONLY, O_ACCMODE, O_TRUNC, O_CREAT = 0, 1, 3, 0o1000, 0o100
 HEADERS = {
@@ -50,7 +60,8 @@ def test_what_is_listed_is_allowed_and_nothing_else(machine: Machine) -> None:
     with_rules = {machine.numbers[name] for name in calls_with_argument_rules(PID) if name in machine.numbers}
     for number in range(1_000):
         if number not in with_rules:
-            assert decide(machine, number) == (ALLOW if number in listed else DENY), number
+            allowed = ABSENT if number == CLONE3 else ALLOW if number in listed else DENY
+            assert decide(machine, number) == allowed, number
 
 
 def test_calls_of_another_machine_end_the_process(machine: Machine) -> None:
@@ -89,7 +100,7 @@ def test_limits_of_others_are_out_of_reach(machine: Machine) -> None:
 
 
 def test_a_file_cannot_be_emptied_while_it_is_opened_to_read(machine: Machine) -> None:
-    calls = [(machine.numbers["openat"], (0, 0))]
+    calls: list[tuple[int, tuple[int, ...]]] = [(machine.numbers["openat"], (0, 0))]
     if "open" in machine.numbers:
         calls.append((machine.numbers["open"], (0,)))
     for number, before in calls:
@@ -104,6 +115,34 @@ def test_descriptors_can_be_copied_and_not_turned_into_signals(machine: Machine)
     assert [decide(machine, machine.numbers["fcntl"], 3, command) for command in (8, 10, 15, 1031, 1033)] == [DENY] * 5
     assert decide(machine, machine.numbers["ioctl"], 0, 0x5401) == ALLOW
     assert decide(machine, machine.numbers["ioctl"], 0, 0x5412) == DENY
+
+
+THREAD = 0x3D0F00
+"""Flags with which the C library starts a thread."""
+
+
+def test_threads_can_be_started_and_processes_cannot(machine: Machine) -> None:
+    number = machine.numbers["clone"]
+    assert decide(machine, number, THREAD) == ALLOW
+    new_user, traced, shared_memory = 0x10000000, 0x2000, 0x100
+    for flags in (0, 17, shared_memory, 0x4111, THREAD | new_user, THREAD | traced, THREAD & ~0x10000, THREAD | 17):
+        assert decide(machine, number, flags) == DENY
+
+
+def test_sockets_come_in_pairs_of_streams_and_reach_no_address(machine: Machine) -> None:
+    pair, send, receive, ask = (machine.numbers[name] for name in ("socketpair", "sendto", "recvfrom", "getsockopt"))
+    unix, stream, nonblocking, inet, datagram, packet = 1, 1, 0o4000, 2, 2, 5
+    assert [decide(machine, pair, unix, kind) for kind in (stream, stream | nonblocking)] == [ALLOW, ALLOW]
+    assert [decide(machine, pair, unix, kind) for kind in (datagram, packet, 3)] == [DENY] * 3
+    assert decide(machine, pair, inet, stream) == DENY
+    assert decide(machine, send, 3, 0x1000, 1, 0, 0, 0) == ALLOW
+    assert decide(machine, send, 3, 0x1000, 1, 0, 0x2000, 110) == DENY
+    urgent, fast_open = 1, 0x20000000
+    assert [decide(machine, send, 3, 0, 1, flags) for flags in (urgent, fast_open)] == [DENY] * 2
+    assert decide(machine, receive, 3, 0, 1, urgent) == DENY
+    peers_process, peers_user, error = 77, 17, 4
+    assert [decide(machine, ask, 3, 1, what) for what in (peers_process, peers_user, error)] == [DENY, DENY, ALLOW]
+    assert {"socket", "connect", "bind", "sendmsg", "recvmsg", "setsockopt"}.isdisjoint(machine.numbers)
 
 
 def test_a_program_fits_into_the_kernel(machine: Machine) -> None:

@@ -4,6 +4,9 @@ import asyncio
 
 import pytest
 
+from agentlearn.sandbox import CodeResult, SandboxLimits
+from agentlearn.sandbox.interpreter import CallReply, Exit
+from agentlearn.sandbox.session import InterpreterSession
 from tests.unit.sandbox.conftest import Box
 
 
@@ -173,21 +176,33 @@ def test_an_interpreter_that_hangs_up_but_lives_is_killed(box: Box) -> None:
     assert result.error.startswith("the interpreter was killed because it did not answer as it must")
 
 
-def test_an_interpreter_that_dies_between_calls_is_reported_before_anything_runs(box: Box) -> None:
-    async def scenario() -> None:
-        async with box.sandbox.open(1) as session:
-            last_words = "import signal, os\nsignal.signal(signal.SIGALRM, lambda *_: os._exit(0))"
-            assert (await session.run(f"{last_words}\nsignal.setitimer(signal.ITIMER_REAL, 0.02)")).status == "ok"
-            await asyncio.sleep(0.3)
-            lost = await session.run("print('ran')")
-            assert (lost.status, lost.stdout) == ("state_lost", "")
-            assert lost.error == (
-                "the interpreter ended since the last call; this code was not run;"
-                " the variables are lost and the next call starts in a fresh interpreter"
-            )
-            assert (await session.run("print('ran')")).stdout == "ran\n"
+class EndedInterpreter:
+    """An interpreter that ended by itself between two calls."""
 
-    box.runner.run(scenario())
+    ended = True
+
+    async def call(self, code: str, *, most_chars: int) -> CallReply:
+        raise AssertionError(code)
+
+    async def kill(self, *, grace_s: float = 0.0) -> Exit:
+        return Exit(status=0)
+
+
+def test_an_interpreter_that_ended_between_calls_is_reported_before_anything_runs() -> None:
+    async def start(seed: int) -> EndedInterpreter:
+        return EndedInterpreter()
+
+    async def scenario() -> CodeResult:
+        session = InterpreterSession(start, 1, SandboxLimits(), asyncio.Semaphore(1), keep_state=False)
+        await session.start()
+        return await session.run("1")
+
+    lost = asyncio.run(scenario())
+    assert (lost.status, lost.stdout) == ("state_lost", "")
+    assert lost.error == (
+        "the interpreter ended since the last call; this code was not run;"
+        " the variables are lost and the next call starts in a fresh interpreter"
+    )
 
 
 def test_a_forged_reply_is_only_text(box: Box) -> None:

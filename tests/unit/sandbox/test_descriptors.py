@@ -1,0 +1,67 @@
+"""No session has a descriptor, or a lock, in common with another."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from agentlearn.sandbox import CodeResult, Session
+from tests.unit.sandbox.conftest import Box, started
+
+MARK = """
+import fcntl, os
+for fd in (0, 1, 2, 3):
+    fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_NONBLOCK | os.O_APPEND)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB) if fd != 3 else None
+os.set_blocking(3, True)
+held = os.open(os.devnull, os.O_RDWR)
+"""
+LOOK = """
+import fcntl, os
+flags = [fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_NONBLOCK for fd in (0, 1, 2, 3)]
+for fd in (0, 1, 2):
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(fd, fcntl.LOCK_UN)
+flags, os.get_blocking(0), fcntl.fcntl(0, fcntl.F_GETFL) & os.O_APPEND
+"""
+UNMARKED = "([0, 0, 0, 0], True, 0)\n"
+IDENTITY = "import os\n[(os.fstat(fd).st_dev, os.fstat(fd).st_ino) for fd in (0, 1, 3)]"
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Box]:
+    yield from started("zygote")
+
+
+def test_flags_and_locks_of_one_session_are_not_seen_by_another(box: Box) -> None:
+    async def scenario() -> None:
+        async with box.sandbox.open(1) as first, box.sandbox.open(2) as second:
+            assert (await first.run(MARK)).error == ""
+            assert await shown(second, LOOK) == UNMARKED
+            async with box.sandbox.open(3) as third:
+                assert await shown(third, LOOK) == UNMARKED
+        async with box.sandbox.open(4) as later:
+            assert await shown(later, LOOK) == UNMARKED
+
+    box.runner.run(scenario())
+
+
+def test_no_descriptor_is_the_same_file_in_two_sessions(box: Box) -> None:
+    async def scenario() -> None:
+        async with box.sandbox.open(1) as first, box.sandbox.open(2) as second:
+            one, other = eval(await shown(first, IDENTITY)), eval(await shown(second, IDENTITY))
+            assert set(one).isdisjoint(other)
+
+    box.runner.run(scenario())
+
+
+def test_there_is_no_input(box: Box) -> None:
+    cell = "import os, sys\nos.read(0, 9), sys.stdin.read(), sys.stdin.isatty()"
+    assert box.last(cell).stdout == "(b'', '', False)\n"
+    assert "EOFError" in box.last("input()").error
+    assert box.last("import os\nos.write(0, b'x')").error.endswith("OSError: [Errno 9] Bad file descriptor")
+
+
+async def shown(session: Session, cell: str) -> str:
+    result: CodeResult = await session.run(cell)
+    assert result.error == ""
+    return result.stdout

@@ -1,0 +1,36 @@
+"""Programs of the kind that models write give the same in the sandbox as in a plain Python with the same packages."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.snippets import snippets
+from tests.unit.sandbox.conftest import Box, started
+from tests.unit.sandbox.outside import Outcome, run_outside
+
+PROGRAMS = snippets()
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Box]:
+    yield from started("zygote")
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome]]:
+    return run_outside(PROGRAMS, tmp_path_factory.mktemp("outside"))
+
+
+def shown(output: str, error: str) -> Outcome:
+    """What a program shows, without the folder of its packages."""
+    last_line = error.strip().splitlines()[-1] if error else ""
+    return re.sub(r"/\S+/packages/", "", output), re.sub(r"/\S+/packages/", "", last_line)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_gives_the_same_in_the_sandbox_and_outside(
+    zygote: Box, outside: dict[str, list[Outcome]], name: str
+) -> None:
+    results = zygote.run(*PROGRAMS[name])
+    assert [shown(result.stdout, result.error) for result in results] == [shown(*one) for one in outside[name]]
