@@ -122,7 +122,7 @@ def test_few_requests_are_sent_before_an_outage_is_noticed() -> None:
 
 
 def test_after_the_limit_the_run_stops_and_can_be_resumed() -> None:
-    service = Service(limit_s=0.05)
+    service = Service(limit_s=1.0)
 
     async def main() -> None:
         await service.ask()
