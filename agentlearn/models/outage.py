@@ -147,8 +147,11 @@ class Outage:
     async def _until_next(self) -> None:
         """Wait until it is time to ask again, or until a request that is still in flight is answered."""
         while self.down and (wait_s := self._next_at - self.clock()) > 0:
-            await asyncio.wait([ended := self._future()], timeout=wait_s)
-            self._forget(ended)
+            ended = self._future()
+            try:
+                await asyncio.wait([ended], timeout=wait_s)
+            finally:
+                self._forget(ended)  # a wake-up for it would be lost
 
     async def _wait(self) -> None:
         turn = self._future()
