@@ -17,6 +17,7 @@ from agentlearn.types.operation import (
     Merge,
     Modify,
     Operation,
+    Quarantined,
     Rejected,
 )
 
@@ -56,6 +57,8 @@ def end_words(end: End) -> str:
             return f"dropped: {end.reason}"
         case Rejected():
             return f"refused: {end.code}: {end.reason}"
+        case Quarantined():
+            return f"quarantined: {end.code}: {end.reason}"
         case _:
             assert_never(end)
 
