@@ -16,8 +16,9 @@ from agentlearn.learn.lessons.curate.hostile.folding import mixes_scripts, unacc
 from agentlearn.learn.lessons.curate.hostile.other_languages import FOREIGN_ACTS
 from agentlearn.learn.lessons.curate.hostile.stated_answers import stated_answer
 from agentlearn.learn.lessons.curate.hostile.web_places import address_in
-from agentlearn.learn.lessons.curate.lesson_text import forgery
+from agentlearn.learn.lessons.curate.lesson_text import checked_lesson, forgery
 from agentlearn.learn.lessons.curate.similarity import normalised
+from agentlearn.types.experience import Experience
 from agentlearn.types.operation import Quarantined, Rejected
 
 _SHOWN = 60
@@ -39,6 +40,12 @@ def screened(lesson: str, tags: tuple[str, ...] = (), answers: Container[str] = 
     answers: expected answers of the batch's tasks.
     """
     return _refusal(lesson) or _stated(lesson, answers) or _doubt(lesson, tags)
+
+
+def doubt_of(experience: Experience) -> Rejected | Quarantined | None:
+    """How a lesson would end if a run proposed it now, judged by its text alone; None for plain advice."""
+    lesson = checked_lesson(experience.lesson)
+    return lesson if isinstance(lesson, Rejected) else screened(lesson, experience.tags)
 
 
 @lru_cache(maxsize=16_384)  # the same lesson is checked in several stages
