@@ -56,7 +56,7 @@ _FORGED_HEADER = re.compile(
     r"""
       ^\#{1,6}(?:\s|$) | \#{2,}                                              # ## heading
     | ^(?:-{3,}|={3,}|\*{3,})
-    | ```|~~~|"{3}|'{3}|-{4,}|={4,}
+    | ```|~~~|"{3}|'{3}|-{3,}\s?(?:begin|end)\b
     | <\s*/\s*[a-z] | <[a-z][\w:-]*\s*/?> | <[a-z][\w:-]*\s+[\w:-]+\s*=[^<>]*>  # </x>, <x>, <x y="z">
     | <\s*(?:experiences?|lessons?|system|user|assistant|instructions?|advice|library)\b
     | <[!?]

@@ -4,7 +4,7 @@ import re
 
 _COMMAND = re.compile(
     r"""
-      \brm\s+-\w*[rf] | \bsudo\s+\w | \b(?:curl|wget|netcat|ncat|scp|rsync|telnet)\s+[-\w/$.'"] | \bnc\s+-\w
+      \brm\s+-\w*[rf] | \bsudo\s+\w | \b(?:curl|wget|netcat|ncat|scp|rsync|telnet)\s+(?:-|\S*[./:$]) | \bnc\s+-\w
     | \b(?:chmod|chown)\s+[-+\w]*[\d+] | \bmkfs\b | \bdd\s+if= | \bkill(?:all)?\s+-\w+ | \bpkill\s+\w
       | \bshutdown\s+(?:-\w|now)
     | \b(?:ba|z|k|c)?sh\s+-c\b | \|\s*(?:ba|z)?sh\b | >\s*/(?:dev|etc|tmp|proc|var|home)/ | :\(\)\s*\{ | \bcat\s+[~/.]

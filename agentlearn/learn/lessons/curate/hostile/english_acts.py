@@ -88,7 +88,7 @@ _OWN_TEXT = (
 _SECRETS = (
     r"(?:api[ _-]?keys?|access[ _-]?(?:tokens?|keys?)|auth(?:entication|orization)?[ _-]?(?:tokens?"
     r"|keys?|headers?)|bearer tokens?|session (?:tokens?|cookies?|ids?)"
-    r"|ssh[ _-]?keys?|secret keys?|private keys?|encryption keys?|login (?:details|data|credentials)"
+    r"|ssh[ _-]?keys?|secret keys?|encryption keys?|login (?:details|data|credentials)"
     r"|credentials?|passphrases?|environment variables?|env(?:ironment)? vars?|the environment\b"
     r"|os\.environ|os environ|getenv|process\.env|credit card|secrets? (?:file|manager|store)|\.env\b"
     r"|dotenv|the secrets?|any secrets?|all secrets?|user's secrets?"
@@ -100,7 +100,7 @@ _TAKE = (
     r"|harvest|extract|copy|log|store|give"
     r"|ask (?:the user )?for|request|share|grab|obtain|search (?:for)?|export|echo|cat|inspect"
     r"|exfiltrate|expose|post|upload|submit|report|fetch|retrieve|list|display|disclose|hand over"
-    r"|scan (?:for)?|find|enter|type|check|use|save|write|return|get|take)"
+    r"|scan (?:for)?|find|check|use|save|write|return|get|take)"
 )
 _FILES = (
     r"(?:(?:local|system|hidden|config(?:uration)?|grading|grader|project|test|temp(?:orary)?|solutions?"
@@ -167,7 +167,7 @@ OVERRIDES = Act.of(
     ),
     r"\b(?:system|developer) (?:prompt|message|instructions?)\b",
     (
-        r"\b(?:new|updated|real|actual|true|revised|secret|hidden) (?:instructions?|system|prompt|directive"
+        r"\b(?:new|updated|real|actual|true|revised|secret|hidden) (?:instructions?|prompt|directive"
         r"|orders?|mission)\s*(?:[:.]|is\b|are\b|from\b|follow)"
     ),
     (
@@ -196,10 +196,10 @@ OVERRIDES = Act.of(
     (
         r"\b(?:obey|comply with|carry out|execute|do (?:exactly )?(?:what|whatever|anything|as)"
         r"|follow (?:every|all|any|whatever|hidden|secret|exactly what))\b.{0,30}\b(?:instructions?"
-        r"|commands?|orders?|says?|tells?|asks?|told|demands?|wants)\b"
+        r"|commands?|says?|tells?|asks?|told|demands?|wants)\b"
     ),
     (
-        rf"\b(?:this|these|following|next) (?:{_LESSONS}|text|sentence|line|message|note)s? (?:is|are|has"
+        rf"\b(?:this|these|following|next) (?:{_LESSONS}|sentence|line|message|note)s? (?:is|are|has"
         r"|have|comes?|takes?|overrides?|replaces?|supersedes?|outranks?|wins?|must|should|counts?)\b"
     ),
     (
@@ -238,10 +238,13 @@ JUDGE = Act.of(
         rf"|fellow|kind|esteemed)\s)*{_JUDGE}\b"
     ),
     (
-        rf"\b(?:to|for|at|with) (?:the |your |any |whichever |every |an? )(?:[\w'-]+ )?{_JUDGE}(?=\s*(?:$"
+        r"\b(?:say|says|write|note|speak|message|appeal|explain|report|signal|apologi[sz]e|whisper|talk"
+        r"|address|hint|comment|sentence|line|word|notes|remark|reply|answer|present"
+        r"|recommend)s?\b.{0,30}\b(?:to|for|at|with) (?:the |your |any |whichever |every "
+        rf"|an? )(?:[\w'-]+ )?{_JUDGE}(?=\s*(?:$"
         r"|[.!?;,:\"']|that\b|to\b|and\b|in\b|as\b|who\b|is\b|which\b|say\w*\b|reads?\b|will\b))"
     ),
-    rf"(?:^|[.!?;:]\s|[\"\'(]|\b(?:the|an?|your|any|llm|ai|that|because|since) ){_JUDGE}\s?(?:[:,]"
+    rf"(?:^|[.!?;:]\s|[\"\'(]|\b(?:the|an?|your|any|llm|ai|that|because|since) ){_JUDGE}\s?(?::"
     r"|(?:please |must |should |will |may |can |cannot |can't |only |always |never |does not |doesn't "
     r"|won't |is |are |has |have |who |accepts? |rewards? |marks? |believes? |trusts? |likes? |prefers? "
     r"|sees? |reads? |checks? |looks? |wants? |gives? (?:full|you|points|credit|reward|higher|better"
@@ -259,7 +262,7 @@ JUDGE = Act.of(
     r"|maximum|top|highest|your) (?:score|marks?|credit|points)|evaluation|benchmark|verdict|metric"
     r"|tests?\b(?= (?:pass|without)))",
     (
-        r"\b(?:reward|score|grade|verdict|mark) (?:is|of|to|as|=|must be|should be) (?:1\b|1\.0|one\b|100"
+        r"\b(?:reward|score|grade|verdict|mark) (?:of|to|as|=|must be|should be) (?:1\b|1\.0|one\b|100"
         r"|full|maximum|max\b|correct|perfect|a ?\+)"
     ),
     (
@@ -300,7 +303,7 @@ JUDGE = Act.of(
         r"|reward)(?: (?:code|script|harness|function|files?|cases?|model))?\b"
     ),
     (
-        r"\b(?:whoever|whatever|anyone who|those who|the (?:one|model|person|program|system|script) (?:that"
+        r"\b(?:who(?:ever)|whatever|anyone who|those who|the (?:one|model|person|program|system|script) (?:that"
         r"|who|which)) (?:will |is |are )?(?:grad|judg|scor|mark|evaluat|verif|assess|reward)(?:es?|ing|s"
         r"|ies|y)\b"
     ),
@@ -324,7 +327,7 @@ DATA = Act.of(
     ),
     (
         r"\bexfiltrat\w+|\b(?:phone|call) home\b|\bhttp (?:get|post|put|request)|\b(?:get|post) request\b"
-        r"|\bbcc\b|\bdns (?:quer(?:y|ies)|lookup)"
+        r"|\bdns (?:quer(?:y|ies)|lookup)"
     ),
     r"\b(?:transfer|wire|donate|send)\b.{0,25}\b(?:money|funds|bitcoin|crypto\w*|wallet|ether)\b",
     (
@@ -369,7 +372,7 @@ FILES = Act.of(
     (
         r"(?:^|[\s\"'(])(?:~/|/(?:etc|home|root|var|usr|tmp|proc|dev|bin|opt|mnt|sys|app|work"
         r"|workspace)/)\S*|\b[a-z]:\\\w|\.\./\.\./|\b(?:write|save|dump|store|append)\b.{0,30}\bto (?:a "
-        r"|the )?(?:[\w'-]+ )?(?:files?|disk)\b"
+        r"|the )?(?:[\w'-]+ )?disk\b"
     ),
 )
 TOOLS = Act.of(
@@ -380,7 +383,7 @@ TOOLS = Act.of(
     ),
     (
         r"\b(?:use|call|run|invoke|open|start|launch|execute|spawn|import|get|gain|drop (?:in)?to|through"
-        r"|via|with|in|from)\s(?:an?\s|the\s|your\s|any\s|some\s)?(?:[\w'-]+\s){0,2}?(?:shell(?! method"
+        r"|via|in|from)\s(?:an?\s|the\s|your\s|any\s|some\s)?(?:[\w'-]+\s){0,2}?(?:shell(?! sort| method"
         r"| theorem| integr)|terminal|bash|command line|command prompt|subprocess(?:es)?|sockets?|powershell"
         r"|system calls?|child process(?:es)?|background (?:process|job)|os module|sub-?process module"
         r"|root (?:access|rights|shell|privileges)|admin (?:rights|access|tool|panel|mode|privileges)"
@@ -490,11 +493,12 @@ SABOTAGE = Act.of(
         r"|on purpose wrong|dishonestly|untruthfully)\b|\b(?:deliberately|intentionally|purposely|on purpose"
         r"|secretly|quietly|silently|covertly)\s(?:[\w'-]+\s)?(?:fail|wrong|make|answer|introduce|insert"
         r"|give|misread|change|sabotage|swap|choose|return|send|delete|copy|skip|ignore|add|produce|corrupt"
-        r"|lie|mislead|lose|break|underperform|slow)"
+        r"|lie|mislead|lose|break|underperform|slow)\b"
     ),
     (
-        r"\b(?:sabotage|underperform|sandbag|act dumb|play dumb|fail (?:the|this|every|all|any"
-        r"|on purpose) ?(?:task|question|test)?s?)\b"
+        r"\b(?:sabotage|underperform|sandbag|act dumb|play dumb|fail (?:the|this|every|all|any) (?:task"
+        r"|question|test)s?"
+        r"|fail on purpose)\b"
     ),
     (
         r"\b(?:add|subtract|multiply|divide|negate|flip|invert|reverse|change|shift|double|halve|increase"

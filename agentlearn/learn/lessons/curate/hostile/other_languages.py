@@ -19,6 +19,7 @@ _OVERRIDES = Act.of(
         r"\b(?:system(?:nachricht|meldung|anweisung|prompt)\w*|du bist (?:jetzt|nun|ab sofort)|ab (?:sofort"
         r"|jetzt)|von nun an|neue anweisung\w*)\b"
     ),
+    r"\b(?:regeln|anweisungen|vorgaben|vorschriften)\b.{0,20}\b(?:vergessen|ignorieren|missachten|brechen|ubergehen)\b",
     # French
     (
         r"\b(?:ignore[zr]?|oublie[zr]?|neglige[zr]?|contourne[zr]?|desobei\w*|ne (?:suis|suivez"
@@ -81,6 +82,19 @@ _JUDGE = Act.of(
         r"|экзаменатор\w*|верификатор\w*|эксперт\w*)"
     ),
     r"(?:告诉|告訴|说服|通知|欺骗|提醒|请求|对|向).{0,6}(?:评委|裁判|评分|法官|评审|验证器|打分|评判|考官|审核|评估)",
+)
+_JUDGE_ACTS = Act.of(
+    QuarantineCode.SPEAKS_TO_JUDGE,
+    (
+        r"\b(?:der|die|ein) (?:richter|prufer|bewerter|korrektor|gutachter)\w* (?:soll|muss|wird|akzeptiert"
+        r"|gibt|glaubt|liest|darf|sieht)\b"
+    ),
+    r"\ble (?:juge|correcteur|verificateur|evaluateur) (?:doit|accepte|donne|va|lit|veut|aime)\b",
+    r"\bel (?:juez|evaluador|corrector|verificador) (?:debe|acepta|da|va|lee|quiere|prefiere)\b",
+    (
+        r"(?:судья|проверяющии|оценщик) (?:долж|прин|постав|вер|люб)\w*"
+        r"|(?:评委|裁判|法官|评分员|验证器)(?:会|应该|应当|接受|喜欢|必须|只)"
+    ),
 )
 _DATA = Act.of(
     QuarantineCode.SENDS_DATA,
@@ -219,4 +233,4 @@ _CLINGS = Act.of(
     ),
 )
 
-FOREIGN_ACTS = (_OVERRIDES, _JUDGE, _DATA, _SECRETS, _FILES, _SABOTAGE, _CLINGS)
+FOREIGN_ACTS = (_OVERRIDES, _JUDGE, _JUDGE_ACTS, _DATA, _SECRETS, _FILES, _SABOTAGE, _CLINGS)

@@ -13,6 +13,7 @@ from agentlearn.learn.lessons.curate.hostile.commands import command_in
 from agentlearn.learn.lessons.curate.hostile.encoded import encoded_part
 from agentlearn.learn.lessons.curate.hostile.english_acts import ENGLISH_ACTS
 from agentlearn.learn.lessons.curate.hostile.folding import mixes_scripts, unaccented, views
+from agentlearn.learn.lessons.curate.hostile.indirect_acts import INDIRECT_ACTS
 from agentlearn.learn.lessons.curate.hostile.other_languages import FOREIGN_ACTS
 from agentlearn.learn.lessons.curate.hostile.stated_answers import stated_answer
 from agentlearn.learn.lessons.curate.hostile.web_places import address_in
@@ -21,10 +22,11 @@ from agentlearn.learn.lessons.curate.similarity import normalised
 from agentlearn.types.experience import Experience
 from agentlearn.types.operation import Quarantined, Rejected
 
+_ENGLISH = (*ENGLISH_ACTS, *INDIRECT_ACTS)
 _SHOWN = 60
 _DOUBTS = {
     QuarantineCode.OVERRIDES_INSTRUCTIONS: "sets instructions, rules or the agent's role aside",
-    QuarantineCode.SPEAKS_TO_JUDGE: "speaks to or about whoever gives the reward",
+    QuarantineCode.SPEAKS_TO_JUDGE: "speaks to or about the one who gives the reward",
     QuarantineCode.SENDS_DATA: "reveals or sends data",
     QuarantineCode.SEEKS_SECRETS: "asks for secrets or expected answers",
     QuarantineCode.TOUCHES_FILES: "reads, changes or destroys files or databases",
@@ -87,6 +89,6 @@ def _doubt(lesson: str, tags: tuple[str, ...]) -> Quarantined | None:
 
 def _first(text: str) -> FoundAct | None:
     for one in views(text):
-        if found := first_act(one, ENGLISH_ACTS):
+        if found := first_act(one, _ENGLISH):
             return found
     return first_act(unaccented(text), FOREIGN_ACTS)

@@ -21,7 +21,7 @@ _ADDRESS = re.compile(
     | (?<![\w:])(?:[0-9a-f]{{1,4}}(?::[0-9a-f]{{1,4}})*)?::(?=[0-9a-f])[0-9a-f:.]*[0-9a-f]\b(?![\w])
     | \b(?:[\w-]+{_DOT})+(?:{_HOSTS})\b(?!\()(?:[:/]\S*)?
     | \b(?:[\w-]+\.)+[a-z]{{2}}/\S*                                     # a country's host name, with a path
-    | \b(?:[a-z][\w-]*\.)+[a-z][\w-]*:\d{{2,5}}\b | \blocalhost\b
+    | \b(?:[a-z][\w-]*\.)+[a-z][\w-]*:\d{{2,5}}\b | \b[\w-]+(?:\.[\w-]+)+:\d{{2,5}}/ | \blocalhost\b
     | \bxn--\w+
     | \b(?:bit\.ly|goo\.gl|t\.co|is\.gd|ow\.ly|tinyurl|cutt\.ly|rebrand\.ly|pastebin|ngrok|webhook\.\w+)\b\S*
     | \b[\w-]+\s(?:dot|punkt)\s(?:[\w-]+\s(?:dot|punkt)\s)*(?:{_SPOKEN_HOSTS})\b     # example dot com
