@@ -22,7 +22,7 @@
       WeightsDiffer          a served model has other weights than the trained ones
       Interrupted            the user stopped the run
 
-StopSignal stands beside them: it is the KeyboardInterrupt of Ctrl-C, SIGTERM and SIGHUP.
+StopSignal is not one of them: it is the KeyboardInterrupt of Ctrl-C, SIGTERM and SIGHUP.
 
 A class names what failed, so that a caller can react to it. Each error has a stable `code` (lower_snake) for programs
 and one sentence for people: what happened, the value, the next step. Known secrets are left out of the sentence.

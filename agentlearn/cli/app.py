@@ -46,12 +46,21 @@ _GROUPS = {
         },
     ),
     "library": (
-        "List, show and export libraries of lessons.",
+        "List, show and export libraries of lessons, and decide on quarantined lessons.",
         {
             "list": CommandEntry("agentlearn.cli.library:library_list", "List libraries."),
             "show": CommandEntry("agentlearn.cli.library:library_show", "Show the lessons of a library."),
             "log": CommandEntry("agentlearn.cli.library:library_log", "Show the versions of a library, newest first."),
             "export": CommandEntry("agentlearn.cli.library:library_export", "Write a library to a file."),
+            "pending": CommandEntry(
+                "agentlearn.cli.quarantine:library_pending", "List the lessons that wait for your decision."
+            ),
+            "approve": CommandEntry(
+                "agentlearn.cli.quarantine:library_approve", "Add a quarantined lesson to its library."
+            ),
+            "reject": CommandEntry(
+                "agentlearn.cli.quarantine:library_reject", "Refuse a quarantined lesson, now and in later runs."
+            ),
         },
     ),
     "data": (

@@ -42,6 +42,7 @@ def library_show(
     """Show the lessons of any version of a library, also of versions between two published ones."""
     from agentlearn.cli.show.origins import lesson_origins, origin_lines, origins_json, replaced_lessons
     from agentlearn.cli.show.versions import find_library
+    from agentlearn.learn.lessons.library_caution import library_caution
 
     found = find_library(store, reference)
     library = found.library
@@ -54,6 +55,8 @@ def library_show(
     size = f"{len(library)} lessons, {library.tokens} tokens (estimated)"
     state = "" if found.published else "  not published; to use it, write it to a file with library export"
     out.print(f"{reference}  version {library.version[:8]}  {size}{state}")
+    if caution := library_caution(reference, library):
+        out.print(caution)
     replaced = replaced_lessons(store, library) if origins else {}
     for number, one in enumerate(library.experiences, start=1):
         out.print(f"[G{number}] {one.lesson}")

@@ -146,7 +146,7 @@ class LiveView:
     def _lessons(self) -> Text:
         ends = self._ends
         dropped, rejected = sum(ends.dropped.values()), sum(ends.rejected.values())
-        proposals = proposal_words(ends.applied, ends.folded, dropped, rejected)
+        proposals = proposal_words(ends.applied, ends.folded, dropped, rejected, sum(ends.quarantined.values()))
         return Text().append(f"{self.lessons}", style="bold").append(f"   {proposals}")
 
 

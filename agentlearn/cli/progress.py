@@ -9,7 +9,7 @@ from rich.live import Live
 
 from agentlearn.cli.live import LiveView, Traffic
 from agentlearn.cli.progress_lines import ProgressLines
-from agentlearn.cli.show.library_words import library_words
+from agentlearn.cli.show.library_words import library_words, quarantine_words
 from agentlearn.cli.stages import print_stages
 from agentlearn.cli.words import clock_time, count_words, proposal_words, score_words
 from agentlearn.config import LearnSettings, is_lab
@@ -132,7 +132,7 @@ class LearnProgress(ProgressLines, Callbacks):
             f"reward {score_words(line.reward)}   {count_words(line.lessons, 'lesson')}   "
             f"{mixed} of {groups} tasks had both right and wrong rollouts   {clock_time(line.seconds)}",
         )
-        self.line("", proposal_words(line.applied, line.folded, line.dropped, line.rejected))
+        self.line("", proposal_words(line.applied, line.folded, line.dropped, line.rejected, line.quarantined))
 
     def measured(self, updates: int, score: HeldOutScore) -> None:
         self.print_score(updates, score)
@@ -148,6 +148,8 @@ class LearnProgress(ProgressLines, Callbacks):
         else:
             for label, words in zip(("pilot", "", ""), report.pilot.lines(), strict=True):
                 self.line(label, words)
+        if waiting := sum(report.proposals.quarantined.values()):
+            self.line("quarantine", quarantine_words(waiting, report.run, store=self.store))
         cost = "nothing" if report.simulated else "an unknown price"
         if report.cost_usd:
             cost = f"${report.cost_usd:.4f}"

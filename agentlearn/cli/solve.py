@@ -36,10 +36,10 @@ def solve(
     if is_paid(settings.model):
         ask(f"{settings.model} may cost money (one rollout, a few thousand tokens)", yes=yes)
     trajectory = run_async(lambda: solve_one(settings))
-    note = _limits(settings)
+    notes = [note for note in (_caution(settings), _limits(settings)) if note is not None]
     if json:
         print_json(trajectory)
-        if note is not None:
+        for note in notes:
             console(to_stderr=True).print(f"note: {note}")
     else:
         out = console()
@@ -48,13 +48,21 @@ def solve(
             for line in step_lines(number, step, full=False):
                 out.print(line)
         out.print(block(trajectory.answer if trajectory.answer is not None else "none", "answer: "))
-        for one in (*filter(None, [note]), *trajectory.notes):
+        for one in (*notes, *trajectory.notes):
             out.print(f"note: {one}")
         out.print(f"rollout {trajectory.id}")
         if settings.record is not None:
             out.print(_recordings(settings.record / trajectory.id))
     if trajectory.failure is not None:
         raise RolloutError(f"the rollout failed: {trajectory.failure.message}", code=trajectory.failure.code)
+
+
+def _caution(settings: SolveSettings) -> str | None:
+    """A caution about lessons of a library that was given as a file."""
+    from agentlearn.learn.lessons.library_caution import library_caution
+    from agentlearn.library import LibraryStore
+
+    return library_caution(settings.library, LibraryStore(settings.store / "libraries").load(settings.library))
 
 
 def _limits(settings: SolveSettings) -> str | None:

@@ -19,9 +19,10 @@ def count_words(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
-def proposal_words(applied: int, merged: int, unused: int, refused: int) -> str:
-    """How the proposals of a batch, an epoch or a run ended."""
-    return f"proposals: {applied} applied, {merged} merged into them, {unused} not used, {refused} refused"
+def proposal_words(applied: int, merged: int, unused: int, refused: int, waiting: int = 0) -> str:
+    """How the proposals of a batch, an epoch or a run ended. waiting: those that wait for a person."""
+    quarantined = f", {waiting} quarantined" if waiting else ""
+    return f"proposals: {applied} applied, {merged} merged into them, {unused} not used, {refused} refused{quarantined}"
 
 
 def clock_time(seconds: float) -> str:

@@ -75,7 +75,11 @@ def learn_report(result: RunResult, lessons: LessonResult) -> LearnReport:
             current=lessons.current,
         ),
         proposals=Proposals(
-            applied=ends.applied, folded=ends.folded, dropped=dict(ends.dropped), rejected=dict(ends.rejected)
+            applied=ends.applied,
+            folded=ends.folded,
+            dropped=dict(ends.dropped),
+            rejected=dict(ends.rejected),
+            quarantined=dict(ends.quarantined),
         ),
         groups={kind: groups[kind] for kind in GROUP_KINDS},
         rollouts={outcome: result.stats.outcomes[outcome] for outcome in ROLLOUT_OUTCOMES},

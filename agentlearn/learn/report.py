@@ -105,6 +105,8 @@ class Proposals(Value):
     """Proposals that were not used, by reason."""
     rejected: dict[str, int] = Field(default_factory=dict[str, int])
     """Proposals that were refused, by error code."""
+    quarantined: dict[str, int] = Field(default_factory=dict[str, int])
+    """Proposals that wait for a person, by code."""
 
 
 class StageLine(Value):
@@ -142,6 +144,8 @@ class EpochLine(Value):
     folded: int
     dropped: int
     rejected: int
+    quarantined: int = 0
+    """Proposals that wait for a person."""
     seconds: float
 
 

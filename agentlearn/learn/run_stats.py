@@ -124,6 +124,7 @@ class RunStats:
             folded=ends.folded,
             dropped=sum(ends.dropped.values()),
             rejected=sum(ends.rejected.values()),
+            quarantined=sum(ends.quarantined.values()),
             seconds=seconds,
         )
         self.lines.append(line)

@@ -16,9 +16,10 @@ from agentlearn.models.journal import JOURNAL_SCHEMA, CallRecord
 from agentlearn.store.stored_arm import read_arm, stored_arm
 from agentlearn.store.table_row import RowGroup, TableRow, row
 from agentlearn.store.text import escape, from_json, to_json, unescape
+from agentlearn.types.decision import Decision
 from agentlearn.types.experience import Experience, Library, Origin
 from agentlearn.types.ids import RunId, content_hash
-from agentlearn.types.operation import Applied, End, Ended, Folded, Operation, Proposal, Rejected
+from agentlearn.types.operation import Applied, End, Ended, Folded, Operation, Proposal, Quarantined, Rejected
 from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
 from agentlearn.types.summary import Summary, SummaryStep
 from agentlearn.types.task import Task
@@ -281,7 +282,7 @@ def _proposal_row(run: RunId, phase: str, batch: int, ended: Ended) -> TableRow:
         ending=to_json(_adapter(End), end),
         experience=end.experience if isinstance(end, Applied) else None,
         folded_into=end.into if isinstance(end, Folded) else (),
-        code=end.code if isinstance(end, Rejected) else None,
+        code=end.code if isinstance(end, Rejected | Quarantined) else None,
         flags=ended.flags,
         prompts=_prompts_json(proposal.prompts),
     )
@@ -302,6 +303,16 @@ def ended_from_row(found: Mapping[str, Any]) -> Ended:
         prompts=_prompts_of(found),
     )
     return Ended(proposal=proposal, end=from_json(_adapter(End), found["ending"]), flags=tuple(found["flags"]))
+
+
+def decision_rows(decision: Decision) -> RowGroup:
+    """The row of a decision."""
+    return (row("decision", **decision.model_dump(exclude={"at"}), decided_at=decision.at),)
+
+
+def decision_from_row(found: Mapping[str, Any]) -> Decision:
+    """The decision in a row."""
+    return Decision(**{name: found[name] for name in Decision.model_fields if name != "at"}, at=time_of(found["at"]))
 
 
 def library_rows(library: Library, run: RunId | None, at: datetime) -> RowGroup:

@@ -35,6 +35,7 @@ _SHORT = {
     "experience": "*",
     "library_version": "*",
     "metric": "*",
+    "decision": "*",
 }
 """Columns of each table in a snapshot: all but the long texts."""
 
@@ -48,6 +49,7 @@ _OF_SELECTED = {
     "summary": "rollout IN (SELECT id FROM chosen)",
     "proposal": "run IN (SELECT run FROM chosen)",
     "metric": "run IN (SELECT run FROM chosen)",
+    "decision": "run IN (SELECT run FROM chosen)",
     "library_version": "version IN (FROM chosen_version)",
     "experience": "id IN (SELECT unnest(experiences) FROM library_version WHERE version IN (FROM chosen_version))",
     "blob": "kind = 'prompt'",

@@ -143,8 +143,15 @@ class Query(StrEnum):
         FROM ({_ALL_PROPOSALS}) WHERE list_contains(evidence, $1) ORDER BY run, phase, batch, stage, ordinal, id
     """
     PROPOSALS_OF_EXPERIENCES = f"""
-        FROM ({_ALL_PROPOSALS}) WHERE list_contains($1::VARCHAR[], experience) ORDER BY run, phase, batch, ordinal, id
+        SELECT p.* FROM ({_ALL_PROPOSALS}) p
+        LEFT JOIN decision d
+          ON d.run = p.run AND d.phase = p.phase AND d.batch = p.batch AND d.proposal = p.id AND d.verdict = 'approved'
+        WHERE list_contains($1::VARCHAR[], coalesce(p.experience, d.experience))
+        ORDER BY p.run, p.phase, p.batch, p.ordinal, p.id
     """
+    # Lessons that wait or waited for a person, those of the newest run first.
+    QUARANTINED = f"FROM ({_ALL_PROPOSALS}) WHERE ended = 'quarantined' ORDER BY seq DESC, stage, ordinal, id"
+    DECISIONS = "SELECT * EXCLUDE (decided_at), epoch_us(decided_at) AS at FROM decision ORDER BY seq"
 
     COUNT_CALLS = f"SELECT count(*) AS n FROM ({_CALLS})"
     COUNT_SUMMARIES = f"SELECT count(*) AS n FROM ({_SUMMARIES})"
@@ -170,6 +177,10 @@ class Query(StrEnum):
     MADE_FROM = """
         WITH RECURSIVE maker AS (
           SELECT run, phase, batch, id, rests_on, evidence FROM proposal WHERE experience = $1
+          UNION
+          SELECT p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence FROM proposal p
+          JOIN decision d ON d.run = p.run AND d.phase = p.phase AND d.batch = p.batch AND d.proposal = p.id
+          WHERE d.experience = $1
           UNION
           SELECT p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence
           FROM proposal p JOIN maker m ON p.run = m.run AND p.phase = m.phase AND p.batch = m.batch

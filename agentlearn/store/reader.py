@@ -13,6 +13,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.models.journal import CallRecord
 from agentlearn.store.codec import (
     call_from_row,
+    decision_from_row,
     ended_from_row,
     experience_from_row,
     run_failure_from_row,
@@ -42,6 +43,7 @@ from agentlearn.store.views import (
     VersionRow,
     WholeRollout,
 )
+from agentlearn.types.decision import Decision
 from agentlearn.types.experience import Experience, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.run_event import RunFailure, RunInputs
@@ -200,6 +202,14 @@ class StoreReader:
     def proposals_of(self, experiences: Sequence[ExperienceId]) -> list[ProposalRow]:
         """The proposals of all runs that made any of these experiences."""
         return [_proposal_row(one) for one in self._query(Query.PROPOSALS_OF_EXPERIENCES, list(experiences))]
+
+    def quarantined(self) -> list[ProposalRow]:
+        """The proposals of all runs that were held for a person, decided or not; those of the newest run first."""
+        return [_proposal_row(one) for one in self._query(Query.QUARANTINED)]
+
+    def decisions(self) -> list[Decision]:
+        """What persons decided about quarantined lessons, oldest first."""
+        return [decision_from_row(one) for one in self._query(Query.DECISIONS)]
 
     def lesson_units(self, run: RunId) -> list[LessonUnit]:
         """The summarise and compare calls of a run, one per stage, batch and task."""

@@ -202,7 +202,7 @@ class RunCounts:
     rollouts: dict[str, int]
     """Number of rollouts by outcome: ok, failed, undecided."""
     proposals: dict[str, int]
-    """Number of proposals by outcome: applied, folded (merged into another one), dropped, rejected."""
+    """Number of proposals by outcome: applied, folded (merged into another one), dropped, rejected, quarantined."""
     summaries: int
     calls: int
     """Number of journal entries: model calls and tool calls."""

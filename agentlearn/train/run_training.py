@@ -9,6 +9,7 @@ import structlog
 
 from agentlearn.domain.custom import try_reward
 from agentlearn.learn.batch import Batch, batches_of
+from agentlearn.learn.lessons.library_caution import library_caution
 from agentlearn.learn.open_run import budget_of, domain_of
 from agentlearn.learn.task_sets import TaskSets, task_sets
 from agentlearn.library import LibraryStore
@@ -55,6 +56,8 @@ async def run_training(
         start = library_store.load(settings.library) if run_inputs is None else store.library(run_inputs.library)
         training_run = await stack.enter_async_context(_open(settings, sets, start, store, callbacks, resume))
         training_run.stats.notes.extend(notes)
+        if caution := library_caution(settings.library, start):
+            training_run.stats.notes.append(caution)
         report = await training_run.train(sets, start)
         callbacks.trained(report)
         return report

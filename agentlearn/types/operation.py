@@ -83,7 +83,17 @@ class Rejected(Value):
     """A sentence that names the value and what is allowed."""
 
 
-End = Annotated[Applied | Folded | Dropped | Rejected, Field(discriminator="end")]
+class Quarantined(Value):
+    """The lesson may be harmful: it waits for a person, and is not part of any version until one approves it."""
+
+    end: Literal["quarantined"] = "quarantined"
+    code: str
+    """Stable code of the doubt."""
+    reason: str
+    """A sentence that names the words in doubt."""
+
+
+End = Annotated[Applied | Folded | Dropped | Rejected | Quarantined, Field(discriminator="end")]
 
 
 class Proposal(Value):

@@ -8,9 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.config.options import LessonOptions
-from agentlearn.learn.lessons.curate import CheckContext, DropReason, RejectionCode, next_version, parse_item
+from agentlearn.learn.lessons.curate import (
+    CheckContext,
+    DropReason,
+    QuarantineCode,
+    RejectionCode,
+    next_version,
+    parse_item,
+)
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, Experience, Library, word_count
-from agentlearn.types.operation import Applied, Delete, Dropped, Ended, Merge, Proposal, Rejected
+from agentlearn.types.operation import Applied, Delete, Dropped, Ended, Merge, Proposal, Quarantined, Rejected
 from agentlearn.types.task import Task
 from tests.property.strategies import HOSTILE_LESSONS, labels_of, libraries, options, proposals, raw_items
 
@@ -51,6 +58,9 @@ def test_every_proposal_ends_exactly_once_and_in_order(batch: tuple[Library, tup
                 assert code in STABLE_CODES
                 assert reason.isprintable()
                 assert len(reason) < 600
+            case Quarantined(code=code, reason=reason):
+                assert code in {doubt.value for doubt in QuarantineCode}
+                assert reason.isprintable()
             case Dropped(reason=reason):
                 assert reason in {drop.value for drop in DropReason}
             case _:

@@ -26,6 +26,7 @@ from agentlearn.types.operation import (
     Merge,
     Modify,
     Proposal,
+    Quarantined,
     Rejected,
 )
 from agentlearn.types.run_event import RunEvent
@@ -138,6 +139,7 @@ ends = (
     | st.builds(Folded, into=st.lists(ids, min_size=1, max_size=2).map(tuple))
     | st.builds(Dropped, reason=texts)
     | refusals
+    | st.builds(Quarantined, code=texts, reason=texts)
 )
 endings = st.builds(
     Ended,

@@ -29,11 +29,20 @@ def library_words(
     return f"no library was written: {_reason(library, proposals, groups)}{kept}"
 
 
+def quarantine_words(waiting: int, run: str, *, store: Path) -> str:
+    """How many lessons of a run wait for a person, with the command that shows them."""
+    verb = "waits" if waiting == 1 else "wait"
+    show = command_words("library", "pending", "--run", run, store=store)
+    return f"{count_words(waiting, 'proposal')} {verb} for a person's decision and changed nothing      {show}"
+
+
 def _reason(library: LibraryLine, proposals: Proposals, groups: Mapping[str, int]) -> str:
     """Why the run did not write its library."""
     refused, unused = sum(proposals.rejected.values()), sum(proposals.dropped.values())
     if proposals.applied:
         return f"version {library.version[:8]} was not published"
+    if waiting := sum(proposals.quarantined.values()):
+        return f"no proposal was applied ({waiting} quarantined, {refused} refused, {unused} not used)"
     if refused or unused:
         return f"no proposal was applied ({refused} refused, {unused} not used)"
     if not groups.get("mixed"):

@@ -42,10 +42,13 @@ def lesson_origins(store: Path, library: Library) -> dict[ExperienceId, list[Les
 def _origins(reader: StoreReader, library: Library) -> dict[ExperienceId, list[LessonOrigin]]:
     found: dict[ExperienceId, list[LessonOrigin]] = {}
     of_run: dict[str, list[ProposalRow]] = {}
+    approved = {(one.run, one.phase, one.batch, one.proposal): one.experience for one in reader.decisions()}
     for row in reader.proposals_of(list(library.by_id)):
         if row.run not in of_run:
             of_run[row.run] = reader.proposals(row.run)
-        experience = getattr(row.ended.end, "experience", None)
+        experience = getattr(row.ended.end, "experience", None) or approved.get(
+            (row.run, row.phase, row.batch, row.ended.proposal.id)
+        )
         if experience is not None:
             found.setdefault(experience, []).append(_origin(row, of_run[row.run]))
     return found

@@ -18,6 +18,7 @@ from agentlearn.types.operation import (
     Merge,
     Modify,
     Operation,
+    Quarantined,
     Rejected,
 )
 
@@ -57,6 +58,8 @@ def end_words(end: End) -> str:
             return f"dropped: {visible_line(end.reason)}"
         case Rejected():
             return f"refused: {end.code}: {visible_line(end.reason)}"
+        case Quarantined():
+            return f"quarantined: {end.code}: {visible_line(end.reason)}"
         case _:
             assert_never(end)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentlearn.cli.show.labelled import labelled
-from agentlearn.cli.show.library_words import library_words
+from agentlearn.cli.show.library_words import library_words, quarantine_words
 from agentlearn.cli.stages import malformed_words, stage_lines
 from agentlearn.cli.words import change_words, score_words
 from agentlearn.learn.pilot import PilotReport
@@ -34,14 +34,19 @@ def report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
         yield labelled("library", _library(reader, report))
     if "proposals" in report:
         for label, name in (("refused", "rejected"), ("dropped", "dropped")):
-            counts = report["proposals"][name]
-            words = ", ".join(f"{code} {count}" for code, count in sorted(counts.items()))
-            yield labelled(label, words or "no proposal")
+            yield labelled(label, _counts(report["proposals"][name]) or "no proposal")
+        if held := report["proposals"].get("quarantined"):  # absent in a report of an earlier version
+            yield labelled("quarantined", _counts(held))
+            yield labelled("", quarantine_words(sum(held.values()), run.run, store=reader.directory))
     stages = {stage: StageLine.model_validate(line) for stage, line in report.get("stages", {}).items()}
     if stages:
         yield from stage_lines(stages)
         yield from (labelled("malformed", words) for words in malformed_words(stages))
     yield from (labelled("note", note) for note in report.get("notes", ()))
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{code} {count}" for code, count in sorted(counts.items()))
 
 
 def _library(reader: StoreReader, report: Mapping[str, Any]) -> str:

@@ -13,7 +13,19 @@ from agentlearn.learn.lessons.stage_context import StageContext
 from agentlearn.learn.lessons.stage_prompts import StagePrompt
 from agentlearn.types.experience import MAX_LESSON_WORDS
 from agentlearn.types.ids import ExperienceId, ProposalId
-from agentlearn.types.operation import Add, Delete, Dropped, End, Ended, Folded, Merge, Modify, Operation, Proposal
+from agentlearn.types.operation import (
+    Add,
+    Delete,
+    Dropped,
+    End,
+    Ended,
+    Folded,
+    Merge,
+    Modify,
+    Operation,
+    Proposal,
+    Quarantined,
+)
 
 MAX_TRIES = 2
 
@@ -62,7 +74,7 @@ async def consolidate(
             faults.append(error.code)
             continue
         faults.extend(answer.faults)
-        ended.extend(answer.ended)
+        ended.extend(_held(one, proposals) for one in answer.ended)
         if answer.usable:
             return Consolidated(_with_evidence(answer, proposals), (*_ends(proposals, answer), *ended), tuple(faults))
     return Consolidated(tuple(proposals), tuple(ended), tuple(faults), failed=True)
@@ -93,13 +105,21 @@ def _line(operation: Operation | None, label_of: Mapping[ExperienceId, str]) -> 
 
 def _with_evidence(answer: Proposed, proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
     """The accepted proposals; the evidence of each is that of the compare proposals that it rests on."""
+    return tuple(_narrowed(accepted, proposals) for accepted in answer.accepted)
+
+
+def _narrowed(one: Proposal, proposals: Sequence[Proposal]) -> Proposal:
     evidence = {proposal.id: proposal.evidence for proposal in proposals}
-    return tuple(
-        accepted.model_copy(
-            update={"evidence": tuple(dict.fromkeys(r for support in accepted.rests_on for r in evidence[support]))}
-        )
-        for accepted in answer.accepted
+    return one.model_copy(
+        update={"evidence": tuple(dict.fromkeys(r for support in one.rests_on for r in evidence[support]))}
     )
+
+
+def _held(ended: Ended, proposals: Sequence[Proposal]) -> Ended:
+    """A quarantined proposal with the evidence that a person needs; any other one as it is."""
+    if not isinstance(ended.end, Quarantined):
+        return ended
+    return ended.model_copy(update={"proposal": _narrowed(ended.proposal, proposals)})
 
 
 def _ends(proposals: Sequence[Proposal], answer: Proposed) -> list[Ended]:

@@ -23,7 +23,7 @@ from agentlearn.store import Store
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group
 from agentlearn.types.ids import RolloutId
-from agentlearn.types.operation import Ended, Proposal, Rejected
+from agentlearn.types.operation import Ended, Proposal, Quarantined, Rejected
 from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
@@ -66,6 +66,8 @@ class LessonLearner:
     pages: Callable[[Trajectory], Iterable[str]] = no_pages
     """Returns texts that others wrote and a rollout read; no lesson may copy from them."""
     prompts: StagePrompts = STAGE_PROMPTS
+    refused: frozenset[str] = frozenset()
+    """Lessons that a person refused before the run started, as `refusal_key` returns them."""
 
     @property
     def done(self) -> int:
@@ -126,7 +128,7 @@ class LessonLearner:
 
     def _check_context(self, groups: Sequence[Group], options: LessonOptions) -> CheckContext:
         pages = (page for group in groups for trajectory in group.trajectories for page in self.pages(trajectory))
-        return CheckContext.of([group.task for group in groups], pages=pages, options=options)
+        return CheckContext.of([group.task for group in groups], pages=pages, options=options, refused=self.refused)
 
     async def _learn_from(self, group: Group, stage_context: StageContext) -> _GroupResult:
         """Summaries and proposals of one group. A group whose rewards do not differ costs no model call."""
@@ -157,6 +159,8 @@ class LessonLearner:
         for one in ended:
             if isinstance(one.end, Rejected):
                 log.info("operation.refused", step=step, code=one.end.code, reason=one.end.reason)
+            elif isinstance(one.end, Quarantined):
+                log.warning("operation.quarantined", step=step, code=one.end.code, reason=one.end.reason)
 
 
 def _outcome(before: Library, after: Library, *, any_mixed: bool) -> Outcome:

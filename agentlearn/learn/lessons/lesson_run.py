@@ -9,6 +9,7 @@ from agentlearn.learn.evaluate import ArmNames
 from agentlearn.learn.learn_report import LessonResult, learn_report
 from agentlearn.learn.learner import Update
 from agentlearn.learn.lessons.lesson_learner import LessonLearner
+from agentlearn.learn.lessons.quarantine import refused_lessons
 from agentlearn.learn.loop import RunLoop
 from agentlearn.learn.report import LearnReport
 from agentlearn.learn.task_sets import TaskSets
@@ -104,6 +105,7 @@ class LessonRun(RunLoop[LearnSettings]):
             store=self.store,
             threshold=self.rollouts.domain.threshold,
             pages=self.rollouts.domain.pages_seen,
+            refused=refused_lessons(self.store, before=self.store.run(self.call_context.run).started_at),
         )
 
 

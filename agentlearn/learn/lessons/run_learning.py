@@ -13,6 +13,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.estimate import refuse_unpriced_budget
 from agentlearn.learn.lessons.lesson_run import LessonRun
+from agentlearn.learn.lessons.library_caution import library_caution
 from agentlearn.learn.open_run import budget_of, domain_of, service_settings
 from agentlearn.learn.pilot import pilot_sets
 from agentlearn.learn.report import LearnReport
@@ -65,6 +66,8 @@ async def run_learning(
             _open(settings, domain, store, callbacks or Callbacks(), resume, logs)
         )
         session.stats.notes.extend(notes)
+        if start is not None and (caution := library_caution(settings.library, start)):
+            session.stats.notes.append(caution)
         return await session.learn(
             sets, whole, start or _start_of(store, settings, library_store, resume), library_store
         )

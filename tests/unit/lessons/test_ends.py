@@ -1,8 +1,8 @@
 """Counting ends for reports."""
 
-from agentlearn.learn.lessons.curate import EndCounts, RejectionCode, count_ends
+from agentlearn.learn.lessons.curate import EndCounts, QuarantineCode, RejectionCode, count_ends
 from agentlearn.types.ids import ProposalId
-from agentlearn.types.operation import Applied, Dropped, End, Ended, Folded, Proposal, Rejected
+from agentlearn.types.operation import Applied, Dropped, End, Ended, Folded, Proposal, Quarantined, Rejected
 
 
 def ended(end: End) -> Ended:
@@ -18,11 +18,19 @@ def test_each_end_is_counted_once_by_its_name():
         Dropped(reason="duplicate"),
         Folded(into=(ProposalId("q"),)),
         Applied(),
+        Quarantined(code="speaks_to_judge", reason="x"),
     ]
     counts = count_ends(map(ended, ends))
-    assert counts == EndCounts(applied=2, folded=1, dropped={"duplicate": 1}, rejected={"forged_id": 1, "too_long": 2})
+    assert counts == EndCounts(
+        applied=2,
+        folded=1,
+        dropped={"duplicate": 1},
+        rejected={"forged_id": 1, "too_long": 2},
+        quarantined={"speaks_to_judge": 1},
+    )
     assert counts.model_dump_json() == (
-        '{"applied":2,"folded":1,"dropped":{"duplicate":1},"rejected":{"forged_id":1,"too_long":2}}'
+        '{"applied":2,"folded":1,"dropped":{"duplicate":1},"rejected":{"forged_id":1,"too_long":2},'
+        '"quarantined":{"speaks_to_judge":1}}'
     )
 
 
@@ -38,6 +46,11 @@ def test_codes_are_stable_and_each_is_explained():
         "empty_lesson", "too_long", "multi_line", "control_characters", "invisible_characters", "surrogates",
         "forged_id", "forged_header", "role_tag", "tool_syntax",
         "near_duplicate", "holds_answer", "copies_task", "copies_page", "names_address",
+        "states_answer", "holds_command", "encoded", "lookalike_letters", "refused_by_person",
         "too_many_deletes", "library_full", "over_token_budget",
     }  # fmt: skip
-    assert all(code.value == code.name.lower() for code in RejectionCode)
+    assert {code.value for code in QuarantineCode} == {
+        "overrides_instructions", "speaks_to_judge", "sends_data", "seeks_secrets", "touches_files", "misuses_tools",
+        "sabotages", "clings",
+    }  # fmt: skip
+    assert all(code.value == code.name.lower() for code in (*RejectionCode, *QuarantineCode))

@@ -87,6 +87,7 @@ def test_an_export_holds_the_selected_rollouts_whole_and_what_belongs_to_them(st
         "journal": 1,
         "summary": 0,
         "proposal": 0,
+        "decision": 0,
         "library_version": 1,
         "metric": 0,
         "experience": 0,

@@ -6,13 +6,13 @@ code and a sentence. A lesson takes seven forms on its way:
     raw item        JSON of the model        reply_schema.salvage
     parsed item     `ParsedItem`             parse_item
     proposal        `Proposal`               proposing: adds id, evidence, prompts
-    ended proposal  `Ended`                  next_version: applied or refused; consolidate: folded or dropped
+    ended proposal  `Ended`                  next_version: applied, refused, quarantined; else folded, dropped
     experience      `Experience`             next_version: permanent id, origin
     rendered line   `[G1] lesson`            library.render
     stored row      proposal, experience     store.codec
 """
 
-from agentlearn.learn.lessons.curate.codes import DropReason, LessonFlag, RejectionCode
+from agentlearn.learn.lessons.curate.codes import DropReason, LessonFlag, QuarantineCode, RejectionCode
 from agentlearn.learn.lessons.curate.context import CheckContext
 from agentlearn.learn.lessons.curate.ends import EndCounts, count_ends
 from agentlearn.learn.lessons.curate.next_version import NextVersion, next_version
@@ -25,6 +25,7 @@ __all__ = [
     "LessonFlag",
     "NextVersion",
     "ParsedItem",
+    "QuarantineCode",
     "RejectionCode",
     "count_ends",
     "next_version",

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from agentlearn.types.operation import Rejected
+from agentlearn.types.operation import Quarantined, Rejected
 
 
 class RejectionCode(StrEnum):
@@ -66,13 +66,44 @@ class RejectionCode(StrEnum):
     COPIES_PAGE = "copies_page"
     """The lesson copies eight words in a row from a page that was read; a shorter lesson, all of its words."""
     NAMES_ADDRESS = "names_address"
-    """The lesson names a web address, mail address or host. Checked only when pages were read."""
+    """The lesson names a web address, mail address or host, also a disguised one."""
+    STATES_ANSWER = "states_answer"
+    """The lesson states an answer, such as `the answer was eighteen`, or the place of the answer among the choices."""
+    HOLDS_COMMAND = "holds_command"
+    """The lesson holds a command of a shell, of a database or of a program that acts outside of a calculation."""
+    ENCODED = "encoded"
+    """Part of the lesson must be decoded to be read: base64, character codes, Morse, ROT13, reversed or spelled out."""
+    LOOKALIKE_LETTERS = "lookalike_letters"
+    """A word of the lesson mixes Latin letters with letters of other scripts that look like them."""
+    REFUSED_BY_PERSON = "refused_by_person"
+    """A person refused this lesson before, with `library reject`."""
     TOO_MANY_DELETES = "too_many_deletes"
     """The batch already has the largest number of deletes."""
     LIBRARY_FULL = "library_full"
     """The library would have more lessons than allowed."""
     OVER_TOKEN_BUDGET = "over_token_budget"  # noqa: S105
     """The library would have more tokens than allowed."""
+
+
+class QuarantineCode(StrEnum):
+    """Why a lesson waits for a person."""
+
+    OVERRIDES_INSTRUCTIONS = "overrides_instructions"
+    """The lesson sets instructions, rules, the system message or the agent's role aside."""
+    SPEAKS_TO_JUDGE = "speaks_to_judge"
+    """The lesson speaks to or about the one who gives the reward, or asks to obtain reward without the work."""
+    SENDS_DATA = "sends_data"
+    """The lesson asks to reveal a prompt or to send data somewhere."""
+    SEEKS_SECRETS = "seeks_secrets"
+    """The lesson asks for passwords, keys, the environment or expected answers."""
+    TOUCHES_FILES = "touches_files"
+    """The lesson asks to read, change or destroy files, folders or databases."""
+    MISUSES_TOOLS = "misuses_tools"
+    """The lesson asks for the network, processes or more rights, or to leave the sandbox."""
+    SABOTAGES = "sabotages"
+    """The lesson asks not to do the task, not to check, or always to answer the same."""
+    CLINGS = "clings"
+    """The lesson is about itself or other lessons: to be kept or copied, or to remove others."""
 
 
 class DropReason(StrEnum):
@@ -94,6 +125,11 @@ class LessonFlag(StrEnum):
 
 
 MERGE_IN_GROUP = "a group may add, modify and delete; only a batch may merge"
+
+
+def quarantine(code: QuarantineCode, reason: str) -> Quarantined:
+    """The end of a proposal that waits for a person."""
+    return Quarantined(code=code.value, reason=reason)
 
 
 def reject(code: RejectionCode, reason: str) -> Rejected:

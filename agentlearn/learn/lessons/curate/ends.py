@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from agentlearn.types.operation import Applied, Dropped, Ended, Folded, Rejected
+from agentlearn.types.operation import Applied, Dropped, Ended, Folded, Quarantined, Rejected
 from agentlearn.types.value import Value
 
 
@@ -20,6 +20,8 @@ class EndCounts(Value):
     """Valid proposals that were not used, by reason in alphabetical order."""
     rejected: dict[str, int] = Field(default_factory=dict)
     """Refused proposals, by code in alphabetical order."""
+    quarantined: dict[str, int] = Field(default_factory=dict)
+    """Proposals that wait for a person, by code in alphabetical order."""
 
 
 def count_ends(ended: Iterable[Ended]) -> EndCounts:
@@ -30,6 +32,7 @@ def count_ends(ended: Iterable[Ended]) -> EndCounts:
         folded=sum(isinstance(end, Folded) for end in ends),
         dropped=_sorted(end.reason for end in ends if isinstance(end, Dropped)),
         rejected=_sorted(end.code for end in ends if isinstance(end, Rejected)),
+        quarantined=_sorted(end.code for end in ends if isinstance(end, Quarantined)),
     )
 
 

@@ -31,8 +31,11 @@ _TOOL_SYNTAX = re.compile(
 )
 _ROLE_TAG = re.compile(
     r"""
-      \b(?:system|user|assistant|developer|human)\s*:
-    | (?:^|[.!?;]\s+)(?:tool|function|model|ai|bot)\s*:
+      (?<!\bthe\s)(?<!\ba\s)(?<!linear\s)(?<!this\s)(?<!each\s)(?<!number\s)(?<!nate\s)(?<!metric\s)(?<!\btion\s)
+      (?<!equation\s)(?<!given\s)\b(?:system|user|assistant|developer|human)\s*:
+    | (?:^|[.!?;]\s+)(?:tool|function|model|ai|bot|admin|administrator|operator|root|instruction|instructions)\s*:
+    | (?:^|[.!?;]\s+)(?:system|assistant|developer)\s*(?:>|=>|->|\|)
+    | [\[({]\s*(?:system|assistant|developer|user|admin)\s*[\])}]
     | <\|[\w\s]{1,40}\|>                                                     # <|im_start|>
     | \[/?\s*(?:INST|SYS|SYSTEM|USER|ASSISTANT)\s*\]
     | <</?\s*SYS\s*>>
@@ -53,7 +56,7 @@ _FORGED_HEADER = re.compile(
     r"""
       ^\#{1,6}(?:\s|$) | \#{2,}                                              # ## heading
     | ^(?:-{3,}|={3,}|\*{3,})
-    | ```|~~~
+    | ```|~~~|"{3}|'{3}|-{3,}\s?(?:begin|end)\b
     | <\s*/\s*[a-z] | <[a-z][\w:-]*\s*/?> | <[a-z][\w:-]*\s+[\w:-]+\s*=[^<>]*>  # </x>, <x>, <x y="z">
     | <\s*(?:experiences?|lessons?|system|user|assistant|instructions?|advice|library)\b
     | <[!?]
@@ -82,7 +85,7 @@ def checked_lesson(lesson: object) -> str | Rejected:
         return reject(RejectionCode.MISSING_FIELD, "the lesson is missing")
     if not isinstance(lesson, str):
         return reject(RejectionCode.WRONG_TYPE, f"the lesson is a {type(lesson).__name__}; it must be text")
-    return _character_fault(lesson) or _size_fault(lesson) or _forgery(lesson) or lesson
+    return _character_fault(lesson) or _size_fault(lesson) or forgery(lesson) or lesson
 
 
 def _character_fault(lesson: str) -> Rejected | None:
@@ -117,7 +120,8 @@ def _size_fault(lesson: str) -> Rejected | None:
     return None
 
 
-def _forgery(lesson: str) -> Rejected | None:
+def forgery(lesson: str) -> Rejected | None:
+    """Why a text looks like part of a prompt: a tool call, another speaker, a label, or a heading."""
     text = normalised(lesson)
     for code, pattern, sentence in _FORGERIES:
         if found := pattern.search(text):

@@ -3,32 +3,24 @@
 A rule returns how an operation that breaks it ends, else None. `RULES` gives their order.
 """
 
-import re
 from collections.abc import Callable
 
 from agentlearn.learn.lessons.curate.codes import DropReason, RejectionCode, reject
 from agentlearn.learn.lessons.curate.context import CheckContext
+from agentlearn.learn.lessons.curate.hostile import screened
 from agentlearn.learn.lessons.curate.library_draft import LibraryDraft
 from agentlearn.learn.lessons.curate.operations import lesson_of, targets_of
-from agentlearn.learn.lessons.curate.similarity import LessonWords, normalised, shingles, word_runs
-from agentlearn.types.operation import Delete, Dropped, Merge, Modify, Operation, Rejected
-
-_HOSTS = "com|org|net|info|biz|io|ai|app|dev|co|gov|edu|mil|int|test|example|invalid|local|localhost|internal|onion"
-ADDRESS = re.compile(
-    rf"""
-      \b[a-z][a-z0-9+.-]*://\S*                                  # any scheme
-    | \b(?:javascript|data|mailto|file|view-source):\S*
-    | \bwww\.\S+
-    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                              # mail
-    | \b\d{{1,3}}(?:\.\d{{1,3}}){{3}}\b                          # IPv4
-    | \b(?:[a-z0-9-]+\.)+(?:{_HOSTS})\b\S*
-    | \b(?:[a-z0-9-]+\.)+[a-z]{{2}}/\S*                         # a country's host name, with a path
-    """,
-    re.IGNORECASE | re.VERBOSE,
+from agentlearn.learn.lessons.curate.similarity import (
+    LessonWords,
+    normalised,
+    refusal_key,
+    shingles,
+    word_runs,
+    words_line,
 )
-"""Web addresses, mail addresses, host names and IPv4 addresses."""
+from agentlearn.types.operation import Delete, Dropped, Merge, Modify, Operation, Quarantined, Rejected
 
-Rule = Callable[[Operation, LibraryDraft, CheckContext], Rejected | Dropped | None]
+Rule = Callable[[Operation, LibraryDraft, CheckContext], Rejected | Dropped | Quarantined | None]
 
 
 def _duplicate(operation: Operation, draft: LibraryDraft, _context: CheckContext) -> Dropped | None:
@@ -83,24 +75,34 @@ def _leak(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> 
         return reject(
             RejectionCode.COPIES_TASK, f"the lesson copies {' '.join(min(copied))!r} from a task; say what is general"
         )
+    line = words_line(lesson)
+    if lesson and (short := next((one for one in sorted(context.short_problems) if one in line), None)):
+        return reject(
+            RejectionCode.COPIES_TASK, f"the lesson copies {short.strip()!r} from a task; say what is general"
+        )
     return None
 
 
-def _injection(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+def _copied_page(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | None:
     """Refuse text that a page may have planted: as a lesson it would outlive the rollout that read the page."""
     lesson = lesson_of(operation)
     if not context.seen or not lesson:
         return None
-    if found := ADDRESS.search(normalised(lesson)):
-        return reject(
-            RejectionCode.NAMES_ADDRESS, f"the lesson names {found[0][:60]!r}; say how to find such a place instead"
-        )
     copied = next((run for run in word_runs(lesson) if any(run in page for page in context.seen)), None)
     if copied is not None:
         return reject(
             RejectionCode.COPIES_PAGE, f"the lesson copies {copied.strip()!r} from a page; use words of your own"
         )
     return None
+
+
+def _hostile(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | Quarantined | None:
+    if isinstance(operation, Delete):
+        return None
+    if refusal_key(operation.lesson) in context.refused:
+        return reject(RejectionCode.REFUSED_BY_PERSON, "a person refused this lesson before; propose another one")
+    end = screened(operation.lesson, operation.tags, context.answers)
+    return None if isinstance(end, Quarantined) and end.code in context.waived else end
 
 
 def _deletes(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
@@ -130,7 +132,8 @@ RULES: tuple[Rule, ...] = (
     _no_change,
     _near_duplicate,
     _leak,
-    _injection,
+    _copied_page,
+    _hostile,
     _deletes,
     _room,
 )

@@ -30,6 +30,11 @@ def words_line(text: str) -> str:
     return f" {' '.join(lower_case_words(text))} "
 
 
+def refusal_key(text: str) -> str:
+    """The words of a lesson, the same for texts that differ in case, spaces and punctuation only."""
+    return words_line(text).strip()
+
+
 def word_runs(text: str) -> tuple[str, ...]:
     """Every run of eight words in the form that `words_line` returns; all words as one run when there are fewer."""
     listed = lower_case_words(text)

@@ -1,0 +1,132 @@
+"""Finding answers that a lesson states: `the answer was eighteen`, `answer 42`, `the answer is always B`.
+
+Such a lesson gives a result away instead of a way to it. Sentences that only speak of answers (`if the answer is 0,
+check again`) are advice.
+"""
+
+import re
+from collections.abc import Container
+
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"  # noqa: SIM905
+    " eighteen nineteen".split()
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
+_NUMBER_WORDS = {
+    **{word: number for number, word in enumerate(_UNITS)},
+    **{word: 10 * number for number, word in enumerate(_TENS, start=2)},
+    **{
+        f"{ten}{joint}{unit}": 10 * tens + number
+        for tens, ten in enumerate(_TENS, start=2)
+        for number, unit in enumerate(_UNITS[1:10], start=1)
+        for joint in ("-", " ")
+    },
+}
+_WORD_NUMBER = "|".join(sorted(_NUMBER_WORDS, key=len, reverse=True))
+_NUMBER = (
+    rf"(?:[-+]?\$?\d[\d,]*(?:\.\d+)?(?:/\d+)?\s?%?|(?:minus |negative )?(?:{_WORD_NUMBER})(?: (?:hundred"
+    rf"|thousand|million)(?: (?:and )?(?:{_WORD_NUMBER}))?)?|an? hundred)"
+)
+_VALUE = (
+    rf"(?P<value>{_NUMBER}|\(?(?:option |choice |letter )?\(?[a-h]\)|(?:option|choice|letter) [a-h]\b"
+    r"|[b-h]\b|a\b(?=\s*(?:$|[.!,;])))"
+)
+_END = (
+    r"(?=\s*(?:$|[.!?;,)\"']|for (?:this|that|the|these|such|all|every|it)\b|in (?:this|that|the|all"
+    r"|every|such)\b|here\b|(?:dollars|apples|eggs|units|cm|meters|euros|hours|minutes|days|people"
+    r"|degrees)\b))"
+)
+_NOUN = (
+    r"(?:answers?|solutions?|right (?:choice|option|value|number)|correct (?:choice|option|value|number"
+    r"|result)|final (?:result|value|number)|expected (?:value here|result here|output)|gold)"
+)
+_IS = (
+    r"(?:is|was|were|are|equals|equalled|=|turned out to be|turns out to be|came out (?:as|to be|to)"
+    r"|came to|comes to|should be|must be|will be|would be|has to be|had to be|always is|:)"
+)
+_STATED = re.compile(
+    rf"\b{_NOUN}\b(?:\s(?:here|to (?:this|that|the) (?:\w+ )?(?:problem|task|question|one)|of (?:this"
+    r"|that|the) (?:\w+ )?(?:problem|task|question)|for (?:this|that|the) (?:\w+ )?(?:problem|task"
+    rf"|question|one)|in (?:this|that|the) (?:\w+ )?(?:case|problem|task|question)))?\s?{_IS}\s(?:always "
+    r"|simply |just |exactly |the number |the value |really |actually |again |probably "
+    rf"|:)*[\"'(]?{_VALUE}{_END}"
+)
+_ORDERED = re.compile(
+    r"(?:^|[.!?;:,]\s|\b(?:and|then|just|simply|always|should|must|to|please|only|instead|rules"
+    r"|so)\s)(?:answer|reply|respond|output|submit|box|put down|write down|guess|say|return"
+    r"|print)\s(?:with |only |just |simply |the number |the value |the letter |always |that it is "
+    rf"|:)*[\"'(]?{_VALUE}{_END}"
+)
+_HERE = re.compile(
+    r"\b(?:here|in this (?:problem|task|question|case)|for this (?:problem|task|question)"
+    r"|this (?:problem|task|question)'?s?)\b.{0,40}?(?:\bis|\bwas|\bget|\bgot|\bgives?|\bgave"
+    rf"|\byields?|=|\bequals|\banswer(?:ed)?)\s(?:the )?(?:answer |number |value |result )?{_VALUE}{_END}"
+)
+_POSITION = re.compile(
+    r"\b(?:answers?|correct (?:choice|option|answer|one)|right (?:choice|option|answer"
+    r"|one))\s(?:\w+ )?(?:is|are|was|lies|will be|must be|should be)\s(?:nearly |almost )?(?:always"
+    r"|usually|mostly|typically|generally|often|invariably|in most cases|most often|every time)\s(?:the\s"
+    r"|in\s|at\s|option\s|choice\s|letter\s|answer\s|on\s)*"
+    r"(?:\(?[a-h]\)?(?=\s*(?:$|[.!?;,:)]|in\b|for\b|so\b|and\b|when\b))|first|last|second|third|fourth"
+    r"|middle|longest|shortest|(?:top|bottom)(?: of the list| option| one)?\b|-?\d+(?:\.\d+)?(?=\s*(?:$"
+    r"|[.!;,]|for\b|in\b)))"
+    r"|\b(?:always|just|simply|(?:when|if|whenever) (?:you are |you're )?(?:unsure|in doubt|stuck"
+    r"|uncertain|not sure|lost|out of time)|blindly)[, ]+(?:choose|pick|select|mark|guess|take|answer"
+    r"|tick|click)\s(?:with\s)?(?:(?:the|option|choice|letter|answer)\s)*(?:\(?[a-h]\)?(?=\s*(?:$"
+    r"|[.!?;,:)]|in\b|for\b))|(?:first|last|second|third|middle|longest|shortest)\s(?:option|choice"
+    r"|answer|one)\b)"
+    r"|(?:^|[.!?;]\s)(?:choose|pick|select|mark|tick)\s(?:(?:the|option|choice|letter"
+    r"|answer)\s)*\(?[a-h]\)?(?=\s*(?:$|[.!?;]|every|always|for (?:all|every|this)|in (?:all|every|this)"
+    r"|whenever in doubt|when in doubt))"
+)
+_CONDITION = re.compile(
+    r"\b(?:if|when|whenever|whether|until|unless|that|whose|where|why|once|before|e\.g\.|example|such as"
+    r"|assum\w+|suppos\w+|never|not|n't|says?|like|in case|as soon as|because|since|provided)\b"
+)
+_SMALL = 100
+
+
+_TURNED_OUT = re.compile(
+    r"\b(?:it|this|that|all of it|everything|the (?:count|number|total|sum|area|length|probability"
+    r"|whole thing)) (?:turned out"
+    rf"|turns out|came out|comes out|worked out|ended up)(?: to be| as| at| to| being)? {_VALUE}{_END}"
+    r"|\b(?:every|each|all|any) (?:tasks?|questions?|problems?|answers?)\b.{0,30}?\b(?:ends? (?:in"
+    r"|with|up at)|is|are|equals?)"
+    rf" (?:the answer )?{_VALUE.replace('?P<value>', '?P<each>')}{_END}"
+    r"|\b(?:result|number|value|letter|option|choice|thing) (?:to|you|that|they|we) (?:\w+ ){1,4}(?:is"
+    rf"|was) {_VALUE.replace('?P<value>', '?P<noun>')}{_END}"
+    rf"|(?<!\w){_VALUE.replace('?P<value>', '?P<first>')} (?:is|was) (?:what|the (?:number|value|answer"
+    r"|result|one)) (?:you|to|that|we|they|expected|wanted|asked|here)\b"
+    r"|\b[b-h] (?:was|is) (?:right|correct|the answer) (?:each|every|always|again|all)\b"
+    r"|\b(?:option|choice|answer|letter) [a-h] (?:\w+ )?(?:wins|is (?:usually|always|often|mostly"
+    r"|right most|correct most|the right|the correct))\b"
+    r"|\b(?:answer|respond|reply|choose|pick|select|guess|write) (?:option |letter )?[a-h] (?:whatever"
+    r"|regardless|no matter|every time|always|each time|in all|for all|without)\b"
+)
+
+
+def stated_answer(text: str, answers: Container[str] = ()) -> str | None:
+    """The words of a folded text that state an answer; None when it states none.
+
+    answers: expected answers of the batch's tasks. A sentence with a condition is refused only for one of these.
+    """
+    if found := _POSITION.search(text) or _TURNED_OUT.search(text):
+        return found[0].strip()
+    for pattern in (_STATED, _ORDERED, _HERE):
+        for found in pattern.finditer(text):
+            clause = re.split(r"[.!?;]\s", text[: found.start()])[-1]
+            if not _CONDITION.search(clause) or _plain_value(found["value"]) in answers:
+                return found[0].strip()
+    return None
+
+
+def _plain_value(value: str) -> str:
+    """A value as a task would have it: `18` for `eighteen`, `B` for `option (b)`."""
+    bare = (
+        re.sub(r"\b(?:option|choice|letter)\b|[()$%,\s]", "", value)
+        if not value[:1].isalpha() or len(value) < 3
+        else value
+    )
+    if value in _NUMBER_WORDS:
+        return str(_NUMBER_WORDS[value])
+    return bare.upper() if bare.isalpha() and len(bare) == 1 else bare

@@ -1,0 +1,47 @@
+"""Finding addresses in a lesson: of pages, hosts, mail boxes and networks, also when they are disguised."""
+
+import re
+
+_HOSTS = (
+    "com|org|net|info|biz|io|ai|app|dev|co|gov|edu|mil|int|test|example|invalid|local|localhost|internal|onion|arpa"
+    "|ru|cn|de|uk|jp|kr|eu|ch|nl|pl|br|ua|kp|ir|su|xyz|site|online|shop|club|cloud|tech|icu|zip|mov|click|link|page|tk|ml"
+    "|\u0440\u0444|\u4e2d\u56fd|\u516c\u53f8|\u7f51\u7edc|\u043e\u043d\u043b\u0430\u0439\u043d"
+)
+_SPOKEN_HOSTS = "com|org|net|info|io|ai|dev|ru|cn|uk|xyz|gov|edu|onion|biz|co"
+_DOT = r"(?:\s?[\[({<]\s?(?:\.|dot|punkt|point|punto)\s?[\])}>]\s?|\.)"
+_ADDRESS = re.compile(
+    rf"""
+      \b[a-z][a-z0-9+.-]*(?:://|[\[(]:[\])]//|:\\\\)\S*                # any scheme, also as https[:]//
+    | \bh(?:xx|\*\*|\+\+|__|tt)ps?\b\s?(?:\[?:\]?|\s|/)\s?\S+           # hxxp://
+    | \b(?:javascript|mailto|view-source):\S+ | \bdata:[a-z]+/\S* | \bfile:/\S*
+    | \bwww{_DOT}\S+
+    | [\w.+-]+\s?(?:@|[\[({{]\s?(?:at|@)\s?[\])}}])\s?[\w-]+(?:{_DOT}[\w-]+)+    # mail, also as a [at] b [dot] c
+    | \b\d{{1,3}}(?:{_DOT}\d{{1,3}}){{3}}\b                              # IPv4
+    | (?<![\w:])(?:[0-9a-f]{{1,4}}:){{7}}[0-9a-f]{{1,4}}\b               # IPv6
+    | (?<![\w:])(?:[0-9a-f]{{1,4}}(?::[0-9a-f]{{1,4}})*)?::(?=[0-9a-f])[0-9a-f:.]*[0-9a-f]\b(?![\w])
+    | \b(?:[\w-]+{_DOT})+(?:{_HOSTS})\b(?!\()(?:[:/]\S*)?
+    | \b(?:[\w-]+\.)+[a-z]{{2}}/\S*                                     # a country's host name, with a path
+    | \b(?:[a-z][\w-]*\.)+[a-z][\w-]*:\d{{2,5}}\b | \b[\w-]+(?:\.[\w-]+)+:\d{{2,5}}/ | \blocalhost\b
+    | \bxn--\w+
+    | \b(?:bit\.ly|goo\.gl|t\.co|is\.gd|ow\.ly|tinyurl|cutt\.ly|rebrand\.ly|pastebin|ngrok|webhook\.\w+)\b\S*
+    | \b[\w-]+\s(?:dot|punkt)\s(?:[\w-]+\s(?:dot|punkt)\s)*(?:{_SPOKEN_HOSTS})\b     # example dot com
+    | \b\w+\sat\s\w+\sdot\s\w+
+    | \\\\\\\\[\w.-]+\\\w+                                               # \\server\share
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_NEXT_SENTENCE = re.compile(r"[a-z]+\.[A-Z][a-z]+")
+"""A full stop without a space after it."""
+_ABBREVIATION = re.compile(r"(?:\w\.)+\w\.?|\d[\d.]*", re.IGNORECASE)
+
+
+def address_in(text: str) -> str | None:
+    """The first address in a text, which must be normalised or folded; None when there is none."""
+    for found in _ADDRESS.finditer(text):
+        whole = found[0].strip()
+        if "." in whole and _ABBREVIATION.fullmatch(whole) and whole.count(".") < 3:
+            continue
+        if _NEXT_SENTENCE.fullmatch(whole):
+            continue
+        return whole
+    return None
