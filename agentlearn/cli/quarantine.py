@@ -17,7 +17,7 @@ from agentlearn.text import visible
 
 if TYPE_CHECKING:
     from agentlearn.learn.lessons.quarantine import Approved, PendingLesson
-    from agentlearn.types.decision import Decision
+    from agentlearn.types.decision import LessonDecision
 
 LessonId = Annotated[str, Parameter(help="Id of a lesson that `library pending` lists; its start is enough.")]
 NoteOption = Annotated[str, Parameter(help="A remark that is stored with the decision.")]
@@ -94,7 +94,7 @@ async def _approve(store: Path, lesson: str, note: str) -> "Approved":
         return await approve(opened, libraries, lesson, who=_who(), note=note, at=datetime.now(UTC))
 
 
-async def _reject(store: Path, lesson: str, note: str) -> "Decision":
+async def _reject(store: Path, lesson: str, note: str) -> "LessonDecision":
     from agentlearn.learn.lessons.quarantine import reject_lesson
     from agentlearn.store import open_store
 

@@ -16,7 +16,7 @@ from agentlearn.models.journal import JOURNAL_SCHEMA, CallRecord
 from agentlearn.store.stored_arm import read_arm, stored_arm
 from agentlearn.store.table_row import RowGroup, TableRow, row
 from agentlearn.store.text import escape, from_json, to_json, unescape
-from agentlearn.types.decision import Decision
+from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import Experience, Library, Origin
 from agentlearn.types.ids import RunId, content_hash
 from agentlearn.types.operation import Applied, End, Ended, Folded, Operation, Proposal, Quarantined, Rejected
@@ -305,14 +305,16 @@ def ended_from_row(found: Mapping[str, Any]) -> Ended:
     return Ended(proposal=proposal, end=from_json(_adapter(End), found["ending"]), flags=tuple(found["flags"]))
 
 
-def decision_rows(decision: Decision) -> RowGroup:
+def decision_rows(decision: LessonDecision) -> RowGroup:
     """The row of a decision."""
     return (row("decision", **decision.model_dump(exclude={"at"}), decided_at=decision.at),)
 
 
-def decision_from_row(found: Mapping[str, Any]) -> Decision:
+def decision_from_row(found: Mapping[str, Any]) -> LessonDecision:
     """The decision in a row."""
-    return Decision(**{name: found[name] for name in Decision.model_fields if name != "at"}, at=time_of(found["at"]))
+    return LessonDecision(
+        **{name: found[name] for name in LessonDecision.model_fields if name != "at"}, at=time_of(found["at"])
+    )
 
 
 def library_rows(library: Library, run: RunId | None, at: datetime) -> RowGroup:

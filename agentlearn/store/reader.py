@@ -43,7 +43,7 @@ from agentlearn.store.views import (
     VersionRow,
     WholeRollout,
 )
-from agentlearn.types.decision import Decision
+from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import Experience, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.run_event import RunFailure, RunInputs
@@ -207,7 +207,7 @@ class StoreReader:
         """The proposals of all runs that were held for a person, decided or not; those of the newest run first."""
         return [_proposal_row(one) for one in self._query(Query.QUARANTINED)]
 
-    def decisions(self) -> list[Decision]:
+    def decisions(self) -> list[LessonDecision]:
         """What persons decided about quarantined lessons, oldest first."""
         return [decision_from_row(one) for one in self._query(Query.DECISIONS)]
 

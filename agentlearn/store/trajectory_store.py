@@ -38,7 +38,7 @@ from agentlearn.store.remote import RemoteSource, StoreNotAnswering
 from agentlearn.store.table_row import RowGroup
 from agentlearn.store.views import RolloutTexts, Selection
 from agentlearn.store.writer import StoreWriter
-from agentlearn.types.decision import Decision
+from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import CallId, RunId
 from agentlearn.types.operation import Ended
@@ -134,7 +134,7 @@ class Store(StoreReader):
         """Store a library version and its new experiences. run: the run that made it; None if a person did."""
         await self._write(library_rows(library, run, datetime.now(UTC)))
 
-    async def save_decision(self, decision: Decision, library: Library | None = None) -> None:
+    async def save_decision(self, decision: LessonDecision, library: Library | None = None) -> None:
         """Store a person's decision, with the library version that an approval makes, in one commit."""
         version = library_rows(library, None, decision.at) if library is not None else ()
         await self._write((*version, *decision_rows(decision)))

@@ -7,7 +7,7 @@ from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId, RunId
 from agentlearn.types.value import Value
 
 
-class Decision(Value):
+class LessonDecision(Value):
     """One decision. It is stored once and never changed."""
 
     run: RunId

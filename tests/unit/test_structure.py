@@ -96,7 +96,10 @@ def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
 PRINTING = {
     "agentlearn.printing": "the module that prints",
     "agentlearn.cli.output": "makes the console, from the guarded streams",
-    "agentlearn.cli.app": "closes stderr when nobody reads it",
+    "agentlearn.cli.ending": "flushes what is left at the end",
+    "agentlearn.cli.stop_signals": "replaces a stream that nobody reads any more",
+    "agentlearn.doctor.isolated": "keeps what a check prints from the report",
+    "agentlearn.plugins": "sends to stderr what a plug-in prints",
     "agentlearn.cli.ask": "asks whether stdin is a terminal",
     "agentlearn.sandbox.inside.cell": "runs in the sandbox: its output is a result",
     "agentlearn.sandbox.inside.session": "runs in the sandbox: its output is a result",

@@ -17,7 +17,7 @@ from agentlearn.learn.lessons.curate.operations import lesson_of, targets_of
 from agentlearn.learn.lessons.curate.similarity import refusal_key
 from agentlearn.library import LibraryStore
 from agentlearn.store import ProposalRow, RunRow, Store, StoreReader
-from agentlearn.types.decision import Decision
+from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
 from agentlearn.types.operation import Applied, Operation, Quarantined, Rejected
 
@@ -50,7 +50,7 @@ class PendingLesson:
 class Approved:
     """What an approval did."""
 
-    decision: Decision
+    decision: LessonDecision
     library: Library
     """The published version."""
 
@@ -106,7 +106,7 @@ async def approve(
     return Approved(decision, after)
 
 
-async def reject_lesson(store: Store, prefix: str, *, who: str, note: str, at: datetime) -> Decision:
+async def reject_lesson(store: Store, prefix: str, *, who: str, note: str, at: datetime) -> LessonDecision:
     """Record that a person refuses a quarantined lesson. Raises LibraryError when no such lesson waits."""
     decision = _decision(_find(store, prefix), "rejected", who=who, note=note, at=at)
     await store.save_decision(decision)
@@ -171,8 +171,8 @@ def _why_not(one: PendingLesson, end: object, library: Library) -> str:
     return f"{one.row.ended.proposal.id[:12]!r} cannot be added to {now}: {reason}"
 
 
-def _decision(one: PendingLesson, verdict: Any, *, who: str, note: str, at: datetime) -> Decision:
-    return Decision(
+def _decision(one: PendingLesson, verdict: Any, *, who: str, note: str, at: datetime) -> LessonDecision:
+    return LessonDecision(
         run=one.row.run,
         phase=one.row.phase,
         batch=one.row.batch,

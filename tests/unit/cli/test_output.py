@@ -7,7 +7,8 @@ import subprocess
 import sys
 import unicodedata
 import warnings
-from typing import Any
+from importlib.metadata import EntryPoint
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -24,6 +25,7 @@ from agentlearn.cli.command_entry import CommandEntry
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.cli.show.labelled import indented, labelled
 from agentlearn.cli.table import aligned
+from agentlearn.plugins import OWN_PACKAGE, Announced, Plugin
 from agentlearn.printing import GuardedStream, guard_streams, print_line
 from agentlearn.text import Block, block, visible, visible_json, visible_line
 from tests.support.hostile import CONTROLS, FORGED, HOSTILE, POISON, assert_harmless, texts, unseen
@@ -205,24 +207,27 @@ def test_errors_are_one_harmless_line(text: str, capsys: pytest.CaptureFixture[s
         assert json.loads(found.out)["error"]["message"]
 
 
-class Announced:
-    """An entry point with a hostile name."""
+HOSTILE_NAME = POISON.replace("\x00", "")
 
-    name = POISON.replace("\x00", "")
 
-    def load(self) -> CommandEntry:
-        return CommandEntry("agentlearn.cli.init:init", POISON)
+class HostileEntry:
+    """The entry point of a command whose name and help are hostile."""
 
     @staticmethod
-    def found(group: str) -> list["Announced"]:
-        return [Announced()]
+    def load() -> CommandEntry:
+        return CommandEntry("agentlearn.cli.init:init", POISON)
 
 
-@pytest.mark.parametrize("command", [["--help"], [], [Announced.name, "--help"]])
+def hostile_plugins(group: str, **_: object) -> Announced:
+    entry = cast("EntryPoint", HostileEntry())
+    return Announced({HOSTILE_NAME: Plugin(group, HOSTILE_NAME, "init", OWN_PACKAGE, entry)}, ())
+
+
+@pytest.mark.parametrize("command", [["--help"], [], [HOSTILE_NAME, "--help"]])
 def test_help_is_harmless(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("agentlearn.cli.app.entry_points", Announced.found)
+    monkeypatch.setattr("agentlearn.cli.app.announced", hostile_plugins)
     assert run(command) == 0
     shown = capsys.readouterr().out
     assert "\\x1b[2J" in shown.replace("\n", "").replace(" ", "") or command
