@@ -46,7 +46,7 @@ class StoreWriter:
 
     def flush(self) -> None:
         """Move the journal file's entries into the database, so that queries see them. Blocks. Raises StoreError."""
-        if self._group_commit.waiting and not self._closed:
+        if not self._closed:
             self._thread.submit(self._group_commit.flush).result()
 
     async def checkpoint(self) -> None:
