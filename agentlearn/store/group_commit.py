@@ -167,12 +167,12 @@ class GroupCommit:
                     waiting = [unit for _, unit in sorted(self._waiting.items()) if unit]
                     self._transaction(connection, [*waiting, *units], taken)
                 self._database.acknowledge(self._seq, taken)
-            except _INVALIDATES as error:
-                self._connection, self._unsure, failure = None, True, error
             except StoreDamaged as error:
                 return error
-            except _TRANSIENT as error:
+            except (*_TRANSIENT, *_INVALIDATES) as error:
                 self._unsure, failure = True, error
+                if isinstance(error, _INVALIDATES) or "invalidated" in str(error):
+                    self._connection = None
             except duckdb.Error as error:
                 return error
             else:
@@ -227,8 +227,8 @@ class GroupCommit:
         try:
             self._database.checkpoint()
         except duckdb.Error as error:
-            if isinstance(error, _INVALIDATES):
-                self._connection = None
+            self._connection = None  # a failed checkpoint can invalidate the database, whatever the error's type
+            with suppress(StoreError):
                 self._connected()
             raise StoreError(f"the store could not be checkpointed: {error_line(error)}", code="store_write") from error
 

@@ -82,7 +82,8 @@ def _report(directory: Path) -> StoreReport:
             state = database_state(connection, mark if isinstance(mark, Acknowledged) else None)
             names = [name for (name,) in connection.execute(_TABLES).fetchall()]
         problems += _missing_commits(mark, state)
-        for name in names:
+        tables = _count_all(directory, names) or {}
+        for name in () if tables else names:
             tables.update(_count_rows(directory, name, problems))
         if tables.keys() >= set(names):
             with open_read_only(directory / DATABASE) as connection:
@@ -186,6 +187,21 @@ def _missing_commits(mark: Acknowledged | int | None, state: DatabaseState) -> I
         yield _problem("missing_commits", words, _REPAIR)
 
 
+def _count_all(directory: Path, names: Sequence[str]) -> dict[str, int] | None:
+    """Number of rows of each table, after reading all blocks; None if one of them cannot be read."""
+    try:
+        with open_read_only(directory / DATABASE) as connection:
+            return {name: _count(connection, name) for name in names}
+    except duckdb.Error:
+        return None
+
+
+def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
+    # the table name comes from the database itself
+    found = connection.execute(f"SELECT count(*), bit_xor(hash(t)) FROM {_quoted(table)} t").fetchone()  # noqa: S608
+    return 0 if found is None else int(found[0])
+
+
 def _count_rows(directory: Path, table: str, problems: list[StoreProblem]) -> dict[str, int]:
     """Number of rows of a table, after reading all its blocks; adds to `problems` and returns {} when that fails.
 
@@ -193,9 +209,7 @@ def _count_rows(directory: Path, table: str, problems: list[StoreProblem]) -> di
     """
     try:
         with open_read_only(directory / DATABASE) as connection:
-            # the table name comes from the database itself
-            found = connection.execute(f"SELECT count(*), bit_xor(hash(t)) FROM {_quoted(table)} t").fetchone()  # noqa: S608
-            return {table: 0 if found is None else int(found[0])}
+            return {table: _count(connection, table)}
     except duckdb.Error as error:
         problems.append(_problem("unreadable_table", f"table {table} cannot be read: {error_line(error)}", _REPAIR))
         return {}

@@ -26,7 +26,7 @@ def unreadable_tables(path: Path) -> list[str]:
     """Tables of a database file that cannot be read completely. Raises duckdb.Error when it cannot be opened."""
     with open_read_only(path) as connection:
         names = _tables(connection)
-    return [name for name in names if not _readable(path, name)]
+    return [] if _readable(path, names) else [name for name in names if not _readable(path, [name])]
 
 
 def salvage_database(path: Path, draft: Path) -> dict[str, int]:
@@ -67,10 +67,11 @@ def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
     return [name for (name,) in found.fetchall()]
 
 
-def _readable(path: Path, table: str) -> bool:
+def _readable(path: Path, tables: list[str]) -> bool:
     try:
         with open_read_only(path) as connection:
-            connection.execute(f'SELECT count(*), bit_xor(hash(t)) FROM "{table}" t').fetchone()
+            for table in tables:
+                connection.execute(f'SELECT count(*), bit_xor(hash(t)) FROM "{table}" t').fetchone()
     except duckdb.Error:
         return False
     return True

@@ -1,6 +1,7 @@
 """What is wrong with a store is found without touching it, and mended without a silent loss."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -149,6 +150,44 @@ def test_a_second_repair_keeps_its_own_copies(store: Path) -> None:
     assert repair_store(store).kept == ("store.hwm.damaged-1",)
     (store / MARK).write_bytes(b"something else")
     assert repair_store(store).kept == ("store.hwm.damaged-2",)
+
+
+def with_everything_in_the_database(store: Path) -> Path:
+    with read_store(store):
+        pass
+    return store / DATABASE
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 1, 4_096, 12_288])
+def test_a_database_of_which_nothing_can_be_read_is_left_unchanged(store: Path, kept_bytes: int) -> None:
+    database = with_everything_in_the_database(store)
+    os.truncate(database, kept_bytes)
+    before = files(store)
+    assert not check_store(store).sound
+    with pytest.raises(StoreDamaged), read_store(store):
+        pass
+    with pytest.raises(StoreDamaged) as told:
+        repair_store(store)
+    assert str(told.value).startswith(f"nothing of the database file of {str(store)!r} can be read (")
+    assert str(told.value).endswith("; restore the directory from a backup")
+    assert files(store) == before
+
+
+def test_the_readable_tables_of_a_damaged_database_are_salvaged(store: Path) -> None:
+    database = with_everything_in_the_database(store)
+    whole = database.read_bytes()
+    for at in range(3 * 4_096 + 64, len(whole), 4_096):  # one block after the other, until a table is lost
+        database.write_bytes(whole)
+        flip(database, at)
+        if any(one.code == "unreadable_table" for one in check_store(store).findings):
+            break
+    done = repair_store(store)
+    assert done.lost_rows
+    assert "store.duckdb.damaged-1" in done.kept
+    report = check_store(store)
+    assert report.sound
+    assert sum(report.tables.values()) > 0
+    assert not repair_store(store).changed
 
 
 def test_rows_that_do_not_belong_together_are_found(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
