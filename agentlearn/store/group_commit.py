@@ -31,17 +31,17 @@ MAX_WAITING_BYTES = 2**20
 
 
 class JournalEntry(NamedTuple):
-    """Rows that may wait outside the database, and the bytes that represent them in the journal file."""
+    """Rows that may wait outside the database, and the bytes that represent them in the journal."""
 
     unit: RowGroup
     content: bytes
 
 
 class GroupCommit:
-    """Writes row groups to the database, several in one transaction, and journal entries to the journal file first.
+    """Writes row groups to the database, several in one transaction, and journal entries to the journal first.
 
     Journal entries enter the database with the next commit or on `flush`. read: decodes an entry that an earlier
-    process left in the journal file.
+    process left in the journal.
     """
 
     def __init__(self, database: Database, read: Callable[[bytes], RowGroup]) -> None:
@@ -79,7 +79,7 @@ class GroupCommit:
             return self.commit(units)
         failure = self._append_to_journal([one for one, why in zip(entries, refusals, strict=True) if why is None])
         if failure is None and (len(self._waiting) > MAX_WAITING or self._waiting_bytes > MAX_WAITING_BYTES):
-            with suppress(StoreError):  # they stay durable in the journal file
+            with suppress(StoreError):  # they stay durable in the journal
                 self.flush()
         return [why or failure for why in refusals]
 
@@ -109,7 +109,7 @@ class GroupCommit:
         return waiting | {rollout for (rollout,) in found.fetchall()}
 
     def _add_waiting(self, number: int, unit: RowGroup, size_bytes: int) -> None:
-        """Note that a row group is in the journal file and not yet in the database."""
+        """Note that a row group is in the journal and not yet in the database."""
         self._waiting[number] = unit
         self._waiting_bytes += size_bytes
         if unit and (rollout := _rollout_of(unit)) is not None:
@@ -132,7 +132,7 @@ class GroupCommit:
         return last
 
     def flush(self) -> None:
-        """Move the waiting journal entries into the database. Raises StoreError; then they stay in the journal file."""
+        """Move the waiting journal entries into the database. Raises StoreError; then they stay in the journal."""
         failure = self._commit([]) if self._waiting or self._journal.last() > self._taken else None
         if failure is not None:
             raise _not_written(failure)

@@ -1,4 +1,4 @@
-"""Check a store for damage: its lock, DuckDB log, journal file and every table. Nothing is changed."""
+"""Check a store for damage: its lock, DuckDB log, journal and every table. Nothing is changed."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
