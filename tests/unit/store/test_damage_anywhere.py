@@ -28,6 +28,11 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+def test_the_crashed_store_has_older_copies(crashed: Path) -> None:
+    assert len(list((crashed / "before").glob("*"))) == 3
+    assert check_store(crashed).sound
+
+
 def copy_of(store: Path, to: Path) -> Path:
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(store, to, ignore=shutil.ignore_patterns("store.sock", "before"))
