@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentlearn.errors import StoreDamaged, StoreError
@@ -40,6 +40,7 @@ def journal(store: Path) -> Iterator[JournalFile]:
         yield opened
 
 
+@settings(max_examples=15)
 @given(batches=batches)
 def test_what_was_appended_is_read_back_in_order(tmp_path_factory: pytest.TempPathFactory, batches: list[list[bytes]]):
     store = tmp_path_factory.mktemp("journal")
