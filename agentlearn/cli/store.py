@@ -22,7 +22,7 @@ def store_check(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False)
     else:
         out = console()
         commits = "unreadable" if report.commits is None else f"{report.commits} commits"
-        waiting = f", {report.journal_entries} calls in the journal file" if report.journal_entries else ""
+        waiting = f", {report.journal_entries} entries in the journal" if report.journal_entries else ""
         out.print(f"{store}: {commits}, {report.size_bytes / 2**20:.1f} MiB{waiting}")
         for table, rows in report.tables.items():
             out.print(f"  {table.ljust(18)}{rows:,} rows")
@@ -48,11 +48,14 @@ def store_repair(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False
     if not done.changed:
         out.print(f"{store}: nothing to repair")
         return
-    out.print(f"copies kept: {', '.join(done.kept)}")
+    out.print(f"kept: {', '.join(done.kept) or 'nothing, the damaged files were missing'}")
+    out.print(f"made: {', '.join(done.made) or 'nothing'}")
     commits = "an unknown number of" if done.lost_commits is None else f"{done.lost_commits}"
     entries = "an unknown number of" if done.lost_entries is None else f"{done.lost_entries}"
     out.print(f"lost: {commits} acknowledged commits ({done.lost_log_bytes} bytes of the log dropped)")
-    out.print(f"lost: {entries} entries of the journal file ({done.lost_journal_bytes} bytes)")
+    out.print(f"lost: {entries} acknowledged entries of the journal")
+    for table, rows in done.lost_rows.items():
+        out.print(f"lost: {rows:,} rows of the table {table}")
     out.print(f"the store is at commit {done.last_commit}; resume interrupted runs with: agentlearn learn --resume RUN")
 
 

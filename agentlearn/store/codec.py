@@ -192,7 +192,7 @@ def call_rows(record: CallRecord) -> RowGroup:
 
 
 class RolloutEntry(Value):
-    """A finished rollout as an entry of the journal file."""
+    """A finished rollout as an entry of the journal."""
 
     kind: Literal["rollout"] = "rollout"
     trajectory: Trajectory
@@ -200,18 +200,18 @@ class RolloutEntry(Value):
 
 
 class SummaryEntry(Value):
-    """A summary as an entry of the journal file."""
+    """A summary as an entry of the journal."""
 
     kind: Literal["summary"] = "summary"
     summary: Summary
 
 
 EntryValue = Annotated[CallRecord | RolloutEntry | SummaryEntry, Field(discriminator="kind")]
-"""What the journal file can hold."""
+"""What the journal can hold."""
 
 
 def encode_entry(value: EntryValue) -> bytes:
-    """The bytes of an entry of the journal file."""
+    """The bytes of an entry of the journal."""
     return escape(to_json(_adapter(EntryValue), value)).encode()
 
 
@@ -220,7 +220,7 @@ def entry_rows(content: bytes) -> RowGroup:
     try:
         value: EntryValue = from_json(_adapter(EntryValue), unescape(content.decode()))
     except (UnicodeDecodeError, ValueError) as error:
-        raise StoreDamaged(f"an entry of the journal file cannot be read: {error}") from error
+        raise StoreDamaged(f"an entry of the journal cannot be read: {error}") from error
     match value:
         case CallRecord():
             return call_rows(value)

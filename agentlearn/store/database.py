@@ -1,23 +1,36 @@
 """Open the database file, always with the settings that the store depends on. No other module opens it."""
 
 import os
+import secrets
 import shutil
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import duckdb
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked, StoreMissing
-from agentlearn.store.lock import StoreLock, Watermark
+from agentlearn.store.consistency import (
+    DatabaseState,
+    database_contradictions,
+    database_state,
+    journal_contradictions,
+    last_seq_of,
+)
+from agentlearn.store.file_watch import FileWatch, make_private, missing, restrict
+from agentlearn.store.journal_file import JOURNAL, JournalFile, make_journal
+from agentlearn.store.journal_state import read_journal
+from agentlearn.store.lock import LOCK, StoreLock
 from agentlearn.store.migrate import apply_migrations, known_migrations, pending_migrations
+from agentlearn.store.old_journal import OLD_JOURNAL, read_old_journal
 from agentlearn.store.text import error_line, sql_string
+from agentlearn.store.watermark import WATERMARK, Acknowledged, read_watermark, write_watermark
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
     "memory_limit": "2GB",
-    "checkpoint_threshold": "16MB",
+    "checkpoint_threshold": "1TB",  # we checkpoint, so that we know when its log may be replaced
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
@@ -26,7 +39,8 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 
 DATABASE = "store.duckdb"
 DATABASE_LOG = "store.duckdb.wal"
-WATERMARK = "store.hwm"
+CHECKPOINT_BYTES = 2**24
+"""Size of DuckDB's log that is worth a checkpoint."""
 STAGING = "staging"
 """The only folder that SQL may write files to. It is emptied on opening: its files are left over from a crash."""
 
@@ -41,24 +55,35 @@ class Database:
     def __init__(self, directory: Path, *, create: bool) -> None:
         self.directory = directory
         self._path = directory / DATABASE
+        self._log = directory / DATABASE_LOG
         self.staging = directory.absolute() / STAGING
         self._pid = os.getpid()
         self._root_lock = threading.Lock()
-        if not create and not self._path.exists():
+        self._root: duckdb.DuckDBPyConnection | None = None
+        self._opened = False
+        if not create and not self._path.exists() and not (directory / WATERMARK).exists():
             raise StoreMissing(
                 f"there is no store at {str(directory)!r}; a run makes one, or pass another --store DIR",
             )
         with ExitStack() as undo:
             try:
-                directory.mkdir(parents=True, exist_ok=True)
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._lock = StoreLock(directory)
                 undo.callback(self._lock.release)
-                self._watermark = Watermark(directory / WATERMARK)
-                undo.callback(self._watermark.close)
+                shutil.rmtree(self.staging, ignore_errors=True)
+                self._acknowledged = read_watermark(directory / WATERMARK)
+                self._root = self._open()
+                undo.callback(self._disconnect)
+                make_private(directory)
+                self.journal = JournalFile(directory)
+                undo.callback(self.journal.close)
             except OSError as error:
                 raise StoreError(f"the store {str(directory)!r} cannot be used: {error}") from error
-            shutil.rmtree(self.staging, ignore_errors=True)
-            self._root: duckdb.DuckDBPyConnection | None = self._open()
+            self._watch = FileWatch()
+            self._watch.add(directory)
+            self._watch.add(directory / LOCK, self._lock.file_id)
+            self._watch.add(self._path)
+            self._opened = True
             self._release = undo.pop_all()
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
@@ -85,22 +110,42 @@ class Database:
         with self.cursor() as cursor:
             return last_seq_of(cursor)
 
-    def acknowledge(self, seq: int) -> None:
-        """Record that every commit up to `seq` was acknowledged to its writers."""
-        self._watermark.write(seq)
+    def acknowledge(self, seq: int, journal: int = 0) -> None:
+        """Record that commits up to `seq` were acknowledged, and that journal entries up to `journal` are in them.
+
+        Raises StoreDamaged when a file of the store was removed or replaced.
+        """
+        self.refuse_in_fork()
+        self.verify_files()
+        self.journal.acknowledge(commit=seq, journal=journal)
+
+    def verify_files(self) -> None:
+        """Raise StoreDamaged when a file of the database was removed or replaced since it was opened."""
+        if not self._watch.watches(self._log):
+            restrict(self._log)
+            self._watch.add(self._log)
+        self._watch.verify()
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of DuckDB's log."""
+        return self._log.stat().st_size if self._log.exists() else 0
 
     def reopen(self) -> None:
         """Close and reopen the database after DuckDB declared its state invalid. Older cursors stop working."""
         self.refuse_in_fork()
         with self._root_lock:
             self._disconnect()
+            self._watch.verify()
+            self._watch.forget(self._log)
+            self._acknowledged = self.journal.acknowledged()
             self._root = self._open()
 
     def checkpoint(self) -> None:
         """Move DuckDB's log into the database file. Skipped when the disk may be too full; nothing is lost."""
-        log = self._path.with_name(self._path.name + ".wal")
-        log_bytes = log.stat().st_size if log.exists() else 0
-        if shutil.disk_usage(self.directory).free > 4 * log_bytes:
+        self._watch.verify()
+        if shutil.disk_usage(self.directory).free > 4 * self.log_bytes:
+            self._watch.forget(self._log)
             with self.cursor() as cursor:
                 cursor.execute("CHECKPOINT store")
 
@@ -121,18 +166,17 @@ class Database:
             self._root = None
 
     def _open(self) -> duckdb.DuckDBPyConnection:
-        store, acknowledged = str(self.directory), self._watermark.read()
-        if acknowledged and not self._path.exists():
-            raise StoreDamaged(
-                f"{str(self._path)!r} is missing; restore it from a backup, or delete the whole directory {store!r}"
-            )
+        store = str(self.directory)
+        self._require_files()
         connection = duckdb.connect(":memory:", config=_SETTINGS | {"temp_directory": f"{store}/spill"})
         try:
             _attach(connection, self._path)
-            missing = pending_migrations(connection, store, known_migrations())
-            is_new = known_migrations()[0] in missing
-            self._verify(0 if is_new else last_seq_of(connection), acknowledged)
-            apply_migrations(connection, missing)
+            missing_migrations = pending_migrations(connection, store, known_migrations())
+            current = self._acknowledged if isinstance(self._acknowledged, Acknowledged) else None
+            self._verify(database_state(connection, current))
+            apply_migrations(connection, missing_migrations)
+            if current is None:
+                self._complete(connection)
             _restrict_file_access(connection, self.staging)
         except duckdb.Error as error:
             connection.close()
@@ -145,13 +189,68 @@ class Database:
             raise
         return connection
 
-    def _verify(self, stored: int, acknowledged: int) -> None:
-        if stored < acknowledged:
-            raise StoreDamaged(
-                f"the store {str(self.directory)!r} holds commits up to {stored}, but {acknowledged} were acknowledged:"
-                f" its log {self._path.name + '.wal'!r} is damaged and was left unchanged; first copy the directory,"
-                " then run `agentlearn store repair`"
-            )
+    def _require_files(self) -> None:
+        """Raise StoreDamaged when a file is missing that this store had."""
+        mark = self._acknowledged
+        wanted = (
+            (self._path, self.directory / JOURNAL) if isinstance(mark, Acknowledged) else (self._path,) * bool(mark)
+        )
+        for path in missing(wanted):
+            raise self._damaged(f"{str(path)!r} is missing")
+
+    def _verify(self, database: DatabaseState) -> None:
+        """Raise StoreDamaged when anything that was acknowledged is missing."""
+        mark = self._acknowledged
+        if isinstance(mark, Acknowledged):
+            found = [*database_contradictions(mark, database)]
+            if not found and not self._opened:  # an open journal must not be opened a second time
+                journal = read_journal(self.directory, expected_last=mark.journal)
+                found = [*journal_contradictions(mark, database.taken, journal)]
+            if found:
+                raise self._damaged(found[0].words)
+        elif mark is not None and database.last < mark:
+            raise self._damaged(f"the database holds commits up to {database.last}, but {mark} were acknowledged")
+        else:
+            self._verify_incomplete(database)
+
+    def _verify_incomplete(self, database: DatabaseState) -> None:
+        """Raise StoreDamaged unless the store is new, or an older version wrote it, or its making was interrupted."""
+        entries = read_journal(self.directory).last
+        if self._acknowledged is None and not (self.directory / OLD_JOURNAL).exists():
+            if entries or (database.identity is not None and database.last):
+                raise self._damaged(f"{str(self.directory / WATERMARK)!r} is missing")
+        elif database.taken or entries > len(read_old_journal(self.directory).entries):
+            raise self._damaged(f"{str(self.directory / WATERMARK)!r} is older than the journal")
+
+    def _complete(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Make the journal and the watermark of a new store, or of one that an older version wrote."""
+        old = read_old_journal(self.directory)
+        if old.lost_bytes:
+            raise self._damaged(f"{OLD_JOURNAL!r} lacks {old.lost_bytes} acknowledged bytes")
+        self._acknowledged = complete_store(connection, self.directory, old.entries)
+
+    def _damaged(self, problem: str) -> StoreDamaged:
+        return StoreDamaged(
+            f"the store {str(self.directory)!r} is damaged: {problem}. It was left unchanged; first copy the directory,"
+            " then run `agentlearn store repair`"
+        )
+
+
+def complete_store(connection: duckdb.DuckDBPyConnection, directory: Path, entries: Sequence[bytes]) -> Acknowledged:
+    """Give a database of the newest schema an identity, a journal with these entries, and a watermark.
+
+    The watermark is written last: without it, all of this is done again.
+    """
+    found = connection.execute("SELECT id FROM store_identity").fetchone()
+    identity = secrets.token_hex(16) if found is None else str(found[0])
+    if found is None:
+        connection.execute("INSERT INTO store_identity VALUES (?)", [identity])
+        connection.execute("CHECKPOINT store")
+    make_journal(directory / JOURNAL, identity, entries=entries)
+    acknowledged = Acknowledged(identity, len(entries), last_seq_of(connection))
+    write_watermark(directory / WATERMARK, acknowledged)
+    (directory / OLD_JOURNAL).unlink(missing_ok=True)
+    return acknowledged
 
 
 @contextmanager
@@ -164,6 +263,23 @@ def open_read_only(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
         connection.execute(f"ATTACH {sql_string(path)} AS store (READ_ONLY)")
         connection.execute("USE store; SET enable_external_access = false; SET lock_configuration = true")
         yield connection
+
+
+def open_for_repair(directory: Path) -> duckdb.DuckDBPyConnection:
+    """A connection to a store's database, of the newest schema. The caller holds the store's lock."""
+    return open_draft(directory / DATABASE)
+
+
+def open_draft(path: Path) -> duckdb.DuckDBPyConnection:
+    """A connection to a database file, made if it is missing, of the newest schema. Raises duckdb.Error."""
+    connection = duckdb.connect(":memory:", config=_SETTINGS)
+    try:
+        _attach(connection, path)
+        apply_migrations(connection, pending_migrations(connection, str(path.parent), known_migrations()))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _restrict_file_access(connection: duckdb.DuckDBPyConnection, staging: Path) -> None:
@@ -185,9 +301,3 @@ def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
             ) from error
         raise
     connection.execute("USE store")
-
-
-def last_seq_of(connection: duckdb.DuckDBPyConnection) -> int:
-    """Sequence number of the last group commit in the attached store."""
-    found = connection.execute("SELECT coalesce(max(seq), 0) FROM commit_log").fetchone()
-    return 0 if found is None else int(found[0])

@@ -1,18 +1,18 @@
 """Commit rows of several writers in one transaction, with retries. Blocking; for one thread at a time."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 import duckdb
 
-from agentlearn.errors import StoreError
-from agentlearn.store.database import Database
+from agentlearn.errors import StoreDamaged, StoreError
+from agentlearn.store.consistency import database_state
+from agentlearn.store.database import CHECKPOINT_BYTES, Database
 from agentlearn.store.table_row import RowGroup, unfit_number
 from agentlearn.store.text import error_line
-from agentlearn.store.write_ahead_log import JOURNAL_FILE, WriteAheadLog
 
 RETRY_PAUSES_S = (0.0, 0.05, 0.2, 0.8)
 """Seconds to wait before each attempt to commit a group: a failure such as a full disk may be temporary."""
@@ -31,37 +31,40 @@ MAX_WAITING_BYTES = 2**20
 
 
 class JournalEntry(NamedTuple):
-    """Rows that may wait outside the database, and the bytes that represent them in the journal file."""
+    """Rows that may wait outside the database, and the bytes that represent them in the journal."""
 
     unit: RowGroup
     content: bytes
 
 
 class GroupCommit:
-    """Writes row groups to the database, several in one transaction, and journal entries to the journal file first.
+    """Writes row groups to the database, several in one transaction, and journal entries to the journal first.
 
     Journal entries enter the database with the next commit or on `flush`. read: decodes an entry that an earlier
-    process left in the journal file.
+    process left in the journal.
     """
 
     def __init__(self, database: Database, read: Callable[[bytes], RowGroup]) -> None:
         self._database = database
-        self._log = WriteAheadLog(database.directory / JOURNAL_FILE)
-        self._seq = database.last_seq()
+        self._journal = database.journal
+        self._read = read
+        with database.cursor() as cursor:
+            state = database_state(cursor, None)
+        self._seq, self._taken = state.last, state.taken
         self._connection: duckdb.DuckDBPyConnection | None = database.cursor()
         self._appenders: dict[str, duckdb.Appender] = {}
         self._inserts: dict[str, str] = {}
-        self._waiting: list[RowGroup] = []
+        self._waiting: dict[int, RowGroup] = {}
+        self._waiting_bytes = 0
         self._waiting_rollouts: set[str] = set()
-        recovered = [read(content) for content in self._log.recover()]
-        stored = self._stored(recovered)  # by a process that died after a commit, before it cleared the file
-        for unit in recovered:
-            if _rollout_of(unit) not in stored:
-                self._add_waiting(unit)
+        self._unsure = False
+        """Whether the last commit failed, so that it may be in the database or not."""
+        with suppress(duckdb.Error):  # then they are read with the first commit
+            self._read_journal()
 
     @property
     def waiting(self) -> int:
-        """Number of journal entries that are durable but not yet in the database."""
+        """Number of journal entries that are durable but not yet in the database, as far as they are known here."""
         return len(self._waiting)
 
     def write(self, group: Sequence[RowGroup | JournalEntry]) -> list[StoreError | None]:
@@ -74,9 +77,9 @@ class GroupCommit:
             refusals = self._refusals(units)
         except (duckdb.Error, StoreError):  # `commit` retries, and reopens an invalid database
             return self.commit(units)
-        failure = self._append_to_log([one for one, why in zip(entries, refusals, strict=True) if why is None])
-        if failure is None and (len(self._waiting) > MAX_WAITING or self._log.size_bytes > MAX_WAITING_BYTES):
-            with suppress(StoreError):  # they stay durable in the journal file
+        failure = self._append_to_journal([one for one, why in zip(entries, refusals, strict=True) if why is None])
+        if failure is None and (len(self._waiting) > MAX_WAITING or self._waiting_bytes > MAX_WAITING_BYTES):
+            with suppress(StoreError):  # they stay durable in the journal
                 self.flush()
         return [why or failure for why in refusals]
 
@@ -105,15 +108,32 @@ class GroupCommit:
         found = self._connected().execute(f"SELECT id FROM trajectory WHERE id IN ({places})", asked)  # noqa: S608
         return waiting | {rollout for (rollout,) in found.fetchall()}
 
-    def _add_waiting(self, unit: RowGroup) -> None:
-        """Note that a row group is in the journal file and not yet in the database."""
-        self._waiting.append(unit)
-        if (rollout := _rollout_of(unit)) is not None:
+    def _add_waiting(self, number: int, unit: RowGroup, size_bytes: int) -> None:
+        """Note that a row group is in the journal and not yet in the database."""
+        self._waiting[number] = unit
+        self._waiting_bytes += size_bytes
+        if unit and (rollout := _rollout_of(unit)) is not None:
             self._waiting_rollouts.add(rollout)
 
+    def _read_journal(self) -> int:
+        """Read the entries that other processes have appended; return the number of the last entry.
+
+        Raises StoreError, duckdb.Error. A rollout that is stored already is left out.
+        """
+        last = self._journal.last()
+        for first, end in _gaps(self._waiting, self._taken, last):
+            contents = self._journal.read(first, end)
+            units = [self._read(content) for content in contents]
+            stored = self._stored(units)
+            for number, unit, content in zip(range(first, end + 1), units, contents, strict=True):
+                rollout = _rollout_of(unit)
+                self._add_waiting(number, () if rollout in stored else unit, len(content))
+                stored |= {rollout} if rollout is not None else set[str]()
+        return last
+
     def flush(self) -> None:
-        """Move the waiting journal entries into the database. Raises StoreError; then they stay in the journal file."""
-        failure = self._commit([]) if self._waiting else None
+        """Move the waiting journal entries into the database. Raises StoreError; then they stay in the journal."""
+        failure = self._commit([]) if self._waiting or self._journal.last() > self._taken else None
         if failure is not None:
             raise _not_written(failure)
 
@@ -141,54 +161,81 @@ class GroupCommit:
             time.sleep(pause_s)
             try:
                 connection = self._connected()
-                if failure is None or self._database.last_seq() < self._seq:
-                    self._transaction(connection, [*self._waiting, *units])
-                self._database.acknowledge(self._seq)
-            except _INVALIDATES as error:
-                self._connection, failure = None, error
-            except _TRANSIENT as error:
-                failure = error
+                taken = self._stored_already() if self._unsure else None
+                if taken is None:
+                    taken = self._read_journal()
+                    waiting = [unit for _, unit in sorted(self._waiting.items()) if unit]
+                    self._transaction(connection, [*waiting, *units], taken)
+                self._database.acknowledge(self._seq, taken)
+            except StoreDamaged as error:
+                return error
+            except (*_TRANSIENT, *_INVALIDATES) as error:
+                self._unsure, failure = True, error
+                if isinstance(error, _INVALIDATES) or "invalidated" in str(error):
+                    self._connection = None
             except duckdb.Error as error:
                 return error
             else:
-                self._waiting.clear()
-                self._waiting_rollouts.clear()
-                with suppress(OSError):  # entries left there are committed again later; of equal ids the first counts
-                    self._log.clear()
+                self._taken_in(taken)
                 return None
         return failure
 
-    def _append_to_log(self, entries: Sequence[JournalEntry]) -> StoreError | None:
+    def _stored_already(self) -> int | None:
+        """The last journal entry in the database, if the commit under way turns out to be there; otherwise None."""
+        with self._database.cursor() as cursor:
+            state = database_state(cursor, None)
+        self._forget(state.taken)
+        return state.taken if state.last >= self._seq else None
+
+    def _taken_in(self, taken: int) -> None:
+        """Remove the journal entries up to `taken`, which are in the database now."""
+        self._unsure = False
+        if taken > self._taken:
+            self._forget(taken)
+            with suppress(StoreError):  # what stays there is removed with the next one: its number is in the database
+                self._journal.remove(taken)
+        if self._database.log_bytes > CHECKPOINT_BYTES:
+            with suppress(StoreError):
+                self.checkpoint()
+
+    def _forget(self, taken: int) -> None:
+        self._taken = max(self._taken, taken)
+        self._waiting = {number: unit for number, unit in self._waiting.items() if number > taken}
+        self._waiting_rollouts = {one for unit in self._waiting.values() if unit and (one := _rollout_of(unit))}
+        self._waiting_bytes = self._waiting_bytes if self._waiting else 0
+
+    def _append_to_journal(self, entries: Sequence[JournalEntry]) -> StoreError | None:
         if not entries:
             return None
-        failure: OSError | None = None
+        failure: StoreError | None = None
         for pause_s in RETRY_PAUSES_S:
             time.sleep(pause_s)
             try:
-                self._log.append([entry.content for entry in entries])
-            except OSError as error:
+                numbers = self._journal.append([entry.content for entry in entries])
+            except StoreDamaged as error:
+                return error
+            except StoreError as error:
                 failure = error
             else:
-                for entry in entries:
-                    self._add_waiting(entry.unit)
+                for number, entry in zip(numbers, entries, strict=True):
+                    self._add_waiting(number, entry.unit, len(entry.content))
                 return None
-        return _not_written(failure)
+        return failure
 
     def checkpoint(self) -> None:
         """Move DuckDB's log into the database file. Raises StoreError; nothing is lost then."""
         try:
             self._database.checkpoint()
         except duckdb.Error as error:
-            if isinstance(error, _INVALIDATES):
-                self._connection = None
+            self._connection = None  # a failed checkpoint can invalidate the database, whatever the error's type
+            with suppress(StoreError):
                 self._connected()
             raise StoreError(f"the store could not be checkpointed: {error_line(error)}", code="store_write") from error
 
     def close(self) -> None:
-        """Flush, then close the connection and the journal file. The next opening commits unflushed entries."""
+        """Flush, then close the connection. The next opening commits unflushed entries."""
         with suppress(StoreError):
             self.flush()
-        self._log.close()
         self._appenders.clear()
         if self._connection is not None:
             self._connection.close()
@@ -201,7 +248,7 @@ class GroupCommit:
             self._connection = self._database.cursor()
         return self._connection
 
-    def _transaction(self, connection: duckdb.DuckDBPyConnection, units: Sequence[RowGroup]) -> None:
+    def _transaction(self, connection: duckdb.DuckDBPyConnection, units: Sequence[RowGroup], taken: int) -> None:
         by_table: dict[str, list[dict[str, object]]] = {}
         for unit in units:
             for table, values in unit:
@@ -214,7 +261,8 @@ class GroupCommit:
                 else self._append(connection, table, rows)
                 for table, rows in by_table.items()
             )
-            self._append(connection, "commit_log", [{"committed_at": datetime.now(UTC), "n_rows": n_rows}])
+            log_row: dict[str, object] = {"committed_at": datetime.now(UTC), "n_rows": n_rows, "journal": taken}
+            self._append(connection, "commit_log", [log_row])
             connection.commit()
         except BaseException:
             self._appenders.clear()  # also discards the rows that they still buffer
@@ -259,5 +307,17 @@ def _insert_statement(connection: duckdb.DuckDBPyConnection, table: str, columns
     return f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} ON CONFLICT DO NOTHING"
 
 
+def _gaps(known: Mapping[int, object], after: int, last: int) -> list[tuple[int, int]]:
+    """The ranges of numbers from `after` + 1 to `last` that are not known, as first and last number."""
+    gaps, first = list[tuple[int, int]](), after + 1
+    for number in (*sorted(known), last + 1):
+        if number > first:
+            gaps.append((first, number - 1))
+        first = number + 1
+    return gaps
+
+
 def _not_written(failure: Exception | None) -> StoreError:
+    if isinstance(failure, StoreError):
+        return failure
     return StoreError(f"the store could not be written: {error_line(failure)}", code="store_write")

@@ -1,17 +1,26 @@
-"""Check a store for damage: its lock, DuckDB log, journal file and every table. Nothing is changed."""
+"""Check a store for damage: its lock, DuckDB log, journal and every table. Nothing is changed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import duckdb
 
 from agentlearn.errors import AgentlearnError, StoreDamaged, StoreMissing
 from agentlearn.store.codec import entry_rows
-from agentlearn.store.database import DATABASE, WATERMARK, last_seq_of, open_read_only
-from agentlearn.store.lock import StoreLock, Watermark
+from agentlearn.store.consistency import (
+    DatabaseState,
+    database_contradictions,
+    database_state,
+    journal_contradictions,
+)
+from agentlearn.store.database import DATABASE, open_read_only
+from agentlearn.store.journal_file import JOURNAL
+from agentlearn.store.journal_state import read_journal
+from agentlearn.store.lock import StoreLock
 from agentlearn.store.migrate import known_migrations, pending_migrations
+from agentlearn.store.old_journal import OLD_JOURNAL, OldJournal, read_old_journal
 from agentlearn.store.text import error_line
-from agentlearn.store.write_ahead_log import JOURNAL_FILE, read_state
+from agentlearn.store.watermark import WATERMARK, Acknowledged, read_watermark
 from agentlearn.types.value import Value
 
 
@@ -62,39 +71,38 @@ def check_store(directory: Path) -> StoreReport:
 
 
 def _report(directory: Path) -> StoreReport:
-    acknowledged, watermark_problems = _watermark(directory)
-    entries, journal_problems = _journal(directory)
+    mark, problems = _watermark(directory)
     tables: dict[str, int] = {}
-    commits, database_problems = None, list[StoreProblem]()
+    state: DatabaseState | None = None
     try:
         if not (directory / DATABASE).exists():
             raise StoreDamaged(f"{DATABASE} is missing")
         with open_read_only(directory / DATABASE) as connection:
             pending_migrations(connection, str(directory), known_migrations())
-            commits = last_seq_of(connection)
+            state = database_state(connection, mark if isinstance(mark, Acknowledged) else None)
             names = [name for (name,) in connection.execute(_TABLES).fetchall()]
-            database_problems += _missing_commits(commits, acknowledged)
-        for name in names:
-            tables.update(_count_rows(directory, name, database_problems))
+        problems += _missing_commits(mark, state)
+        tables = _count_all(directory, names) or {}
+        for name in () if tables else names:
+            tables.update(_count_rows(directory, name, problems))
         if tables.keys() >= set(names):
             with open_read_only(directory / DATABASE) as connection:
-                database_problems += _relations(connection)
+                problems += _relations(connection)
     except duckdb.Error as error:
-        in_log = "WAL" in str(error)
-        fix = _REPAIR if in_log else _BACKUP
-        code = "unreadable_log" if in_log else "unreadable_database"
-        database_problems.append(_problem(code, error_line(error), fix))
+        code = "unreadable_log" if "WAL" in str(error) else "unreadable_database"
+        problems.append(_problem(code, error_line(error), _REPAIR))
     except AgentlearnError as error:
         fix = _BACKUP if isinstance(error, StoreDamaged) else _INSTALL
-        database_problems.append(_problem(error.code, str(error), fix))
+        problems.append(_problem(error.code, str(error), fix))
+    waiting, journal_problems = _journal(directory, mark, None if state is None else state.taken)
     return StoreReport(
         store=str(directory),
-        findings=(*watermark_problems, *journal_problems, *database_problems),
-        commits=commits,
-        acknowledged=acknowledged,
-        journal_entries=entries,
+        findings=(*problems, *journal_problems),
+        commits=None if state is None else state.last,
+        acknowledged=mark.commit if isinstance(mark, Acknowledged) else mark,
+        journal_entries=waiting,
         tables=dict(sorted(tables.items())),
-        size_bytes=sum(file.stat().st_size for file in directory.glob("store.*") if file.is_file()),
+        size_bytes=sum(file.stat().st_size for file in _files(directory)),
     )
 
 
@@ -129,43 +137,69 @@ _LINKS = {
 }
 
 
-def _watermark(directory: Path) -> tuple[int | None, list[StoreProblem]]:
+def _files(directory: Path) -> list[Path]:
+    return [file for name in ("store.*", f"{JOURNAL}*") for file in directory.glob(name) if file.is_file()]
+
+
+def _watermark(directory: Path) -> tuple[Acknowledged | int | None, list[StoreProblem]]:
     try:
-        mark = Watermark(directory / WATERMARK)
-        try:
-            return mark.read(), []
-        finally:
-            mark.close()
+        mark = read_watermark(directory / WATERMARK)
     except StoreDamaged as error:
         return None, [_problem("damaged_watermark", str(error).partition(";")[0], _REPAIR)]
+    if mark is None and not (directory / OLD_JOURNAL).exists():
+        return None, [_problem("missing_watermark", f"{WATERMARK} is missing", _REPAIR)]
+    return mark, []
 
 
-def _journal(directory: Path) -> tuple[int, list[StoreProblem]]:
-    file = directory / JOURNAL_FILE
-    content = file.read_bytes() if file.exists() else b""
-    if not content:
-        return 0, []
-    state = read_state(content)
-    if not state.marked:
-        return 0, [
-            _problem("damaged_journal", f"{JOURNAL_FILE} does not start with the header of a journal file", _REPAIR)
-        ]
-    if state.end < state.acknowledged_end:
-        lost = state.acknowledged_end - state.end
-        words = f"{JOURNAL_FILE} is readable for {state.end} bytes, and {lost} more were acknowledged"
-        return len(state.entries), [_problem("damaged_journal", words, _REPAIR)]
+def _journal(directory: Path, mark: Acknowledged | int | None, taken: int | None) -> tuple[int, list[StoreProblem]]:
+    """How many intact entries wait in the journal, and its problems."""
+    if not isinstance(mark, Acknowledged):
+        old = read_old_journal(directory)
+        return len(old.entries), [*_old_problems(old), *_unreadable(old.entries)]
+    journal = read_journal(directory, expected_last=mark.journal)
+    if taken is None:  # the database cannot be read: its number of the last entry taken in is unknown
+        taken = max([mark.journal, journal.last])
+    waiting = [content for number, content in journal.entries.items() if number > taken]
+    found = journal_contradictions(mark, taken, journal)
+    return len(waiting), [*(_problem(*one, _REPAIR) for one in found), *_unreadable(waiting)]
+
+
+def _old_problems(old: OldJournal) -> Iterator[StoreProblem]:
+    if old.lost_bytes:
+        yield _problem("damaged_journal", f"{OLD_JOURNAL} lacks {old.lost_bytes} acknowledged bytes", _REPAIR)
+
+
+def _unreadable(contents: Sequence[bytes]) -> Iterator[StoreProblem]:
+    """The first intact entry that this version cannot read, if there is one."""
     try:
-        for entry in state.entries:
-            entry_rows(entry)
+        for content in contents:
+            entry_rows(content)
     except StoreDamaged as error:
-        return len(state.entries), [_problem("unreadable_entry", str(error), _INSTALL)]
-    return len(state.entries), []
+        yield _problem("unreadable_entry", str(error), _INSTALL)
 
 
-def _missing_commits(commits: int, acknowledged: int | None) -> Iterator[StoreProblem]:
-    if acknowledged is not None and commits < acknowledged:
-        words = f"the database holds commits up to {commits}, but {acknowledged} were acknowledged"
+def _missing_commits(mark: Acknowledged | int | None, state: DatabaseState) -> Iterator[StoreProblem]:
+    if isinstance(mark, Acknowledged):
+        for one in database_contradictions(mark, state):
+            yield _problem(*one, _REPAIR)
+    elif mark is not None and state.last < mark:
+        words = f"the database holds commits up to {state.last}, but {mark} were acknowledged"
         yield _problem("missing_commits", words, _REPAIR)
+
+
+def _count_all(directory: Path, names: Sequence[str]) -> dict[str, int] | None:
+    """Number of rows of each table, after reading all blocks; None if one of them cannot be read."""
+    try:
+        with open_read_only(directory / DATABASE) as connection:
+            return {name: _count(connection, name) for name in names}
+    except duckdb.Error:
+        return None
+
+
+def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
+    # the table name comes from the database itself
+    found = connection.execute(f"SELECT count(*), bit_xor(hash(t)) FROM {_quoted(table)} t").fetchone()  # noqa: S608
+    return 0 if found is None else int(found[0])
 
 
 def _count_rows(directory: Path, table: str, problems: list[StoreProblem]) -> dict[str, int]:
@@ -175,11 +209,9 @@ def _count_rows(directory: Path, table: str, problems: list[StoreProblem]) -> di
     """
     try:
         with open_read_only(directory / DATABASE) as connection:
-            # the table name comes from the database itself
-            found = connection.execute(f"SELECT count(*), bit_xor(hash(t)) FROM {_quoted(table)} t").fetchone()  # noqa: S608
-            return {table: 0 if found is None else int(found[0])}
+            return {table: _count(connection, table)}
     except duckdb.Error as error:
-        problems.append(_problem("unreadable_table", f"table {table} cannot be read: {error_line(error)}", _BACKUP))
+        problems.append(_problem("unreadable_table", f"table {table} cannot be read: {error_line(error)}", _REPAIR))
         return {}
 
 

@@ -1,26 +1,29 @@
-"""Repair a damaged store. Damaged files are copied first, and everything that is lost is reported."""
+"""Repair a damaged store. Damaged files are kept under another name, and everything that is lost is reported."""
 
+import os
 import re
+import secrets
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreMissing
 from agentlearn.files import write_whole
 from agentlearn.store.codec import entry_rows
-from agentlearn.store.database import (
-    DATABASE,
-    DATABASE_LOG,
-    WATERMARK,
-    Database,
-    last_seq_of,
-    open_read_only,
-)
+from agentlearn.store.consistency import DatabaseState, database_state, journal_contradictions
+from agentlearn.store.database import DATABASE, DATABASE_LOG, Database, open_for_repair, open_read_only
+from agentlearn.store.file_watch import make_private
 from agentlearn.store.group_commit import GroupCommit
-from agentlearn.store.lock import StoreLock, Watermark
+from agentlearn.store.journal_file import JOURNAL, JOURNAL_PARTS, make_journal
+from agentlearn.store.journal_state import JournalState, read_journal
+from agentlearn.store.lock import StoreLock
+from agentlearn.store.old_journal import OLD_JOURNAL, read_old_journal
+from agentlearn.store.salvage import salvage_database, unreadable_tables
 from agentlearn.store.text import error_line
-from agentlearn.store.write_ahead_log import JOURNAL_FILE, lost_entries, read_state, sound_part
+from agentlearn.store.watermark import WATERMARK, Acknowledged, read_watermark, write_watermark
 from agentlearn.types.value import Value
 
 _DAMAGED_AT = re.compile(r"Corrupt WAL file: entry at byte position (\d+)")
@@ -32,7 +35,9 @@ class Repaired(Value):
     store: str
     """Directory of the store."""
     kept: tuple[str, ...] = ()
-    """Names of the copies of damaged files."""
+    """Names under which damaged files were kept."""
+    made: tuple[str, ...] = ()
+    """Names of the files that were made or replaced."""
     lost_commits: int | None = 0
     """Number of acknowledged group commits that are lost; None if unknown."""
     last_commit: int
@@ -40,21 +45,21 @@ class Repaired(Value):
     lost_log_bytes: int = 0
     """Bytes removed from DuckDB's log."""
     lost_entries: int | None = 0
-    """Number of acknowledged calls, rollouts and summaries lost from the journal file; None if unknown."""
-    lost_journal_bytes: int = 0
-    """Bytes removed from the journal file."""
+    """Number of acknowledged calls, rollouts and summaries lost from the journal; None if unknown."""
+    lost_rows: Mapping[str, int] = {}
+    """Number of rows lost from each table of the database file."""
 
     @property
     def changed(self) -> bool:
         """Whether anything had to be repaired."""
-        return bool(self.kept)
+        return bool(self.kept or self.made)
 
 
 def repair_store(directory: Path) -> Repaired:
     """Restore a store to its last intact state, and open it once to verify it.
 
-    Raises StoreLocked, StoreMissing, SchemaTooNew; StoreDamaged when the database file itself is damaged: then it and
-    its log stay unchanged.
+    Raises StoreLocked, StoreMissing, SchemaTooNew; StoreDamaged when nothing of the database file can be read: then all
+    files stay unchanged.
     """
     if not (directory / DATABASE).exists():
         raise StoreMissing(f"there is no {DATABASE} in {str(directory)!r}; restore it from a backup")
@@ -63,6 +68,8 @@ def repair_store(directory: Path) -> Repaired:
         repaired = _StoreRepair(directory).run()
     except OSError as error:
         raise StoreError(f"the store {str(directory)!r} cannot be repaired: {error}") from error
+    except duckdb.Error as error:
+        raise StoreError(f"the store {str(directory)!r} cannot be repaired: {error_line(error)}") from error
     finally:
         lock.release()
     with closing(Database(directory, create=False)) as database:
@@ -71,42 +78,60 @@ def repair_store(directory: Path) -> Repaired:
     return repaired
 
 
+class _Mark(NamedTuple):
+    """What a watermark file says."""
+
+    acknowledged: Acknowledged | int | None
+    readable: bool
+
+    @property
+    def commit(self) -> int | None:
+        """Number of the last acknowledged commit; None if unknown."""
+        known = self.acknowledged
+        return known.commit if isinstance(known, Acknowledged) else known
+
+
 class _StoreRepair:
     """One repair. The caller holds the store's lock."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._kept: list[str] = []
+        self._made: list[str] = []
+        self._mark = self._read_mark()
 
     def run(self) -> Repaired:
-        acknowledged = self._acknowledged()
-        last, lost_log_bytes = self._repair_log(acknowledged)
-        if acknowledged is None or last < acknowledged:
-            self._copy_aside(WATERMARK)
-            mark = Watermark(self._directory / WATERMARK)
-            try:
-                mark.reset(last)
-            finally:
-                mark.close()
-        lost_entries, lost_journal_bytes = self._repair_journal()
+        last, lost_log_bytes = self._repair_log(self._mark.commit)
+        lost_rows = self._repair_tables()
+        last = max(last, self._state().last) if lost_rows else last
+        acknowledged = self._mark.acknowledged
+        if isinstance(acknowledged, int) or (self._directory / OLD_JOURNAL).exists():
+            lost_entries = self._repair_old_files(last)
+        else:
+            lost_entries = self._repair_journal(acknowledged, commits_lost=bool(lost_rows))
+        make_private(self._directory)
+        commit = self._mark.commit
         return Repaired(
             store=str(self._directory),
             kept=tuple(self._kept),
-            lost_commits=None if acknowledged is None else max(acknowledged - last, 0),
-            last_commit=last,
+            made=tuple(self._made),
+            lost_commits=None if commit is None and self._made else max((commit or 0) - last, 0),
+            last_commit=self._state().last,
             lost_log_bytes=lost_log_bytes,
             lost_entries=lost_entries,
-            lost_journal_bytes=lost_journal_bytes,
+            lost_rows=lost_rows,
         )
 
-    def _acknowledged(self) -> int | None:
-        mark = Watermark(self._directory / WATERMARK)
+    def _read_mark(self) -> _Mark:
         try:
-            return mark.read()
+            return _Mark(read_watermark(self._directory / WATERMARK), readable=True)
         except StoreDamaged:
-            return None
-        finally:
-            mark.close()
+            return _Mark(None, readable=False)
+
+    def _state(self) -> DatabaseState:
+        known = self._mark.acknowledged
+        with open_read_only(self._directory / DATABASE) as connection:
+            return database_state(connection, known if isinstance(known, Acknowledged) else None)
 
     def _repair_log(self, acknowledged: int | None) -> tuple[int, int]:
         """The number of the last commit that can be kept, and how many bytes of DuckDB's log had to be removed."""
@@ -119,51 +144,158 @@ class _StoreRepair:
             if isinstance(found, int):
                 return found, 0
             raise self._beyond_repair(found)
-        self._copy_aside(DATABASE_LOG)
+        content, before = log.read_bytes(), found
         left = size
         while not isinstance(found, int) and (cut := _DAMAGED_AT.search(str(found))) and int(cut[1]) < left:
             left = int(cut[1])
-            write_whole(log, log.read_bytes()[:left])
+            write_whole(log, content[:left])
             found = self._last_commit()
         log.unlink()
         without = self._last_commit()
+        write_whole(log, content)
+        if not isinstance(found, int) and not isinstance(without, int):
+            raise self._beyond_repair(before if isinstance(before, duckdb.Error) else without)
+        self._keep(DATABASE_LOG)
         if isinstance(without, int) and (not isinstance(found, int) or without == found):
-            return without, size  # the log's header is damaged, so none of the log can be used
-        write_whole(log, (self._directory / self._kept[-1]).read_bytes()[:left])
-        if isinstance(found, int):
-            return found, size - left
-        raise self._beyond_repair(found)
+            log.unlink()  # its header is damaged, so none of it can be used
+            return without, size
+        write_whole(log, content[:left])
+        return found if isinstance(found, int) else 0, size - left
 
     def _last_commit(self) -> int | duckdb.Error:
         """The number of the last commit in the database and its log, or the error why they cannot be read."""
         try:
             with open_read_only(self._directory / DATABASE) as connection:
-                return last_seq_of(connection)
+                tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+                if not tables:
+                    return duckdb.Error("it has no tables")
+                try:
+                    return database_state(connection, None).last
+                except duckdb.Error:  # its log was applied; the table is salvaged later
+                    return self._mark.commit or 0
         except duckdb.Error as error:
             return error
 
-    def _repair_journal(self) -> tuple[int | None, int]:
-        """How many acknowledged entries (None if unknown) and how many bytes of the journal file are lost."""
-        file = self._directory / JOURNAL_FILE
-        content = file.read_bytes() if file.exists() else b""
-        state = read_state(content)
-        if not content or (state.marked and state.end >= state.acknowledged_end):
-            return 0, 0
-        self._copy_aside(JOURNAL_FILE)
-        write_whole(file, sound_part(content))
-        return lost_entries(content), state.acknowledged_end - state.end
+    def _repair_tables(self) -> dict[str, int]:
+        """Salvage the tables if one of them cannot be read. Returns the number of rows lost of each."""
+        if not unreadable_tables(self._directory / DATABASE):
+            return {}
+        draft = self._directory / f"{DATABASE}.draft"
+        try:
+            lost = salvage_database(self._directory / DATABASE, draft)
+            self._keep(DATABASE)
+            if (self._directory / DATABASE_LOG).exists():
+                self._keep(DATABASE_LOG)
+                (self._directory / DATABASE_LOG).unlink()
+            draft.replace(self._directory / DATABASE)
+        finally:
+            for part in (draft, draft.with_name(draft.name + ".wal")):
+                part.unlink(missing_ok=True)
+        self._made.append(DATABASE)
+        return lost
 
-    def _copy_aside(self, name: str) -> None:
-        """Copy a file to the first unused name `NAME.damaged-N`."""
+    def _repair_journal(self, known: Acknowledged | None, *, commits_lost: bool) -> int | None:
+        """Make the journal and the watermark fit the database. Returns how many acknowledged entries are lost."""
+        state = self._state()
+        identity = state.identity or (known.identity if known else secrets.token_hex(16))
+        if known is not None and known.identity != identity:
+            known = None
+        wanted = known or Acknowledged(identity, 0, 0)
+        journal = read_journal(self._directory, expected_last=wanted.journal)
+        if journal.identity not in (None, identity):
+            journal = journal._replace(entries={}, last=0)
+        taken = _taken(state, journal) if commits_lost else state.taken
+        lost: int | None = 0
+        end = max(journal.last, taken)
+        damaged = [*journal_contradictions(wanted, taken, journal)] or journal.identity != identity
+        if damaged or taken > state.taken:
+            sane = journal.last if journal.problem is None else 0
+            base = max([wanted.journal, taken, sane, *journal.entries])
+            lost = None if known is None and journal.problem else journal.lacks(taken, base)
+            end = self._new_journal(identity, journal, taken, base)
+            self._set_base(identity, base)
+        elif state.identity is None:
+            self._set_base(identity, state.taken)
+        self._new_watermark(Acknowledged(identity, end, self._state().last))
+        return lost
+
+    def _new_journal(self, identity: str, journal: JournalState, taken: int, base: int) -> int:
+        """Write the intact entries to a new journal, numbered from `base` + 1. Returns the last number."""
+        for name in JOURNAL_PARTS:
+            if (self._directory / name).exists() and not name.endswith("-shm"):
+                self._keep(name)
+        entries = [content for number, content in sorted(journal.entries.items()) if number > taken]
+        draft = self._directory / f"{JOURNAL}.draft"
+        make_journal(draft, identity, after=base, entries=entries)
+        for name in JOURNAL_PARTS[1:]:
+            (self._directory / name).unlink(missing_ok=True)
+        draft.replace(self._directory / JOURNAL)
+        self._made.append(JOURNAL)
+        return base + len(entries)
+
+    def _set_base(self, identity: str, base: int) -> None:
+        """Note in the database that entries up to `base` are in it or lost."""
+        with closing(open_for_repair(self._directory)) as connection:
+            if connection.execute("SELECT id FROM store_identity").fetchone() is None:
+                connection.execute("INSERT INTO store_identity VALUES (?)", [identity])
+            connection.execute(
+                "INSERT INTO commit_log (seq, committed_at, n_rows, journal)"
+                " SELECT coalesce(max(seq), 0) + 1, now(), 0, ? FROM commit_log",
+                [base],
+            )
+            connection.execute("CHECKPOINT store")
+
+    def _new_watermark(self, acknowledged: Acknowledged) -> None:
+        file = self._directory / WATERMARK
+        if self._mark.acknowledged == acknowledged:
+            return
+        if self._made or self._needs_watermark(acknowledged):
+            if file.exists() and self._needs_watermark(acknowledged):
+                self._keep(WATERMARK)
+            write_watermark(file, acknowledged)
+            self._made.append(WATERMARK)
+
+    def _needs_watermark(self, acknowledged: Acknowledged) -> bool:
+        """Whether the watermark is missing, damaged, of another store, too high, or older than a crash explains."""
+        known = self._mark.acknowledged
+        if not isinstance(known, Acknowledged) or known.identity != acknowledged.identity:
+            return True
+        return known.commit > acknowledged.commit or self._state().unacknowledged > 1
+
+    def _repair_old_files(self, last: int) -> int | None:
+        """Shorten the journal and the watermark of an older version, so that they can be converted."""
+        old = read_old_journal(self._directory)
+        if old.lost_bytes:
+            self._keep(OLD_JOURNAL)
+            write_whole(self._directory / OLD_JOURNAL, old.intact)
+            self._made.append(OLD_JOURNAL)
+        commit = self._mark.commit
+        if not self._mark.readable or (commit is not None and last < commit):
+            self._keep(WATERMARK)
+            write_whole(self._directory / WATERMARK, last.to_bytes(8, "little"))
+            self._made.append(WATERMARK)
+        return None if old.lost_bytes else 0
+
+    def _keep(self, name: str) -> None:
+        """Give a file a second name, the first unused one of `NAME.damaged-N`. Files are replaced, never changed."""
         file = self._directory / name
         number = 1
         while (copy := file.with_name(f"{name}.damaged-{number}")).exists():
             number += 1
-        write_whole(copy, file.read_bytes())
+        try:
+            os.link(file, copy)
+        except OSError:  # a file system without links
+            write_whole(copy, file.read_bytes())
         self._kept.append(copy.name)
 
     def _beyond_repair(self, error: duckdb.Error) -> StoreDamaged:
         return StoreDamaged(
-            f"the database file of {str(self._directory)!r} cannot be repaired ({error_line(error)}); restore the"
+            f"nothing of the database file of {str(self._directory)!r} can be read ({error_line(error)}); restore the"
             " directory from a backup"
         )
+
+
+def _taken(state: DatabaseState, journal: JournalState) -> int:
+    """The last entry that was taken in, where the database may have lost the number."""
+    first_waiting = min(journal.entries, default=journal.last + 1)
+    return max(state.taken, first_waiting - 1)

@@ -183,11 +183,13 @@ class _UpToDateSource(LocalSource):
 
     def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
         """The rows of a query, see `LocalSource.rows`."""
+        self._database.refuse_in_fork()
         self._writer.flush()
         return super().rows(query, parameters)
 
     def draft_tables(self, selection: Selection | RolloutTexts | None) -> TableDrafts:
         """Write draft files, see `LocalSource.draft_tables`."""
+        self._database.refuse_in_fork()
         self._writer.flush()
         return super().draft_tables(selection)
 
@@ -226,5 +228,5 @@ def _source(directory: Path, stack: ExitStack) -> QuerySource:
             return RemoteSource(directory)
         except StoreNotAnswering:
             raise locked from None
-    GroupCommit(database, entry_rows).close()  # commits what a killed process left in the journal file
+    GroupCommit(database, entry_rows).close()  # commits what a killed process left in the journal
     return LocalSource(database)

@@ -45,8 +45,8 @@ class StoreWriter:
         await pending.done
 
     def flush(self) -> None:
-        """Move the journal file's entries into the database, so that queries see them. Blocks. Raises StoreError."""
-        if self._group_commit.waiting and not self._closed:
+        """Move the journal's entries into the database, so that queries see them. Blocks. Raises StoreError."""
+        if not self._closed:
             self._thread.submit(self._group_commit.flush).result()
 
     async def checkpoint(self) -> None:

@@ -1,15 +1,14 @@
 """A run that is stopped, by whatever, goes on where it stopped: nothing is lost, and nothing is asked twice."""
 
 import asyncio
-import errno
 import json
-import os
 import resource
 import signal
+import sqlite3
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from agentlearn.learn.lessons.run_learning import run_learning
 from agentlearn.learn.resume import settings_of
 from agentlearn.store import check_store, read_store
 from agentlearn.store import group_commit as group_commit
+from agentlearn.store.journal_file import JournalFile
 from tests.support.command import AGENTLEARN
 from tests.support.openai_script import Reply, Request, Script, Solver, error
 from tests.support.openai_stub import OpenAIStub
@@ -275,12 +275,12 @@ def test_a_full_disk_ends_the_run_in_one_sentence_and_nothing_acknowledged_is_lo
     undisturbed, requests, _ = plain
     monkeypatch.setattr(group_commit, "RETRY_PAUSES_S", (0.0, 0.0))
     full = threading.Event()
-    sync = os.fdatasync
+    insert = JournalFile._insert
 
-    def sync_unless_full(fd: int) -> None:
+    def insert_unless_full(journal: JournalFile, contents: Sequence[bytes]) -> range:
         if full.is_set():
-            raise OSError(errno.ENOSPC, "No space left on device")
-        sync(fd)
+            raise sqlite3.OperationalError("database or disk is full")
+        return insert(journal, contents)
 
     script = Tripwire(requests // 2)
     with OpenAIStub(script) as stub:
@@ -289,7 +289,7 @@ def test_a_full_disk_ends_the_run_in_one_sentence_and_nothing_acknowledged_is_lo
         if phase == "log":  # neither the log nor the database file can grow, the checkpoint at the end included
             script.trip = lambda: no_room(log.stat().st_size)
         else:
-            monkeypatch.setattr(os, "fdatasync", sync_unless_full)
+            monkeypatch.setattr(JournalFile, "_insert", insert_unless_full)
             script.trip = full.set
         assert command_line(command_of(begun)[1:]) == 1
         no_room(resource.getrlimit(resource.RLIMIT_FSIZE)[1])

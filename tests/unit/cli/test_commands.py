@@ -1,6 +1,7 @@
 """Every command that only looks, in this process, over one small run: what it prints, and in which form."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,23 @@ def test_a_damaged_store_fails_its_check_and_is_repaired(capsys: pytest.CaptureF
     assert printed.err == f"agentlearn: the store {str(store)!r} has 1 problem, listed above\n"
     assert "lost: 4 acknowledged commits" in output(capsys, store, "store", "repair")
     assert run(["store", "check", "--store", str(store)]) == 0
+
+
+@pytest.mark.parametrize("command", [["runs", "list"], ["store", "check"], ["store", "repair"]])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_a_truncated_database_is_one_sentence_and_never_a_traceback(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: list[str], share: float
+) -> None:
+    log, store = tmp_path / "log.jsonl", tmp_path / "store"
+    asked, answered = {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
+    log.write_text(json.dumps({"messages": [asked, answered]}))
+    assert run(["store", "import", str(log), "--domain", "sums", "--store", str(store)]) == 0
+    capsys.readouterr()
+    database = store / "store.duckdb"
+    os.truncate(database, int(database.stat().st_size * share))
+    status = run([*command, "--store", str(store)])
+    complaint = capsys.readouterr().err
+    assert "Traceback" not in complaint
+    if command == ["store", "check"] or share == 0.0:
+        assert status == 1
+    assert complaint.count("\n") == (1 if status else 0)

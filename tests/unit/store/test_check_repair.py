@@ -1,6 +1,7 @@
 """What is wrong with a store is found without touching it, and mended without a silent loss."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -11,11 +12,13 @@ import pytest
 
 from agentlearn.errors import StoreDamaged, StoreLocked, StoreMissing
 from agentlearn.store import check_store, open_store, read_store, repair_store
-from agentlearn.store.database import Database, last_seq_of, open_read_only
+from agentlearn.store.consistency import last_seq_of
+from agentlearn.store.database import Database, open_read_only
 from tests.unit.store import nouns
 from tests.unit.store.damage import flip, left_by_a_crash
 
-LOG, JOURNAL, MARK, DATABASE = "store.duckdb.wal", "store.journal", "store.hwm", "store.duckdb"
+LOG, MARK, DATABASE = "store.duckdb.wal", "store.hwm", "store.duckdb"
+JOURNAL, JOURNAL_LOG = "journal.sqlite", "journal.sqlite-wal"
 
 
 @pytest.fixture(scope="module")
@@ -53,17 +56,31 @@ def torn(store: Path) -> None:
     (store / LOG).write_bytes((store / LOG).read_bytes()[:-20])
 
 
+def journal_gone(store: Path) -> None:
+    for name in (JOURNAL, JOURNAL_LOG, "journal.sqlite-shm"):
+        (store / name).unlink()
+
+
 DAMAGES: dict[str, tuple[Callable[[Path], object], list[str], int | None, int | None]] = {
-    # what happens; what is found; commits lost; calls lost
-    "log torn": (torn, ["missing_commits"], 1, 0),
-    "log flipped at its end": (lambda store: flip(store / LOG, -30), ["unreadable_log"], 1, 0),
-    "log flipped at its head, refused": (lambda store: flip(store / LOG, 20), ["unreadable_log"], 4, 0),
-    "log flipped at its head, taken for empty": (lambda store: flip(store / LOG, 0), ["missing_commits"], 4, 0),
-    "log gone": (lambda store: (store / LOG).unlink(), ["missing_commits"], 4, 0),
-    "journal flipped at its end": (lambda store: flip(store / JOURNAL, -5), ["damaged_journal"], 0, 1),
-    "journal flipped at its second entry": (lambda store: flip(store / JOURNAL, 16 + 600), ["damaged_journal"], 0, 3),
-    "journal is none": (lambda store: flip(store / JOURNAL, 0), ["damaged_journal"], 0, None),
+    # what happens; what is found; commits lost; entries lost (those that a lost commit had taken in, or that waited)
+    "log torn": (torn, ["missing_commits", "missing_entries"], 1, 1),
+    "log flipped at its end": (lambda store: flip(store / LOG, -30), ["unreadable_log"], 1, 1),
+    "log flipped at its head, refused": (lambda store: flip(store / LOG, 20), ["unreadable_log"], 4, 2),
+    "log flipped at its head, taken for empty": (
+        lambda store: flip(store / LOG, 0),
+        ["missing_commits", "missing_entries"],
+        4,
+        2,
+    ),
+    "log gone": (lambda store: (store / LOG).unlink(), ["missing_commits", "missing_entries"], 4, 2),
+    "journal gone": (journal_gone, ["missing_journal"], 0, 4),
+    "journal without its log": (lambda store: (store / JOURNAL_LOG).unlink(), ["missing_entries"], 0, 4),
+    "journal's log flipped at its end": (lambda store: flip(store / JOURNAL_LOG, -5), ["missing_entries"], 0, 1),
+    "journal's log is none": (lambda store: flip(store / JOURNAL_LOG, 0), ["missing_entries"], 0, 4),
+    "journal is none": (lambda store: flip(store / JOURNAL, 0), ["missing_entries"], 0, 4),
     "mark short": (lambda store: (store / MARK).write_bytes(b"short"), ["damaged_watermark"], None, 0),
+    "mark flipped": (lambda store: flip(store / MARK, 30), ["damaged_watermark"], None, 0),
+    "mark gone": (lambda store: (store / MARK).unlink(), ["missing_watermark"], None, 0),
 }
 
 
@@ -85,8 +102,9 @@ def test_damage_is_found_and_repaired_and_losses_are_reported(store: Path, damag
         assert (store / copy).read_bytes() == before[copy.removesuffix(".damaged-1")]
     assert check_store(store).sound
     with read_store(store) as reader:
-        assert len(reader.trajectories(nouns.RUN)) == max(0, done.last_commit - 2)
-        assert len(reader.calls(nouns.RUN, "u")) == (0 if lost_entries is None else 4 - lost_entries)
+        assert len(reader.trajectories(nouns.RUN)) == 2 - (lost_entries or 0 if lost_commits else 0)
+        lost_calls = lost_entries if lost_commits == 0 else 0
+        assert len(reader.calls(nouns.RUN, "u")) == 4 - (lost_calls or 0)
     assert not repair_store(store).changed
 
 
@@ -128,23 +146,48 @@ def test_a_mended_store_is_written_on_and_keeps_what_is_written(store: Path) -> 
 
 
 def test_a_second_repair_keeps_its_own_copies(store: Path) -> None:
-    flip(store / JOURNAL, -5)
-    assert repair_store(store).kept == ("store.journal.damaged-1",)
-    (store / JOURNAL).write_bytes(b"something else")
-    assert repair_store(store).kept == ("store.journal.damaged-2",)
+    flip(store / MARK, 30)
+    assert repair_store(store).kept == ("store.hwm.damaged-1",)
+    (store / MARK).write_bytes(b"something else")
+    assert repair_store(store).kept == ("store.hwm.damaged-2",)
 
 
-def test_a_damaged_database_file_is_found_and_not_repaired_away(store: Path) -> None:
+def with_everything_in_the_database(store: Path) -> Path:
     with read_store(store):
-        pass  # everything is in the database file now
-    size = (store / DATABASE).stat().st_size
-    for at in range(3 * 4096 + 64, size, 4096):
-        flip(store / DATABASE, at)
+        pass
+    return store / DATABASE
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 1, 4_096, 12_288])
+def test_a_database_of_which_nothing_can_be_read_is_left_unchanged(store: Path, kept_bytes: int) -> None:
+    database = with_everything_in_the_database(store)
+    os.truncate(database, kept_bytes)
     before = files(store)
-    findings = check_store(store).findings
-    assert findings
-    assert all("backup" in one.mend for one in findings)
+    assert not check_store(store).sound
+    with pytest.raises(StoreDamaged), read_store(store):
+        pass
+    with pytest.raises(StoreDamaged) as told:
+        repair_store(store)
+    assert str(told.value).startswith(f"nothing of the database file of {str(store)!r} can be read (")
+    assert str(told.value).endswith("; restore the directory from a backup")
     assert files(store) == before
+
+
+def test_the_readable_tables_of_a_damaged_database_are_salvaged(store: Path) -> None:
+    database = with_everything_in_the_database(store)
+    whole = database.read_bytes()
+    for at in range(3 * 4_096 + 64, len(whole), 2**18):  # one block after the other, until a table is lost
+        database.write_bytes(whole)
+        flip(database, at)
+        if any(one.code == "unreadable_table" for one in check_store(store).findings):
+            break
+    done = repair_store(store)
+    assert done.lost_rows
+    assert "store.duckdb.damaged-1" in done.kept
+    report = check_store(store)
+    assert report.sound
+    assert sum(report.tables.values()) > 0
+    assert not repair_store(store).changed
 
 
 def test_rows_that_do_not_belong_together_are_found(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,7 +151,7 @@ def test_a_number_that_no_column_holds_is_refused_before_it_is_acknowledged(data
 
 def test_what_waits_is_taken_in_where_it_grows_large(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     commits = GroupCommit(database, entry_rows)
-    monkeypatch.setattr(group_commit, "MAX_WAITING_BYTES", 2 * len(rollout(0).content))
+    monkeypatch.setattr(group_commit, "MAX_WAITING_BYTES", 2 * len(rollout(0).content) - 1)
     for g in range(2):
         commits.write([rollout(g)])
     assert stored(database) == [0, 1]
@@ -180,11 +180,11 @@ class FailingLedger(GroupCommit):
         self._after = after
         self.tried = 0
 
-    def _transaction(self, connection: duckdb.DuckDBPyConnection, units: Sequence[RowGroup]) -> None:
+    def _transaction(self, connection: duckdb.DuckDBPyConnection, units: Sequence[RowGroup], taken: int) -> None:
         self.tried += 1
         failure = self._failures.pop(0) if self._failures else None
         if failure is None or self._after:
-            super()._transaction(connection, units)
+            super()._transaction(connection, units, taken)
         if failure is not None:
             raise failure
 
@@ -215,7 +215,7 @@ def test_a_lasting_failure_is_reported_and_the_next_group_goes_on(database: Data
 
 def test_a_store_that_lost_acknowledged_rows_is_not_written_on(database: Database) -> None:
     commits = FailingLedger(database, [duckdb.FatalException("invalidated")], after=False)
-    database.acknowledge(99)
+    database.journal.acknowledge(commit=99, journal=0)
     outcomes = commits.commit(units(1))
     assert "but 99 were acknowledged" in str(outcomes[0])
     commits.close()

@@ -2,13 +2,14 @@
 
 A store of each schema is kept in tests/golden. It is made once per schema and then never again:
 
-    python -m tests.unit.store.test_migrate tests/golden/store-v4
+    python -m tests.unit.store.test_migrate tests/golden/store-v5
 """
 
 import asyncio
 import shutil
 import sys
 import tarfile
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -16,7 +17,9 @@ import pytest
 
 from agentlearn.errors import SchemaTooNew, StoreDamaged, StoreError
 from agentlearn.store import Store, database, open_store, read_store
+from agentlearn.store.codec import encode_entry
 from agentlearn.store.database import Database
+from agentlearn.store.journal_file import JournalFile
 from agentlearn.store.migrate import Migration, known_migrations
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import RolloutId
@@ -26,6 +29,7 @@ from tests.unit.store import nouns
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 LIBRARY = library_of(["When adding, carry.", "When counting, check the ends."], tags=("sums",))
+WAITING = nouns.call(1, unit="waiting")
 NEWEST = known_migrations()[-1].version
 CHILD = Library(parent=LIBRARY.version, experiences=LIBRARY.experiences[:1])
 PROMPT = PromptRef(name="math:solve", version=1, sha256="ab" * 32)
@@ -64,10 +68,11 @@ def check(directory: Path, schema: int) -> None:
         prompts = (PROMPT,) if schema > 3 else ()
         assert reader.summaries(nouns.RUN) == [nouns.summary(prompts=prompts)]
         assert [one.ended for one in reader.proposals(nouns.RUN)] == [nouns.applied(prompts=prompts)]
+        assert reader.calls(nouns.RUN, "waiting") == ([WAITING] if schema > 4 else [])
         assert reader.metrics(nouns.RUN) == ({1: {"loss": 0.5}} if schema > 1 else {})
 
 
-@pytest.mark.parametrize("schema", [1, 2, 3, 4])
+@pytest.mark.parametrize("schema", [1, 2, 3, 4, 5])
 def test_a_store_of_every_schema_is_read_and_written_on(tmp_path: Path, schema: int) -> None:
     with tarfile.open(GOLDEN / f"store-v{schema}" / "store.tar.xz") as packed:
         packed.extractall(tmp_path, filter="data")
@@ -159,6 +164,8 @@ def test_an_edited_migration_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
 async def _make(directory: Path) -> None:
     async with open_store(directory) as store:
         await fill(store)
+    with closing(JournalFile(directory)) as journal:
+        journal.append([encode_entry(WAITING)])
 
 
 def make_golden(directory: Path) -> None:

@@ -81,8 +81,8 @@ def test_a_log_with_a_damaged_head_is_refused_and_kept(tmp_path: Path) -> None:
         with pytest.raises(StoreDamaged) as refused, read_store(tmp_path):
             pass
         assert str(refused.value) == (
-            f"the store {str(tmp_path)!r} holds commits up to 0, but 2 were acknowledged: its log 'store.duckdb.wal' is"
-            " damaged and was left unchanged; first copy the directory, then run `agentlearn store repair`"
+            f"the store {str(tmp_path)!r} is damaged: the database holds commits up to 0, but 2 were acknowledged. It"
+            " was left unchanged; first copy the directory, then run `agentlearn store repair`"
         )
     assert len(log.read_bytes()) == len(sound)
     log.write_bytes(sound)
