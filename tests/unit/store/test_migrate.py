@@ -2,7 +2,7 @@
 
 A store of each schema is kept in tests/golden. It is made once per schema and then never again:
 
-    python -m tests.unit.store.test_migrate tests/golden/store-v5
+    python -m tests.unit.store.test_migrate tests/golden/store-v6
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import shutil
 import sys
 import tarfile
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -21,8 +22,9 @@ from agentlearn.store.codec import encode_entry
 from agentlearn.store.database import Database
 from agentlearn.store.journal_file import JournalFile
 from agentlearn.store.migrate import Migration, known_migrations
+from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import Library, library_of
-from agentlearn.types.ids import RolloutId
+from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.trajectory import PromptRef
 from agentlearn.version import version
 from tests.unit.store import nouns
@@ -32,6 +34,18 @@ LIBRARY = library_of(["When adding, carry.", "When counting, check the ends."], 
 WAITING = nouns.call(1, unit="waiting")
 NEWEST = known_migrations()[-1].version
 CHILD = Library(parent=LIBRARY.version, experiences=LIBRARY.experiences[:1])
+DECISION = LessonDecision(
+    run=nouns.RUN,
+    phase="epoch-1",
+    batch=1,
+    proposal=ProposalId("p1"),
+    verdict="rejected",
+    lesson_key="never check",
+    who="ana",
+    note="no",
+    at=datetime(2026, 11, 22, tzinfo=UTC),
+    library="math",
+)
 PROMPT = PromptRef(name="math:solve", version=1, sha256="ab" * 32)
 
 
@@ -49,6 +63,7 @@ async def fill(store: Store) -> None:
     await store.save_summary(nouns.summary(prompts=(PROMPT,)))
     await store.save_proposals(nouns.RUN, "epoch-1", 1, [nouns.applied(prompts=(PROMPT,))])
     await store.save_metrics(nouns.RUN, 1, {"loss": 0.5, "entropy": float("nan")})
+    await store.save_decision(DECISION)
 
 
 def check(directory: Path, schema: int) -> None:
@@ -70,9 +85,10 @@ def check(directory: Path, schema: int) -> None:
         assert [one.ended for one in reader.proposals(nouns.RUN)] == [nouns.applied(prompts=prompts)]
         assert reader.calls(nouns.RUN, "waiting") == ([WAITING] if schema > 4 else [])
         assert reader.metrics(nouns.RUN) == ({1: {"loss": 0.5}} if schema > 1 else {})
+        assert reader.decisions() == ([DECISION] if schema > 5 else [])
 
 
-@pytest.mark.parametrize("schema", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("schema", [1, 2, 3, 4, 5, 6])
 def test_a_store_of_every_schema_is_read_and_written_on(tmp_path: Path, schema: int) -> None:
     with tarfile.open(GOLDEN / f"store-v{schema}" / "store.tar.xz") as packed:
         packed.extractall(tmp_path, filter="data")
