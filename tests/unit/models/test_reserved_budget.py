@@ -16,9 +16,9 @@ from pydantic_ai.usage import RequestUsage
 
 from agentlearn.config import BudgetOptions
 from agentlearn.errors import BudgetExceeded
-from agentlearn.models import usage as usage_module
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
+from agentlearn.models.calls import usage as usage_module
 from agentlearn.models.client import ModelClient
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
@@ -125,7 +125,7 @@ def test_a_limit_in_dollars_holds_with_64_calls_in_flight(
 
     served = Served(BudgetOptions(max_cost_usd=0.05), seed=seed, spread=1.0)
     served.state.free = False
-    monkeypatch.setattr("agentlearn.models.client.cost_usd", price)
+    monkeypatch.setattr("agentlearn.models.calls.answers.cost_usd", price)
     monkeypatch.setattr(usage_module, "price_of", prices)
     with pytest.raises(BudgetExceeded, match=r"the run has spent \$0\.0\d+ of --max-cost-usd 0\.05"):
         asyncio.run(served.run(300, 1))
