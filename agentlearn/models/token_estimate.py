@@ -7,7 +7,7 @@ same conversation. The output is estimated from the outputs of earlier calls of 
 import json
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -40,17 +40,25 @@ class ExpectedCall:
     tokens_in: int
     tokens_out: int
     """Output that few calls exceed. It is larger while little is known."""
-    tokens_out_known: int
-    """The same, from what was observed only; 0 when nothing was."""
-    cost_usd: float | None = 0.0
-    """Cost of these tokens; None while it is not known whether calls cost anything."""
-    cost_known_usd: float = 0.0
-    """Cost of the input and of the output that was observed."""
+    tokens_out_usual: int
+    """Output that half of the calls exceed, from what was observed only; 0 when nothing was."""
+    most_out: int | None = None
+    """Limit of the request on its output; None when it has none."""
+    refused_out: int | None = None
+    """Smallest limit on the output that the service has refused; None when it refused none."""
+    price: tuple[float, float] | None = (0.0, 0.0)
+    """Dollars per token of input and of output; None while it is not known whether calls cost anything."""
 
-    @property
-    def tokens(self) -> int:
-        """Input and output together."""
-        return self.tokens_in + self.tokens_out
+    def cost_usd(self, tokens_out: float) -> float:
+        """Return the cost with that output; 0 while the price is unknown."""
+        dollars_in, dollars_out = self.price or (0.0, 0.0)
+        return self.tokens_in * dollars_in + tokens_out * dollars_out
+
+    def cut_off_at(self, tokens_out: int) -> "ExpectedCall":
+        """Return the call after a reply was cut off at that output: it needs more."""
+        longer = [max(self.tokens_out, 2 * tokens_out), max(self.tokens_out_usual, ceil(1.25 * tokens_out))]
+        few, half = (one if self.most_out is None else min(one, self.most_out) for one in longer)
+        return replace(self, tokens_out=few, tokens_out_usual=half)
 
 
 @dataclass(slots=True)
@@ -70,6 +78,10 @@ class StageTokens:
             return 0
         ordered = sorted(self.outputs)
         return ordered[min(len(ordered) - 1, ceil(QUANTILE * len(ordered)))]
+
+    def usual(self) -> int:
+        """Return the output that half of the replies exceed; 0 when there was none."""
+        return sorted(self.outputs)[len(self.outputs) // 2] if self.outputs else 0
 
 
 @dataclass(slots=True)
@@ -92,9 +104,10 @@ class TokenEstimates:
         before = min(max(others, default=FIRST_OUTPUT) if not seen.outputs else FIRST_OUTPUT, most)
         count = len(seen.outputs)
         blended = ceil((known * count + before * _WEIGHT) / (count + _WEIGHT))
+        few, half = max(known, blended), seen.usual()
         if most_out is not None:
-            known, blended = min(known, most_out), min(blended, most_out)
-        return ExpectedCall(self._tokens_in(stage, messages, parameters), max(known, blended), known)
+            few, half = min(few, most_out), min(half, most_out)
+        return ExpectedCall(self._tokens_in(stage, messages, parameters), few, half, most_out)
 
     def learn(self, stage: str, size_bytes: int, usage: Usage, *, reported: bool) -> None:
         """Add one reply. size_bytes: of the request. reported: whether its service reported the usage."""

@@ -10,6 +10,10 @@ from agentlearn.models.calls.model_call import ModelCall
 from agentlearn.models.calls.usage import UsageCounts
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.price import cost_usd
+from agentlearn.types.ids import CallId, content_hash
+
+CUT_OFF = "cut off at what was left of the limit of the run"
+"""Error of a recorded reply that was not used."""
 
 
 def replay(site: CallSite, call: ModelCall, past: CallRecord) -> ModelResponse:
@@ -34,6 +38,17 @@ async def record(
     written = _record(site, call, response, counts, attempts=attempts, seconds=seconds)
     await _commit(site, written)
     site.unit.calls.append(written)
+
+
+async def record_cut_off(
+    site: CallSite, call: ModelCall, response: ModelResponse, counts: UsageCounts, *, attempts: int, seconds: float
+) -> None:
+    """Commit what a reply took that the budget has cut off. No resumed run uses it as a reply. Raises StoreError."""
+    site.state.models[response.model_name or site.model.model_name] += 1
+    site.state.answered[site.unit.stage] += 1
+    written = _record(site, call, response, counts, attempts=attempts, seconds=seconds)
+    identity = CallId(content_hash("cut off", call.id, response.usage.output_tokens, attempts))
+    await _commit(site, written.model_copy(update={"id": identity, "ok": False, "error": CUT_OFF}))
 
 
 def answered(site: CallSite, counts: UsageCounts) -> None:
