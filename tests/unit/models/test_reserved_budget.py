@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo
 from pydantic_ai.usage import RequestUsage
@@ -19,9 +20,15 @@ from agentlearn.models.calls import usage as usage_module
 from agentlearn.models.calls.sending import is_cut_off
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.service_record import service_notes, service_records
-from agentlearn.models.token_estimate import FIRST_OUTPUT, TokenEstimates, request_bytes
+from agentlearn.models.token_estimate import (
+    BYTES_PER_TOKEN,
+    FIRST_OUTPUT,
+    TokenEstimates,
+    request_bytes,
+    text_bytes,
+)
 from agentlearn.types.trajectory import Usage
-from tests.support.served import Served, lognormal, pareto
+from tests.support.served import WITH_TOOLS, Served, lognormal, pareto
 
 NONE = ModelRequestParameters()
 
@@ -191,3 +198,24 @@ def test_what_is_released_is_what_was_reserved() -> None:
     budget.release(third)
     budget.release(second)
     assert budget.reserved_tokens == 0
+
+
+def test_tools_their_calls_and_their_results_count_as_a_chat_template_writes_them() -> None:
+    """Counted by hand for a template that introduces the tools and marks each call, result and message."""
+    asked = ModelRequest.user_text_prompt("word " * 50)
+    called = ModelResponse(parts=[ToolCallPart("python", json.dumps({"code": "print(1)"}), tool_call_id="c")])
+    results = ModelRequest(parts=[ToolReturnPart("python", "word " * 10, tool_call_id="c") for _ in range(3)])
+    plain, with_tools = ([asked], NONE), ([asked, called, results], WITH_TOOLS)
+    assert 0.9 * 55 < request_bytes(*plain) / BYTES_PER_TOKEN < 1.15 * 55
+    template = 100 + 4 * (15 + 40 + 30) + 55 + (5 + 15 + 9) + 3 * (5 + 7 + 10)
+    assert 0.85 * template < request_bytes(*with_tools) / BYTES_PER_TOKEN < 1.2 * template
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "least"),
+    [("The library keeps what it has learned. " * 20, 5.2, 3.8), ('{"a": [1, 2], "b": {"c": 3.5}}' * 20, 2.6, 1.4),
+     (r"\frac{x^2 + 1}{\sqrt{2}} = \sum_{i=1}^{n} a_i" * 20, 2.6, 1.4), ("我们从自己的经验中学习" * 20, 4.0, 2.6),
+     ("def size(text):\n    return len(text.encode())\n" * 20, 4.2, 2.6)],
+)  # fmt: skip
+def test_marks_and_digits_take_more_tokens_than_words(text: str, most: float, least: float) -> None:
+    assert least < len(text.encode()) / (text_bytes(text) / BYTES_PER_TOKEN) < most
