@@ -156,7 +156,7 @@ class Budget:
         return f"{call.tokens_in + call.tokens_out_usual:,}"
 
     def _room(self, call: ExpectedCall, parts: int) -> float:
-        """Return how many output tokens of a call fit into one of so many equal parts of what is left."""
+        """Return how many output tokens of a call fit into one of `parts` equal parts of what is left."""
         limits, room = self.limits, inf
         if limits.max_tokens is not None:
             room = (limits.max_tokens - self.tokens - self.reserved_tokens) // parts - call.tokens_in
