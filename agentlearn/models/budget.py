@@ -1,8 +1,14 @@
-"""What a run has spent and what its calls in flight have reserved, checked against its limits."""
+"""What a run has spent and what its calls in flight have reserved, checked against its limits.
+
+A call may take no more output than its reservation holds. Where that is less than the largest reply that is possible,
+the request says so to the service, so that no reply can pass the limit, however long it would be. Calls share what is
+left: each gets what few replies exceed, or its equal part of what is left, if that is more.
+"""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal
 
 from agentlearn.config import BudgetOptions
@@ -11,6 +17,21 @@ from agentlearn.models.token_estimate import ExpectedCall
 from agentlearn.types.trajectory import Usage
 
 LimitName = Literal["max_cost_usd", "max_tokens", "max_minutes"]
+
+LARGEST_REPLY = 32_768
+"""Output tokens that a reply is believed never to exceed when its request sets no limit."""
+_BELOW_REFUSED = 0.5
+"""A limit on the output is sent if it is below this part of the smallest one that the service has refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What a call in flight can take."""
+
+    tokens: int
+    cost_usd: float
+    output_limit: int | None
+    """Limit on its output tokens that must be sent; None when the largest possible reply fits."""
 
 
 @dataclass(slots=True)
@@ -67,28 +88,40 @@ class Budget:
             return
         raise self.exceeded()
 
-    def reserve(self, call: ExpectedCall) -> bool:
-        """Reserve what a call will probably take. Return False when it has to wait for calls in flight to end.
+    @property
+    def idle(self) -> bool:
+        """Whether no call has a reservation."""
+        return not self._reserved
 
-        Raises BudgetExceeded when no call is in flight and it does not fit.
+    def fits_alone(self, call: ExpectedCall) -> bool:
+        """Whether a call may be made when no other is in flight."""
+        return self._missed(call) is None
+
+    def reserve(self, call: ExpectedCall, slots: int = 1) -> Reservation | None:
+        """Reserve what a call can take. Return None when it has to wait for calls in flight to end.
+
+        slots: number of calls that may be in flight. Raises BudgetExceeded when none is and this one does not fit.
         """
         self._next = None
+        room = self._room(call, 1)
         if self._reserved:
-            if not self._fits(call.tokens, call.cost_usd):
-                return False
+            if room < call.tokens_out or self._must_be_alone(call):
+                return None
         elif (limit := self._missed(call)) is not None:
             self.reached, self._next = limit, call
             raise self.exceeded()
+        share = self._room(call, max(1, slots - self._reserved))
+        reserved = _reservation(call, room, min(room, max(share, call.tokens_out)))
         self._reserved += 1
-        self.reserved_tokens += call.tokens
-        self.reserved_usd += call.cost_usd or 0.0
-        return True
+        self.reserved_tokens += reserved.tokens
+        self.reserved_usd += reserved.cost_usd
+        return reserved
 
-    def release(self, call: ExpectedCall) -> None:
+    def release(self, reserved: Reservation) -> None:
         """Give back what `reserve` reserved, when the call has ended."""
         self._reserved -= 1
-        self.reserved_tokens -= call.tokens
-        self.reserved_usd = self.reserved_usd - (call.cost_usd or 0.0) if self._reserved else 0.0
+        self.reserved_tokens -= reserved.tokens
+        self.reserved_usd = self.reserved_usd - reserved.cost_usd if self._reserved else 0.0
 
     def exceeded(self) -> BudgetExceeded:
         """Return the error for the limit that was reached, with what has been served by now."""
@@ -119,26 +152,49 @@ class Budget:
 
     def _needs(self, call: ExpectedCall) -> str:
         if self.reached == "max_cost_usd":
-            return f"${call.cost_known_usd:.4f}"
-        return f"{call.tokens_in + call.tokens_out_known:,}"
+            return f"${call.cost_usd(call.tokens_out_usual):.4f}"
+        return f"{call.tokens_in + call.tokens_out_usual:,}"
 
-    def _fits(self, tokens: int, cost_usd: float | None) -> bool:
-        """Whether a call fits together with those in flight. One of unknown cost must be alone."""
-        limits = self.limits
-        if limits.max_tokens is not None and self.tokens + self.reserved_tokens + tokens > limits.max_tokens:
-            return False
-        if limits.max_cost_usd is None:
-            return True
-        return cost_usd is not None and self.cost_usd + self.reserved_usd + cost_usd <= limits.max_cost_usd
+    def _room(self, call: ExpectedCall, parts: int) -> float:
+        """Return how many output tokens of a call fit into one of `parts` equal parts of what is left."""
+        limits, room = self.limits, inf
+        if limits.max_tokens is not None:
+            room = (limits.max_tokens - self.tokens - self.reserved_tokens) // parts - call.tokens_in
+        if limits.max_cost_usd is not None and call.price is not None and call.price[1] > 0:
+            left_usd = (limits.max_cost_usd - self.cost_usd - self.reserved_usd) / parts - call.cost_usd(0)
+            room = min(room, left_usd / call.price[1])
+        return room
+
+    def _must_be_alone(self, call: ExpectedCall) -> bool:
+        """Whether the cost of a call is unknown and limited."""
+        return self.limits.max_cost_usd is not None and call.price is None
 
     def _missed(self, call: ExpectedCall) -> LimitName | None:
-        """Return the limit that a call would pass although no other is in flight; None when it fits.
+        """Return the limit that a call would probably pass although no other is in flight; None when it fits.
 
         Only what was observed counts here. Otherwise a run with a small limit would end before its first call.
         """
-        limits, tokens = self.limits, call.tokens_in + call.tokens_out_known
-        if limits.max_tokens is not None and self.tokens + tokens > limits.max_tokens:
+        limits, out = self.limits, max(1, call.tokens_out_usual)
+        if limits.max_tokens is not None and self.tokens + call.tokens_in + out > limits.max_tokens:
             return "max_tokens"
-        if limits.max_cost_usd is not None and self.cost_usd + call.cost_known_usd > limits.max_cost_usd:
+        if limits.max_cost_usd is not None and self.cost_usd + call.cost_usd(out) > limits.max_cost_usd:
             return "max_cost_usd"
         return None
+
+
+def may_send(limit: float, refused: int | None) -> bool:
+    """Whether a limit on the output is clearly below the smallest one that the service has refused, if any."""
+    return refused is None or limit < _BELOW_REFUSED * refused
+
+
+def _reservation(call: ExpectedCall, room: float, out: float) -> Reservation:
+    """Return the reservation of a call. room: output tokens that are left. out: how many of them it gets."""
+    refused, largest = call.refused_out, call.most_out or LARGEST_REPLY
+    if not may_send(out, refused):
+        whole = max(
+            min(refused or 0, room), call.tokens_out
+        )  # the service allows less by itself, or takes no limit at all
+        return Reservation(call.tokens_in + int(whole), call.cost_usd(whole), None)
+    if out >= largest:
+        return Reservation(call.tokens_in + largest, call.cost_usd(largest), None)
+    return Reservation(call.tokens_in + int(out), call.cost_usd(out), int(out))

@@ -5,15 +5,15 @@ flight are paid for, so they finish and are recorded before the work is cancelle
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from agentlearn.errors import AgentlearnError, BudgetExceeded
-from agentlearn.models.budget import Budget
+from agentlearn.models.budget import Budget, Reservation
 from agentlearn.models.journal import Journal
 from agentlearn.models.token_estimate import ExpectedCall
 from agentlearn.types.ids import RunId
@@ -45,7 +45,9 @@ class CallContext:
     """Whether `until_stopped` is running, which cancels the work of a stopped run."""
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the run is stopped and no call is in flight."""
-    _held: "set[asyncio.Future[None]]" = field(default_factory=set["asyncio.Future[None]"])
+    _held: "dict[asyncio.Future[None], ExpectedCall]" = field(
+        default_factory=dict["asyncio.Future[None]", ExpectedCall]
+    )
     """Calls that wait until the budget has room for them."""
 
     def stop(self, why: AgentlearnError) -> None:
@@ -56,18 +58,24 @@ class CallContext:
         self._check_idle()
 
     @asynccontextmanager
-    async def one_call(self, expected: ExpectedCall | None = None) -> AsyncGenerator[None]:
+    async def one_call(
+        self,
+        expected: ExpectedCall | None = None,
+        *,
+        slots: int = 1,
+        while_held: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> AsyncGenerator[Reservation | None]:
         """Count the block as one call in flight. Raises the reason when the run is stopped or over its budget.
 
         expected: what the call will probably take. It waits while that does not fit together with the calls in flight.
-        None: the call is never held.
+        None: the call is never held. slots: number of calls that may be in flight. while_held: entered while it waits.
 
         Under `until_stopped` it waits to be cancelled instead of raising: an error would end calls in flight too.
         """
-        reserved = await self._reserved(expected)
+        reserved = await self._reserved(expected if self.budget.limits_calls else None, slots, while_held)
         self.in_flight += 1
         try:
-            yield
+            yield reserved
         finally:
             self.in_flight -= 1
             if reserved is not None:
@@ -75,28 +83,46 @@ class CallContext:
                 self._recheck_held()
             self._check_idle()
 
-    async def _reserved(self, expected: ExpectedCall | None) -> ExpectedCall | None:
+    async def _reserved(
+        self, wanted: ExpectedCall | None, slots: int, while_held: Callable[[], AbstractContextManager[None]]
+    ) -> Reservation | None:
         """Return what was reserved for a call, when it may be made."""
-        wanted = expected if self.budget.limits_calls else None
         while True:
-            fits = False
+            reserved = None
             if self.stopped is None:
                 try:
                     self.budget.check()
-                    fits = wanted is None or self.budget.reserve(wanted)
+                    reserved = None if wanted is None else self._reserve(wanted, slots)
                 except BudgetExceeded as reached:
                     self.stop(reached)
             await self.wait_if_stopped()
             if self.stopped is not None:
                 raise self.stopped
-            if fits:
-                return wanted
-            held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._held.add(held)
-            try:
-                await held
-            finally:
-                self._held.discard(held)
+            if wanted is None or reserved is not None:
+                return reserved
+            with while_held():
+                await self._until_released(wanted)
+
+    def _reserve(self, wanted: ExpectedCall, slots: int) -> Reservation | None:
+        """Reserve what a call can take; None when it has to wait. A call that is too large lets smaller ones go on."""
+        budget = self.budget
+        if budget.idle and not budget.fits_alone(wanted) and any(map(budget.fits_alone, self._held.values())):
+            self._recheck_held()
+            return None
+        return budget.reserve(wanted, slots)
+
+    async def _until_released(self, wanted: ExpectedCall) -> None:
+        """Wait until a call has ended, or may let this one go first."""
+        held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._held[held] = wanted
+        try:
+            await held
+        except asyncio.CancelledError:
+            self._held.pop(held)
+            self._recheck_held()  # others may have waited for this call
+            raise
+        finally:
+            self._held.pop(held, None)
 
     async def wait_if_stopped(self) -> None:
         """Wait to be cancelled when the run is stopped under `until_stopped`; otherwise return at once."""

@@ -49,6 +49,10 @@ class EndpointState:
     """Cost of the replies whose cost is known."""
     priced_tokens: int = 0
     """Tokens of these replies."""
+    refused_output: int | None = None
+    """Smallest limit on the output, set by the budget, that the service has refused; None when it refused none."""
+    refused_outputs: int = 0
+    """Requests that were sent again without such a limit."""
     garbled_in_a_row: int = 0
     """Calls that began after the last answer and got only replies that cannot be decoded."""
 

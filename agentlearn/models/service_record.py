@@ -33,6 +33,8 @@ class ServiceRecord(Value):
     """Replies by stage."""
     without_usage: int = 0
     """Replies without believable numbers of tokens; their tokens are estimated."""
+    refused_outputs: int = 0
+    """Requests that were sent again because the service refused the limit on their output that the budget had set."""
     outages: int = 0
     """How often the service fell silent and answered again later."""
     outage_s: float = 0.0
@@ -50,6 +52,7 @@ def service_records(states: "Sequence[EndpointState]") -> tuple[ServiceRecord, .
             filtered=_sorted(state.filtered),
             by_stage=_sorted(state.answered),
             without_usage=state.without_usage,
+            refused_outputs=state.refused_outputs,
             outages=state.outage.count,
             outage_s=round(state.outage.total_s, 3),
         )
@@ -78,6 +81,11 @@ def _notes(record: ServiceRecord, raise_limit: str) -> list[str]:
         notes.append(
             f"the service {record.name} reports no usage in {record.without_usage:,} of {record.answers:,} replies;"
             " their tokens are estimated"
+        )
+    if record.refused_outputs:
+        notes.append(
+            f"the service {record.name} refused a limit on the output of {record.refused_outputs:,} requests; long"
+            " replies can pass the limit of the run"
         )
     if record.outages:
         notes.append(

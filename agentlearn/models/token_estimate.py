@@ -7,11 +7,17 @@ same conversation. The output is estimated from the outputs of earlier calls of 
 import json
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ThinkingPart, ToolCallPart
+from pydantic_ai.messages import (
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
 
 from agentlearn.types.trajectory import Usage
 
@@ -20,7 +26,10 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestParameters
 
 BYTES_PER_TOKEN = 4.0
-"""Bytes of UTF-8 per token while a service has reported none. English prose has more, code and formulas fewer."""
+"""Bytes of a text's size per token while a service has reported none."""
+_LETTERS, _MARKS, _OTHER = 4.7, 1.5, 3.6
+"""Bytes of UTF-8 per token of ASCII letters and white space, of ASCII digits and marks, and of all other characters."""
+_NOT_LETTERS = bytes(one for one in range(128) if not (chr(one).isalpha() or chr(one).isspace()))
 FIRST_OUTPUT = 4_096
 """Expected output tokens of a call while nothing is known about its stage, unless the request has a lower limit."""
 KEPT = 500
@@ -29,8 +38,16 @@ QUANTILE = 0.98
 """Part of the outputs that should be no longer than expected."""
 _WEIGHT = 6
 """Number of observed outputs that weigh as much as the expectation before any."""
-_MESSAGE_BYTES = 16
-"""Bytes that a message has in addition to its text, for its role and its marks."""
+_MESSAGE_BYTES = 20
+"""Size of a message in addition to its text, for its role and its marks: five tokens."""
+_CALL_BYTES = 60
+"""Size of a tool call in addition to its name and arguments, as a chat template writes it: 15 tokens."""
+_RESULT_BYTES = 28
+"""Size of a tool result in addition to its text and to that of a message: seven tokens."""
+_TOOL_BYTES = 60
+"""Size of a tool in addition to its name, description and schema: 15 tokens."""
+_TOOLS_BYTES = 400
+"""Size of the words with which a chat template introduces the tools: 100 tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +57,25 @@ class ExpectedCall:
     tokens_in: int
     tokens_out: int
     """Output that few calls exceed. It is larger while little is known."""
-    tokens_out_known: int
-    """The same, from what was observed only; 0 when nothing was."""
-    cost_usd: float | None = 0.0
-    """Cost of these tokens; None while it is not known whether calls cost anything."""
-    cost_known_usd: float = 0.0
-    """Cost of the input and of the output that was observed."""
+    tokens_out_usual: int
+    """Output that half of the calls exceed, from what was observed only; 0 when nothing was."""
+    most_out: int | None = None
+    """Limit of the request on its output; None when it has none."""
+    refused_out: int | None = None
+    """Smallest limit on the output that the service has refused; None when it refused none."""
+    price: tuple[float, float] | None = (0.0, 0.0)
+    """Dollars per token of input and of output; None while it is not known whether calls cost anything."""
 
-    @property
-    def tokens(self) -> int:
-        """Input and output together."""
-        return self.tokens_in + self.tokens_out
+    def cost_usd(self, tokens_out: float) -> float:
+        """Return the cost with that output; 0 while the price is unknown."""
+        dollars_in, dollars_out = self.price or (0.0, 0.0)
+        return self.tokens_in * dollars_in + tokens_out * dollars_out
+
+    def cut_off_at(self, tokens_out: int) -> "ExpectedCall":
+        """Return the call after a reply was cut off at that output: it needs more."""
+        longer = [max(self.tokens_out, 2 * tokens_out), max(self.tokens_out_usual, ceil(1.25 * tokens_out))]
+        few, half = (one if self.most_out is None else min(one, self.most_out) for one in longer)
+        return replace(self, tokens_out=few, tokens_out_usual=half)
 
 
 @dataclass(slots=True)
@@ -70,6 +95,10 @@ class StageTokens:
             return 0
         ordered = sorted(self.outputs)
         return ordered[min(len(ordered) - 1, ceil(QUANTILE * len(ordered)))]
+
+    def usual(self) -> int:
+        """Return the output that half of the replies exceed; 0 when there was none."""
+        return sorted(self.outputs)[len(self.outputs) // 2] if self.outputs else 0
 
 
 @dataclass(slots=True)
@@ -92,9 +121,10 @@ class TokenEstimates:
         before = min(max(others, default=FIRST_OUTPUT) if not seen.outputs else FIRST_OUTPUT, most)
         count = len(seen.outputs)
         blended = ceil((known * count + before * _WEIGHT) / (count + _WEIGHT))
+        few, half = max(known, blended), seen.usual()
         if most_out is not None:
-            known, blended = min(known, most_out), min(blended, most_out)
-        return ExpectedCall(self._tokens_in(stage, messages, parameters), max(known, blended), known)
+            few, half = min(few, most_out), min(half, most_out)
+        return ExpectedCall(self._tokens_in(stage, messages, parameters), few, half, most_out)
 
     def learn(self, stage: str, size_bytes: int, usage: Usage, *, reported: bool) -> None:
         """Add one reply. size_bytes: of the request. reported: whether its service reported the usage."""
@@ -125,22 +155,24 @@ class TokenEstimates:
 
 
 def request_bytes(messages: "Sequence[ModelMessage]", parameters: "ModelRequestParameters") -> int:
-    """Return the size of a request: its messages, its instructions and its tools."""
-    tools = [*parameters.function_tools, *parameters.output_tools]
-    schemas = [[tool.name, tool.description, tool.parameters_json_schema] for tool in tools]
+    """Return the size of a request: its messages, its instructions and its tools. BYTES_PER_TOKEN make a token."""
     given = [part.content for part in parameters.instruction_parts or ()]
     requests = [one for one in messages if isinstance(one, ModelRequest)]
     if not given and requests and requests[-1].instructions:
         given = [requests[-1].instructions]
-    size = sum(map(message_bytes, messages)) + sum(map(_size, given))
-    return size + (_size(schemas) if schemas else 0)
+    size = sum(map(message_bytes, messages)) + sum(map(_size, given)) + (_MESSAGE_BYTES if given else 0)
+    tools = [*parameters.function_tools, *parameters.output_tools]
+    schemas = [[tool.name, tool.description, tool.parameters_json_schema] for tool in tools]
+    return size + sum(_size(one) + _TOOL_BYTES for one in schemas) + (_TOOLS_BYTES if tools else 0)
 
 
 def message_bytes(message: "ModelMessage") -> int:
-    """Return the size of a message."""
+    """Return the size of a message. Each part of a request is a message of its own to the service."""
     if isinstance(message, ModelResponse):
         return reply_bytes(message) + _MESSAGE_BYTES
-    return sum(_size(getattr(part, "content", "")) for part in message.parts) + _MESSAGE_BYTES
+    results = sum(part.part_kind in {"tool-return", "retry-prompt"} for part in message.parts)
+    texts = sum(_size(getattr(part, "content", "")) for part in message.parts)
+    return texts + _MESSAGE_BYTES * max(1, len(message.parts)) + _RESULT_BYTES * results
 
 
 def reply_bytes(response: ModelResponse) -> int:
@@ -151,16 +183,25 @@ def reply_bytes(response: ModelResponse) -> int:
             case TextPart() | ThinkingPart():
                 size += _size(part.content)
             case ToolCallPart():
-                size += _size(part.tool_name) + _size(part.args_as_json_str())
+                size += _size(part.tool_name) + _size(part.args_as_json_str()) + _CALL_BYTES
             case _:
                 pass
     return size
 
 
+def text_bytes(text: str) -> int:
+    """Return the size of a text: its bytes, weighted by how many of each kind make a token."""
+    ascii_only = text.encode("ascii", errors="ignore")
+    letters = len(ascii_only.translate(None, _NOT_LETTERS))
+    other = len(text.encode(errors="replace")) - len(ascii_only)
+    tokens = letters / _LETTERS + (len(ascii_only) - letters) / _MARKS + other / _OTHER
+    return ceil(BYTES_PER_TOKEN * tokens)
+
+
 def _size(content: Any) -> int:
-    """Return the bytes of a text, or of a value as JSON; 0 for a value that has no JSON."""
+    """Return the size of a text, or of a value as JSON; 0 for a value that has no JSON."""
     try:
         text = content if isinstance(content, str) else json.dumps(content, default=str, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         return 0
-    return len(text.encode(errors="replace"))
+    return text_bytes(text)

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
@@ -24,22 +24,10 @@ from agentlearn.models.journal import CallRecord
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
 from agentlearn.models.work_unit import WorkUnit
-from agentlearn.types.ids import CallId, RunId
+from agentlearn.types.ids import RunId
+from tests.support.stages import ListJournal
 
-Script = Callable[[list[ModelMessage], AgentInfo], ModelResponse]
-
-
-class ListJournal:
-    """A journal in memory."""
-
-    def __init__(self) -> None:
-        self.records: list[CallRecord] = []
-
-    async def record(self, record: CallRecord) -> None:
-        self.records.append(record)
-
-    def recorded(self, identity: CallId) -> CallRecord | None:
-        return None
+Script = Callable[[list[ModelMessage], AgentInfo], ModelResponse | Awaitable[ModelResponse]]
 
 
 def answer(text: str = "done", tokens: int = 5) -> ModelResponse:

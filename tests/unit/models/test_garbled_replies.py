@@ -20,7 +20,7 @@ from agentlearn.errors import EndpointError
 from agentlearn.models.body_limits import MOST_BYTES
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.call_errors import GARBLED
+from agentlearn.models.calls.call_errors import GARBLED
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_endpoint, open_service
 from agentlearn.models.refusal import refused_settings, remedy, service_words
 from agentlearn.models.retry import RetryPolicy

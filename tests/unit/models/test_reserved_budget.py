@@ -2,85 +2,41 @@
 
 import asyncio
 import contextlib
-from dataclasses import replace
-from random import Random
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models import ModelRequestParameters
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.function import AgentInfo
 from pydantic_ai.usage import RequestUsage
 
 from agentlearn.config import BudgetOptions
 from agentlearn.errors import BudgetExceeded
-from agentlearn.models import usage as usage_module
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext
-from agentlearn.models.client import ModelClient
-from agentlearn.models.endpoint_state import EndpointState
+from agentlearn.models.calls import usage as usage_module
+from agentlearn.models.calls.sending import is_cut_off
 from agentlearn.models.limiter import Limiter
-from agentlearn.models.token_estimate import FIRST_OUTPUT, TokenEstimates, request_bytes
-from agentlearn.models.work_unit import WorkUnit
+from agentlearn.models.service_record import service_notes, service_records
+from agentlearn.models.token_estimate import (
+    BYTES_PER_TOKEN,
+    FIRST_OUTPUT,
+    TokenEstimates,
+    request_bytes,
+    text_bytes,
+)
 from agentlearn.types.trajectory import Usage
-from tests.support.stages import RUN, ListJournal
+from tests.support.served import WITH_TOOLS, Served, lognormal, pareto
 
 NONE = ModelRequestParameters()
-
-
-class Unreported(FunctionModel):
-    """A function model whose replies have no usage; the plain one estimates it."""
-
-    async def request(self, *arguments: Any, **named: Any) -> ModelResponse:
-        return replace(await super().request(*arguments, **named), usage=RequestUsage())
-
-
-class Served:
-    """A service with replies of given sizes that counts what it serves."""
-
-    def __init__(self, limits: BudgetOptions, *, seed: int, spread: float, reported: bool = True) -> None:
-        self.random, self.spread, self.reported, self.tokens = Random(seed), spread, reported, 0
-        self.in_flight = self.most_in_flight = 0
-        self.state = EndpointState(Limiter(64), deadline_s=30.0, free=True)
-        self.call_context = CallContext(RUN, ListJournal(), Budget(limits))
-
-    async def answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        self.in_flight += 1
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        await asyncio.sleep(self.random.uniform(0, 0.003))
-        self.in_flight -= 1
-        tokens_out = int(min(4000, self.random.lognormvariate(4.0, self.spread)))
-        tokens_in = request_bytes(messages, NONE) // 4
-        self.tokens += tokens_in + tokens_out
-        usage = RequestUsage(input_tokens=tokens_in, output_tokens=tokens_out)
-        return ModelResponse(parts=[TextPart("abc " * tokens_out)], usage=usage)
-
-    async def talk(self, name: str, turns: int) -> None:
-        """One conversation, each turn with all that was said before."""
-        unit = WorkUnit(self.call_context, "rollout", name, 7)
-        model = FunctionModel(self.answer) if self.reported else Unreported(self.answer)
-        client = ModelClient(model, self.state, unit)
-        messages: list[ModelMessage] = []
-        for turn in range(turns):
-            messages.append(ModelRequest(parts=[UserPromptPart(f"{name} {turn} " * 20)]))
-            messages.append(await client.request(messages, None, NONE))
-
-    async def run(self, conversations: int, turns: int) -> None:
-        async def work() -> None:
-            async with asyncio.TaskGroup() as group:
-                for number in range(conversations):
-                    group.create_task(self.talk(f"u{number}", turns))
-
-        async with asyncio.timeout(60):
-            await self.call_context.until_stopped(work())
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("turns", "reported"), [(1, True), (4, True), (1, False), (4, False)])
 def test_what_is_served_stays_near_the_limit(seed: int, turns: int, *, reported: bool) -> None:
-    served = Served(BudgetOptions(max_tokens=20_000), seed=seed, spread=1.0, reported=reported)
+    served = Served(BudgetOptions(max_tokens=20_000), seed=seed, sizes=lognormal(1.0), reported=reported)
     with pytest.raises(BudgetExceeded) as caught:
         asyncio.run(served.run(200, turns))
     assert 0.6 * 20_000 < served.tokens <= (1.05 if reported else 1.15) * 20_000
@@ -88,8 +44,69 @@ def test_what_is_served_stays_near_the_limit(seed: int, turns: int, *, reported:
     assert f"the run has used {about}{served.call_context.budget.tokens:,} tokens" in caught.value.message
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("turns", [1, 4])
+@pytest.mark.parametrize("tools", [True, False])
+def test_a_limit_holds_for_replies_of_any_size(seed: int, turns: int, *, tools: bool) -> None:
+    """A reply is sometimes a hundred times larger than usual. What the limit cuts off is never a result."""
+    served = Served(BudgetOptions(max_tokens=20_000), seed=seed, sizes=pareto(1.1), tools=tools)
+    with pytest.raises(BudgetExceeded):
+        asyncio.run(served.run(300, turns))
+    assert 0.85 * 20_000 < served.tokens <= 1.05 * 20_000
+    assert served.tokens == served.call_context.budget.tokens
+    assert served.tokens == sum(one.tokens_in + one.tokens_out for one in served.journal.records), "all is recorded"
+    assert served.cut_off == sum(not one.ok for one in served.journal.records)
+    assert not served.state.cut_off
+
+
+def test_a_service_that_refuses_a_limit_on_its_output_gets_none() -> None:
+    served = Served(BudgetOptions(max_tokens=20_000), seed=1, sizes=lognormal(0.5), refuses_above=0)
+    with pytest.raises(BudgetExceeded):
+        asyncio.run(served.run(400, 1))
+    assert 0.85 * 20_000 < served.tokens <= 1.15 * 20_000
+    assert not served.state.failures
+    (note,) = service_notes(service_records([served.state]))
+    assert "refused a limit on the output of" in note
+
+
+@pytest.mark.parametrize("most", [200, 1000, 16_384])
+def test_a_limit_above_the_largest_of_the_service_is_found_out(most: int) -> None:
+    served = Served(BudgetOptions(max_tokens=60_000), seed=1, sizes=pareto(1.1), refuses_above=most)
+    with pytest.raises(BudgetExceeded):
+        asyncio.run(served.run(300, 2))
+    assert 0.85 * 60_000 < served.tokens <= 1.05 * 60_000
+    assert served.state.refused_outputs < 128
+
+
+def test_far_from_the_limit_nothing_is_added_to_a_request() -> None:
+    served = Served(BudgetOptions(max_tokens=50_000_000), seed=1, sizes=pareto(1.1))
+    asyncio.run(served.run(200, 2))
+    assert served.limits == {None}
+
+
+def test_a_reply_that_was_cut_off_is_not_replayed() -> None:
+    served = Served(BudgetOptions(max_tokens=3_000), seed=2, sizes=lambda random: 5_000)
+    with pytest.raises(BudgetExceeded, match=r"has used 3,0?\d\d tokens|has used 2,9\d\d tokens"):
+        asyncio.run(served.run(4, 1))
+    assert served.cut_off >= 1
+    again = Served(BudgetOptions(), seed=2, sizes=lambda random: 5_000, past=served.journal.records)
+    asyncio.run(again.run(4, 1))
+    assert again.state.replayed.total() == 0
+    assert not again.state.cut_off
+
+
+@pytest.mark.parametrize(
+    ("finish", "tokens", "cut"),
+    [("length", 100, True), ("length", 97, True), ("length", 40, False), ("length", 0, True), ("stop", 100, True),
+     ("stop", 99, False), ("tool_call", 130, False)],
+)  # fmt: skip
+def test_a_reply_counts_as_cut_off_where_it_ended_at_the_limit(finish: Any, tokens: int, *, cut: bool) -> None:
+    usage = RequestUsage(input_tokens=1, output_tokens=tokens)
+    assert is_cut_off(ModelResponse(parts=[TextPart("x")], usage=usage, finish_reason=finish), 100) is cut
+
+
 def test_with_a_large_limit_all_calls_are_in_flight() -> None:
-    served = Served(BudgetOptions(max_tokens=50_000_000), seed=1, spread=1.0)
+    served = Served(BudgetOptions(max_tokens=50_000_000), seed=1, sizes=lognormal(1.0))
     asyncio.run(served.run(200, 2))
     assert served.most_in_flight == 64
 
@@ -102,7 +119,7 @@ def test_with_a_large_limit_all_calls_are_in_flight() -> None:
 def test_a_run_ends_or_stops_and_never_hangs(
     limit: int, seed: int, turns: int, calls: int, spread: float, *, reported: bool
 ) -> None:
-    served = Served(BudgetOptions(max_tokens=limit), seed=seed, spread=spread, reported=reported)
+    served = Served(BudgetOptions(max_tokens=limit), seed=seed, sizes=lognormal(spread), reported=reported)
     with contextlib.suppress(BudgetExceeded):
         asyncio.run(served.run(calls, turns))
     budget = served.call_context.budget
@@ -123,9 +140,9 @@ def test_a_limit_in_dollars_holds_with_64_calls_in_flight(
     def prices(*model: str | None) -> tuple[float, float] | None:
         return (1.0, 4.0) if listed else None
 
-    served = Served(BudgetOptions(max_cost_usd=0.05), seed=seed, spread=1.0)
+    served = Served(BudgetOptions(max_cost_usd=0.05), seed=seed, sizes=lognormal(1.0))
     served.state.free = False
-    monkeypatch.setattr("agentlearn.models.client.cost_usd", price)
+    monkeypatch.setattr("agentlearn.models.calls.answers.cost_usd", price)
     monkeypatch.setattr(usage_module, "price_of", prices)
     with pytest.raises(BudgetExceeded, match=r"the run has spent \$0\.0\d+ of --max-cost-usd 0\.05"):
         asyncio.run(served.run(300, 1))
@@ -134,7 +151,7 @@ def test_a_limit_in_dollars_holds_with_64_calls_in_flight(
 
 def test_a_service_that_waits_for_all_calls_is_never_held_back() -> None:
     """Local weights are sampled in rounds: no reply comes before all calls of a round have arrived."""
-    served = Served(BudgetOptions(max_tokens=3_000), seed=1, spread=0.1)
+    served = Served(BudgetOptions(max_tokens=3_000), seed=1, sizes=lognormal(0.1))
     served.state.limiter = Limiter(16, adaptive=False)
     arrived = asyncio.Barrier(16)
     plain = served.answer
@@ -152,7 +169,7 @@ def test_the_expectation_follows_what_is_observed_and_never_passes_the_output_li
     estimates = TokenEstimates()
     messages: list[ModelMessage] = [ModelRequest.user_text_prompt("word " * 100)]
     first = estimates.expected("rollout", messages, NONE)
-    assert (first.tokens_out, first.tokens_out_known) == (FIRST_OUTPUT, 0)
+    assert (first.tokens_out, first.tokens_out_usual) == (FIRST_OUTPUT, 0)
     assert 100 <= first.tokens_in <= 160
     assert estimates.expected("rollout", messages, NONE, 50).tokens_out == 50
     for number in range(300):
@@ -161,7 +178,7 @@ def test_the_expectation_follows_what_is_observed_and_never_passes_the_output_li
     later = estimates.expected("rollout", messages, NONE)
     assert later.tokens_in == 250
     assert 109 <= later.tokens_out <= 250
-    assert later.tokens_out_known == 109
+    assert later.tokens_out_usual == 105
     assert estimates.expected("compare", messages, NONE).tokens_out == 109, "another stage is the best guess"
     said = ModelResponse(parts=[TextPart("x")], usage=RequestUsage(input_tokens=900, output_tokens=70))
     talk = [*messages, said, ModelRequest.user_text_prompt("go on")]
@@ -171,11 +188,34 @@ def test_the_expectation_follows_what_is_observed_and_never_passes_the_output_li
 def test_what_is_released_is_what_was_reserved() -> None:
     budget = Budget(BudgetOptions(max_tokens=10_000))
     call = TokenEstimates().expected("rollout", [ModelRequest.user_text_prompt("hello")], NONE)
-    assert budget.reserve(call)
-    assert budget.reserve(call)
-    assert not budget.reserve(call), "it waits"
-    budget.release(call)
-    assert budget.reserve(call)
-    budget.release(call)
-    budget.release(call)
+    first, second = budget.reserve(call, 2), budget.reserve(call, 2)
+    assert first is not None
+    assert second is not None
+    assert budget.reserve(call) is None, "it waits"
+    budget.release(first)
+    third = budget.reserve(call)
+    assert third is not None
+    budget.release(third)
+    budget.release(second)
     assert budget.reserved_tokens == 0
+
+
+def test_tools_their_calls_and_their_results_count_as_a_chat_template_writes_them() -> None:
+    """Counted by hand for a template that introduces the tools and marks each call, result and message."""
+    asked = ModelRequest.user_text_prompt("word " * 50)
+    called = ModelResponse(parts=[ToolCallPart("python", json.dumps({"code": "print(1)"}), tool_call_id="c")])
+    results = ModelRequest(parts=[ToolReturnPart("python", "word " * 10, tool_call_id="c") for _ in range(3)])
+    plain, with_tools = ([asked], NONE), ([asked, called, results], WITH_TOOLS)
+    assert 0.9 * 55 < request_bytes(*plain) / BYTES_PER_TOKEN < 1.15 * 55
+    template = 100 + 4 * (15 + 40 + 30) + 55 + (5 + 15 + 9) + 3 * (5 + 7 + 10)
+    assert 0.85 * template < request_bytes(*with_tools) / BYTES_PER_TOKEN < 1.2 * template
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "least"),
+    [("The library keeps what it has learned. " * 20, 5.2, 3.8), ('{"a": [1, 2], "b": {"c": 3.5}}' * 20, 2.6, 1.4),
+     (r"\frac{x^2 + 1}{\sqrt{2}} = \sum_{i=1}^{n} a_i" * 20, 2.6, 1.4), ("我们从自己的经验中学习" * 20, 4.0, 2.6),
+     ("def size(text):\n    return len(text.encode())\n" * 20, 4.2, 2.6)],
+)  # fmt: skip
+def test_marks_and_digits_take_more_tokens_than_words(text: str, most: float, least: float) -> None:
+    assert least < len(text.encode()) / (text_bytes(text) / BYTES_PER_TOKEN) < most

@@ -51,15 +51,13 @@ def expected_call(
 ) -> ExpectedCall:
     """Return what a call will probably take."""
     call = state.tokens.expected(stage, messages, parameters, sampling.get("max_tokens"))
+    call = replace(call, refused_out=state.refused_output)
     if state.free:
         return call
     price = price_of(model.model_name, model.system, model.base_url)
-    if price is None and not state.answers:
-        return replace(call, cost_usd=None)
+    if price is not None:
+        return replace(call, price=(price[0] / 1e6, price[1] / 1e6))
+    if not state.answers:
+        return replace(call, price=None)
     mean_usd = state.priced_usd / max(1, state.priced_tokens)  # replies can name a model that has a price
-    dollars_in, dollars_out = (mean_usd, mean_usd) if price is None else (price[0] / 1e6, price[1] / 1e6)
-    return replace(
-        call,
-        cost_usd=call.tokens_in * dollars_in + call.tokens_out * dollars_out,
-        cost_known_usd=call.tokens_in * dollars_in + call.tokens_out_known * dollars_out,
-    )
+    return replace(call, price=(mean_usd, mean_usd))

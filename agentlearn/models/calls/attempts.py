@@ -1,0 +1,158 @@
+"""Sends a call again while that may help: after a pause as the retry policy says, or when a silent service is back."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from random import Random
+
+from pydantic_ai.exceptions import ModelAPIError, UnexpectedModelBehavior
+from pydantic_ai.messages import ModelResponse
+
+from agentlearn.log import get_log
+from agentlearn.models.calls.call_errors import cause_words, kind_of_failure
+from agentlearn.models.calls.call_site import CallSite
+from agentlearn.models.calls.failures import count_failure, failure_of, silent_for_too_long
+from agentlearn.models.calls.model_call import ModelCall
+from agentlearn.models.retry import is_garbled, is_silence, is_transient, retry_after_s
+
+_LOG = get_log()
+
+SendOnce = Callable[[bool], Awaitable[ModelResponse]]
+"""Sends a request. Called with whether it is the one that asks a silent service again."""
+_FAILURES = (TimeoutError, ModelAPIError, UnexpectedModelBehavior)
+"""What a request raises that got no usable reply."""
+
+
+class NotSent(Exception):
+    """Raised by a request that was not sent, or whose reply does not count. It is sent again, as the same attempt."""
+
+
+@dataclass(slots=True)
+class Attempts:
+    """The attempts of one call. While a service that has answered before is silent, no attempt counts."""
+
+    site: CallSite
+    call: ModelCall
+    attempt: int = 0
+    """Number of failed attempts that count."""
+    lost_from: float | None = None
+    """When the first attempt was sent that met silence."""
+    answers_before: int = field(init=False)
+    """Answers of the endpoint when the attempts began."""
+    rng: Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.answers_before, self.rng = self.site.state.answers, Random(self.call.seed)
+
+    async def until_answered(self, send: SendOnce) -> ModelResponse:
+        """Return the reply. Raises EndpointError after the last attempt."""
+        state = self.site.state
+        kind, number = state.first_calls.begin(self.site.unit.stage, self.call.kind)
+        sent_at = state.outage.clock()
+        while True:
+            counted = not state.outage.down
+            try:
+                async with self._turn() as probing:
+                    sent_at = state.outage.clock()
+                    response = await send(probing)
+            except NotSent:
+                continue
+            except _FAILURES as error:
+                if not await self._goes_on(error, sent_at, counted=counted):
+                    failure = failure_of(self.site, error, self.attempt + 1, self.call.sent)
+                    count_failure(self.site, failure, kind, number, answers_before=self.answers_before)
+                    await self.site.unit.call_context.wait_if_stopped()
+                    raise failure from error
+            else:
+                kind.answered = True
+                return response
+
+    async def _goes_on(self, error: Exception, sent_at: float, *, counted: bool) -> bool:
+        """Wait until the request may be sent again. Return False when it may not.
+
+        sent_at: when it was sent. counted: whether the service was there then.
+        """
+        policy, state = self.site.state.retry, self.site.state
+        state.failures[kind_of_failure(error)] += 1
+        if counted and self.lost_from is None and is_silence(error):
+            self.lost_from = sent_at
+        wanted_s = retry_after_s(error)
+        refused_wait = not state.outage.down and (wanted_s or 0.0) > policy.retry_after_cap_s
+        last = self.attempt == policy.attempts - 1 or not is_transient(error) or refused_wait
+        alone = last and state.answers == self.answers_before
+        if not refused_wait and self._waits_for_service(error, sent_at, last=alone):
+            self._begin_again()
+            await asyncio.sleep(0)  # another call asks next
+            return True
+        if last:
+            return False
+        await self._pause(error, wanted_s)
+        return True
+
+    def _begin_again(self) -> None:
+        """Count from the first attempt again, and give the unit of work the time that it lost."""
+        state = self.site.state
+        self.attempt, self.answers_before = 0, state.answers
+        if self.lost_from is not None:
+            self.site.unit.give_back(state.outage.clock() - self.lost_from)
+        self.lost_from = None
+
+    async def _pause(self, error: Exception, wanted_s: float | None) -> None:
+        """Wait before the next attempt. wanted_s: the wait that the service asked for."""
+        wait_s = self.site.state.retry.wait_s(self.attempt, wanted_s, self.rng)
+        self.attempt += 1
+        _LOG.info(
+            "call.retried",
+            stage=self.site.unit.stage,
+            attempt=self.attempt,
+            wait_s=round(wait_s, 3),
+            cause=kind_of_failure(error),
+        )
+        await asyncio.sleep(wait_s)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncGenerator[bool]:
+        """Wait while the service is silent, then yield whether the block is the request that asks again.
+
+        Neither the wait nor that request counts against the time limit of the unit of work.
+        """
+        outage = self.site.state.outage
+        with self.site.unit.clock_stopped() if outage.down else nullcontext():
+            probing = await outage.turn()
+            try:
+                yield probing
+            except _FAILURES as error:
+                if probing:
+                    self._asked_in_vain(error)
+                raise
+            except BaseException:
+                if probing:
+                    outage.asked(silence=False)
+                raise
+            if probing:
+                outage.asked(silence=False)
+
+    def _asked_in_vain(self, error: Exception) -> None:
+        """End the turn of a request that asked again. Stop the run when the service has been silent for too long."""
+        outage = self.site.state.outage
+        silent = is_silence(error) or is_garbled(error)
+        if not silent:
+            outage.end()
+        if not outage.asked(silence=silent, wanted_s=retry_after_s(error)):
+            self.site.unit.call_context.stop(silent_for_too_long(self.site, error))
+
+    def _waits_for_service(self, error: Exception, sent_at: float, *, last: bool) -> bool:
+        """Whether a failed request waits for a silent service to answer again.
+
+        sent_at: when it was sent. last: whether it was the last attempt of a call during which no other was answered.
+        """
+        state = self.site.state
+        outage = state.outage
+        if not is_silence(error) or self.site.unit.call_context.stopped is not None:
+            return outage.down and not outage.given_up and is_garbled(error)
+        outage.silence(sent_at, cause_words(error))
+        if outage.down:
+            return not outage.given_up
+        row = max(state.retry.attempts, state.limiter.in_flight + 1)
+        return self.site.any_answer and (last or outage.in_a_row >= row) and outage.begin()
