@@ -1,6 +1,7 @@
 """Compare a store's database, journal and watermark. Each holds numbers that the others must reach."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
@@ -54,12 +55,13 @@ def last_seq_of(connection: duckdb.DuckDBPyConnection) -> int:
     return 0 if found is None else int(found[0])
 
 
-def contradictions(
-    acknowledged: Acknowledged, database: DatabaseState, journal: JournalState
-) -> Iterator[Contradiction]:
-    """Everything that shows that a file was damaged, deleted, or replaced by another or older one."""
-    yield from database_contradictions(acknowledged, database)
-    yield from journal_contradictions(acknowledged, database.taken, journal)
+def file_contradictions(acknowledged: Acknowledged | int | None, database: Path) -> Iterator[Contradiction]:
+    """What the size of the database file shows. DuckDB itself notices a missing end only when it reads there."""
+    wanted = acknowledged.size_bytes if isinstance(acknowledged, Acknowledged) else 0
+    size = database.stat().st_size if database.exists() else 0
+    if size < wanted:
+        words = f"{database.name} has {size} bytes, but {wanted} were written; its end is missing"
+        yield Contradiction("short_database", words)
 
 
 def database_contradictions(acknowledged: Acknowledged, database: DatabaseState) -> Iterator[Contradiction]:

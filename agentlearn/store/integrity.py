@@ -11,6 +11,7 @@ from agentlearn.store.consistency import (
     DatabaseState,
     database_contradictions,
     database_state,
+    file_contradictions,
     journal_contradictions,
 )
 from agentlearn.store.database import DATABASE, open_read_only
@@ -72,6 +73,7 @@ def check_store(directory: Path) -> StoreReport:
 
 def _report(directory: Path) -> StoreReport:
     mark, problems = _watermark(directory)
+    problems += [_problem(*one, _REPAIR) for one in file_contradictions(mark, directory / DATABASE)]
     tables: dict[str, int] = {}
     state: DatabaseState | None = None
     try:

@@ -81,7 +81,7 @@ class JournalFile:
         return [intact[number] for number in range(first, last + 1)]
 
     def remove(self, last: int) -> None:
-        """Remove the entries up to this number, which are in the database."""
+        """Remove the entries up to this number, which a checkpoint has made durable in the database file."""
         self._refuse_in_fork()
         with self._watermark.locked(), self._errors():
             self._open().execute("DELETE FROM entry WHERE seq <= ?", (last,))
@@ -96,6 +96,12 @@ class JournalFile:
         with self._watermark.locked():
             self._watch.verify()
             self._watermark.lift(commit=commit, journal=journal, sync=True)
+
+    def note_size(self, size_bytes: int) -> None:
+        """Record the size of the database file after a checkpoint; 0 before one, when it may shrink."""
+        self._refuse_in_fork()
+        with self._watermark.locked():
+            self._watermark.lift(size_bytes=size_bytes, sync=True)
 
     def close(self) -> None:
         """Close the file. Does nothing the second time, or in a forked child."""

@@ -98,6 +98,22 @@ def test_only_the_owner_may_read_a_store_whatever_the_umask(tmp_path: Path) -> N
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
+def test_a_snapshot_is_private_from_the_start(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_store(tmp_path / "store") as store:
+            await store.save_run(nouns.run_event())
+            store.snapshot()
+            store.snapshot(tmp_path / "out")
+
+    before = os.umask(0)
+    try:
+        asyncio.run(main())
+    finally:
+        os.umask(before)
+    assert modes(tmp_path / "store" / "snapshots") == modes(tmp_path / "out") == {0o600}
+    assert modes(tmp_path / "store") == {0o600, 0o700}
+
+
 def test_a_store_that_others_could_read_is_made_private_when_it_is_opened(tmp_path: Path) -> None:
     Database(tmp_path, create=True).close()
     mine = tmp_path / "script"
