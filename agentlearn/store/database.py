@@ -167,6 +167,7 @@ class Database:
         # a failed checkpoint loses nothing: the log still has everything
         with suppress(duckdb.Error, StoreError, OSError):
             self.checkpoint()
+            self.journal.shrink()
         with self._root_lock:
             self._disconnect()
         self._release.close()

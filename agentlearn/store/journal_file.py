@@ -22,6 +22,7 @@ JOURNAL_PARTS = (JOURNAL, JOURNAL + "-wal", JOURNAL + "-shm")
 """Files that belong to the journal. SQLite makes and removes the last two."""
 _FORMAT = 1
 _BUSY_TIMEOUT_S = 60.0
+_KEPT_PAGES = 64
 _TABLES = """
     CREATE TABLE meta (format INTEGER NOT NULL, identity TEXT NOT NULL);
     CREATE TABLE entry (seq INTEGER PRIMARY KEY AUTOINCREMENT, checksum INTEGER NOT NULL, content BLOB NOT NULL);
@@ -85,6 +86,14 @@ class JournalFile:
         self._refuse_in_fork()
         with self._watermark.locked(), self._errors():
             self._open().execute("DELETE FROM entry WHERE seq <= ?", (last,))
+
+    def shrink(self) -> None:
+        """Give the room of removed entries back to the disk, if it is more than a little."""
+        self._refuse_in_fork()
+        with self._watermark.locked(), self._errors():
+            (free_pages,) = self._open().execute("PRAGMA freelist_count").fetchone()
+            if free_pages > _KEPT_PAGES:
+                self._open().execute("VACUUM")
 
     def acknowledged(self) -> Acknowledged:
         """What the watermark says now."""

@@ -277,8 +277,8 @@ def ran_on(damaged: bytes, finished: Path, folder: Path, command: list[str]) -> 
     shutil.copytree(finished, store, ignore=shutil.ignore_patterns("store.sock"))
     (store / "store.duckdb").write_bytes(damaged)
     with read_store(finished) as reader:
-        names = {"RUN": reader.runs()[-1].run, "OUT": str(folder / "out")}
-        names["ROLLOUT"] = reader.trajectories(names["RUN"])[0].id
+        last = reader.runs()[-1].run
+        names = {"RUN": last, "ROLLOUT": reader.trajectories(last)[0].id, "OUT": str(folder / "out")}
     return run([*(names.get(word, word) for word in command), "--store", str(store)]), store
 
 
