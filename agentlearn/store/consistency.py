@@ -64,11 +64,16 @@ def file_contradictions(acknowledged: Acknowledged | int | None, database: Path)
         yield Contradiction("short_database", words)
 
 
-def database_contradictions(acknowledged: Acknowledged, database: DatabaseState) -> Iterator[Contradiction]:
+def database_contradictions(
+    acknowledged: Acknowledged | int | None, database: DatabaseState
+) -> Iterator[Contradiction]:
     """What the database shows when it is held against the watermark."""
-    if database.last < acknowledged.commit:
-        words = f"the database holds commits up to {database.last}, but {acknowledged.commit} were acknowledged"
+    wanted = acknowledged.commit if isinstance(acknowledged, Acknowledged) else acknowledged or 0
+    if database.last < wanted:
+        words = f"the database holds commits up to {database.last}, but {wanted} were acknowledged"
         yield Contradiction("missing_commits", words)
+    elif not isinstance(acknowledged, Acknowledged):
+        return
     elif database.identity != acknowledged.identity:
         yield Contradiction("other_store", "the database and store.hwm belong to different stores")
     elif database.unacknowledged > 1:

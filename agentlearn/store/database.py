@@ -218,16 +218,13 @@ class Database:
     def _verify(self, database: DatabaseState) -> None:
         """Raise StoreDamaged when anything that was acknowledged is missing."""
         mark = self._acknowledged
-        if isinstance(mark, Acknowledged):
-            found = [*database_contradictions(mark, database)]
-            if not found and not self._opened:  # an open journal must not be opened a second time
-                journal = read_journal(self.directory, expected_last=mark.journal)
-                found = [*journal_contradictions(mark, database.taken, journal)]
-            if found:
-                raise self._damaged(found[0].words)
-        elif mark is not None and database.last < mark:
-            raise self._damaged(f"the database holds commits up to {database.last}, but {mark} were acknowledged")
-        else:
+        found = [*database_contradictions(mark, database)]
+        if isinstance(mark, Acknowledged) and not found and not self._opened:  # it is opened once only
+            journal = read_journal(self.directory, expected_last=mark.journal)
+            found = [*journal_contradictions(mark, database.taken, journal)]
+        if found:
+            raise self._damaged(found[0].words)
+        if not isinstance(mark, Acknowledged):
             self._verify_incomplete(database)
 
     def _verify_incomplete(self, database: DatabaseState) -> None:
@@ -283,13 +280,11 @@ def open_read_only(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def open_for_repair(directory: Path) -> duckdb.DuckDBPyConnection:
-    """A connection to a store's database, of the newest schema. The caller holds the store's lock."""
-    return open_draft(directory / DATABASE)
-
-
 def open_draft(path: Path) -> duckdb.DuckDBPyConnection:
-    """A connection to a database file, made if it is missing, of the newest schema. Raises duckdb.Error."""
+    """A connection to a database file, made if it is missing, of the newest schema. Raises duckdb.Error.
+
+    The caller holds the store's lock.
+    """
     connection = duckdb.connect(":memory:", config=_SETTINGS)
     try:
         _attach(connection, path)

@@ -19,7 +19,7 @@ from agentlearn.store.consistency import (
     file_contradictions,
     journal_contradictions,
 )
-from agentlearn.store.database import DATABASE, DATABASE_LOG, Database, open_for_repair, open_read_only
+from agentlearn.store.database import DATABASE, DATABASE_LOG, Database, open_draft, open_read_only
 from agentlearn.store.file_watch import make_private
 from agentlearn.store.group_commit import GroupCommit
 from agentlearn.store.journal_file import JOURNAL, JOURNAL_PARTS, make_journal
@@ -249,7 +249,7 @@ class _StoreRepair:
 
     def _set_base(self, identity: str, base: int) -> None:
         """Note in the database that entries up to `base` are in it or lost."""
-        with closing(open_for_repair(self._directory)) as connection:
+        with closing(open_draft(self._directory / DATABASE)) as connection:
             if connection.execute("SELECT id FROM store_identity").fetchone() is None:
                 connection.execute("INSERT INTO store_identity VALUES (?)", [identity])
             connection.execute(
