@@ -52,7 +52,8 @@ def store_repair(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False
     out.print(f"made: {', '.join(done.made) or 'nothing'}")
     commits = "an unknown number of" if done.lost_commits is None else f"{done.lost_commits}"
     entries = "an unknown number of" if done.lost_entries is None else f"{done.lost_entries}"
-    out.print(f"lost: {commits} acknowledged commits ({done.lost_log_bytes} bytes of the log dropped)")
+    out.print(f"restored: {done.restored_entries} calls, rollouts and summaries from the journal")
+    out.print(f"lost: {commits} acknowledged commits but for these ({done.lost_log_bytes} bytes of the log dropped)")
     out.print(f"lost: {entries} acknowledged entries of the journal")
     for table, rows in done.lost_rows.items():
         out.print(f"lost: {rows:,} rows of the table {table}")

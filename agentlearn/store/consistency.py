@@ -1,6 +1,7 @@
 """Compare a store's database, journal and watermark. Each holds numbers that the others must reach."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
@@ -54,19 +55,25 @@ def last_seq_of(connection: duckdb.DuckDBPyConnection) -> int:
     return 0 if found is None else int(found[0])
 
 
-def contradictions(
-    acknowledged: Acknowledged, database: DatabaseState, journal: JournalState
+def file_contradictions(acknowledged: Acknowledged | int | None, database: Path) -> Iterator[Contradiction]:
+    """What the size of the database file shows. DuckDB itself notices a missing end only when it reads there."""
+    wanted = acknowledged.size_bytes if isinstance(acknowledged, Acknowledged) else 0
+    size = database.stat().st_size if database.exists() else 0
+    if size < wanted:
+        words = f"{database.name} has {size} bytes, but {wanted} were written; its end is missing"
+        yield Contradiction("short_database", words)
+
+
+def database_contradictions(
+    acknowledged: Acknowledged | int | None, database: DatabaseState
 ) -> Iterator[Contradiction]:
-    """Everything that shows that a file was damaged, deleted, or replaced by another or older one."""
-    yield from database_contradictions(acknowledged, database)
-    yield from journal_contradictions(acknowledged, database.taken, journal)
-
-
-def database_contradictions(acknowledged: Acknowledged, database: DatabaseState) -> Iterator[Contradiction]:
     """What the database shows when it is held against the watermark."""
-    if database.last < acknowledged.commit:
-        words = f"the database holds commits up to {database.last}, but {acknowledged.commit} were acknowledged"
+    wanted = acknowledged.commit if isinstance(acknowledged, Acknowledged) else acknowledged or 0
+    if database.last < wanted:
+        words = f"the database holds commits up to {database.last}, but {wanted} were acknowledged"
         yield Contradiction("missing_commits", words)
+    elif not isinstance(acknowledged, Acknowledged):
+        return
     elif database.identity != acknowledged.identity:
         yield Contradiction("other_store", "the database and store.hwm belong to different stores")
     elif database.unacknowledged > 1:

@@ -5,7 +5,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -15,6 +15,7 @@ from agentlearn.store.consistency import (
     DatabaseState,
     database_contradictions,
     database_state,
+    file_contradictions,
     journal_contradictions,
     last_seq_of,
 )
@@ -25,7 +26,7 @@ from agentlearn.store.lock import LOCK, StoreLock
 from agentlearn.store.migrate import apply_migrations, known_migrations, pending_migrations
 from agentlearn.store.old_journal import OLD_JOURNAL, read_old_journal
 from agentlearn.store.text import error_line, sql_string
-from agentlearn.store.watermark import WATERMARK, Acknowledged, read_watermark, write_watermark
+from agentlearn.store.watermark import WATERMARK, Acknowledged, Watermark, read_watermark, write_watermark
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
@@ -142,12 +143,22 @@ class Database:
             self._root = self._open()
 
     def checkpoint(self) -> None:
-        """Move DuckDB's log into the database file. Skipped when the disk may be too full; nothing is lost."""
+        """Move DuckDB's log into the database file. Skipped when the disk may be too full; nothing is lost.
+
+        The journal keeps the entries that are in the log until then: a damaged log costs none of them.
+        """
         self._watch.verify()
-        if shutil.disk_usage(self.directory).free > 4 * self.log_bytes:
-            self._watch.forget(self._log)
-            with self.cursor() as cursor:
-                cursor.execute("CHECKPOINT store")
+        if shutil.disk_usage(self.directory).free <= 4 * self.log_bytes:
+            return
+        self._watch.forget(self._log)
+        with self.cursor() as cursor:
+            taken = database_state(cursor, None).taken
+            self.journal.note_size(0)  # a checkpoint may cut off unused blocks
+            cursor.execute("CHECKPOINT store")
+        self.journal.note_size(self._path.stat().st_size)
+        if not self.log_bytes:
+            with suppress(StoreError):  # what stays there is removed after the next one
+                self.journal.remove(taken)
 
     def close(self) -> None:
         """Checkpoint, detach and release the lock. Does nothing the second time or in a forked child."""
@@ -156,6 +167,7 @@ class Database:
         # a failed checkpoint loses nothing: the log still has everything
         with suppress(duckdb.Error, StoreError, OSError):
             self.checkpoint()
+            self.journal.shrink()
         with self._root_lock:
             self._disconnect()
         self._release.close()
@@ -168,12 +180,17 @@ class Database:
     def _open(self) -> duckdb.DuckDBPyConnection:
         store = str(self.directory)
         self._require_files()
+        for one in file_contradictions(self._acknowledged, self._path):
+            raise self._damaged(one.words)
         connection = duckdb.connect(":memory:", config=_SETTINGS | {"temp_directory": f"{store}/spill"})
         try:
             _attach(connection, self._path)
             missing_migrations = pending_migrations(connection, store, known_migrations())
             current = self._acknowledged if isinstance(self._acknowledged, Acknowledged) else None
             self._verify(database_state(connection, current))
+            if missing_migrations and current is not None:  # their checkpoints may shorten the file
+                with closing(Watermark(self.directory / WATERMARK)) as mark, mark.locked():
+                    mark.lift(size_bytes=0, sync=True)
             apply_migrations(connection, missing_migrations)
             if current is None:
                 self._complete(connection)
@@ -201,16 +218,13 @@ class Database:
     def _verify(self, database: DatabaseState) -> None:
         """Raise StoreDamaged when anything that was acknowledged is missing."""
         mark = self._acknowledged
-        if isinstance(mark, Acknowledged):
-            found = [*database_contradictions(mark, database)]
-            if not found and not self._opened:  # an open journal must not be opened a second time
-                journal = read_journal(self.directory, expected_last=mark.journal)
-                found = [*journal_contradictions(mark, database.taken, journal)]
-            if found:
-                raise self._damaged(found[0].words)
-        elif mark is not None and database.last < mark:
-            raise self._damaged(f"the database holds commits up to {database.last}, but {mark} were acknowledged")
-        else:
+        found = [*database_contradictions(mark, database)]
+        if isinstance(mark, Acknowledged) and not found and not self._opened:  # it is opened once only
+            journal = read_journal(self.directory, expected_last=mark.journal)
+            found = [*journal_contradictions(mark, database.taken, journal)]
+        if found:
+            raise self._damaged(found[0].words)
+        if not isinstance(mark, Acknowledged):
             self._verify_incomplete(database)
 
     def _verify_incomplete(self, database: DatabaseState) -> None:
@@ -247,7 +261,8 @@ def complete_store(connection: duckdb.DuckDBPyConnection, directory: Path, entri
         connection.execute("INSERT INTO store_identity VALUES (?)", [identity])
         connection.execute("CHECKPOINT store")
     make_journal(directory / JOURNAL, identity, entries=entries)
-    acknowledged = Acknowledged(identity, len(entries), last_seq_of(connection))
+    size_bytes = (directory / DATABASE).stat().st_size
+    acknowledged = Acknowledged(identity, len(entries), last_seq_of(connection), size_bytes)
     write_watermark(directory / WATERMARK, acknowledged)
     (directory / OLD_JOURNAL).unlink(missing_ok=True)
     return acknowledged
@@ -265,13 +280,11 @@ def open_read_only(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def open_for_repair(directory: Path) -> duckdb.DuckDBPyConnection:
-    """A connection to a store's database, of the newest schema. The caller holds the store's lock."""
-    return open_draft(directory / DATABASE)
-
-
 def open_draft(path: Path) -> duckdb.DuckDBPyConnection:
-    """A connection to a database file, made if it is missing, of the newest schema. Raises duckdb.Error."""
+    """A connection to a database file, made if it is missing, of the newest schema. Raises duckdb.Error.
+
+    The caller holds the store's lock.
+    """
     connection = duckdb.connect(":memory:", config=_SETTINGS)
     try:
         _attach(connection, path)

@@ -56,7 +56,7 @@ def make_private(directory: Path) -> None:
 
 
 def restrict(path: Path, mode: int = 0o600) -> None:
-    """Take other users' access to one file, if it exists and belongs to this user."""
+    """Take other users' access to one file or folder, if it exists and belongs to this user."""
     with suppress(OSError):
         status = path.lstat()
         if status.st_uid == os.geteuid() and status.st_mode & 0o077 and not path.is_symlink():

@@ -69,18 +69,30 @@ class GroupCommit:
 
     def write(self, group: Sequence[RowGroup | JournalEntry]) -> list[StoreError | None]:
         """Make everything durable. Returns, for each item, None or the error why it was not stored."""
-        entries = [one for one in group if isinstance(one, JournalEntry)]
-        units = [one.unit if isinstance(one, JournalEntry) else one for one in group]
-        if len(entries) < len(group):  # the database must be written in any case
+        entries = iter(self._write_entries([one for one in group if isinstance(one, JournalEntry)]))
+        rows = iter(self._write_rows([one for one in group if not isinstance(one, JournalEntry)]))
+        return [next(entries if isinstance(one, JournalEntry) else rows) for one in group]
+
+    def _write_rows(self, units: Sequence[RowGroup]) -> list[StoreError | None]:
+        """Commit rows, with the waiting entries. Without rows, the entries wait until they are many."""
+        if units:
             return self.commit(units)
+        if len(self._waiting) > MAX_WAITING or self._waiting_bytes > MAX_WAITING_BYTES:
+            with suppress(StoreError):  # they stay durable in the journal
+                self.flush()
+        return []
+
+    def _write_entries(self, entries: Sequence[JournalEntry]) -> list[StoreError | None]:
+        """Append entries to the journal."""
+        units = [entry.unit for entry in entries]
         try:
             refusals = self._refusals(units)
         except (duckdb.Error, StoreError):  # `commit` retries, and reopens an invalid database
-            return self.commit(units)
+            outcomes = self.commit(units)
+            with suppress(StoreError):  # the journal lacks them, so they must not be in the log alone
+                self.checkpoint()
+            return outcomes
         failure = self._append_to_journal([one for one, why in zip(entries, refusals, strict=True) if why is None])
-        if failure is None and (len(self._waiting) > MAX_WAITING or self._waiting_bytes > MAX_WAITING_BYTES):
-            with suppress(StoreError):  # they stay durable in the journal
-                self.flush()
         return [why or failure for why in refusals]
 
     def _refusals(self, units: Sequence[RowGroup]) -> list[StoreError | None]:
@@ -188,12 +200,10 @@ class GroupCommit:
         return state.taken if state.last >= self._seq else None
 
     def _taken_in(self, taken: int) -> None:
-        """Remove the journal entries up to `taken`, which are in the database now."""
+        """Note that the journal entries up to `taken` are in the database now. A checkpoint removes them."""
         self._unsure = False
         if taken > self._taken:
             self._forget(taken)
-            with suppress(StoreError):  # what stays there is removed with the next one: its number is in the database
-                self._journal.remove(taken)
         if self._database.log_bytes > CHECKPOINT_BYTES:
             with suppress(StoreError):
                 self.checkpoint()

@@ -11,6 +11,7 @@ from agentlearn.store.consistency import (
     DatabaseState,
     database_contradictions,
     database_state,
+    file_contradictions,
     journal_contradictions,
 )
 from agentlearn.store.database import DATABASE, open_read_only
@@ -72,6 +73,7 @@ def check_store(directory: Path) -> StoreReport:
 
 def _report(directory: Path) -> StoreReport:
     mark, problems = _watermark(directory)
+    problems += [_problem(*one, _REPAIR) for one in file_contradictions(mark, directory / DATABASE)]
     tables: dict[str, int] = {}
     state: DatabaseState | None = None
     try:
@@ -81,7 +83,7 @@ def _report(directory: Path) -> StoreReport:
             pending_migrations(connection, str(directory), known_migrations())
             state = database_state(connection, mark if isinstance(mark, Acknowledged) else None)
             names = [name for (name,) in connection.execute(_TABLES).fetchall()]
-        problems += _missing_commits(mark, state)
+        problems += [_problem(*one, _REPAIR) for one in database_contradictions(mark, state)]
         tables = _count_all(directory, names) or {}
         for name in () if tables else names:
             tables.update(_count_rows(directory, name, problems))
@@ -176,15 +178,6 @@ def _unreadable(contents: Sequence[bytes]) -> Iterator[StoreProblem]:
             entry_rows(content)
     except StoreDamaged as error:
         yield _problem("unreadable_entry", str(error), _INSTALL)
-
-
-def _missing_commits(mark: Acknowledged | int | None, state: DatabaseState) -> Iterator[StoreProblem]:
-    if isinstance(mark, Acknowledged):
-        for one in database_contradictions(mark, state):
-            yield _problem(*one, _REPAIR)
-    elif mark is not None and state.last < mark:
-        words = f"the database holds commits up to {state.last}, but {mark} were acknowledged"
-        yield _problem("missing_commits", words, _REPAIR)
 
 
 def _count_all(directory: Path, names: Sequence[str]) -> dict[str, int] | None:

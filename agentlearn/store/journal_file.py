@@ -22,6 +22,7 @@ JOURNAL_PARTS = (JOURNAL, JOURNAL + "-wal", JOURNAL + "-shm")
 """Files that belong to the journal. SQLite makes and removes the last two."""
 _FORMAT = 1
 _BUSY_TIMEOUT_S = 60.0
+_KEPT_PAGES = 64
 _TABLES = """
     CREATE TABLE meta (format INTEGER NOT NULL, identity TEXT NOT NULL);
     CREATE TABLE entry (seq INTEGER PRIMARY KEY AUTOINCREMENT, checksum INTEGER NOT NULL, content BLOB NOT NULL);
@@ -81,10 +82,18 @@ class JournalFile:
         return [intact[number] for number in range(first, last + 1)]
 
     def remove(self, last: int) -> None:
-        """Remove the entries up to this number, which are in the database."""
+        """Remove the entries up to this number, which a checkpoint has made durable in the database file."""
         self._refuse_in_fork()
         with self._watermark.locked(), self._errors():
             self._open().execute("DELETE FROM entry WHERE seq <= ?", (last,))
+
+    def shrink(self) -> None:
+        """Give the room of removed entries back to the disk, if it is more than a little."""
+        self._refuse_in_fork()
+        with self._watermark.locked(), self._errors():
+            (free_pages,) = self._open().execute("PRAGMA freelist_count").fetchone()
+            if free_pages > _KEPT_PAGES:
+                self._open().execute("VACUUM")
 
     def acknowledged(self) -> Acknowledged:
         """What the watermark says now."""
@@ -96,6 +105,12 @@ class JournalFile:
         with self._watermark.locked():
             self._watch.verify()
             self._watermark.lift(commit=commit, journal=journal, sync=True)
+
+    def note_size(self, size_bytes: int) -> None:
+        """Record the size of the database file after a checkpoint; 0 before one, when it may shrink."""
+        self._refuse_in_fork()
+        with self._watermark.locked():
+            self._watermark.lift(size_bytes=size_bytes, sync=True)
 
     def close(self) -> None:
         """Close the file. Does nothing the second time, or in a forked child."""

@@ -17,6 +17,7 @@ import duckdb
 from agentlearn.errors import DataError, StoreError
 from agentlearn.files import put
 from agentlearn.store.database import STAGING, Database
+from agentlearn.store.file_watch import restrict
 from agentlearn.store.queries import Query
 from agentlearn.store.text import error_line, sql_string
 from agentlearn.store.views import RolloutTexts, Selection
@@ -105,6 +106,7 @@ def draft_tables(database: Database, selection: Selection | RolloutTexts | None)
     folder = database.staging / secrets.token_hex(8)
     try:
         folder.mkdir(parents=True)
+        restrict(database.staging, 0o700)
         with database.cursor() as cursor:
             cursor.begin()
             if selection is not None:
@@ -125,6 +127,8 @@ def move_tables(directory: Path, drafts: TableDrafts, out: Path) -> tuple[TableF
     folder = directory / STAGING / drafts.folder
     try:
         out.mkdir(parents=True, exist_ok=True)
+        if out.parent == directory:
+            restrict(out, 0o700)
         return tuple(_move(folder, draft, out) for draft in drafts.tables)
     except OSError as error:
         raise StoreError(f"the tables could not be written to {str(out)!r}: {error}") from error
@@ -173,8 +177,9 @@ def nothing_selected() -> DataError:
 
 
 def _draft(cursor: duckdb.DuckDBPyConnection, folder: Path, table: str, query: str) -> TableDraft:
-    file = sql_string(folder / f"{table}.parquet")
-    copied = cursor.execute(f"COPY ({query}) TO {file} ({_COPY})").fetchone()
+    file = folder / f"{table}.parquet"
+    copied = cursor.execute(f"COPY ({query}) TO {sql_string(file)} ({_COPY})").fetchone()
+    restrict(file)
     return TableDraft(table=table, rows=0 if copied is None else int(copied[0]))
 
 

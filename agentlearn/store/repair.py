@@ -13,8 +13,13 @@ import duckdb
 from agentlearn.errors import StoreDamaged, StoreError, StoreMissing
 from agentlearn.files import write_whole
 from agentlearn.store.codec import entry_rows
-from agentlearn.store.consistency import DatabaseState, database_state, journal_contradictions
-from agentlearn.store.database import DATABASE, DATABASE_LOG, Database, open_for_repair, open_read_only
+from agentlearn.store.consistency import (
+    DatabaseState,
+    database_state,
+    file_contradictions,
+    journal_contradictions,
+)
+from agentlearn.store.database import DATABASE, DATABASE_LOG, Database, open_draft, open_read_only
 from agentlearn.store.file_watch import make_private
 from agentlearn.store.group_commit import GroupCommit
 from agentlearn.store.journal_file import JOURNAL, JOURNAL_PARTS, make_journal
@@ -39,13 +44,15 @@ class Repaired(Value):
     made: tuple[str, ...] = ()
     """Names of the files that were made or replaced."""
     lost_commits: int | None = 0
-    """Number of acknowledged group commits that are lost; None if unknown."""
+    """Number of acknowledged group commits that are lost; None if unknown. See `restored_entries`."""
     last_commit: int
     """Sequence number of the last remaining group commit."""
     lost_log_bytes: int = 0
     """Bytes removed from DuckDB's log."""
     lost_entries: int | None = 0
     """Number of acknowledged calls, rollouts and summaries lost from the journal; None if unknown."""
+    restored_entries: int = 0
+    """Number of calls, rollouts and summaries taken in from the journal, those of lost commits too."""
     lost_rows: Mapping[str, int] = {}
     """Number of rows lost from each table of the database file."""
 
@@ -74,8 +81,10 @@ def repair_store(directory: Path) -> Repaired:
         lock.release()
     with closing(Database(directory, create=False)) as database:
         database.checkpoint()  # empties the shortened log, so that nothing is appended to it
-        GroupCommit(database, entry_rows).close()
-    return repaired
+        commits = GroupCommit(database, entry_rows)
+        restored = commits.waiting
+        commits.close()
+    return repaired.model_copy(update={"restored_entries": restored})
 
 
 class _Mark(NamedTuple):
@@ -99,6 +108,7 @@ class _StoreRepair:
         self._kept: list[str] = []
         self._made: list[str] = []
         self._mark = self._read_mark()
+        self._short = any(file_contradictions(self._mark.acknowledged, directory / DATABASE))
 
     def run(self) -> Repaired:
         last, lost_log_bytes = self._repair_log(self._mark.commit)
@@ -177,8 +187,11 @@ class _StoreRepair:
             return error
 
     def _repair_tables(self) -> dict[str, int]:
-        """Salvage the tables if one of them cannot be read. Returns the number of rows lost of each."""
-        if not unreadable_tables(self._directory / DATABASE):
+        """Salvage the tables if one of them cannot be read. Returns the number of rows lost of each.
+
+        Also where the end of the file is missing: it may have held an index, which is not read with its table.
+        """
+        if not self._short and not unreadable_tables(self._directory / DATABASE):
             return {}
         draft = self._directory / f"{DATABASE}.draft"
         try:
@@ -216,7 +229,8 @@ class _StoreRepair:
             self._set_base(identity, base)
         elif state.identity is None:
             self._set_base(identity, state.taken)
-        self._new_watermark(Acknowledged(identity, end, self._state().last))
+        size_bytes = known.size_bytes if known is not None and not self._made else 0
+        self._new_watermark(Acknowledged(identity, end, self._state().last, size_bytes))
         return lost
 
     def _new_journal(self, identity: str, journal: JournalState, taken: int, base: int) -> int:
@@ -235,7 +249,7 @@ class _StoreRepair:
 
     def _set_base(self, identity: str, base: int) -> None:
         """Note in the database that entries up to `base` are in it or lost."""
-        with closing(open_for_repair(self._directory)) as connection:
+        with closing(open_draft(self._directory / DATABASE)) as connection:
             if connection.execute("SELECT id FROM store_identity").fetchone() is None:
                 connection.execute("INSERT INTO store_identity VALUES (?)", [identity])
             connection.execute(

@@ -21,10 +21,11 @@ WATERMARK = "store.hwm"
 LOCK_TIMEOUT_S = 60.0
 """Longest wait for another process that is writing to the journal."""
 
-_MARK = b"ALSMARK2"
-_FORMAT = struct.Struct("<8s16sQQ")
+_FORMATS = {b"ALSMARK2": struct.Struct("<8s16sQQ"), b"ALSMARK3": struct.Struct("<8s16sQQQ")}
+"""Layouts by their first eight bytes. The first lacks the size of the database."""
+_MARK = b"ALSMARK3"
 _CHECKSUM = struct.Struct("<I")
-_SIZE = _FORMAT.size + _CHECKSUM.size
+_MAX_BYTES = 256
 
 
 class Acknowledged(NamedTuple):
@@ -36,6 +37,8 @@ class Acknowledged(NamedTuple):
     """Number of the last acknowledged journal entry; 0 when there is none."""
     commit: int
     """Number of the last acknowledged group commit; 0 when there is none."""
+    size_bytes: int = 0
+    """Size of the database file after its last checkpoint: it never has less. 0 if unknown."""
 
 
 def read_watermark(path: Path) -> Acknowledged | int | None:
@@ -49,7 +52,7 @@ def read_watermark(path: Path) -> Acknowledged | int | None:
         return None
     if not content:
         return None
-    if len(content) == 8 and content != _MARK:
+    if len(content) == 8 and content not in _FORMATS:
         return int.from_bytes(content, "little")
     return _parse(content, path)
 
@@ -75,7 +78,7 @@ class Watermark:
 
     def read(self) -> Acknowledged:
         """The numbers as of now."""
-        return _parse(os.pread(self._fd, _SIZE + 1, 0), self._path)
+        return _parse(os.pread(self._fd, _MAX_BYTES, 0), self._path)
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -94,13 +97,15 @@ class Watermark:
         finally:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
-    def lift(self, *, journal: int = 0, commit: int = 0, sync: bool = False) -> None:
+    def lift(self, *, journal: int = 0, commit: int = 0, size_bytes: int | None = None, sync: bool = False) -> None:
         """Raise the numbers; lower ones change nothing. The caller holds the lock.
 
+        size_bytes: size of the database file; it is replaced and may be lower.
         sync: also write to disk, so that the file is never behind a later commit, even after a power failure.
         """
         now = self.read()
-        lifted = Acknowledged(now.identity, max(now.journal, journal), max(now.commit, commit))
+        size = now.size_bytes if size_bytes is None else size_bytes
+        lifted = Acknowledged(now.identity, max(now.journal, journal), max(now.commit, commit), size)
         if lifted != now:
             os.pwrite(self._fd, _pack(lifted), 0)
         if sync:
@@ -125,17 +130,15 @@ class Watermark:
 
 
 def _pack(acknowledged: Acknowledged) -> bytes:
-    identity, journal, commit = acknowledged
-    content = _FORMAT.pack(_MARK, bytes.fromhex(identity), journal, commit)
+    content = _FORMATS[_MARK].pack(_MARK, bytes.fromhex(acknowledged.identity), *acknowledged[1:])
     return content + _CHECKSUM.pack(zlib.crc32(content))
 
 
 def _parse(content: bytes, path: Path) -> Acknowledged:
-    if len(content) != _SIZE:
-        problem = f"has {len(content)} bytes instead of {_SIZE}"
-    elif _CHECKSUM.pack(zlib.crc32(content[: _FORMAT.size])) != content[_FORMAT.size :] or content[:8] != _MARK:
-        problem = "does not match its checksum"
-    else:
-        _, identity, journal, commit = _FORMAT.unpack_from(content)
-        return Acknowledged(identity.hex(), journal, commit)
-    raise StoreDamaged(f"{str(path)!r} {problem}; copy the store's directory, then run `agentlearn store repair`")
+    layout = _FORMATS.get(content[:8])
+    if layout is not None and _CHECKSUM.pack(zlib.crc32(content[: layout.size])) == content[layout.size :]:
+        _, identity, *numbers = layout.unpack_from(content)
+        return Acknowledged(identity.hex(), *numbers)
+    raise StoreDamaged(
+        f"{str(path)!r} does not match its checksum; copy the store's directory, then run `agentlearn store repair`"
+    )

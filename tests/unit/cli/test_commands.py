@@ -1,14 +1,16 @@
 """Every command that only looks, in this process, over one small run: what it prints, and in which form."""
 
 import json
-import os
+import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentlearn.cli.app import run
+from agentlearn.store import read_store
 
 
 @pytest.fixture(scope="module")
@@ -228,21 +230,89 @@ def test_a_damaged_store_fails_its_check_and_is_repaired(capsys: pytest.CaptureF
     assert run(["store", "check", "--store", str(store)]) == 0
 
 
-@pytest.mark.parametrize("command", [["runs", "list"], ["store", "check"], ["store", "repair"]])
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+LEARN = ["learn", "math", "--model", "sim:novice", "--limit", "4", "--epochs", "1", "--no-eval"]
+COMMANDS = {
+    "runs list": ["runs", "list"],
+    "runs show": ["runs", "show", "RUN"],
+    "trace": ["trace", "ROLLOUT"],
+    "store check": ["store", "check"],
+    "store repair": ["store", "repair"],
+    "store snapshot": ["store", "snapshot"],
+    "store export": ["store", "export", "--format", "openai-jsonl", "--out", "OUT"],
+    "learn": LEARN,
+    "learn --resume": ["learn", "--resume", "RUN"],
+}
+BLOCK, HEADERS = 2**18, 3 * 2**12
+
+
+def cut(content: bytes, share: float) -> bytes:
+    return content[: int(len(content) * share)]
+
+
+def overwritten(content: bytes, fill: Callable[[int], bytes], share: float) -> bytes:
+    at = int(len(content) * share)
+    return content[:at] + fill(len(content) - at)
+
+
+TRUNCATED: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "1 %": lambda content: cut(content, 0.01),
+    "50 %": lambda content: cut(content, 0.5),
+    "99 %": lambda content: cut(content, 0.99),
+    "one block less": lambda content: content[: -(len(content) - HEADERS) % BLOCK - BLOCK],
+    "one block": lambda content: content[: HEADERS + BLOCK],
+    "one byte less": lambda content: content[:-1],
+}
+OVERWRITTEN: dict[str, Callable[[bytes], bytes]] = {
+    "zeros": lambda content: overwritten(content, bytes, 0),
+    "zeros in the second half": lambda content: overwritten(content, bytes, 0.5),
+    "noise": lambda content: overwritten(content, random.Random(0).randbytes, 0),
+    "noise in the second half": lambda content: overwritten(content, random.Random(0).randbytes, 0.5),
+}
+
+
+def ran_on(damaged: bytes, finished: Path, folder: Path, command: list[str]) -> tuple[int, Path]:
+    """The exit status of a command on a copy of a store whose database has this content, and the copy."""
+    store = folder / "store"
+    shutil.copytree(finished, store, ignore=shutil.ignore_patterns("store.sock"))
+    (store / "store.duckdb").write_bytes(damaged)
+    with read_store(finished) as reader:
+        last = reader.runs()[-1].run
+        names = {"RUN": last, "ROLLOUT": reader.trajectories(last)[0].id, "OUT": str(folder / "out")}
+    return run([*(names.get(word, word) for word in command), "--store", str(store)]), store
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("damage", TRUNCATED)
 def test_a_truncated_database_is_one_sentence_and_never_a_traceback(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: list[str], share: float
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, finished: Path, command: str, damage: str
 ) -> None:
-    log, store = tmp_path / "log.jsonl", tmp_path / "store"
-    asked, answered = {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
-    log.write_text(json.dumps({"messages": [asked, answered]}))
-    assert run(["store", "import", str(log), "--domain", "sums", "--store", str(store)]) == 0
-    capsys.readouterr()
-    database = store / "store.duckdb"
-    os.truncate(database, int(database.stat().st_size * share))
-    status = run([*command, "--store", str(store)])
+    damaged = TRUNCATED[damage]((finished / "store.duckdb").read_bytes())
+    status, store = ran_on(damaged, finished, tmp_path, COMMANDS[command])
     complaint = capsys.readouterr().err
     assert "Traceback" not in complaint
-    if command == ["store", "check"] or share == 0.0:
-        assert status == 1
     assert complaint.count("\n") == (1 if status else 0)
+    if command != "store repair":
+        assert status == 1
+        assert "store" in complaint
+        assert (store / "store.duckdb").read_bytes() == damaged
+    elif status == 0:
+        assert run(["store", "check", "--store", str(store)]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("damage", OVERWRITTEN)
+def test_an_overwritten_database_is_one_sentence_and_never_a_traceback(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, finished: Path, command: str, damage: str
+) -> None:
+    damaged = OVERWRITTEN[damage]((finished / "store.duckdb").read_bytes())
+    status, store = ran_on(damaged, finished, tmp_path, COMMANDS[command])
+    complaint = capsys.readouterr().err
+    assert "Traceback" not in complaint
+    assert complaint.count("agentlearn: ") == (1 if status else 0)
+    if command == "store check" or (command != "store repair" and "half" not in damage):
+        assert status == 1
+    if command == "store repair" and status == 0:
+        assert run(["store", "check", "--store", str(store)]) == 0

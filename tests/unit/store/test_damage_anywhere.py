@@ -102,6 +102,26 @@ def test_damage_at_a_random_place_is_never_silent(crashed: Path, tmp_path: Path,
         prove(store, f"{file} {kind} {place}", open_first=place % EVERY < 2, repair=place % EVERY == 0)
 
 
+@pytest.mark.parametrize("kind", [*KINDS, "deleted"])
+def test_whatever_happens_to_the_log_of_the_database_every_rollout_and_call_stays(
+    crashed: Path, tmp_path: Path, kind: str
+) -> None:
+    chance = random.Random(kind)
+    content = (crashed / "store.duckdb.wal").read_bytes()
+    for place in range(PLACES if kind != "deleted" else 1):
+        store = copy_of(crashed, tmp_path / "store")
+        if kind == "deleted":
+            (store / "store.duckdb.wal").unlink()
+        else:
+            (store / "store.duckdb.wal").write_bytes(damaged(content, kind, chance))
+        done = repair_store(store)
+        assert check_store(store).sound, (kind, place)
+        assert missing_after_opening(store) == 0, (kind, place, done)
+        assert done.lost_entries == 0
+        if done.lost_commits:
+            assert done.restored_entries >= CALLS
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_a_deleted_file_or_an_older_copy_is_never_silent(crashed: Path, tmp_path: Path, file: str) -> None:
     store = copy_of(crashed, tmp_path / "store")

@@ -14,6 +14,7 @@ from agentlearn.store import open_store, read_store, writer
 from agentlearn.store.codec import RolloutEntry, call_rows, encode_entry, entry_rows, task_rows, trajectory_rows
 from agentlearn.store.database import Database
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
+from agentlearn.store.journal_state import read_journal
 from agentlearn.store.table_row import RowGroup, row
 from agentlearn.types.task import Task
 from tests.unit.store import nouns
@@ -155,6 +156,32 @@ def test_what_waits_is_taken_in_where_it_grows_large(database: Database, monkeyp
     for g in range(2):
         commits.write([rollout(g)])
     assert stored(database) == [0, 1]
+    commits.close()
+
+
+def test_the_journal_keeps_entries_until_a_checkpoint_and_stays_small(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "CHECKPOINT_BYTES", 2**17)
+    commits = GroupCommit(database, entry_rows)
+    most = 0
+    for n in range(300):
+        assert commits.write([call(n, response="x" * 4_000), task_rows([nouns.TASK])]) == [None, None]
+        most = max(most, len(read_journal(database.directory).entries))
+    assert 10 < most < 100
+    assert (database.directory / "journal.sqlite-wal").stat().st_size < 2**23
+    commits.close()
+    database.close()
+    assert (database.directory / "journal.sqlite").stat().st_size < 2**19
+    assert not read_journal(database.directory).entries
+
+
+def test_entries_that_share_a_commit_with_rows_are_in_the_journal_too(database: Database) -> None:
+    commits = GroupCommit(database, entry_rows)
+    outcomes = commits.write([task_rows([nouns.TASK]), rollout(0), rollout(0), call(0)])
+    assert [outcome and outcome.code for outcome in outcomes] == [None, None, "row_refused", None]
+    assert len(read_journal(database.directory).entries) == 2
+    assert stored(database) == [0]
     commits.close()
 
 

@@ -60,7 +60,12 @@ def test_what_was_appended_is_read_back_in_order(tmp_path_factory: pytest.TempPa
         dict(enumerate(contents, start=1)),
         None,
     )
-    assert read_watermark(store / WATERMARK) == (state.identity, len(contents), 0)
+    assert read_watermark(store / WATERMARK) == (
+        state.identity,
+        len(contents),
+        0,
+        (store / "store.duckdb").stat().st_size,
+    )
 
 
 @given(content=st.binary(min_size=1), number=st.integers(1, 2**62), bit=st.integers(0, 7), at=st.integers(0))
@@ -113,7 +118,7 @@ def test_a_watermark_only_rises(tmp_path_factory: pytest.TempPathFactory, marks:
     with closing(Watermark(path)) as mark:
         for journal, commit in marks:
             mark.lift(journal=journal, commit=commit)
-    assert read_watermark(path) == ("ab" * 16, max(one for one, _ in marks), max(one for _, one in marks))
+    assert read_watermark(path) == ("ab" * 16, max(one for one, _ in marks), max(one for _, one in marks), 0)
 
 
 def test_a_forked_child_is_refused(journal: JournalFile) -> None:
@@ -159,6 +164,8 @@ def test_queries_find_records_that_wait_in_the_journal(tmp_path: Path) -> None:
             await store.record(record)
             assert list(read_journal(tmp_path).entries) == [1]
             assert store.calls(nouns.RUN, record.unit) == [record]
+            assert list(read_journal(tmp_path).entries) == [1]  # the database has it in its log alone
+            await store.checkpoint()
             assert not read_journal(tmp_path).entries
 
     asyncio.run(main())
@@ -186,14 +193,14 @@ def test_entries_that_a_crash_left_in_the_journal_and_in_the_database_count_once
 ) -> None:
     async def main() -> None:
         async with open_store(tmp_path) as store:
-            with monkeypatch.context() as patched:
-                patched.setattr(JournalFile, "remove", lambda *_: None)  # pyright: ignore[reportUnknownLambdaType]
-                await store.save_trajectory(nouns.trajectory(0), b"[]")
-                await store.record(nouns.call(0))
-                assert store.counts(nouns.RUN).rollouts == {"ok": 1}
-            assert len(read_journal(tmp_path).entries) == 2
+            await store.save_trajectory(nouns.trajectory(0), b"[]")
+            await store.record(nouns.call(0))
+            assert store.counts(nouns.RUN).rollouts == {"ok": 1}
 
-    asyncio.run(main())
+    with monkeypatch.context() as patched:
+        patched.setattr(JournalFile, "remove", lambda *_: None)  # pyright: ignore[reportUnknownLambdaType]
+        asyncio.run(main())
+    assert len(read_journal(tmp_path).entries) == 2
     with read_store(tmp_path) as reader:
         assert reader.counts(nouns.RUN).rollouts == {"ok": 1}
         assert reader.counts(nouns.RUN).calls == 1

@@ -1,14 +1,19 @@
 """What was acknowledged stays, and what is missing is noticed."""
 
 import asyncio
+import itertools
+import random
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import open_store, read_store
+from agentlearn.store.database import Database
 from agentlearn.types.ids import RunId
 from tests.unit.store import nouns
 
@@ -196,3 +201,45 @@ asyncio.run(main())
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240, cwd=ROOT).stdout.split()
     with read_store(tmp_path) as reader:
         assert ["store_write", str(len(reader.trajectories(nouns.RUN)))] == said
+
+
+async def write_something(directory: Path, chance: random.Random, numbers: Iterator[int]) -> None:
+    async with open_store(directory) as store:
+        for step in chance.choices(("rollouts", "checkpoint", "read"), (3, 1, 1), k=chance.randrange(1, 7)):
+            if step == "rollouts":
+                for g in range(chance.randrange(1, 20)):
+                    messages = chance.randbytes(chance.randrange(1, 60_000)).hex().encode()
+                    await store.save_trajectory(nouns.trajectory(next(numbers), attempt=g), messages)
+            elif step == "checkpoint":
+                await store.checkpoint()
+            else:
+                store.runs()
+
+
+def delete_something(directory: Path, chance: random.Random) -> None:
+    """As no command does, so that checkpoints find blocks to free."""
+    with closing(Database(directory, create=False)) as database, database.cursor() as cursor:
+        for table in chance.sample(("trajectory_body", "step", "embedding"), chance.randrange(4)):
+            cursor.execute(f"DELETE FROM {table} WHERE hash(rowid) % {chance.randrange(1, 4)} = 0")
+        for step in chance.sample(("VACUUM", "CHECKPOINT", "CHECKPOINT"), chance.randrange(4)):
+            database.checkpoint() if step == "CHECKPOINT" else cursor.execute(step)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_a_whole_database_is_never_refused_and_one_cut_short_always_is(tmp_path: Path, seed: int) -> None:
+    chance, numbers, file = random.Random(seed), itertools.count(), tmp_path / "store.duckdb"
+    for _ in range(4):
+        asyncio.run(write_something(tmp_path, chance, numbers))
+        if chance.random() < 0.7:
+            delete_something(tmp_path, chance)
+    whole = file.read_bytes()
+    blocks = range(3 * 2**12, len(whole), 2**18)
+    for size in (0, 1, *chance.sample(range(len(whole)), 8), *chance.sample(blocks, 4), len(whole) - 1):
+        file.write_bytes(whole[:size])
+        with pytest.raises(StoreDamaged, match="its end is missing"), read_store(tmp_path):
+            pass
+        assert file.read_bytes() == whole[:size]
+    file.write_bytes(whole)
+    with read_store(tmp_path):
+        pass

@@ -98,6 +98,22 @@ def test_only_the_owner_may_read_a_store_whatever_the_umask(tmp_path: Path) -> N
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
+def test_a_snapshot_is_private_from_the_start(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_store(tmp_path / "store") as store:
+            await store.save_run(nouns.run_event())
+            store.snapshot()
+            store.snapshot(tmp_path / "out")
+
+    before = os.umask(0)
+    try:
+        asyncio.run(main())
+    finally:
+        os.umask(before)
+    assert modes(tmp_path / "store" / "snapshots") == modes(tmp_path / "out") == {0o600}
+    assert modes(tmp_path / "store") == {0o600, 0o700}
+
+
 def test_a_store_that_others_could_read_is_made_private_when_it_is_opened(tmp_path: Path) -> None:
     Database(tmp_path, create=True).close()
     mine = tmp_path / "script"
@@ -162,6 +178,84 @@ def test_a_full_disk_at_any_stage_loses_nothing_and_writing_goes_on(tmp_path: Pa
     assert check_store(tmp_path).sound
     with read_store(tmp_path) as reader:
         assert len(reader.trajectories(nouns.RUN)) >= int(done.stdout)
+
+
+SMALL_DISK = """
+import asyncio, os, sys
+from pathlib import Path
+from agentlearn.errors import StoreError
+from agentlearn.store import check_store, group_commit, open_store, read_store
+from tests.unit.store import nouns
+
+disk, free_bytes = Path(sys.argv[1]), int(sys.argv[2])
+group_commit.RETRY_PAUSES_S = (0.0, 0.01)
+group_commit.MAX_WAITING = int(sys.argv[3])
+kept, failed = [], []
+
+def fill():
+    with (disk / "filler").open("wb") as filler:
+        there = os.statvfs(disk)
+        os.posix_fallocate(filler.fileno(), 0, max(there.f_bavail * there.f_bsize - free_bytes, 1))
+
+async def attempt(what, writing):
+    try:
+        await writing
+    except StoreError as error:
+        assert error.code == "store_write" and "\\n" not in str(error), error
+        failed.append(what)
+    else:
+        kept.append(what)
+
+async def main():
+    async with open_store(disk / "store") as store:
+        for g in range(5):
+            await attempt(g, store.save_trajectory(nouns.trajectory(g), b"[]" * 3_000))
+        fill()
+        for g in range(5, 60):
+            await attempt(g, store.save_trajectory(nouns.trajectory(g), os.urandom(9_000).hex().encode()))
+            if g % 20 == 0:
+                await attempt("checkpoint", store.checkpoint())
+        await attempt("run", store.save_run(nouns.run_event()))
+        assert failed
+        if sys.argv[4] == "opened":
+            (disk / "filler").unlink()
+            await attempt(200, store.save_trajectory(nouns.trajectory(200), b"[]"))
+            assert kept[-1] == 200
+
+asyncio.run(main())
+if sys.argv[4] == "closed":
+    try:
+        with read_store(disk / "store"):
+            pass
+    except StoreError as error:
+        assert "\\n" not in str(error), error
+    (disk / "filler").unlink()
+assert check_store(disk / "store").sound
+with read_store(disk / "store") as reader:
+    stored = {row.g for row in reader.trajectories(nouns.RUN)}
+    assert {g for g in kept if isinstance(g, int)} <= stored, (kept, stored)
+    assert reader.runs() or "run" not in kept
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("emptied", ["opened", "closed"])
+@pytest.mark.parametrize("free_bytes", [0, 40_000, 400_000, 900_000])
+@pytest.mark.parametrize("waiting", [0, 20, 1_000])
+def test_a_disk_without_room_costs_nothing_that_was_acknowledged(
+    tmp_path: Path, emptied: str, free_bytes: int, waiting: int
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("this user cannot mount")
+    try:
+        command = [sys.executable, "-c", SMALL_DISK, str(disk), str(free_bytes), str(waiting), emptied]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240, cwd=ROOT)
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+    assert done.returncode == 0, done.stderr
 
 
 WRITES_FOR_EVER = """
