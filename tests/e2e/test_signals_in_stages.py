@@ -135,7 +135,19 @@ def test_a_comparison_goes_on_to_the_same_verdict(tmp_path: Path, number: signal
 
 def test_the_last_words_after_two_signals_hold_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
     (tmp_path / HOSTILE).write_text(LESSON)
-    command = ("compare", "none", HOSTILE, "--domain", "math", "--model", "sim:novice", "--limit", "200", "--k", "8")
+    command = (
+        "compare",
+        "none",
+        f"mine={HOSTILE}",
+        "--domain",
+        "math",
+        "--model",
+        "sim:novice",
+        "--limit",
+        "200",
+        "--k",
+        "8",
+    )
     done = run_and_signal(*command, cwd=tmp_path, numbers=3 * [signal.SIGINT], after=says("  run  "))
     assert done.status == 130
     printed = "\n".join(done.lines)
