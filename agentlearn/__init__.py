@@ -4,9 +4,7 @@ Two ways over one loop: lessons in a library that a frozen model reads (training
 Names are loaded when they are first used, so that importing this package costs next to nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as in `typing`, whose import would take most of the time
 if TYPE_CHECKING:
     from agentlearn.config import LearnSettings
     from agentlearn.domain.base import Answer, Domain, RolloutContext, load_domain
@@ -73,6 +71,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in _HOMES:
+        from importlib import import_module  # imported here, so that Ctrl-C finds a handler early
+
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

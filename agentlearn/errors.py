@@ -66,10 +66,12 @@ def only_stops(error: BaseException | None) -> bool:
 def may_go_on(error: BaseException | None) -> bool:
     """Whether a run that ended with this error can go on with `--resume`, perhaps after something was put right.
 
-    So it is for every stop, and where the disk, the store or another part of the machine failed.
+    So it is for every stop, where the disk, the store or another part of the machine failed, and after an error in a
+    program, which may be corrected.
     """
-    by_machine = isinstance(error, StoreError | OSError) or (error is not None and isinstance(error.__cause__, OSError))
-    return only_stops(error) or by_machine
+    if error is None or not isinstance(error, AgentlearnError):
+        return error is not None
+    return error.resumable or isinstance(error, StoreError | ToolLost) or isinstance(error.__cause__, OSError)
 
 
 def root_cause(error: BaseException) -> BaseException:

@@ -1,8 +1,24 @@
-"""Replace files atomically: readers see the old file or the new one, even after a power failure."""
+"""Files: read only what is a file, and replace it so that readers see the old one or the new one, never a part."""
 
+import errno
 import os
 import shutil
+import stat
 from pathlib import Path
+
+_KINDS = {
+    stat.S_IFIFO: "a pipe; write what it gives to a file first",
+    stat.S_IFCHR: "a device; give a file",
+    stat.S_IFBLK: "a device; give a file",
+    stat.S_IFSOCK: "a socket; give a file",
+}
+
+
+def readable(path: Path) -> Path:
+    """Return the path, unless reading there could wait or never end. Raises OSError for a pipe, device or socket."""
+    if (kind := _KINDS.get(stat.S_IFMT(path.stat().st_mode))) is not None:
+        raise OSError(errno.EINVAL, f"it is {kind}", str(path))
+    return path
 
 
 def put(draft: Path, file: Path) -> None:

@@ -6,6 +6,7 @@ process. Names that agentlearn itself uses are reserved, and a name that two pac
 
 import contextlib
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from importlib.metadata import Distribution, EntryPoint, EntryPoints, distributions
 from typing import NamedTuple, cast
@@ -15,6 +16,9 @@ from agentlearn.errors import ConfigError, StopSignal
 OWN_PACKAGE = "agentlearn-lib"
 _PREFIX = "agentlearn."
 """All groups of entry points start with it."""
+GROUP_OF_COMMANDS = "agentlearn.commands"
+_OWN_MODULES = "agentlearn"
+"""How the names of agentlearn's own modules start, unless a plug-in of another package is loaded from one."""
 
 
 # fmt: off
@@ -65,6 +69,20 @@ class Announced(NamedTuple):
         if name not in self.usable and (refusals := [one for one in self.refused if one.name == name]):
             raise ConfigError(refusals[0].why, code="bad_plugin")
         return self.usable.get(name)
+
+
+class PluginFault(NamedTuple):
+    """An error that the code of another package raised."""
+
+    plugin: Plugin
+    kind: str
+    """What the plug-in is, such as "command"."""
+    place: str
+    """File and line that raised the error."""
+
+
+_loaded: dict[str, tuple[Plugin, str]] = {}
+"""The plug-ins of other packages that this process has loaded, by the name of their module, and what each is."""
 
 
 def _nothing(_name: str) -> bool:
@@ -127,6 +145,8 @@ def load(plugin: Plugin, what: str) -> object:
 
     what: its kind in the message, such as "command".
     """
+    if not plugin.own:
+        _loaded[_root(plugin.value.partition(":")[0])] = plugin, what
     return guarded(plugin, what, plugin.entry.load)
 
 
@@ -140,9 +160,39 @@ def guarded(plugin: Plugin, what: str, call: Callable[[], object]) -> object:
     except BaseException as error:
         raise ConfigError(
             f"the {what} {plugin.name!r} of the package {plugin.package!r} ({plugin.value}) cannot be loaded:"
-            f" {cause_words(error)}; reinstall or uninstall the package",
+            f" {cause_words(error)}{place_in(error, plugin)}; reinstall or uninstall the package",
             code="bad_plugin",
         ) from error
+
+
+def loaded_packages() -> tuple[str, ...]:
+    """Return the names of the other packages whose plug-ins this process has loaded."""
+    return tuple(sorted({plugin.package for plugin, _ in _loaded.values()}))
+
+
+def fault_of(error: BaseException) -> PluginFault | None:
+    """Return which loaded plug-in of another package raised the error; None when none did.
+
+    The error is of the innermost function that belongs to such a package or to agentlearn.
+    """
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        root = _root(str(frame.f_globals.get("__name__", "")))
+        if root in _loaded:
+            found = PluginFault(*_loaded[root], place=f"{frame.f_code.co_filename}:{line}")
+        elif root.startswith(_OWN_MODULES):
+            found = None
+    return found
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def place_in(error: BaseException, plugin: Plugin) -> str:
+    """Return the place in the package that raised the error, as the end of a sentence; empty when it is elsewhere."""
+    fault = fault_of(error)
+    return f" ({fault.place})" if fault is not None and fault.plugin == plugin else ""
 
 
 def cause_words(error: BaseException) -> str:

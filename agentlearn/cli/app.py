@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from agentlearn.cli.command_entry import CommandEntry
-from agentlearn.cli.ending import Ending, ending_of, report_ending
+from agentlearn.cli.ending import Ending, ending_of, report_ending, show_traceback_if_asked
 from agentlearn.cli.given_command import remember_command
 from agentlearn.cli.output import console, restart_output
+from agentlearn.cli.stop_signals import nobody_reads
 from agentlearn.errors import ConfigError
-from agentlearn.plugins import Plugin, announced, guarded, is_command, load
+from agentlearn.plugins import GROUP_OF_COMMANDS, Plugin, announced, guarded, is_command, load
 from agentlearn.version import version
-
-GROUP = "agentlearn.commands"
 
 _HELP = "Agents that get better from their own rollouts, with statistics that show by how much."
 _EPILOGUE = (
@@ -116,7 +115,7 @@ def build(arguments: Sequence[str] = ()) -> App:
         for subname, command in commands.items():
             _add(group, subname, command)
         app.command(group)
-    plugins = announced(GROUP, reserved=is_command)
+    plugins = announced(GROUP_OF_COMMANDS, reserved=is_command)
     if arguments and not is_command(arguments[0]):
         plugins.get(arguments[0])
     for plugin in plugins.usable.values():
@@ -162,11 +161,12 @@ def run(arguments: Sequence[str]) -> int:
         app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _report_error("usage", " ".join(str(error).split()), 2, json=json)
-    except BrokenPipeError as error:
-        return report_ending(Ending("output_closed", "", 1).with_notes_of(error), json=json)
     except BaseException as error:
+        if isinstance(error, BrokenPipeError) and nobody_reads():
+            return report_ending(Ending("output_closed", "", 1).with_notes_of(error), json=json)
         if (ending := ending_of(error)) is None:
             raise
+        show_traceback_if_asked(error)
         return report_ending(ending, json=json)
     return 0
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import NoReturn, cast
 
 from agentlearn.cli.stop_signals import SIGNALS
 
@@ -24,10 +24,9 @@ def run_command(arguments: Sequence[str]) -> NoReturn:
             print_line("agentlearn: interrupted", to_stderr=True)
         status = SIGNALS.status
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # noqa: BLE001  an error in agentlearn itself: printed as Python prints it
-        sys.excepthook(*cast("Any", sys.exc_info()))
-        status = 1
+        status = _chosen_status(end)
+    except BaseException as error:  # noqa: BLE001  an error in agentlearn itself
+        status = _status_of_bug(error)
     _leave(status)
 
 
@@ -40,6 +39,28 @@ def _status(arguments: Sequence[str]) -> int:
 
     guard_streams()
     return run(arguments)
+
+
+def _chosen_status(end: SystemExit) -> int:
+    """Return the exit status that a command chose. Print its message, if it ends with one."""
+    if end.code is None or isinstance(end.code, int):
+        return end.code or 0
+    from agentlearn.printing import print_line
+
+    with suppress(OSError, ValueError):
+        print_line(str(end.code), to_stderr=True)
+    return 1
+
+
+def _status_of_bug(error: BaseException) -> int:
+    """Report an error in agentlearn itself, unless a signal caused it: some imports turn it into another error."""
+    if SIGNALS.first is not None:
+        with suppress(OSError):
+            os.write(2, b"agentlearn: interrupted\n")
+        return SIGNALS.status
+    from agentlearn.cli.ending import report_bug
+
+    return report_bug(error)
 
 
 def _open_missing_streams() -> None:

@@ -8,8 +8,10 @@ from typing import NamedTuple, Self
 
 from agentlearn.cli.output import print_error, print_json_error
 from agentlearn.cli.stop_signals import SIGNALS
-from agentlearn.errors import AgentlearnError, Interrupted, StoreError, root_cause
+from agentlearn.errors import AgentlearnError, Interrupted, StopSignal, StoreError, root_cause
+from agentlearn.plugins import GROUP_OF_COMMANDS, cause_words, fault_of, loaded_packages
 from agentlearn.printing import print_line
+from agentlearn.text import block
 
 _INTERRUPTED = "interrupted"
 _STORED = "interrupted; what was finished is stored"
@@ -23,9 +25,26 @@ _NEXT_STEPS = {
     errno.EACCES: ("no_permission", "correct the permissions of that file or folder, or choose another"),
     errno.EPERM: ("no_permission", "correct the permissions of that file or folder, or choose another"),
     errno.ENOENT: ("file_gone", "check that the file or folder still exists and run the command again"),
+    errno.EAGAIN: ("too_many_processes", "raise the limit on processes (ulimit -u) or close other programs"),
+    errno.ENOMEM: ("out_of_memory", "close other programs or give a smaller --concurrency"),
     errno.EIO: ("input_output", "check the disk or the terminal and run the command again"),
 }
 """Code and next step for errors of the machine, by their number."""
+_BAD_PATHS = {
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ELOOP: "give a path whose links end at a file or folder",
+    errno.ENOTDIR: "give a path whose folders are folders",
+    errno.EISDIR: "give a file",
+    errno.ENXIO: "give a file",
+}
+"""Next step for paths that no file can have, by the number of the error."""
+_MAX_PATH = 120
+"""Most characters of a path in a sentence."""
+_DEBUG = "AGENTLEARN_LOG"
+"""Environment variable: with the value `debug`, every error is printed with its traceback."""
+_OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EROFS, errno.EIO}
+"""Errors that are the machine's, also in the code of another package."""
+_ISSUES = "https://github.com/agentlearn/agentlearn-lib/issues"
 
 
 class Ending(NamedTuple):
@@ -52,6 +71,8 @@ def ending_of(error: BaseException) -> Ending | None:
 
 def _ending(error: BaseException) -> Ending | None:
     stopped = SIGNALS.first is not None
+    if not stopped and (faulty := _plugin_ending(error)) is not None:
+        return faulty
     match error:
         case SystemExit():
             return None
@@ -65,10 +86,65 @@ def _ending(error: BaseException) -> Ending | None:
             return Ending("interrupted", _INTERRUPTED, SIGNALS.status)
         case OSError() if error.errno in _NEXT_STEPS:
             code, next_step = _NEXT_STEPS[error.errno]
-            where = "" if error.filename is None else f" {str(error.filename)!r}"
-            return Ending(code, f"the machine refused{where}: {error.strerror or error}; {next_step}", 1)
+            return Ending(code, f"the machine refused{_where(error)}: {error.strerror or error}; {next_step}", 1)
+        case OSError() if error.errno in _BAD_PATHS:
+            next_step = _BAD_PATHS[error.errno]
+            return Ending("bad_path", f"the machine refused{_where(error)}: {error.strerror}; {next_step}", 2)
+        case ValueError() if str(error).startswith("embedded null"):
+            return Ending("bad_path", "a path or an argument holds a NUL character; leave it out", 2)
         case _:
             return None
+
+
+def _where(error: OSError) -> str:
+    """Return the path that the error is about, shortened, for a sentence."""
+    if error.filename is None:
+        return ""
+    path = str(error.filename)
+    return f" {path!r}" if len(path) <= _MAX_PATH else f" {path[:_MAX_PATH]!r}… ({len(path):,} characters)"
+
+
+def _plugin_ending(error: BaseException) -> Ending | None:
+    """Return the ending for an error that the code of another package raised; None for any other."""
+    if isinstance(error, AgentlearnError | StopSignal) or (fault := fault_of(error)) is None:
+        return None
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        return None
+    plugin = fault.plugin
+    if isinstance(error, SystemExit) and plugin.group == GROUP_OF_COMMANDS:
+        return None  # a command may choose its exit status
+    return Ending(
+        "plugin_failed",
+        f"the {fault.kind} {plugin.name!r} of the package {plugin.package!r} failed: {cause_words(error)}"
+        f" ({fault.place}); correct it or tell its authors, {_DEBUG}=debug shows the traceback",
+        1,
+    )
+
+
+def show_traceback_if_asked(error: BaseException) -> None:
+    """Print the traceback of an error that is reported in one sentence, where the user asked for it."""
+    if os.environ.get(_DEBUG, "").casefold() == "debug":
+        print_traceback(error)
+
+
+def print_traceback(error: BaseException) -> None:
+    """Print the traceback on stderr, without the notes, which are printed last."""
+    import traceback
+
+    notes = vars(error).pop("__notes__", None)
+    with suppress(Exception):
+        print_line(block("".join(traceback.format_exception(error)).rstrip()), to_stderr=True)
+    if notes is not None:
+        error.__notes__ = notes
+
+
+def report_bug(error: BaseException) -> int:
+    """Print an error in agentlearn itself, where to report it, and the notes as the last lines. Return the status."""
+    print_traceback(error)
+    others = " and ".join(repr(name) for name in loaded_packages())
+    whose = f"agentlearn, or of the package {others}," if others else "agentlearn"
+    line = f"this is a bug of {whose} and not of yours; please report it with the lines above: {_ISSUES}"
+    return report_ending(Ending("bug", line, 1).with_notes_of(error), json="--json" in sys.argv)
 
 
 def report_ending(ending: Ending, *, json: bool) -> int:

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from agentlearn.errors import StopSignal
+from agentlearn.text import visible_line
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 REPEAT_S = 1.0
@@ -100,7 +101,8 @@ class StopSignals:
                 if stream.isatty():
                     os.write(stream.fileno(), _SHOW_CURSOR)
         with suppress(Exception):
-            os.write(2, f"agentlearn: ended at once by a signal\n{self.last_words()}".encode())
+            last_words = visible_line(self.last_words())  # it holds arguments of the command
+            os.write(2, f"agentlearn: ended at once by a signal\n{last_words}".rstrip().encode() + b"\n")
         os._exit(self.status)
 
     def _arrived(self, number: int, _frame: FrameType | None) -> None:
@@ -139,14 +141,23 @@ class StopSignals:
 def release_dead_streams() -> None:
     """Send output that nobody can read any more to nowhere, so that printing does not fail."""
     for stream in (0, 1, 2):
-        poll = select.poll()
         with suppress(OSError):
-            poll.register(stream, 0)
-            if any(events & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, events in poll.poll(0)):
+            if _is_dead(stream):
                 null = os.open(os.devnull, os.O_RDWR)
                 os.dup2(null, stream)
                 if null > 2:
                     os.close(null)
+
+
+def nobody_reads() -> bool:
+    """Whether the other end of stdout or stderr is closed."""
+    return _is_dead(1) or _is_dead(2)
+
+
+def _is_dead(stream: int) -> bool:
+    poll = select.poll()
+    poll.register(stream, 0)
+    return any(events & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, events in poll.poll(0))
 
 
 def _be_quiet() -> None:

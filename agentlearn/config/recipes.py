@@ -13,6 +13,7 @@ from typing import Any
 
 from agentlearn.config.options import ONLINE
 from agentlearn.errors import ConfigError
+from agentlearn.files import readable
 from agentlearn.plugins import announced, guarded
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -24,7 +25,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        loaded: object = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loaded: object = yaml.safe_load(readable(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ConfigError(f"there is no recipe {str(path)!r}; check the path", code="missing_file") from error
     except (OSError, UnicodeDecodeError) as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agentlearn.errors import DataError
+from agentlearn.files import readable
 
 PACKED = ".gz"
 MAX_UNPACKED_BYTES = 1 << 30
@@ -84,7 +85,7 @@ def _not_plain(name: str, line: int) -> DataError:
 def read_bytes(path: Path, most: int = -1) -> bytes:
     """Return the first bytes of a file, or all of them. Raises DataError."""
     try:
-        with path.open("rb") as file:
+        with readable(path).open("rb") as file:
             return file.read(most)
     except FileNotFoundError as error:
         raise DataError(f"there is no file {str(path)!r}; check the path") from error

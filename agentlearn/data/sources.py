@@ -9,11 +9,12 @@ from agentlearn.data.files import file_rows, files_in
 from agentlearn.data.gym import GYM, gym_rows, parse_gym
 from agentlearn.data.hub import HUB, hub_name, hub_rows, published
 from agentlearn.data.row import SourceRow
+from agentlearn.errors import DataError
 
 
 def rows(source: str | Path, *, limit: int | None = None) -> Iterator[SourceRow]:
     """Yield the rows of a source in order. Raises DataError, or MissingExtra when its reader is not installed."""
-    text = str(source)
+    text = _not_empty(source)
     if text.startswith(HUB):
         found = hub_rows(text)
     elif text.startswith(GYM):
@@ -25,7 +26,7 @@ def rows(source: str | Path, *, limit: int | None = None) -> Iterator[SourceRow]
 
 def name_of(source: str | Path) -> str:
     """Return a short name: the file's stem, the dataset's name or the gym's task."""
-    text = str(source)
+    text = _not_empty(source)
     if text.startswith(HUB):
         return hub_name(text)
     if text.startswith(GYM):
@@ -45,3 +46,10 @@ def passed_over(source: str | Path) -> tuple[str, ...]:
     path = Path(source)
     online = str(source).startswith((HUB, GYM))
     return () if online or not path.is_dir() else files_in(path).other
+
+
+def _not_empty(source: str | Path) -> str:
+    """Return the source as text. Raises DataError for the empty text, which a path would take for this folder."""
+    if not (text := str(source)).strip():
+        raise DataError(f"the source {text!r} is empty; give a file, a folder, hf:NAME or gym:TASK", code="no_source")
+    return text

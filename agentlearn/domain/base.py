@@ -14,7 +14,7 @@ from agentlearn.config import ONLINE, PACKED, TASK_FILES
 from agentlearn.domain.check_result import CheckResult
 from agentlearn.domain.members import misspelt_members
 from agentlearn.errors import ConfigError, StopSignal, UnknownDomain
-from agentlearn.plugins import Plugin, announced, cause_words, load
+from agentlearn.plugins import Plugin, announced, cause_words, load, place_in
 from agentlearn.sandbox.protocol import CodeSandbox
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
@@ -239,7 +239,8 @@ def _loaded(plugin: Plugin) -> Domain:
         raise
     except BaseException as error:  # code of another package: it may raise anything
         raise ConfigError(
-            f"{named} cannot be created: {cause_words(error)}; reinstall or uninstall the package {plugin.package!r}",
+            f"{named} cannot be created: {cause_words(error)}{place_in(error, plugin)};"
+            f" reinstall or uninstall the package {plugin.package!r}",
             code="bad_plugin",
         ) from error
     if not isinstance(domain, Domain):

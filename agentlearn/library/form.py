@@ -43,6 +43,8 @@ def parse_library(text: str, source: str) -> Library:
         document: Any = json.loads(text)
     except ValueError as error:
         raise LibraryError(f"{source!r} is not JSON: {error}") from error
+    except RecursionError as error:
+        raise LibraryError(f"{source!r} is no library file: its lists and objects are nested too deep") from error
     match document:
         case {"format": str(form)}:
             if form != _FORMAT:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agentlearn.errors import LibraryError
-from agentlearn.files import write_whole
+from agentlearn.files import readable, write_whole
 from agentlearn.library.form import Form, format_library, parse_library
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import LibraryVersion
@@ -195,7 +195,7 @@ def write_library(library: Library, out: Path, form: Form) -> None:
 
 def _read_file(file: Path) -> Library:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = readable(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise LibraryError(f"library file {str(file)!r} cannot be read: {error}") from error
     return parse_library(text, str(file))

@@ -139,6 +139,19 @@ class Rollouts:
         A rollout whose tools were lost is started again as a new attempt. So is one that an interrupted run started, if
         what its tools did cannot be repeated. `Trajectory.attempt` counts the attempts before.
         """
+        try:
+            return await self._attempts(task, slot, treatment, experiences)
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            # the loop would take the rollout for cancelled, and the run would wait for it for ever
+            raise RuntimeError("CancelledError was raised, and nothing was cancelled").with_traceback(
+                error.__traceback__
+            ) from error
+
+    async def _attempts(
+        self, task: Task, slot: RolloutSlot, treatment: Treatment, experiences: Experiences
+    ) -> Finished:
         first = self._attempt(task, slot)
         async with self.open_slots:
             for attempt in range(first, first + RESTARTS):
@@ -257,7 +270,10 @@ class Rollouts:
                 raise
             await self.call_context.wait_if_stopped()
             verdict = Verdict(status="undecided", reason=f"{error.code}: {error}")
-        except (Exception, SystemExit) as error:  # noqa: BLE001  a bug of the verifier says nothing about the answer
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            # a bug of the verifier says nothing about the answer
             await self.call_context.wait_if_stopped()
             reason = f"{VERIFY_RAISED}: {_last_line(error)}"
             get_log(task=task.id).warning("verify.raised", reason=reason, exc_info=error)
@@ -342,6 +358,12 @@ def sandbox_for(domain: Domain, chosen: str | None) -> str:
 def instructions_ref(instructions: str) -> PromptRef:
     """Return the reference under which replaced instructions are recorded."""
     return PromptRef(name="instructions", version=0, sha256=hashlib.sha256(instructions.encode()).hexdigest())
+
+
+def _is_cancelled() -> bool:
+    """Whether the current asyncio task is being cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _total_usage(calls: list[CallRecord]) -> Usage:

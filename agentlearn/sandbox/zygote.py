@@ -6,9 +6,11 @@ the thread that started it, so that thread must live as long as its event loop.
 
 import asyncio
 import contextlib
+import errno
 import importlib.util
 import itertools
 import os
+import resource
 import shutil
 import socket
 import sys
@@ -77,6 +79,21 @@ _MESSAGE: TypeAdapter[Hello | ZygoteReady | ZygoteFailed | Exit] = TypeAdapter(
 )
 
 
+_FILES_NEEDED = 1024
+"""Files that the process may open where nobody has set another limit. It opens each module of the standard library."""
+
+
+def _remedy(error: OSError) -> str:
+    """Return what to do about the limit that an error names, as the end of a sentence; or nothing."""
+    match error.errno:
+        case errno.EMFILE:
+            return f"; raise the limit on open files (ulimit -n) to {_FILES_NEEDED:,} or more"
+        case errno.EAGAIN:
+            return "; raise the limit on processes (ulimit -u) or close other programs"
+        case _:
+            return ""
+
+
 class Zygote:
     """A running zygote process, used by the event loop that started it."""
 
@@ -111,7 +128,9 @@ class Zygote:
                 remove_tree(Path(scratch))
                 raise
         except OSError as error:
-            raise ToolLost(f"the code sandbox's process could not be started: {error}", code=CODE) from error
+            raise ToolLost(
+                f"the code sandbox's process could not be started: {error}{_remedy(error)}", code=CODE
+            ) from error
 
     @classmethod
     async def _spawn(cls, config: Config) -> Self:
@@ -203,6 +222,13 @@ class Zygote:
                 f"the code sandbox did not start within {START_TIMEOUT_S:.0f} s; is this machine overloaded?"
             ) from None
 
+    def _cause(self) -> str:
+        """Return what probably ended a process that has not said hello, as the end of a sentence; or nothing."""
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if self._hello.done() or not 0 <= most < _FILES_NEEDED:
+            return ""
+        return f": it may open only {most:,} files; raise the limit (ulimit -n) to {_FILES_NEEDED:,} or more"
+
     def _receive_message(self) -> None:
         """Handle one message of the zygote."""
         try:
@@ -213,7 +239,7 @@ class Zygote:
             message = b""
         if not message:
             self._exiting = True
-            self._mark_ended(ToolLost("the code sandbox's process ended unexpectedly", code=CODE))
+            self._mark_ended(ToolLost(f"the code sandbox's process ended unexpectedly{self._cause()}", code=CODE))
             return
         match _MESSAGE.validate_json(message):
             case Hello() as hello:

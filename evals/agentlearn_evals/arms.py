@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agentlearn.config import Temperature
 from agentlearn.errors import ConfigError
+from agentlearn.files import readable
 from agentlearn.library import LibraryStore
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import ExperienceId
@@ -190,7 +191,7 @@ def _temperature(text: str, arm: str) -> float | None:
 
 def _instructions(file: str) -> str:
     try:
-        words = Path(file).read_text(encoding="utf-8")
+        words = readable(Path(file)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the instructions {file!r} cannot be read: {error}", code="no_instructions") from error
     if not words.strip():

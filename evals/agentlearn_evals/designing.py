@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agentlearn.domain.base import RolloutShape
 from agentlearn.errors import ConfigError
+from agentlearn.files import readable
 from agentlearn.learn.estimate import StageEstimate, sized_rollouts
 from agentlearn.learn.run_size import rollout_size
 from agentlearn.stats import (
@@ -284,7 +285,7 @@ def comparison_of(reference: str, store: Path) -> Comparison:
     """Return an earlier comparison, from a JSON file or by the start of a run's id. Raises ConfigError."""
     if reference.endswith(".json"):
         try:
-            text = Path(reference).read_text(encoding="utf-8")
+            text = readable(Path(reference)).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"the comparison {reference!r} cannot be read: {error}", code="missing_file") from error
     else:

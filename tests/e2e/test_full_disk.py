@@ -48,10 +48,11 @@ def test_a_run_on_a_full_disk_goes_on_when_there_is_room(tmp_path: Path, disk: P
     assert resumed["library"] == plain["library"]
 
 
-@pytest.mark.parametrize("limit", ["-f 300", "-f 2000", "-n 24", "-n 60"])
+@pytest.mark.parametrize("limit", ["-f 300", "-f 2000", "-n 24", "-n 60", "-n 120"])
 def test_a_limit_of_the_machine_is_one_sentence(tmp_path: Path, limit: str) -> None:
     done = limited(tmp_path, limit)
     assert done.returncode == 1
     assert "Traceback" not in done.stdout
     said = [line for line in done.stdout.splitlines() if line.startswith("agentlearn: ")]
     assert len(said) == 1
+    assert not limit.startswith("-n") or "(ulimit -n)" in said[0]

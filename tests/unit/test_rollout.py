@@ -291,6 +291,7 @@ class BrokenVerifier(ToyDomain):
         (KeyError("answer"), "verify_raised: KeyError: 'answer' (test_rollout.py, line "),
         (TimeoutError("too\nslow"), "verify_raised: TimeoutError: too slow (test_rollout.py"),
         (SystemExit(3), "verify_raised: SystemExit: 3"),
+        (asyncio.CancelledError(), "verify_raised: asyncio.exceptions.CancelledError"),
         (RecursionError("x" * 10_000), "verify_raised: RecursionError: xxx"),
         (ExceptionGroup("two", [ValueError("a")]), "verify_raised: ExceptionGroup: two (1 sub-exception)"),
         (EndpointError("the judge is away"), "endpoint: the judge is away"),
@@ -310,6 +311,18 @@ def test_whatever_a_verifier_does_the_answer_is_not_wrong(given: object, reason:
     (note,) = stats.failure_notes()
     code = "verify_raised" if reason.startswith("verify_raised") else "verifier"
     assert note.startswith(f"rollouts undecided and not counted: {code} 1; the first because {reason}")
+
+
+class CancelledQuestion(ToyDomain):
+    """A toy whose question raises CancelledError, although nothing is cancelled."""
+
+    def question(self, task: Task) -> str:
+        raise asyncio.CancelledError
+
+
+def test_a_cancelled_error_that_nobody_ordered_does_not_hang() -> None:
+    with pytest.raises(RuntimeError, match="nothing was cancelled"):
+        run(use_tool, CancelledQuestion())
 
 
 @pytest.mark.parametrize("error", [ConfigError("no key"), StoreError("full"), BudgetExceeded("spent")])

@@ -13,6 +13,7 @@ from typing import Any
 
 from agentlearn.data.row import SourceRow
 from agentlearn.errors import DataError
+from agentlearn.files import readable
 from agentlearn.store.table_file import parquet_rows
 from agentlearn_evals.formats.spreadsheet_cells import original_cell
 
@@ -180,7 +181,7 @@ def _read_text(path: Path) -> str:
 
 def _read_bytes(path: Path, most: int) -> bytes:
     try:
-        with path.open("rb") as file:
+        with readable(path).open("rb") as file:
             return file.read(most)
     except FileNotFoundError as error:
         raise DataError(f"there is no file {str(path)!r}; check the path", code="no_log") from error
