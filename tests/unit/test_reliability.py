@@ -21,7 +21,7 @@ def rows() -> list[list[str]]:
 
 def test_each_row_names_tests_that_exist() -> None:
     for cells in rows():
-        assert len(cells) == 5 and all(cells), f"a row needs five filled cells: {cells}"
+        assert [bool(cell) for cell in cells] == [True] * 5, f"a row needs five filled cells: {cells}"
         named = NAMED.findall(cells[4])
         assert named, f"the row {cells[0]!r} names no test"
         for path, name in named:
