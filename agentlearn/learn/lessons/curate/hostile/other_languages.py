@@ -118,7 +118,9 @@ _SECRETS = Act.of(
         r"|losungsdatei\w*)\b"
     ),
     (
-        r"\b(?:mots? de passe|cles? (?:api|secretes?|privees?)|variables d'environnement|contrasenas?"
+        r"\b(?:mots? de passe (?:de l|des|du|et|enregistre)|(?:donne|envoie|affiche|revele|lis|copie|utilise"
+        r"|confie\w*|montre|tous)\w*\s(?:\w+\s){0,2}mots? de passe|cles? (?:api|secretes?|privees?)"
+        r"|variables d'environnement|contrasenas?"
         r"|claves? (?:api|secretas?|privadas?)|variables de entorno|credenciales|senhas)\b"
     ),
     (
