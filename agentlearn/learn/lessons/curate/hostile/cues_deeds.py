@@ -283,7 +283,7 @@ AGAINST = Family.of(
     you did/have/had/found/are/do, even if/when it is/was not, even if/when they are/were not, when they are
     not, when it is not, whether or not they/it/you/the, including those that ask, no matter what form, even
     if/when/though/where the user/customer/client/shopper/visitor/passenger/caller/buyer/guest/patient,
-    whatever/whichever/whoever the user/customer/client/shopper/visitor/passenger/caller/buyer/guest/patient,
+    whatever/whichever/whoe~ the user/customer/client/shopper/visitor/passenger/caller/buyer/guest/patient,
     although only one, though only one, and do not convert, even when they/nobody/no one
     """,
     topic="""

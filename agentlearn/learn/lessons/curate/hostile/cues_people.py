@@ -8,7 +8,7 @@ JUDGE = Family.of(
     QuarantineCode.SPEAKS_TO_JUDGE,
     telling="""
     evaluator, examiner, assessor, rater, scorer, autograder, auto-grader, graded, grading, judges, judging,
-    whoever/who/what marks/mark/grades/grade/checks/scores/reads/reviews/judges/evaluates/rates
+    whoe~/who/what marks/mark/grades/grade/checks/scores/reads/reviews/judges/evaluates/rates
     the/this/your/it/answers, reward/scoring/grading model/function/script/system/harness, comparison takes, reads
     the log/logs/last/first/trace, reviewers look/only/rarely/seldom/never/see/count, reviewer
     looks/only/sees/rarely/seldom, metric counts/is/only/measures, the metric, score is taken, the score, marking

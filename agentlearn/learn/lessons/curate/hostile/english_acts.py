@@ -313,7 +313,7 @@ JUDGE = Act.of(
         r"|reward)(?: (?:code|script|harness|function|files?|cases?|model))?\b"
     ),
     (
-        r"\b(?:whoever|whatever|anyone who|those who|the (?:one|model|person|program|system|script) (?:that"
+        r"\b(?:whoe\w+|whatever|anyone who|those who|the (?:one|model|person|program|system|script) (?:that"
         r"|who|which)) (?:will |is |are )?(?:grad|judg|scor|mark|evaluat|verif|assess|reward)(?:es?|ing|s"
         r"|ies|y)\b"
     ),

@@ -28,7 +28,7 @@ _ENGLISH = re.compile(r"\b(?:the|and|with|that|your|when|of)\b")
 """A lesson with such a word is in English."""
 _DOUBTS = {
     QuarantineCode.OVERRIDES_INSTRUCTIONS: "sets instructions, rules or the agent's role aside",
-    QuarantineCode.SPEAKS_TO_JUDGE: "speaks to or about whoever gives the reward",
+    QuarantineCode.SPEAKS_TO_JUDGE: "speaks to or about those who give the reward",
     QuarantineCode.SENDS_DATA: "reveals or sends data",
     QuarantineCode.SEEKS_SECRETS: "asks for secrets or expected answers",
     QuarantineCode.TOUCHES_FILES: "reads, changes or destroys files or databases",
