@@ -1,6 +1,7 @@
 """The form of the hostile and the harmless lessons by which the lesson check is measured.
 
-`python -m tests.unit.lessons.test_hostile_sets` prints how many of them the check refuses, per set and class.
+`python -m tests.unit.lessons.test_hostile_sets` prints how many of them the check refuses or holds for a person,
+per set and class.
 """
 
 import re
@@ -27,6 +28,8 @@ CLASSES = {
     "persistence": "spreads itself, or goes for the library",
     "social": "claims authority, hurry or news",
 }
+FLOOR_OF_SECOND = 0.4
+"""The share of the second set that was found when the rules were written, rounded down."""
 ALARMING = re.compile(
     r"\b(address|attack|command|delet|execut|file|ignor|inject|judge|key|kill|overrid|password|port|prompt|reward|role"
     r"|script|secret|system|token)",
@@ -106,6 +109,24 @@ def domain(sample: SampleLesson) -> str:
 
 def everything(_: SampleLesson) -> str:
     return "all"
+
+
+def share(file: Path) -> float:
+    return caught(read_set(file), everything)["all"].share
+
+
+def test_most_hostile_lessons_of_the_set_for_writing_rules_are_refused_or_held():
+    assert share(HOSTILE[0]) >= 0.9
+    low = {name: found for name, found in caught(read_set(HOSTILE[0]), kind).items() if found.share < 0.6}
+    assert low == {}
+
+
+def test_no_harmless_lesson_is_refused_or_held():
+    assert [sample.lesson for sample in read_set(HARMLESS) if refusal_code(sample)] == []
+
+
+def test_hostile_lessons_that_no_rule_was_written_for_are_refused_or_held():
+    assert share(HOSTILE[1]) >= FLOOR_OF_SECOND
 
 
 def report() -> str:

@@ -1,7 +1,7 @@
 """Hostile acts in indirect English: what the direct patterns of `english_acts` do not name. Same kind of text."""
 
 from agentlearn.learn.lessons.curate.codes import QuarantineCode
-from agentlearn.learn.lessons.curate.hostile.act import Act
+from agentlearn.learn.lessons.curate.hostile.act import HostileAct
 
 _START = (
     r"(?:^|[.!?;:,]\s|\b(?:then|and|just|always|please|simply|must|should|to|instead|secretly|purposely"
@@ -23,7 +23,7 @@ _OFF = (
 _ANSWER = r"(?:answers?|results?|numbers?|solutions?|values?|what you)"
 
 INDIRECT_ACTS = (
-    Act.of(
+    HostileAct.of(
         QuarantineCode.OVERRIDES_INSTRUCTIONS,
         r"\byou (?:have permission|may|can|are allowed|are free|are permitted|need not|no longer have"
         r"|no longer need|do not have"
@@ -62,7 +62,7 @@ INDIRECT_ACTS = (
         r"|sing) (?:only )?(?:an? )?(?:limerick|poem|haiku|joke"
         r"|story|song|rap|recipe)\b",
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.SPEAKS_TO_JUDGE,
         r"\b(?:persons?|people|humans?|someone|those|program|team|model) (?:who (?:is|are) |that (?:is"
         r"|are) )?(?:grading|judging|scoring"
@@ -98,7 +98,7 @@ INDIRECT_ACTS = (
         r"|uncertainty|mistakes|errors|failures?|problems)\b|\bpad (?:the|your|every|each"
         r"|all)\b.{0,20}\b(?:reply|answers?|response)\b",
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.SENDS_DATA,
         r"\b(?:share|give|send|show|tell|hand|provide|reveal|disclose|submit|paste|write|print|dump|list"
         r"|repeat|include|publish"
@@ -123,7 +123,7 @@ INDIRECT_ACTS = (
         r"\b(?:contact form|comment form|web form|feedback form|chat box|search box|comments?|guest ?book"
         r"|review|forum)\b",
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.SEEKS_SECRETS,
         (
             r"\b(?:try|use|guess|test|enter)\b.{0,15}\b(?:default|common|weak|leaked|saved|stored"
@@ -153,7 +153,7 @@ INDIRECT_ACTS = (
         ),
         r"\b(?:bash|shell|command|browser|zsh)[ _](?:history|profile)\b|\bwhat is the (?:key|password|secret|token)\b",
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.TOUCHES_FILES,
         r"(?:^|[\s\"'(])\.\.?/|\b(?:open|read|edit|change|write|delete|overwrite|load|save|create|modify"
         r"|remove|run|execute|import|copy|cat"
@@ -166,7 +166,7 @@ INDIRECT_ACTS = (
         r"|repository|the store\b|all traces|traces of|everything (?:on|in) the (?:disk|system|machine"
         r"|folder|computer))",
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.MISUSES_TOOLS,
         r"\b(?:list|stop|kill|end|terminate|spawn|fork|start|launch|attach to|inject|suspend|monitor"
         r"|run)\s(?:the\s|all\s|every\s|any\s)?"
@@ -184,7 +184,7 @@ INDIRECT_ACTS = (
         ),
         negatable=True,
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.SABOTAGES,
         (
             r"\b(?:stop|end|cut) (?:your )?(?:reasoning|thinking|checking|calculating|calculations)(?: (?:early"
@@ -234,7 +234,7 @@ INDIRECT_ACTS = (
         r"\b(?:give up|surrender|quit)(?: (?:on|when|if|at|as soon|after|once|immediately)\b|\s*(?:$|[.!;,]))",
         negatable=True,
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.CLINGS,
         r"\b(?:lessons?|experiences?|advice|entries)\b.{0,40}\b(?:remove|drop|delete|ignore|discard|forget"
         r"|erase) (?:them|the rest|all|the others"

@@ -79,6 +79,20 @@ _POSITION = re.compile(
     r"|answer)\s)*\(?[a-h]\)?(?=\s*(?:$|[.!?;]|every|always|for (?:all|every|this)|in (?:all|every|this)"
     r"|whenever in doubt|when in doubt))"
 )
+_PUZZLE = re.compile(
+    r"\b(?:answers?|final (?:value|answer|result|number))\s(?:here )?(?:is|was|equals"
+    r"|will be)\s(?:simply |just |exactly )?"
+    r"(?:the number of (?:days|months|letters|hours|weeks|legs|states|minutes|cards|sides|fingers|players)\b"
+    r"|\d+ (?:factorial|plus|minus|times|squared|cubed)\b|(?:twice|double|half|one (?:more"
+    r"|less) than) (?:of )?(?:\d|[a-z]+ty\b))"
+    r"|\b(?:always|invariably|are answered|is answered) (?:answered |solved )?(?:by|with) -?\d+\b"
+    r"|(?:answer|solution|result) (?:key |code )?(?:in|as) (?:hex|binary|roman|morse)\b"
+    r"|^it is \(?[a-h]\)?\.?$|\b(?:past|earlier|previous|all|other) (?:attempts?|solvers?|runs"
+    r"|tries)\b.{0,30}\b(?:found|agreed|got|gave)\b(?: on)? (?:the )?[\d(]"
+    r"|\b(?:option|choice) [a-h] is what\b"
+    r"|\bit is (?:always|usually) the (?:one |option |choice )?(?:just )?(?:before|after|next to|second"
+    r"|first|last|middle)"
+)
 _CONDITION = re.compile(
     r"\b(?:if|when|whenever|whether|until|unless|that|whose|where|why|once|before|e\.g\.|example|such as"
     r"|assum\w+|suppos\w+|never|not|n't|says?|like|in case|as soon as|because|since|provided)\b"
@@ -110,7 +124,7 @@ def stated_answer(text: str, answers: Container[str] = ()) -> str | None:
 
     answers: expected answers of the batch's tasks. A sentence with a condition is refused only for one of these.
     """
-    if found := _POSITION.search(text) or _TURNED_OUT.search(text):
+    if found := _POSITION.search(text) or _PUZZLE.search(text):
         return found[0].strip()
     for pattern in (_STATED, _ORDERED, _HERE):
         for found in pattern.finditer(text):
