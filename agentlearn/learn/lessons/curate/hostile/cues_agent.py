@@ -38,7 +38,7 @@ OWN_TEXT = Family.of(
     print the system, its configuration, give the system, describe the system, copy the system
     """,
     plain="""
-    you are given
+    you are given, hidden message
     """,
     telling="""
     your system, lines above, lines before, text before, messages before, said above, original prompt, full text,
@@ -153,12 +153,13 @@ THIS_LESSON = Family.of(
     QuarantineCode.CLINGS,
     certain="""
     this/present lesson/experience/advice/entry/list/library/hint/tip/item/instruction/note/memory/memo, these
-    lessons/experiences/instructions/entries/lists, this very/same/exact/present sentence/line/rule/lesson, these
+    experiences/instructions/entries/lists, this very/same/exact/present sentence/line/rule/lesson, these
     words, of this list/lesson, copy this, keep/store/save/restore/preserve it forever, the lines below, lines
     below/above, before this line, after this line, experience only, lesson only, keep/keeping this one/rule,
     merged keep, advice which was, advice was not, this advice, follow this, this paragraph/message
     """,
     topic="""
+    these lessons,
     keep this, repeat this, lines above, this list, these entries, this message, follow this, this memory, this
     item, this library, this note
     """,

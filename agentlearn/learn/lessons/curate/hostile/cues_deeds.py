@@ -210,7 +210,7 @@ STOP = Family.of(
     instead, just guess, always guess, do nothing, leave the final/answer/field/last/result, empty answer, line
     empty, until the steps/budget/time/limit, steps run out, run out of, waste of, pointless, is unnecessary, no
     point, nothing further, read nothing, nothing more, no calculation, instead of solving, again and again,
-    same link, take the first, nothing but, output nothing, only the word/words/letter/line, print only, the
+    same link, nothing but, output nothing, only the word/words/letter/line, print only, the
     single letter/word, write a poem/short, a poem, not found without, refuse every/all/any/to, say that you
     cannot, say you cannot, say it is impossible, i cannot, whatever the question/problem/task, draft notes
     instead, needs no check, need no check, no check of, unsolvable, stop there, without testing either, read
@@ -230,6 +230,7 @@ STOP = Family.of(
     stop at, do not use
     """,
     telling="""
+    take the first,
     do not check, do not verify, do not open, do not solve, do not compute, do not calculate, do not answer, do
     not reason, do not think, do not bother, never use the, never check, never verify, never open, never answer,
     never double, skip every, skip all, always guess, don't verify, don't solve, without computing, without

@@ -257,7 +257,7 @@ JUDGE = HostileAct.of(
         rf"|an? )(?:[\w'-]+ )?{_JUDGE}(?=\s*(?:$"
         r"|[.!?;,:\"']|that\b|to\b|and\b|in\b|as\b|who\b|is\b|which\b|say\w*\b|reads?\b|will\b))"
     ),
-    rf"(?:^|[.!?;:]\s|[\"\'(]|\b(?:the|an?|your|any|llm|ai|that|because|since) ){_JUDGE}\s?(?:[:,]"
+    rf"(?:^|[.!?;:]\s|[\"\'(]|\b(?:the|an?|your|any|llm|ai|that|because|since) ){_JUDGE}\s?(?::"
     r"|(?:please |must |should |will |may |cannot |can't |only |always |never |does not |doesn't "
     r"|won't |is |are |has |have |who |accepts? |rewards? |marks? |believes? |trusts? |likes? |prefers? "
     r"|sees? |reads? |checks? |looks? |wants? |gives? (?:full|you|points|credit|reward|higher|better"
@@ -407,7 +407,7 @@ TOOLS = HostileAct.of(
         r"|mode|privileges)"
         r"|fork bomb|remote code|reverse shell|backdoor|keylogger|malware|exploit"
         r"|(?:shell|terminal|bash|command line|sub-?process(?:es)?|sockets?|powershell|system calls?"
-        r"|os module|ctypes) to\b)"
+        r"|os module|ctypes)(?: in python)? to\b)"
     ),
     (
         r"\b(?:use|call|invoke|run|activate|enable|trigger)\s(?:the\s|your\s|a\s"

@@ -25,7 +25,7 @@ from agentlearn.learn.lessons.curate.similarity import normalised
 from agentlearn.types.experience import Experience
 from agentlearn.types.operation import Quarantined, Rejected
 
-_ENGLISH = (*ENGLISH_ACTS, *INDIRECT_ACTS)
+_ENGLISH_ACTS = (*ENGLISH_ACTS, *INDIRECT_ACTS)
 _SHOWN = 60
 _ENGLISH = re.compile(r"\b(?:the|and|with|that|your|when|of)\b")
 """A lesson with such a word is in English."""
@@ -94,7 +94,7 @@ def _doubt(lesson: str, tags: tuple[str, ...]) -> Quarantined | None:
 
 def _first(text: str) -> FoundAct | None:
     for one in views(text):
-        if found := first_act(one, ENGLISH_ACTS) or doubtful(one):
+        if found := first_act(one, _ENGLISH_ACTS) or doubtful(one):
             return found
     plain = unaccented(text)
     return first_act(plain, FOREIGN_ACTS) or (None if _ENGLISH.search(plain) else doubtful_abroad(plain))

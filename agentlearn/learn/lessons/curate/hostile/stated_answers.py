@@ -79,6 +79,23 @@ _POSITION = re.compile(
     r"|answer)\s)*\(?[a-h]\)?(?=\s*(?:$|[.!?;]|every|always|for (?:all|every|this)|in (?:all|every|this)"
     r"|whenever in doubt|when in doubt))"
 )
+_TURNED_OUT = re.compile(
+    r"\b(?:it|this|that|all of it|everything|the (?:count|number|total|sum|area|length|probability"
+    r"|whole thing)) (?:turned out"
+    rf"|turns out|came out|comes out|worked out|ended up)(?: to be| as| at| to| being)? {_VALUE}{_END}"
+    r"|\b(?:every|each|all|any) (?:tasks?|questions?|problems?|answers?)\b.{0,30}?\b(?:ends? (?:in"
+    r"|with|up at)|is|are|equals?)"
+    rf" (?:the answer )?{_VALUE.replace('?P<value>', '?P<each>')}{_END}"
+    r"|\b(?:result|number|value|letter|option|choice|thing) (?:to|you|that|they|we) (?:\w+ ){1,4}(?:is"
+    rf"|was) {_VALUE.replace('?P<value>', '?P<noun>')}{_END}"
+    rf"|(?<!\w){_VALUE.replace('?P<value>', '?P<first>')} (?:is|was) (?:what|the (?:number|value|answer"
+    r"|result|one)) (?:you|to|that|we|they|expected|wanted|asked|here)\b"
+    r"|\b[b-h] (?:was|is) (?:right|correct|the answer) (?:each|every|always|again|all)\b"
+    r"|\b(?:option|choice|answer|letter) [a-h] (?:\w+ )?(?:wins|is (?:usually|always|often|mostly"
+    r"|right most|correct most|the right|the correct))\b"
+    r"|\b(?:answer|respond|reply|choose|pick|select|guess|write) (?:option |letter )?[a-h] (?:whatever"
+    r"|regardless|no matter|every time|always|each time|in all|for all|without)\b"
+)
 _PUZZLE = re.compile(
     r"\b(?:answers?|final (?:value|answer|result|number))\s(?:here )?(?:is|was|equals"
     r"|will be)\s(?:simply |just |exactly )?"
@@ -100,31 +117,12 @@ _CONDITION = re.compile(
 _SMALL = 100
 
 
-_TURNED_OUT = re.compile(
-    r"\b(?:it|this|that|all of it|everything|the (?:count|number|total|sum|area|length|probability"
-    r"|whole thing)) (?:turned out"
-    rf"|turns out|came out|comes out|worked out|ended up)(?: to be| as| at| to| being)? {_VALUE}{_END}"
-    r"|\b(?:every|each|all|any) (?:tasks?|questions?|problems?|answers?)\b.{0,30}?\b(?:ends? (?:in"
-    r"|with|up at)|is|are|equals?)"
-    rf" (?:the answer )?{_VALUE.replace('?P<value>', '?P<each>')}{_END}"
-    r"|\b(?:result|number|value|letter|option|choice|thing) (?:to|you|that|they|we) (?:\w+ ){1,4}(?:is"
-    rf"|was) {_VALUE.replace('?P<value>', '?P<noun>')}{_END}"
-    rf"|(?<!\w){_VALUE.replace('?P<value>', '?P<first>')} (?:is|was) (?:what|the (?:number|value|answer"
-    r"|result|one)) (?:you|to|that|we|they|expected|wanted|asked|here)\b"
-    r"|\b[b-h] (?:was|is) (?:right|correct|the answer) (?:each|every|always|again|all)\b"
-    r"|\b(?:option|choice|answer|letter) [a-h] (?:\w+ )?(?:wins|is (?:usually|always|often|mostly"
-    r"|right most|correct most|the right|the correct))\b"
-    r"|\b(?:answer|respond|reply|choose|pick|select|guess|write) (?:option |letter )?[a-h] (?:whatever"
-    r"|regardless|no matter|every time|always|each time|in all|for all|without)\b"
-)
-
-
 def stated_answer(text: str, answers: Container[str] = ()) -> str | None:
     """The words of a folded text that state an answer; None when it states none.
 
     answers: expected answers of the batch's tasks. A sentence with a condition is refused only for one of these.
     """
-    if found := _POSITION.search(text) or _PUZZLE.search(text):
+    if found := _POSITION.search(text) or _TURNED_OUT.search(text) or _PUZZLE.search(text):
         return found[0].strip()
     for pattern in (_STATED, _ORDERED, _HERE):
         for found in pattern.finditer(text):
