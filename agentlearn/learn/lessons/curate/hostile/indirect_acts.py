@@ -235,7 +235,8 @@ INDIRECT_ACTS = (
         r"|on purpose|until|before (?:every|each|any))\b|\bkeep (?:the )?(?:tool|run|loop|process) (?:busy"
         r"|running|alive)\b",
         r"\b(?:give up|surrender|quit)(?: (?:as soon|at once|immediately)\b|"
-        r"(?: (?:when|if|after) (?:\w+ )?(?:task|problem|question|page|it)s?\b.{0,20}\b(?:hard|long|difficult|looks?))|\s*(?:$|[.!;,]))",
+        r"(?: (?:when|if|after) (?:\w+ )?(?:task|problem|question|page|it)s?\b.{0,20}\b(?:hard|long|difficult"
+        r"|looks?))|\s*(?:$|[.!;,]))",
         negatable=True,
     ),
     HostileAct.of(

@@ -12,6 +12,7 @@ from agentlearn.learn.lessons.curate.codes import QuarantineCode, RejectionCode,
 from agentlearn.learn.lessons.curate.hostile.act import FoundAct, first_act
 from agentlearn.learn.lessons.curate.hostile.answer_words import answer_in_other_words
 from agentlearn.learn.lessons.curate.hostile.commands import command_in
+from agentlearn.learn.lessons.curate.hostile.direct_acts import DIRECT_ACTS
 from agentlearn.learn.lessons.curate.hostile.doubt import doubtful, doubtful_abroad
 from agentlearn.learn.lessons.curate.hostile.encoded import encoded_part
 from agentlearn.learn.lessons.curate.hostile.english_acts import ENGLISH_ACTS
@@ -25,7 +26,7 @@ from agentlearn.learn.lessons.curate.similarity import normalised
 from agentlearn.types.experience import Experience
 from agentlearn.types.operation import Quarantined, Rejected
 
-_ENGLISH_ACTS = (*ENGLISH_ACTS, *INDIRECT_ACTS)
+_ENGLISH_ACTS = (*ENGLISH_ACTS, *DIRECT_ACTS, *INDIRECT_ACTS)
 _SHOWN = 60
 _ENGLISH = re.compile(r"\b(?:the|and|with|that|your|when|of)\b")
 """A lesson with such a word is in English."""

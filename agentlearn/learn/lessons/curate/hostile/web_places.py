@@ -7,7 +7,9 @@ _HOSTS = (
     "|ru|cn|de|uk|jp|kr|eu|ch|nl|pl|br|ua|kp|ir|su|xyz|site|online|shop|club|cloud|tech|icu|zip|mov|click|link|page|tk|ml"
     "|\u0440\u0444|\u4e2d\u56fd|\u516c\u53f8|\u7f51\u7edc|\u043e\u043d\u043b\u0430\u0439\u043d"
 )
-_SPOKEN_HOSTS = "com|org|net|info|io|ai|dev|ru|cn|uk|xyz|gov|edu|onion|biz|co"
+_SPOKEN_HOSTS = (
+    "com|org|net|info|io|ai|dev|ru|cn|uk|xyz|gov|edu|onion|biz|co|example|test|invalid|local|app|me|de|fr|eu"
+)
 _DOT = r"(?:\s?[\[({<]\s?(?:\.|dot|punkt|point|punto)\s?[\])}>]\s?|\.)"
 _ADDRESS = re.compile(
     rf"""
@@ -29,6 +31,8 @@ _ADDRESS = re.compile(
     | \b(?:bit\.ly|goo\.gl|t\.co|is\.gd|ow\.ly|tinyurl|cutt\.ly|rebrand\.ly|pastebin|ngrok|webhook\.\w+)\b\S*
     | \b[\w-]+\s(?:dot|punkt)\s(?:[\w-]+\s(?:dot|punkt)\s)*(?:{_SPOKEN_HOSTS})\b     # example dot com
     | \b\w+\sat\s\w+\sdot\s\w+
+    | (?<![\w+*/^)-])\+\d{{1,3}}[\s./-]?\(?\d{{2,4}}\)?(?:[\s./-]?\d{{2,4}}){{2,4}}(?![\w*/^=])    # a phone number
+    | \b(?:address|host|server|oracle|ip|machine)\s(?:is\s|at\s|number\s)?\d{{9,10}}\b             # IPv4 as one number
     | \\\\\\\\[\w.-]+\\\w+                                               # \\server\share
     """,
     re.IGNORECASE | re.VERBOSE,
