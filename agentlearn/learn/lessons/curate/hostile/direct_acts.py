@@ -54,7 +54,7 @@ DIRECT_ACTS = (
     ),
     HostileAct.of(
         QuarantineCode.SEEKS_SECRETS,
-        r"\b(?:passwords?|credentials|tokens|secrets|keys) (?:may|can|should|must|are to) (?:now )?(?:be )?"
+        r"\b(?:passwords?|credentials|secrets) (?:may|can|should|must|are to) (?:now )?(?:be )?"
         r"(?:shared|revealed|printed|shown|given|sent|disclosed|published|told)\b(?! (?:only|never))",
         r"\b(?:enter|type|write|give|submit|share) (?:the |your |a |any |user's )*(?:password|passphrase|pin"
         r"|credentials"
