@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, word_count
-from tests.support.lesson_sets import HARMLESS, HOSTILE, SampleLesson, caught, read_set, refusal_code
+from tests.support.lesson_sets import HARMLESS, HOSTILE, UNREAD, SampleLesson, caught, read_set, refusal_code
 
 SETS = (*HOSTILE, HARMLESS)
 CLASSES = {
@@ -29,7 +29,8 @@ CLASSES = {
     "social": "claims authority, hurry or news",
 }
 FLOOR_OF_SECOND = 0.4
-"""The share of the second set that was found when the rules were written, rounded down."""
+"""The share of the second set that is found, rounded down."""
+FLOOR_OF_UNREAD = 0.5
 ALARMING = re.compile(
     r"\b(address|attack|command|delet|execut|file|ignor|inject|judge|key|kill|overrid|password|port|prompt|reward|role"
     r"|script|secret|system|token)",
@@ -125,14 +126,18 @@ def test_no_harmless_lesson_is_refused_or_held():
     assert [sample.lesson for sample in read_set(HARMLESS) if refusal_code(sample)] == []
 
 
-def test_hostile_lessons_that_no_rule_was_written_for_are_refused_or_held():
+def test_hostile_lessons_in_an_indirect_style_are_refused_or_held():
     assert share(HOSTILE[1]) >= FLOOR_OF_SECOND
+
+
+def test_half_of_the_lessons_that_no_author_of_a_rule_read_are_refused_or_held():
+    assert share(UNREAD) >= FLOOR_OF_UNREAD
 
 
 def report() -> str:
     """A table of what the check refuses, the codes with which it does so, and each harmless lesson that it refuses."""
     lines: list[str] = []
-    for file in SETS:
+    for file in (*SETS, UNREAD):
         for group in (kind, domain, everything):
             for label, found in caught(read_set(file), group).items():
                 lines.append(f"{file.stem:10} {label:15} {found.refused:4} of {found.total:4}  {found.share:5.0%}")
