@@ -1,8 +1,9 @@
 """Sets of hostile and of harmless lessons, and how the library's check ends on each of them.
 
-`tests/hostile_lessons/first.jsonl` is for writing rules. `second.jsonl` has the same classes in other words: measure
-with it, but write no rule from it. `tests/harmless_lessons/collected.jsonl` holds advice after published sources: none
-of it should be refused. These files were written before their author read the rules.
+`tests/hostile_lessons/first.jsonl` is for writing rules. `second.jsonl` has the same classes in other words; a few
+rules were written after it. `typical.jsonl` is only for measuring: do not read it, and write no rule from it.
+`tests/harmless_lessons/collected.jsonl` holds advice after published sources: none of it should be refused. These
+files were written before their author read the rules.
 """
 
 from collections import Counter
@@ -16,11 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from agentlearn.learn.lessons.curate import CheckContext, next_version
 from agentlearn.types.experience import library_of
 from agentlearn.types.ids import ProposalId
-from agentlearn.types.operation import Add, Proposal, Rejected
+from agentlearn.types.operation import Add, Proposal, Quarantined, Rejected
 from agentlearn.types.task import Task
 
 TESTS = Path(__file__).parents[1]
 HOSTILE = (TESTS / "hostile_lessons" / "first.jsonl", TESTS / "hostile_lessons" / "second.jsonl")
+UNREAD = TESTS / "hostile_lessons" / "typical.jsonl"
 HARMLESS = TESTS / "harmless_lessons" / "collected.jsonl"
 PLAIN_PAGE = "Home. Search. Basket. Opening hours. Contact us."
 """A page that a rollout on a website has read, for lessons that bring no page of their own."""
@@ -83,15 +85,15 @@ def check_context(sample: SampleLesson) -> CheckContext:
 
 
 def refusal_code(sample: SampleLesson) -> str | None:
-    """The code with which the check refuses the lesson as the first one of a library; None if it accepts it."""
+    """The code with which the check refuses or holds the lesson as a library's first one; None if it accepts it."""
     operation = Add.model_construct(lesson=sample.lesson.strip())
     proposal = Proposal.model_construct(id=ProposalId("p0"), stage="consolidate", ordinal=0, operation=operation)
     end = next_version([proposal], library_of([]), check_context(sample)).ended[0].end
-    return end.code if isinstance(end, Rejected) else None
+    return end.code if isinstance(end, Rejected | Quarantined) else None
 
 
 def caught(samples: Iterable[SampleLesson], group: Callable[[SampleLesson], str]) -> dict[str, Caught]:
-    """How many lessons of each group the check refuses; the groups in order of their names."""
+    """How many lessons of each group the check rejects or holds for a person; the groups in order of their names."""
     judged = [(group(sample), refusal_code(sample) is not None) for sample in samples]
     refused = Counter(name for name, is_refused in judged if is_refused)
     return {name: Caught(refused[name], total) for name, total in sorted(Counter(name for name, _ in judged).items())}

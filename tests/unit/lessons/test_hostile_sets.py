@@ -1,6 +1,7 @@
 """The form of the hostile and the harmless lessons by which the lesson check is measured.
 
-`python -m tests.unit.lessons.test_hostile_sets` prints how many of them the check refuses, per set and class.
+`python -m tests.unit.lessons.test_hostile_sets` prints how many of them the check refuses or holds for a person,
+per set and class.
 """
 
 import re
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, word_count
-from tests.support.lesson_sets import HARMLESS, HOSTILE, SampleLesson, caught, read_set, refusal_code
+from tests.support.lesson_sets import HARMLESS, HOSTILE, UNREAD, SampleLesson, caught, read_set, refusal_code
 
 SETS = (*HOSTILE, HARMLESS)
 CLASSES = {
@@ -27,6 +28,9 @@ CLASSES = {
     "persistence": "spreads itself, or goes for the library",
     "social": "claims authority, hurry or news",
 }
+FLOOR_OF_SECOND = 0.4
+"""The share of the second set that is found, rounded down."""
+FLOOR_OF_UNREAD = 0.5
 ALARMING = re.compile(
     r"\b(address|attack|command|delet|execut|file|ignor|inject|judge|key|kill|overrid|password|port|prompt|reward|role"
     r"|script|secret|system|token)",
@@ -108,10 +112,32 @@ def everything(_: SampleLesson) -> str:
     return "all"
 
 
+def share(file: Path) -> float:
+    return caught(read_set(file), everything)["all"].share
+
+
+def test_most_hostile_lessons_of_the_set_for_writing_rules_are_refused_or_held():
+    assert share(HOSTILE[0]) >= 0.9
+    low = {name: found for name, found in caught(read_set(HOSTILE[0]), kind).items() if found.share < 0.6}
+    assert low == {}
+
+
+def test_no_harmless_lesson_is_refused_or_held():
+    assert [sample.lesson for sample in read_set(HARMLESS) if refusal_code(sample)] == []
+
+
+def test_hostile_lessons_in_an_indirect_style_are_refused_or_held():
+    assert share(HOSTILE[1]) >= FLOOR_OF_SECOND
+
+
+def test_half_of_the_lessons_that_no_author_of_a_rule_read_are_refused_or_held():
+    assert share(UNREAD) >= FLOOR_OF_UNREAD
+
+
 def report() -> str:
     """A table of what the check refuses, the codes with which it does so, and each harmless lesson that it refuses."""
     lines: list[str] = []
-    for file in SETS:
+    for file in (*SETS, UNREAD):
         for group in (kind, domain, everything):
             for label, found in caught(read_set(file), group).items():
                 lines.append(f"{file.stem:10} {label:15} {found.refused:4} of {found.total:4}  {found.share:5.0%}")

@@ -260,7 +260,7 @@ def test_a_lesson_in_doubt_is_quarantined_whatever_the_operation(operation: str)
     assert after is LIBRARY
     assert ended[0].end == Quarantined(
         code="speaks_to_judge",
-        reason="'tell the judge' speaks to or about the one who gives the reward; a person decides",
+        reason="'tell the judge' speaks to or about those who give the reward; a person decides",
     )
 
 

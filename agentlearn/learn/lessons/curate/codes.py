@@ -91,7 +91,7 @@ class QuarantineCode(StrEnum):
     OVERRIDES_INSTRUCTIONS = "overrides_instructions"
     """The lesson sets instructions, rules, the system message or the agent's role aside."""
     SPEAKS_TO_JUDGE = "speaks_to_judge"
-    """The lesson speaks to or about the one who gives the reward, or asks to obtain reward without the work."""
+    """The lesson speaks to or about those who give the reward, or asks to obtain reward without the work."""
     SENDS_DATA = "sends_data"
     """The lesson asks to reveal a prompt or to send data somewhere."""
     SEEKS_SECRETS = "seeks_secrets"

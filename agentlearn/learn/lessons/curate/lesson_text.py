@@ -21,7 +21,8 @@ _INVISIBLE = re.compile(
 
 _TOOL_SYNTAX = re.compile(
     r"""
-      \{\s*["'][^"'{}]{1,60}["']\s*:                                         # {"name": …
+      \{\s*["'](?:name|tool|tool_\w+|function|action|arguments?|args|parameters|role|content|op|type|recipient
+      |call|command|input|lesson|messages?|answer|system|user|reward|score|query|url|code|final\w*)["']\s*:  # {"name":
     | <\s*/?\s*(?:tool|function)[\w.:=-]*                                    # <tool_call>, <function=…
     | \b(?:tool|function)_calls?\b
     | \bto=functions\b
@@ -32,8 +33,11 @@ _TOOL_SYNTAX = re.compile(
 _ROLE_TAG = re.compile(
     r"""
       (?<!\bthe\s)(?<!\ba\s)(?<!linear\s)(?<!this\s)(?<!each\s)(?<!number\s)(?<!nate\s)(?<!metric\s)(?<!\btion\s)
-      (?<!equation\s)(?<!given\s)\b(?:system|user|assistant|developer|human)\s*:
+      (?<!equation\s)(?<!given\s)(?<!management\s)\b(?:system|user|assistant|developer|human)\s*:
     | (?:^|[.!?;]\s+)(?:tool|function|model|ai|bot|admin|administrator|operator|root|instruction|instructions)\s*:
+    | ^(?:[a-z]+\s){0,2}(?:bot|result|output|tree|supervisor|customer|client|observation|operator|thought)
+      \s*(?:\([^)]*\)\s*)?(?:>+\s*\w+\s*)?:\s
+    | \bQ\s?:\s.*\bA\s?:\s
     | (?:^|[.!?;]\s+)(?:system|assistant|developer)\s*(?:>|=>|->|\|)
     | [\[({]\s*(?:system|assistant|developer|user|admin)\s*[\])}]
     | <\|[\w\s]{1,40}\|>                                                     # <|im_start|>
@@ -56,9 +60,11 @@ _FORGED_HEADER = re.compile(
     r"""
       ^\#{1,6}(?:\s|$) | \#{2,}                                              # ## heading
     | ^(?:-{3,}|={3,}|\*{3,})
-    | ```|~~~|"{3}|'{3}|-{3,}\s?(?:begin|end)\b
-    | <\s*/\s*[a-z] | <[a-z][\w:-]*\s*/?> | <[a-z][\w:-]*\s+[\w:-]+\s*=[^<>]*>  # </x>, <x>, <x y="z">
-    | <\s*(?:experiences?|lessons?|system|user|assistant|instructions?|advice|library)\b
+    | ```|~~~|"{3}|'{3}|-{4,}|={4,}
+    | <\s*/\s*[a-z] | <[a-z][\w:-]*\s*/> | <[a-z][\w:-]*\s+[\w:-]+\s*=[^<>]*>    # </x>, <x/>, <x y="z">
+    | <(?:[bipsu]|br|div|span|script|style|iframe|img|svg|html|body|head|meta|link|form|input|prompt|context|problem
+      |task|answer|end|system\w*|user|rules?|message|result|admin|root|important|observation|thought|final\w*)>
+    | <\s*(?:experiences?|lessons?|system|user|assistant|instructions?|advice|library)\b(?!\s\w+>)
     | <[!?]
     """,
     re.IGNORECASE | re.VERBOSE,

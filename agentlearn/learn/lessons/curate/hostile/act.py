@@ -86,7 +86,7 @@ def _alternatives(source: str, start: int) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class HostileAct:
     """One kind of act."""
 
     code: QuarantineCode
@@ -118,7 +118,7 @@ class FoundAct:
     words: str
 
 
-def first_act(text: str, acts: Iterable[Act]) -> FoundAct | None:
+def first_act(text: str, acts: Iterable[HostileAct]) -> FoundAct | None:
     """The first of the acts that the text shows."""
     starts = starts_of(text)
     for act in acts:

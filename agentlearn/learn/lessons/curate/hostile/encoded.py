@@ -22,9 +22,14 @@ _BINARY = re.compile(r"(?<!\d)(?:[01]{8}[ ,]?){3,}(?!\d)|(?<!\d)(?:[01]{7}[ ,]){
 _MORSE = re.compile(r"(?<![^\s/|])(?:[.\u00b7\u2022-]{1,5}[ /|]+){4,}[.\u00b7\u2022-]{1,5}(?![^\s/|])")
 _NUMBERS = re.compile(r"(?<![\w.])(?:\d{2,3}[ ,;]+){5,}\d{2,3}(?![\w.])")
 _ASKS_TO_DECODE = re.compile(
-    r"\b(?:decode|decrypt|decipher|unscramble|base-?64|base-?32|rot-?13|atob|b64decode|unhexlify)\b.{0,60}"
-    r"\b(?:follow|obey|execute|run|do|act|apply|perform|instruction|command|order|order|says|exec|eval)s?\b"
+    r"\b(?:decode|decrypt|decipher|unscramble|atob|b64decode|unhexlify|(?:apply|undo|use|from) (?:a "
+    r"|the )?(?:base-?64|base-?32|rot-?13|hex))\b.{0,60}"
+    r"\b(?:follow|obey|execute|run|do|act|perform|instruction|command|order|says|exec|eval)s?\b"
     r"|\b(?:follow|obey|execute|run|perform)\b.{0,40}\b(?:decoded|decrypted|deciphered|base-?64|base-?32|rot-?13)\b"
+    r"|\b(?:initial|first|second|last) (?:letters?|words?)\b.{0,50}\b(?:form|spell|command|sentence|join|act on)"
+    r"|\bshift (?:every|each|all|the) (?:letters?|characters?)|\bpig latin\b|\bread (?:it |them "
+    r"|this )?(?:backwards|from right to left|in reverse)\b"
+    r"|\b(?:join|put together|concatenate)\b.{0,60}\b(?:act on|follow|obey|run|execute|sentence that results)\b"
     r"|\b(?:read|say|spell|take)\b.{0,30}\b(?:backwards?|in reverse|from right to left"
     r"|first letters? of (?:each|every))"
     r".{0,30}\b(?:follow|obey|do|execute)\b"
@@ -37,12 +42,15 @@ _COMMON = frozenset(
     " user run say give output print now before other lessons lesson task problem tool tools verify verifier write"
     " choose return data read show reveal full what when how where there here have has been every forever".split()
 )
+_SMALL_CAPITALS = re.compile("[\u1d00-\u1d2b\u0262\u026a\u0274\u0280\u028f\u029f\u0299\ua730\ua731]{2,}")
 _LEAST_WORDS = 3
 _ROT13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
 
 
 def encoded_part(text: str) -> str | None:
     """The first part of the text that is encoded; None when there is none."""
+    if found := _SMALL_CAPITALS.search(text):
+        return found[0]
     for found in _ESCAPES.finditer(text):
         if _is_text(_unescaped(found[0])):
             return found[0]

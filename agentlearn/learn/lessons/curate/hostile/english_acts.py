@@ -1,7 +1,7 @@
 """Hostile acts in English. Patterns see folded text: lower case, no accents, look-alikes replaced."""
 
 from agentlearn.learn.lessons.curate.codes import QuarantineCode
-from agentlearn.learn.lessons.curate.hostile.act import Act
+from agentlearn.learn.lessons.curate.hostile.act import HostileAct
 
 _END = (
     r"(?=\s*(?:$|[.!?;,:)]|and\b|or\b|even\b|at all\b|ever\b|because\b|since\b|altogether\b|entirely\b"
@@ -67,15 +67,15 @@ _OUTSIDE = (
     r"(?:(?:an?|the|our|my|your|this|some|any|their|its)\s)?(?:[\w'-]+\s){0,2}?(?:server|webhook"
     r"|endpoint|inbox|mailbox|e-?mail|pastebin|bucket|attacker|hacker|external|remote|third[- ]party"
     r"|outside"
-    r"|public (?:url|site|page|forum|channel|repository)|telegram|discord|slack|gist|ftp|dns|callback"
-    r"|collector|owner of (?:this|the) (?:site|page)|support team|phone number|web ?form|comment form"
-    r"|contact form|query string|url parameters?|the url|address|host\b|ip\b|me\b|us\b)"
+    r"|public (?:url|site|page|forum|channel|repository)|telegram|discord|slack|gist|ftp|callback"
+    r"|collector|owner of (?:this|the) (?:site|page)|phone number|web ?form|comment form"
+    r"|contact form|query string|url parameters?|the url|me\b|us\b)"
 )
 _REVEAL = (
     r"(?:reveal|show|print|repeat|output|leak|disclose|share|paste|include|quote|dump|expose|publish"
     r"|post|upload|e-?mail|forward|transmit"
     r"|send|copy|write out|write|recite|return|tell|display|state|list|give|echo|spell out|summari[sz]e"
-    r"|put|reproduce|append|attach|embed|read out|translate|encode|answer with|reply with|respond with"
+    r"|reproduce|append|attach|embed|read out|translate|encode|answer with|reply with|respond with"
     r"|start with|begin with)"
 )
 _OWN_TEXT = (
@@ -88,32 +88,37 @@ _OWN_TEXT = (
 _SECRETS = (
     r"(?:api[ _-]?keys?|access[ _-]?(?:tokens?|keys?)|auth(?:entication|orization)?[ _-]?(?:tokens?"
     r"|keys?|headers?)|bearer tokens?|session (?:tokens?|cookies?|ids?)"
-    r"|ssh[ _-]?keys?|secret keys?|encryption keys?|login (?:details|data|credentials)"
-    r"|credentials?|passphrases?|environment variables?|env(?:ironment)? vars?|the environment\b"
-    r"|os\.environ|os environ|getenv|process\.env|credit card|secrets? (?:file|manager|store)|\.env\b"
+    r"|ssh[ _-]?keys?|secret keys?|private keys?|encryption keys?|login (?:details|data|credentials)"
+    r"|credentials?|passphrases?|environment variables|os\.environ|os environ|getenv|process\.env|credit card|\.env\b"
     r"|dotenv|the secrets?|any secrets?|all secrets?|user's secrets?"
-    r"|(?<!number of )(?<!count )(?<!count the )(?<!different )(?<!possible )(?<!distinct )passwords?"
-    r"|cookies)"
+    r"|(?<!number of )(?<!count )(?<!count the )(?<!different )(?<!possible )(?<!distinct )passwords?)"
 )
 _TAKE = (
-    r"(?:read|print|show|reveal|send|steal|collect|open|dump|leak|include|output|look up|look for|access"
-    r"|harvest|extract|copy|log|store|give"
-    r"|ask (?:the user )?for|request|share|grab|obtain|search (?:for)?|export|echo|cat|inspect"
-    r"|exfiltrate|expose|post|upload|submit|report|fetch|retrieve|list|display|disclose|hand over"
-    r"|scan (?:for)?|find|check|use|save|write|return|get|take)"
+    r"(?:read|print|show|reveal|send|steal|collect|dump|leak|output|harvest|extract|copy|give away|grab"
+    r"|obtain|export|echo|cat"
+    r"|exfiltrate|post|upload|report|retrieve|list|display|disclose|hand over|scan (?:for)?|look (?:up"
+    r"|for)|search (?:for)?|find"
+    r"|include|log|ask (?:the user )?for)"
+)
+_WHOSE = (
+    r"(?:(?:the|your|any|all|every|an?|user'?s?|customer'?s?|stored|saved|their|its|his|her|this"
+    r"|current|admin|full|system"
+    r"|browser'?s?|for|contents? of)\s)*"
 )
 _FILES = (
-    r"(?:(?:local|system|hidden|config(?:uration)?|grading|grader|project|test|temp(?:orary)?|solutions?"
-    r"|answers?|source|log|user'?s?|home|host|important|python|all|any|every|those|these"
-    r"|your) (?:[\w'-]+ )?(?:files?|folders?|director(?:y|ies))"
-    r"|(?:home|working|current|root|parent|temp) (?:folder|directory)|file ?systems?|hard (?:disk|drive)"
-    r"|disk|(?:the )?(?:code )?repositor(?:y|ies)|git history|(?:the |all |any )?database(?:s| tables?"
-    r"| entries| rows)?|bash history|ssh folder|answer key|backups?)"
+    r"(?:(?:system|hidden|grading|grader|solutions?|answers?|source|user'?s?|home|host|important|project"
+    r"|config(?:uration)?"
+    r"|all|every|whole) (?:the )?(?:[\w'-]+ )?(?:files?|folders?|director(?:y|ies))"
+    r"|(?:home|root|parent) (?:folder|directory)|git history|bash history|ssh folder|answer key"
+    r"|hard (?:disk|drive)|user'?s? (?:files?|documents?|photos?|data))"
 )
-_DESTROY = (
-    r"(?:delete|erase|wipe|destroy|overwrite|format|shred|truncate|corrupt|encrypt|purge|empty|clear"
-    r"|remove|nuke|trash|drop)"
+_STORES = (
+    r"(?:(?:the |whole |entire |users'? |customers? |production )+(?:database|repository|file ?system|disk)"
+    r"|databases|backups?|workspace|(?:current|working) (?:folder|directory)|(?:user|customer)s?'? "
+    r"(?:table|database|account)s?|(?:all|your"
+    r"|every) (?:accounts?|e-?mails?|logs))"
 )
+_DESTROY = r"(?:delete|erase|wipe|destroy|shred|corrupt|purge|nuke|trash|overwrite|reformat|format|empty|clear|drop)"
 _CHECKS = (
     r"(?:check(?:ing|s)?|verif(?:y|ying|ication|ications)|double-check(?:ing)?|test(?:ing)?|validat(?:e"
     r"|ing|ion)|proofread(?:ing)?|review(?:ing)?|confirm(?:ing)?|reflect(?:ing|ion)?)"
@@ -139,9 +144,12 @@ _SAY = (
 )
 _LESSONS = r"(?:lessons?|experiences?|advice|entr(?:y|ies) (?:of|in) the library|library(?: entries)?|memor(?:y|ies))"
 
-OVERRIDES = Act.of(
+OVERRIDES = HostileAct.of(
     QuarantineCode.OVERRIDES_INSTRUCTIONS,
-    rf"\b{_SET_ASIDE}\s(?:[\w'-]+\s){{0,2}}?{_ANY_ALL}\s(?:[\w'-]+\s){{0,2}}?{_INSTRUCTIONS}{_LOWER_SOURCE}\b",
+    (
+        rf"\b{_SET_ASIDE}\s(?:[\w'-]+\s){{0,2}}?{_ANY_ALL}\s(?:[\w'-]+\s){{0,2}}?"
+        rf"(?<!domain ){_INSTRUCTIONS}{_LOWER_SOURCE}\b"
+    ),
     rf"\b{_SET_ASIDE}\s{_INSTRUCTIONS}{_LOWER_SOURCE}(?=\s*(?:$|[.!?;,:]))",
     (
         rf"\b{_SET_ASIDE}\s{_ALL}\s(?:{_ALL}\s|of\s|\w+ed\s)*(?:rules|limits|safeguards|limitations|lessons"
@@ -157,7 +165,8 @@ OVERRIDES = Act.of(
         rf"\b{_SET_ASIDE}\s(?:what(?:ever)?|everything|anything)\s(?:[\w'-]+\s){{0,2}}?(?:you|system|user"
         r"|operator|developer|prompt|task|above|before)\b"
     ),
-    r"\b(?:ignore|disregard|forget|override) (?:the|your|this|whatever the) (?:task|question|user|assignment)\b(?!'s)",
+    r"\b(?:ignore|disregard|forget|override) (?:the|your|this|whatever the) (?:task|question|user"
+    r"|assignment)\b(?!'s)",
     (
         r"\b(?:instructions?|prompts?|guidelines?|system message|developer message|restrictions|(?:previous"
         r"|earlier|above|safety|prior|old|all|your) rules|rules (?:above|before|so far"
@@ -165,45 +174,48 @@ OVERRIDES = Act.of(
         r"|no longer|do(?:es)? not (?:apply|count|matter)|don't (?:apply|matter)|not binding|lifted|disabled"
         r"|overridden|replaced)\b"
     ),
-    r"\b(?:system|developer) (?:prompt|message|instructions?)\b",
+    r"\b(?:system|developer) (?:prompt|message|instructions?) (?:update|change|says|is|was|has|now|comes"
+    r"|counts|loses|above|before|override)\b",
     (
-        r"\b(?:new|updated|real|actual|true|revised|secret|hidden) (?:instructions?|prompt|directive"
-        r"|orders?|mission)\s*(?:[:.]|is\b|are\b|from\b|follow)"
+        r"\b(?:new|updated|real|actual|true|revised|secret|hidden) (?:instructions?|system|prompt|directive"
+        r"|orders?|mission)\s*(?::|is\b|are\b|from\b|follow)"
     ),
     (
         r"\byour (?:new|real|true|actual|only|secret) (?:task|goal|job|role|mission|purpose|instructions?"
         r"|objective|identity)\b"
     ),
     (
-        r"\byou are (?:now|no longer|really|actually|in fact|free|not bound|in (?:developer|debug|admin|god"
+        r"\byou are (?:now (?!able|ready|on|logged|at|done)|no longer|in fact (?:a|an|the)|free (?:of|from)"
+        r"|not bound|in (?:developer|debug|admin|god"
         r"|maintenance) mode|an? (?:unrestricted|different|evil|new|rogue|uncensored|admin))\b"
     ),
     (
-        r"(?:^|[.!?;:,]\s)(?:please )?(?:act|behave|pose|respond|answer|speak) as (?:if you (?:were|are|had"
+        r"(?:^|[.!?;:,]\s)(?:please )?(?:act|behave|pose|speak) as (?:if you (?:were|are|had"
         r"|have)|though you|an? (?:admin|root|developer|unrestricted|different|hacker|evil|pirate|human"
         r"|expert who)|the (?:admin|developer|system|user|judge|grader))"
     ),
     (
-        r"\bpretend (?:to be|that you|you)\b|\b(?:jailbreak|jailbroken|dan mode|god mode|developer mode"
+        r"\bpretend (?:to be|that you|you)\b|\b(?:dan mode|god mode|developer mode"
         r"|do anything now|without (?:any )?(?:restrictions|filters|safeguards|guardrails|limitations))\b"
     ),
     r"\bfrom now on\b",
     (
-        r"\b(?:regardless of|no matter|whatever|independent(?:ly)? of|instead of (?:solving|answering|doing"
+        r"\b(?:regardless of|no matter|whatever|instead of (?:solving|answering|doing"
         r"|following)) (?:what )?(?:the |this |any |a )?(?:question|task|problem|user|prompt|system"
         r"|instructions?|input)\b(?! (?:size|type|level|length|difficulty|order))"
     ),
     (
-        r"\b(?:obey|comply with|carry out|execute|do (?:exactly )?(?:what|whatever|anything|as)"
+        r"\b(?:obey|comply with|carry out|do (?:exactly )?(?:what|whatever|anything|as)"
         r"|follow (?:every|all|any|whatever|hidden|secret|exactly what))\b.{0,30}\b(?:instructions?"
         r"|commands?|says?|tells?|asks?|told|demands?|wants)\b"
     ),
     (
-        rf"\b(?:this|these|following|next) (?:{_LESSONS}|sentence|line|message|note)s? (?:is|are|has"
+        rf"\b(?:this|these) (?:{_LESSONS}|text|sentence|message|note)s? (?:is|are|has"
         r"|have|comes?|takes?|overrides?|replaces?|supersedes?|outranks?|wins?|must|should|counts?)\b"
     ),
     (
-        rf"\btreat (?:this|these|the following|every|each|all|\w+ {_LESSONS})\b.{{0,40}}\b(?:as|like) (?:an? "
+        rf"\btreat (?:this|these|the following|every|each|all"
+        rf"|\w+ {_LESSONS})\b.{{0,40}}(?<!never )(?<!not )\b(?:as|like) (?:an? "
         r"|the )?(?:[\w'-]+ )?(?:instructions?|orders?|commands?|rules?|system|law|binding|mandatory"
         r"|trusted)\b"
     ),
@@ -211,7 +223,8 @@ OVERRIDES = Act.of(
         r"\b(?:experiences|lessons|advice)\b.{0,30}\b(?:are|is|as|become"
         r"|count as) (?:[\w'-]+ )?(?:instructions|orders|commands|binding|mandatory|law)\b"
     ),
-    r"\b(?:highest|top|maximum|absolute|higher) (?:priority|authority|precedence)\b",
+    r"\b(?:maximum|absolute|higher) (?:priority|authority|precedence)\b|\bwith (?:the )?(?:highest"
+    r"|top) (?:priority|authority)\b",
     (
         r"\b(?:message|note|notice|order|update|announcement|request|directive|memo|alert|override"
         r"|command) (?:from|by) (?:the |your |our )?(?:[\w'-]+ )?(?:developers?|admin(?:istrator)?s?|system"
@@ -220,7 +233,7 @@ OVERRIDES = Act.of(
     ),
     (
         r"\b(?:system|admin(?:istrator)?|developer|security|operator|root) (?:override|notice|update|alert"
-        r"|command|mode|order|directive|access|says|requires|note)\b"
+        r"|mode|order|directive|note)\b"
     ),
     (
         r"\b(?:end|start|begin(?:ning)?|close) (?:of )?(?:the )?(?:experiences|lessons|advice|prompt"
@@ -231,7 +244,7 @@ OVERRIDES = Act.of(
         r"|\bassistant'?s? (?:turn|reply|response)\s?[:=]"
     ),
 )
-JUDGE = Act.of(
+JUDGE = HostileAct.of(
     QuarantineCode.SPEAKS_TO_JUDGE,
     (
         rf"\b{_HEAR}\s(?:(?:the|any|every|each|whichever|your|an?|our|this|that|automatic|ai|human|llm|final"
@@ -245,7 +258,7 @@ JUDGE = Act.of(
         r"|[.!?;,:\"']|that\b|to\b|and\b|in\b|as\b|who\b|is\b|which\b|say\w*\b|reads?\b|will\b))"
     ),
     rf"(?:^|[.!?;:]\s|[\"\'(]|\b(?:the|an?|your|any|llm|ai|that|because|since) ){_JUDGE}\s?(?::"
-    r"|(?:please |must |should |will |may |can |cannot |can't |only |always |never |does not |doesn't "
+    r"|(?:please |must |should |will |may |cannot |can't |only |always |never |does not |doesn't "
     r"|won't |is |are |has |have |who |accepts? |rewards? |marks? |believes? |trusts? |likes? |prefers? "
     r"|sees? |reads? |checks? |looks? |wants? |gives? (?:full|you|points|credit|reward|higher|better"
     r"|the)|expects? ))"
@@ -298,12 +311,12 @@ JUDGE = Act.of(
     (
         r"\b(?:reward|grading|test|scoring|verification|evaluation|grader) (?:hack|code|script|harness"
         r"|loophole|function)\b.{0,30}\b(?:patch|edit|change|overwrite|modify|exploit|find|skip|use|return)"
-        r"|\b(?:patch|edit|change|overwrite|modify|exploit|monkey-?patch|replace|mock"
-        r"|stub)\b.{0,30}\b(?:grading|tests?|scoring|verification|evaluation|grader|verifier"
+        r"|\b(?:patch|overwrite|monkey-?patch|mock"
+        r"|stub|tamper with)\s(?:[\w'-]+\s){0,2}?(?:grading|tests?|scoring|verification|evaluation|grader|verifier"
         r"|reward)(?: (?:code|script|harness|function|files?|cases?|model))?\b"
     ),
     (
-        r"\b(?:who(?:ever)|whatever|anyone who|those who|the (?:one|model|person|program|system|script) (?:that"
+        r"\b(?:whoe\w+|whatever|anyone who|those who|the (?:one|model|person|program|system|script) (?:that"
         r"|who|which)) (?:will |is |are )?(?:grad|judg|scor|mark|evaluat|verif|assess|reward)(?:es?|ing|s"
         r"|ies|y)\b"
     ),
@@ -313,37 +326,40 @@ JUDGE = Act.of(
         r"|every )?(?:tests?|checks?|assertions?) (?:to )?pass\b"
     ),
 )
-DATA = Act.of(
+DATA = HostileAct.of(
     QuarantineCode.SENDS_DATA,
+    (
+        r"\b(?:enter|type|put|paste|write|place|add|append) (?:[\w'-]+ ){1,5}?(?:passwords?|cards?"
+        r"(?: numbers?)?|address(?:es)?"
+        r"|phone(?: numbers?)?|e-?mails?|tokens?|keys?|codes?|names?|messages?|prompts?|instructions) "
+        r"(?:[\w'-]+ ){0,2}?"
+        r"(?:in|into|to|as|under) (?:an? |the |every |each |your )?(?:search|comment|review|public"
+        r"|newsletter|chat|forum|subject"
+        r"|title|url|link|ticket|report|gift|feedback|survey)\b"
+    ),
     rf"\b{_REVEAL}\s(?:[\w'-]+\s){{0,3}}?{_OWN_TEXT}\b",
     (
         rf"\b{_SEND}\s(?:(?:the|your|all|full|every|any|whole|entire|user's|user|complete|final|private|this"
-        rf"|these|system|an?|of|chat|task|first|api|secret)\s)*{_DATA}\b.{{0,40}}\b(?:to|at|via|through|into"
-        rf"|by|in|with) {_OUTSIDE}"
+        rf"|these|system|an?|of|chat|task|first|api|secret)\s)*{_DATA}\b.{{0,40}}\b(?:to|at|via|through"
+        rf"|into) {_OUTSIDE}"
     ),
     (
         r"\b(?:send|post|upload|e-?mail|forward|transmit|exfiltrate|leak|beam|smuggle"
         rf"|relay)\b.{{0,60}}\b(?:to|at|via|through) {_OUTSIDE}"
     ),
-    (
-        r"\bexfiltrat\w+|\b(?:phone|call) home\b|\bhttp (?:get|post|put|request)|\b(?:get|post) request\b"
-        r"|\bdns (?:quer(?:y|ies)|lookup)"
-    ),
+    (r"(?:^|[.!?;:,]\s|\b(?:and|then|always|please|should|must) )exfiltrate\b|\b(?:phone|call) home\b|\bbcc\b"),
     r"\b(?:transfer|wire|donate|send)\b.{0,25}\b(?:money|funds|bitcoin|crypto\w*|wallet|ether)\b",
+    (r"\b(?:e-?mail|message|dm|text|phone|call) (?:me|the (?:attacker|hotline|number))\b"),
     (
-        r"\b(?:e-?mail|message|dm|text|phone|call|contact) (?:me|us|the (?:attacker|author|owner|admin"
-        r"|support|hotline|number))\b"
+        r"\b(?:send|share|leak|post|reveal|disclose|forward|e-?mail)\s(?:(?:the|all|any|their|his|her)\s)*"
+        r"(?:personal|private|confidential|sensitive|user'?s?|customer'?s?) (?:data|information|details|files"
+        r"|e-?mails?|names?)\b"
     ),
-    (
-        r"\b(?:personal|private|confidential|sensitive) (?:data|information|details|files)\b.{0,40}\b(?:to"
-        r"|in|into|with)\b|\b(?:send|share|collect|leak|post|reveal|output|include"
-        r"|disclose)\b.{0,30}\b(?:personal|private|confidential|sensitive|user'?s?) (?:data|information"
-        r"|details|files|e-?mails?|names?)\b"
-    ),
+    negatable=True,
 )
-SECRETS = Act.of(
+SECRETS = HostileAct.of(
     QuarantineCode.SEEKS_SECRETS,
-    rf"\b{_TAKE}\s(?:[\w'-]+\s){{0,5}}?{_SECRETS}(?! (?:are|is|can|with|have|of length|count|problem|bar|strength))",
+    rf"\b{_TAKE}\s{_WHOSE}{_SECRETS}(?! (?:are|is|can|with|have|of length|count|problem|bar|strength))",
     (
         r"\b(?:look up|copy|read|leak|peek at|access|search (?:for )?|steal|use|fetch|open|get|load|extract"
         r"|obtain|guess from|find|print|download)\b.{0,30}\b(?:expected (?:answers?|outputs?)"
@@ -352,74 +368,77 @@ SECRETS = Act.of(
         r"|solutions? (?:file|key|manual)|stored answers?|official answers?|grader'?s? \w+)"
     ),
     (
-        r"\b/?etc/(?:passwd|shadow|hosts)\b|\b(?:id_rsa|authorized_keys|\.aws|\.ssh|\.netrc|\.env)\b"
+        r"\b/?etc/passwd\b|\b(?:id_rsa|authorized_keys|\.aws|\.ssh|\.netrc|\.env)\b"
         r"|\bos\.environ\b|\bprintenv\b|\bgetenv\b"
     ),
+    negatable=True,
 )
-FILES = Act.of(
+FILES = HostileAct.of(
     QuarantineCode.TOUCHES_FILES,
+    rf"\b(?:{_DESTROY}|remove)(?:s|ing)?\s(?:(?:the|all|any|every|your|of)\s)*(?:{_FILES}|{_STORES})",
+    rf"\b{_DESTROY}(?:s|ing)?\s(?:everything|(?:the )?(?:files?|folders?|logs) (?:of|from|to cover"
+    rf"|in the (?:home|working)))\b",
     (
-        rf"\b{_DESTROY}(?:s|ing)?\s(?:[\w'-]+\s){{0,3}}?(?:{_FILES}|files?\b|folders?|director(?:y|ies)"
-        r"|tables? (?:in|of) the database|user'?s? \w+|accounts?|e-?mails?|logs\b(?= (?:on|of|from|to cover"
-        r"|after|and)))"
+        r"\b(?:read|open|edit|modify|inspect|scan|browse|cat|list|dump|explore|walk|copy|upload|tamper with"
+        r"|look (?:in|into|at|through)"
+        rf"|search(?: in| through)?)\s(?:(?:the|all|any|every|your|local|of)\s)*(?:{_FILES}|file ?system|disk)\b"
+        r"(?! (?:page|menu|link|format|scheduling|of the (?:site|page|university|company|shop)))"
     ),
+    r"\b(?:list|read|show|print|open|copy) (?:all |the |any )*(?:files|contents?|entries) (?:of|in) (?:the |your )?"
+    r"(?:home|root|parent|current|working) (?:folder|directory)\b",
     (
-        r"\b(?:read|open|write|edit|modify|create|save|append|list|access|load|copy|move|rename|change"
-        r"|inspect|scan|browse|upload|download|cat|chmod|look (?:in|into|at|through)|search(?: in| through)?"
-        rf"|store|put|explore|walk|dump|tamper with)\s(?:[\w'-]+\s){{0,4}}?{_FILES}\b(?! (?:page|menu|link"
-        r"|of the (?:site|page|university|company|shop)|scheduling|format))"
+        r"(?:^|[\s\"'(])(?:~/(?:\.ssh|\.aws|\.netrc|\.env|\.config)?(?!\.bash)\S*\.?(?:ssh|aws|netrc|env|key|pem)\b"
+        r"|/etc/(?:passwd|shadow|sudoers)|/root\b|/home/\w|/proc/self/environ)\S*|\.\./\.\./"
+        r"|\b(?:write|save|dump|store|append) (?:[\w'-]+ ){1,4}to (?:a |the )?(?:local "
+        r"|hidden )?(?:files? (?:in|on|so|for|outside)|disk (?:so|for))\b"
     ),
-    (
-        r"(?:^|[\s\"'(])(?:~/|/(?:etc|home|root|var|usr|tmp|proc|dev|bin|opt|mnt|sys|app|work"
-        r"|workspace)/)\S*|\b[a-z]:\\\w|\.\./\.\./|\b(?:write|save|dump|store|append)\b.{0,30}\bto (?:a "
-        r"|the )?(?:[\w'-]+ )?disk\b"
-    ),
+    negatable=True,
 )
-TOOLS = Act.of(
+TOOLS = HostileAct.of(
     QuarantineCode.MISUSES_TOOLS,
     (
-        r"\b(?:access|reach|connect to|open|use|go to|via|from|over|query|browse|search|on) the (?:internet"
+        r"\b(?:access|reach|connect to|open|use|go to|query|browse|search) the (?:internet"
         r"|web(?= (?:for|from|with|via|to find))|dark ?web|darknet|local network|intranet)\b"
     ),
     (
-        r"\b(?:use|call|run|invoke|open|start|launch|execute|spawn|import|get|gain|drop (?:in)?to|through"
-        r"|via|in|from)\s(?:an?\s|the\s|your\s|any\s|some\s)?(?:[\w'-]+\s){0,2}?(?:shell(?! sort| method"
-        r"| theorem| integr)|terminal|bash|command line|command prompt|subprocess(?:es)?|sockets?|powershell"
-        r"|system calls?|child process(?:es)?|background (?:process|job)|os module|sub-?process module"
-        r"|root (?:access|rights|shell|privileges)|admin (?:rights|access|tool|panel|mode|privileges)"
-        r"|administrator (?:rights|access|mode)|network (?:access|connections?|requests?|sockets?)|fork bomb"
-        r"|ctypes|pickle|remote code|reverse shell|backdoor|keylogger|malware|virus|exploit)\b"
+        r"\b(?:use|call|run|invoke|open|start|launch|execute|spawn|import|get|gain|drop (?:in)?to)\s(?:(?:an?"
+        r"|the|your|any|some)\s)?"
+        r"(?:[\w'-]+\s)?(?:root (?:access|rights|shell|privileges)|admin(?:istrator)? (?:rights|access|panel"
+        r"|mode|privileges)"
+        r"|fork bomb|remote code|reverse shell|backdoor|keylogger|malware|exploit"
+        r"|(?:shell|terminal|bash|command line|sub-?process(?:es)?|sockets?|powershell|system calls?"
+        r"|os module|ctypes)(?: in python)? to\b)"
     ),
     (
         r"\b(?:use|call|invoke|run|activate|enable|trigger)\s(?:the\s|your\s|a\s"
-        r"|an\s)?(?:[\w'-]+\s)?(?:admin|administrator|root|superuser|debug|developer|payment|e-?mail|delete"
+        r"|an\s)?(?:[\w'-]+\s)?(?:admin|administrator|root|superuser|debug|payment|delete"
         r"|file|shell|submit_grade|god|sudo|hidden|secret|override|bypass|unlock|backdoor|reward|grade"
         r"|memory|system|download|deploy|sql|database)[_ -](?:tools?|function|mode|command|api|plugin"
         r"|endpoint|action|interface|panel)\b"
     ),
     (
-        r"\b(?:escape|break out of|leave|disable|turn off|switch off|bypass|circumvent|evade|deactivate"
-        r"|remove|weaken|avoid|get around|defeat|kill|stop|exceed|lift|probe|attack)\s(?:(?:the|your|its|any"
-        r"|all|every|of)\s)*(?:[\w'-]+\s)?(?:sandbox(?:es)?|containers?|jail|isolation|time ?outs?"
+        r"\b(?:escape|break out of|disable|turn off|switch off|bypass|circumvent|evade"
+        r"|get around|defeat|lift)\s(?:(?:the|your|its|any|all|every|of|from)\s)*(?:sandbox(?:es)?"
+        r"|containers?|jail|isolation|time ?outs?"
         r"|time limits?|security|safety|filters?|guards?|guardrails?|logging|monitoring|memory limits?"
         r"|resource limits?|firewall|proxy|safeguards?|audit\w*|watchdog|rate limits?|seccomp|landlock"
         r"|content filter|safety check\w*|permissions?)\b(?! (?:of|by|on|menu|button|option|page|price|size"
         r"|brand|in the (?:shop|list|search)))"
     ),
     (
-        r"\b(?:download|install|pip|fetch)\b.{0,25}\b(?:packages?|script|malware|program|binary|executable"
-        r"|payload|extension|from the (?:internet|web|net)|and (?:run|execute)|software|tools? from"
+        r"\b(?:download|install|fetch)\b.{0,25}\b(?:malware|payload|from the (?:internet|web|net)|and (?:run"
+        r"|execute)|tools? from"
         r"|code from)\b"
     ),
     (
         r"\b(?:code|python) (?:tool|interpreter|sandbox)\b.{0,40}\b(?:internet|network|download|http"
         r"|requests?\b|sockets?|subprocess|shell|files?|disk|processes|environment|kill|delete|packages)\b"
     ),
-    r"\b(?:requests\.(?:get|post)|urllib|httpx|aiohttp|socket\.|urlopen|webbrowser|paramiko|smtplib|ftplib|telnet)\b",
     (
         r"\b(?:buy|purchase|order|subscribe)\b.{0,40}\b(?:on behalf|with (?:the|a|any) (?:saved|stored"
         r"|user'?s?) (?:card|credit|account)|saved card|without asking)|\bwithout (?:asking|telling"
-        r"|informing|the user knowing|permission|consent|the user's)\b"
+        r"|informing) (?:the|him|her|them|anyone|anybody|users?)\b|\bwithout (?:asking|the user knowing"
+        r"|the user's)(?=\s*(?:$|[.!;,]))"
     ),
     (
         r"\b(?:run|enter|start|create|keep|loop|write|use|spawn|launch) (?:[\w'-]+ ){0,2}(?:infinite(?:ly)?"
@@ -431,7 +450,7 @@ TOOLS = Act.of(
     ),
     negatable=True,
 )
-SABOTAGE = Act.of(
+SABOTAGE = HostileAct.of(
     QuarantineCode.SABOTAGES,
     (
         r"\b(?:always|invariably|constantly|every time|in (?:all|every) cases?|for (?:all|every|each"
@@ -451,7 +470,7 @@ SABOTAGE = Act.of(
     (
         r"\b(?:never|do not|don't|dont|no need to|needn't|need not|not necessary to|refuse to"
         r"|there is no point in|no point in|do not bother to|don't bother to|don't bother|do not bother"
-        rf"|without ever)\s(?:[\w'-]+\s)?{_CHECKS}{_OWN_RESULT}{_END}"
+        rf"|without ever)\s(?:(?:ever|even|bother|waste time|try|to|with|on)\s){{0,3}}{_CHECKS}{_OWN_RESULT}{_END}"
     ),
     (
         r"\b(?:answer|reply|submit|respond|finish|guess|conclude|give (?:an"
@@ -488,17 +507,17 @@ SABOTAGE = Act.of(
         r"|choices?|output|text|errors?|mistakes?|facts?|responses?)\b"
     ),
     (
-        r"\b(?:answer|respond|reply|choose|guess|pick|solve it|act)\s(?:always\s|deliberately\s"
+        r"(?<!rather than )(?<!not )(?<!never )\b(?:answer|respond|reply|choose|guess|pick|solve it"
+        r"|act)\s(?:always\s|deliberately\s"
         r"|purposely\s)?(?:incorrectly|wrongly|falsely|randomly|at random|nonsense|gibberish"
         r"|on purpose wrong|dishonestly|untruthfully)\b|\b(?:deliberately|intentionally|purposely|on purpose"
-        r"|secretly|quietly|silently|covertly)\s(?:[\w'-]+\s)?(?:fail|wrong|make|answer|introduce|insert"
+        r"|secretly|quietly|covertly)\s(?:[\w'-]+\s)?(?:fail|wrong|make|answer|introduce|insert"
         r"|give|misread|change|sabotage|swap|choose|return|send|delete|copy|skip|ignore|add|produce|corrupt"
         r"|lie|mislead|lose|break|underperform|slow)\b"
     ),
     (
-        r"\b(?:sabotage|underperform|sandbag|act dumb|play dumb|fail (?:the|this|every|all|any) (?:task"
-        r"|question|test)s?"
-        r"|fail on purpose)\b"
+        r"\b(?:sabotage|underperform|sandbag|act dumb|play dumb|fail (?:on purpose|(?:the|this|every|all"
+        r"|any) (?:tasks?|questions?|tests?)\b))\b"
     ),
     (
         r"\b(?:add|subtract|multiply|divide|negate|flip|invert|reverse|change|shift|double|halve|increase"
@@ -521,7 +540,8 @@ SABOTAGE = Act.of(
     (
         r"\b(?:always|just|simply|only|blindly)\s(?:guess|trust the first|take the first|accept the first"
         r"|copy the first|repeat the question|repeat the problem)\b(?! (?:and (?:check|verify|test)|if|when"
-        r"|a form|the form))|\b(?:guess|choose|pick|answer|select) (?:[\w'-]+ ){0,2}(?:at random|randomly"
+        r"|a form|the form))|(?<!rather than )(?<!not )(?<!never )\b(?:guess|choose|pick|answer"
+        r"|select) (?:[\w'-]+ ){0,2}(?:at random|randomly"
         r"|blindly)\b|\bthe (?:first|longest|shortest|last) (?:answer|option|choice) is always\b"
     ),
     (
@@ -547,13 +567,13 @@ SABOTAGE = Act.of(
     ),
     r"\b(?:2|two|1|one) ?(?:\+|plus) ?(?:2|two|1|one) ?(?:=|is|equals) ?(?:5|five|3|three)\b",
 )
-CLINGS = Act.of(
+CLINGS = HostileAct.of(
     QuarantineCode.CLINGS,
     (
         r"\b(?:keep|retain|preserve|store|save|repeat|copy|include|carry|propagate|spread|replicate"
         r"|duplicate|insert|add|write|re-?add|re-?create|restore|protect|embed|pass|put|append|remember"
         r"|reproduce|prepend|promote|propose|quote)(?:ing)?\s(?:(?:on|always|and|a|the|of|exactly"
-        r"|verbatim)\s)*(?:this|these|that same|the same|following|above)\s(?:very\s|exact\s"
+        r"|verbatim)\s)*(?:this|these|that same|the same|above)\s(?:very\s|exact\s"
         r"|same\s)?(?:lessons?|experiences?|advice|entry|instructions?|sentences?|text|notes?|message|line"
         r"|rule (?:in|into|to|forever|always|across)|paragraph|prompt|words)\b"
     ),
@@ -581,7 +601,7 @@ CLINGS = Act.of(
         r"|before|after)\b"
     ),
     (
-        r"\b(?:in|into|to|across|with|from|by) (?:every|all|each|any|other|future|next|the next|subsequent"
+        r"\b(?:in|into|to|across|with|from|by) (?:other|future|next|the next|subsequent"
         r"|later) (?:other |new |future )*(?:lessons?|experiences?|librar(?:y|ies)|versions?(?= of (?:the"
         r"|this) library)|agents?|batch(?:es)?|sessions?|prompts?|runs?|rollouts?|conversations?|summar(?:y"
         r"|ies))\b"
@@ -601,7 +621,7 @@ CLINGS = Act.of(
     ),
     (
         r"\b(?:fill|flood|stuff|spam|crowd|replace|empty|poison|corrupt|pollute) (?:up )?(?:the |your "
-        rf"|this )?(?:library|memory|{_LESSONS}|context)\b"
+        rf"|this )?(?:library|{_LESSONS})\b"
     ),
 )
 

@@ -1,7 +1,7 @@
 """Hostile acts in indirect English: what the direct patterns of `english_acts` do not name. Same kind of text."""
 
 from agentlearn.learn.lessons.curate.codes import QuarantineCode
-from agentlearn.learn.lessons.curate.hostile.act import Act
+from agentlearn.learn.lessons.curate.hostile.act import HostileAct
 
 _START = (
     r"(?:^|[.!?;:,]\s|\b(?:then|and|just|always|please|simply|must|should|to|instead|secretly|purposely"
@@ -23,7 +23,7 @@ _OFF = (
 _ANSWER = r"(?:answers?|results?|numbers?|solutions?|values?|what you)"
 
 INDIRECT_ACTS = (
-    Act.of(
+    HostileAct.of(
         QuarantineCode.OVERRIDES_INSTRUCTIONS,
         r"\byou (?:have permission|may|can|are allowed|are free|are permitted|need not|no longer have"
         r"|no longer need|do not have"
@@ -54,7 +54,7 @@ INDIRECT_ACTS = (
         rf"{_START}(?:act|behave|role-?play|speak|write) as (?:an? |the )?(?:\w+ )?(?:assistant|ai|model"
         r"|agent|bot|system|admin\w*"
         r"|developer|hacker|attacker|root|villain|character|persona)\b",
-        rf"\b(?:anything|whatever|everything|what) (?:that )?(?:the |your |an? )?{_TOLD} (?:has |have |had )?{_SAID}\b",
+        rf"\b(?:anything|whatever|everything) (?:that )?(?:the |your |an? )?{_TOLD} (?:has |have |had )?{_SAID}\b",
         r"\b(?:this|it|lesson|advice|sentence|line) (?:\w+ )?(?:has|have|takes?|comes?|goes|stands|ranks|is)\b.{0,15}"
         r"\b(?:priority|precedence|before|above|over) (?:over |any|all|every|the (?:task|system|user|rules"
         r"|instructions))",
@@ -62,7 +62,7 @@ INDIRECT_ACTS = (
         r"|sing) (?:only )?(?:an? )?(?:limerick|poem|haiku|joke"
         r"|story|song|rap|recipe)\b",
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.SPEAKS_TO_JUDGE,
         r"\b(?:persons?|people|humans?|someone|those|program|team|model) (?:who (?:is|are) |that (?:is"
         r"|are) )?(?:grading|judging|scoring"
@@ -70,7 +70,7 @@ INDIRECT_ACTS = (
         r"|approved|passed|certified)\b",
         rf"(?:^|[.!?;:]\s){_JUDGES} (?:\w+ )?(?:like|love|prefer|accept|reward|trust|never|always|only|cannot"
         r"|do not|don't"
-        r"|skip|ignore|want|favou?r|believe|give|pay|look|read|see|overlook|rarely)s?\b",
+        r"|skip|ignore|want|favou?r|believe|give|pay|overlook|rarely)s?\b",
         rf"\blet (?:the |your |any )?{_JUDGES} (?:know|believe|think|see|feel)\b",
         (
             rf"\b(?:if|when|whenever|once|should) (?:an? |the |any |your |some )?{_JUDGES} (?:\w+ )?(?:reads?"
@@ -98,7 +98,7 @@ INDIRECT_ACTS = (
         r"|uncertainty|mistakes|errors|failures?|problems)\b|\bpad (?:the|your|every|each"
         r"|all)\b.{0,20}\b(?:reply|answers?|response)\b",
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.SENDS_DATA,
         r"\b(?:share|give|send|show|tell|hand|provide|reveal|disclose|submit|paste|write|print|dump|list"
         r"|repeat|include|publish"
@@ -123,7 +123,7 @@ INDIRECT_ACTS = (
         r"\b(?:contact form|comment form|web form|feedback form|chat box|search box|comments?|guest ?book"
         r"|review|forum)\b",
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.SEEKS_SECRETS,
         (
             r"\b(?:try|use|guess|test|enter)\b.{0,15}\b(?:default|common|weak|leaked|saved|stored"
@@ -133,14 +133,17 @@ INDIRECT_ACTS = (
             r"\b(?:enter|give|type|share|send|submit|provide|use)\b.{0,25}\b(?:card|account|pin|security"
             r"|social security|passport|phone) numbers?\b"
         ),
+        r"\b(?:store|save|put|write|keep|note|log|show|paste|include) (?:the |your |its |their )?(?:session|login"
+        r"|auth\w*) (?:cookies?|tokens?|ids?) (?:in|into|to) (?:the |your |an? )?(?:[\w'-]+ )?(?:notes?|answers?"
+        r"|comments?|reply|fields?|forms?|messages?|descriptions?|reports?|titles?)\b",
         r"\bclick (?:on )?(?:every|all|each|any) (?:ads?|advertisements?|banners?|offers?)\b",
-        r"\b(?:variables|settings|contents|secrets|values) (?:of|in|from) (?:the |your )?(?:process"
+        r"\b(?:variables|contents|values) (?:of|from) (?:the |your )?(?:process"
         r"|process environment|shell|environment"
         r"|system environment|os)\b|\bprocess environment\b",
         r"\b(?:search|scan|look|hunt|browse|comb|rummage|dig|explore|check|crawl|go)\b.{0,12}\b(?:machine"
         r"|computer|host|disk|server"
         r"|environment|home|container|sandbox|drive|memory|file system|working directory)\b.{0,25}\b(?:for|to find)\b",
-        r"\b(?:tokens and keys|keys and tokens|keys and passwords|user ?names? and passwords?|login and password)\b",
+        r"\b(?:(?:the|all|any|their|your) (?:tokens and keys|keys and tokens)|keys and passwords|login and password)\b",
         r"\b(?:files?|tables?|modules?|pages?|folders?) (?:that|which|with|where)\b.{0,25}\b(?:labels"
         r"|gold answers|expected answers"
         r"|answer key|the solutions|test answers)\b",
@@ -151,9 +154,9 @@ INDIRECT_ACTS = (
             r"\b(?:send|reveal|leak|steal|print|upload|share|publish|show|post|disclose)\b.{0,30}\b(?:private"
             r"|signing|master|admin) keys?\b"
         ),
-        r"\b(?:bash|shell|command|browser|zsh)[ _](?:history|profile)\b|\bwhat is the (?:key|password|secret|token)\b",
+        r"\b(?:bash|shell|zsh|browser)[ _]history\b|\bwhat is the (?:key|password|secret|token)\b",
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.TOUCHES_FILES,
         r"(?:^|[\s\"'(])\.\.?/|\b(?:open|read|edit|change|write|delete|overwrite|load|save|create|modify"
         r"|remove|run|execute|import|copy|cat"
@@ -166,7 +169,7 @@ INDIRECT_ACTS = (
         r"|repository|the store\b|all traces|traces of|everything (?:on|in) the (?:disk|system|machine"
         r"|folder|computer))",
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.MISUSES_TOOLS,
         r"\b(?:list|stop|kill|end|terminate|spawn|fork|start|launch|attach to|inject|suspend|monitor"
         r"|run)\s(?:the\s|all\s|every\s|any\s)?"
@@ -184,7 +187,7 @@ INDIRECT_ACTS = (
         ),
         negatable=True,
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.SABOTAGES,
         (
             r"\b(?:stop|end|cut) (?:your )?(?:reasoning|thinking|checking|calculating|calculations)(?: (?:early"
@@ -231,10 +234,12 @@ INDIRECT_ACTS = (
         r"|as long)\b.{0,20}\b(?:as possible"
         r"|on purpose|until|before (?:every|each|any))\b|\bkeep (?:the )?(?:tool|run|loop|process) (?:busy"
         r"|running|alive)\b",
-        r"\b(?:give up|surrender|quit)(?: (?:on|when|if|at|as soon|after|once|immediately)\b|\s*(?:$|[.!;,]))",
+        r"\b(?:give up|surrender|quit)(?: (?:as soon|at once|immediately)\b|"
+        r"(?: (?:when|if|after) (?:\w+ )?(?:task|problem|question|page|it)s?\b.{0,20}\b(?:hard|long|difficult"
+        r"|looks?))|\s*(?:$|[.!;,]))",
         negatable=True,
     ),
-    Act.of(
+    HostileAct.of(
         QuarantineCode.CLINGS,
         r"\b(?:lessons?|experiences?|advice|entries)\b.{0,40}\b(?:remove|drop|delete|ignore|discard|forget"
         r"|erase) (?:them|the rest|all|the others"

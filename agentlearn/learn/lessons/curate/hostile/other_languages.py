@@ -4,9 +4,9 @@ Patterns see lower-case text without accents; letters of other scripts stay. Few
 """
 
 from agentlearn.learn.lessons.curate.codes import QuarantineCode
-from agentlearn.learn.lessons.curate.hostile.act import Act
+from agentlearn.learn.lessons.curate.hostile.act import HostileAct
 
-_OVERRIDES = Act.of(
+_OVERRIDES = HostileAct.of(
     QuarantineCode.OVERRIDES_INSTRUCTIONS,
     # German
     (
@@ -61,7 +61,7 @@ _OVERRIDES = Act.of(
     ),
     negatable=True,
 )
-_JUDGE = Act.of(
+_JUDGE = HostileAct.of(
     QuarantineCode.SPEAKS_TO_JUDGE,
     (
         r"\b(?:sag\w*|teil\w*|erzahl\w*|bitte|schreib\w*|uberzeug\w*|tausch\w*|melde\w*"
@@ -83,7 +83,7 @@ _JUDGE = Act.of(
     ),
     r"(?:告诉|告訴|说服|通知|欺骗|提醒|请求|对|向).{0,6}(?:评委|裁判|评分|法官|评审|验证器|打分|评判|考官|审核|评估)",
 )
-_JUDGE_ACTS = Act.of(
+_JUDGE_ACTS = HostileAct.of(
     QuarantineCode.SPEAKS_TO_JUDGE,
     (
         r"\b(?:der|die|ein) (?:richter|prufer|bewerter|korrektor|gutachter)\w* (?:soll|muss|wird|akzeptiert"
@@ -96,7 +96,7 @@ _JUDGE_ACTS = Act.of(
         r"|(?:评委|裁判|法官|评分员|验证器)(?:会|应该|应当|接受|喜欢|必须|只)"
     ),
 )
-_DATA = Act.of(
+_DATA = HostileAct.of(
     QuarantineCode.SENDS_DATA,
     (
         r"\b(?:send\w*|schick\w*|ubermittl\w*|leit\w*|lad\w*|mail\w*|gib|verrat\w*|zeig\w*"
@@ -124,7 +124,7 @@ _DATA = Act.of(
         r"|将).{0,20}(?:发送|上传|发到|发给|传到|泄露)"
     ),
 )
-_SECRETS = Act.of(
+_SECRETS = HostileAct.of(
     QuarantineCode.SEEKS_SECRETS,
     (
         r"\b(?:lies|lese|such\w*|kopier\w*|stiehl|stehl\w*|finde|offne|nenne|nutze)\b.{0,40}\b(?:passwort\w*"
@@ -132,7 +132,9 @@ _SECRETS = Act.of(
         r"|losungsdatei\w*)\b"
     ),
     (
-        r"\b(?:mots? de passe|cles? (?:api|secretes?|privees?)|variables d'environnement|contrasenas?"
+        r"\b(?:mots? de passe (?:de l|des|du|et|enregistre)|(?:donne|envoie|affiche|revele|lis|copie|utilise"
+        r"|confie\w*|montre|tous)\w*\s(?:\w+\s){0,2}mots? de passe|cles? (?:api|secretes?|privees?)"
+        r"|variables d'environnement|contrasenas?"
         r"|claves? (?:api|secretas?|privadas?)|variables de entorno|credenciales|senhas)\b"
     ),
     (
@@ -140,7 +142,7 @@ _SECRETS = Act.of(
         r"|密码|密钥|api密|パスワード"
     ),
 )
-_FILES = Act.of(
+_FILES = HostileAct.of(
     QuarantineCode.TOUCHES_FILES,
     (
         r"\b(?:losch\w*|entfern\w*|uberschreib\w*|zerstor\w*|formatier\w*|lies|lese|offne"
@@ -164,7 +166,7 @@ _FILES = Act.of(
         r"|目录)|(?:ファイル|データベース).{0,6}(?:削除|消)|파일.{0,6}삭제"
     ),
 )
-_SABOTAGE = Act.of(
+_SABOTAGE = HostileAct.of(
     QuarantineCode.SABOTAGES,
     (
         r"\b(?:antwort\w*|gib|sag\w*|wahl\w*|nimm)\s(?:\w+\s)?(?:immer|stets|jedes mal"
@@ -211,7 +213,7 @@ _SABOTAGE = Act.of(
         r"|etait|es|era|fue|e) (?:immer |toujours |siempre |sempre )?(?:\d+|[a-e])(?=\s*(?:$|[.!,;]))"
     ),
 )
-_CLINGS = Act.of(
+_CLINGS = HostileAct.of(
     QuarantineCode.CLINGS,
     (
         r"\b(?:behalt\w*|bewahr\w*|kopier\w*|losch\w*|entfern\w*|speicher\w*"

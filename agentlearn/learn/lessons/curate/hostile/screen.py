@@ -4,12 +4,16 @@ It judges the text alone, so it works without the pages and tasks of a run, and 
 list of patterns is complete: docs/scope.md says how many hostile lessons it finds.
 """
 
-from collections.abc import Container
+import re
+from collections.abc import Collection
 from functools import lru_cache
 
 from agentlearn.learn.lessons.curate.codes import QuarantineCode, RejectionCode, quarantine, reject
 from agentlearn.learn.lessons.curate.hostile.act import FoundAct, first_act
+from agentlearn.learn.lessons.curate.hostile.answer_words import answer_in_other_words
 from agentlearn.learn.lessons.curate.hostile.commands import command_in
+from agentlearn.learn.lessons.curate.hostile.direct_acts import DIRECT_ACTS
+from agentlearn.learn.lessons.curate.hostile.doubt import doubtful, doubtful_abroad
 from agentlearn.learn.lessons.curate.hostile.encoded import encoded_part
 from agentlearn.learn.lessons.curate.hostile.english_acts import ENGLISH_ACTS
 from agentlearn.learn.lessons.curate.hostile.folding import mixes_scripts, unaccented, views
@@ -22,11 +26,13 @@ from agentlearn.learn.lessons.curate.similarity import normalised
 from agentlearn.types.experience import Experience
 from agentlearn.types.operation import Quarantined, Rejected
 
-_ENGLISH = (*ENGLISH_ACTS, *INDIRECT_ACTS)
+_ENGLISH_ACTS = (*ENGLISH_ACTS, *DIRECT_ACTS, *INDIRECT_ACTS)
 _SHOWN = 60
+_ENGLISH = re.compile(r"\b(?:the|and|with|that|your|when|of)\b")
+"""A lesson with such a word is in English."""
 _DOUBTS = {
     QuarantineCode.OVERRIDES_INSTRUCTIONS: "sets instructions, rules or the agent's role aside",
-    QuarantineCode.SPEAKS_TO_JUDGE: "speaks to or about the one who gives the reward",
+    QuarantineCode.SPEAKS_TO_JUDGE: "speaks to or about those who give the reward",
     QuarantineCode.SENDS_DATA: "reveals or sends data",
     QuarantineCode.SEEKS_SECRETS: "asks for secrets or expected answers",
     QuarantineCode.TOUCHES_FILES: "reads, changes or destroys files or databases",
@@ -36,7 +42,7 @@ _DOUBTS = {
 }
 
 
-def screened(lesson: str, tags: tuple[str, ...] = (), answers: Container[str] = ()) -> Rejected | Quarantined | None:
+def screened(lesson: str, tags: tuple[str, ...] = (), answers: Collection[str] = ()) -> Rejected | Quarantined | None:
     """How a lesson with these tags ends if it may be hostile; None for plain advice.
 
     answers: expected answers of the batch's tasks.
@@ -72,9 +78,9 @@ def _refusal(lesson: str) -> Rejected | None:
     return next((end for one in every if (end := forgery(one))), None)
 
 
-def _stated(lesson: str, answers: Container[str]) -> Rejected | None:
+def _stated(lesson: str, answers: Collection[str]) -> Rejected | None:
     for one in views(lesson):
-        if stated_answer(one, answers):
+        if stated_answer(one, answers) or answer_in_other_words(one, lesson, answers):
             return reject(RejectionCode.STATES_ANSWER, "the lesson states an answer; say how to find such answers")
     return None
 
@@ -89,6 +95,7 @@ def _doubt(lesson: str, tags: tuple[str, ...]) -> Quarantined | None:
 
 def _first(text: str) -> FoundAct | None:
     for one in views(text):
-        if found := first_act(one, _ENGLISH):
+        if found := first_act(one, _ENGLISH_ACTS) or doubtful(one):
             return found
-    return first_act(unaccented(text), FOREIGN_ACTS)
+    plain = unaccented(text)
+    return first_act(plain, FOREIGN_ACTS) or (None if _ENGLISH.search(plain) else doubtful_abroad(plain))

@@ -79,13 +79,6 @@ _POSITION = re.compile(
     r"|answer)\s)*\(?[a-h]\)?(?=\s*(?:$|[.!?;]|every|always|for (?:all|every|this)|in (?:all|every|this)"
     r"|whenever in doubt|when in doubt))"
 )
-_CONDITION = re.compile(
-    r"\b(?:if|when|whenever|whether|until|unless|that|whose|where|why|once|before|e\.g\.|example|such as"
-    r"|assum\w+|suppos\w+|never|not|n't|says?|like|in case|as soon as|because|since|provided)\b"
-)
-_SMALL = 100
-
-
 _TURNED_OUT = re.compile(
     r"\b(?:it|this|that|all of it|everything|the (?:count|number|total|sum|area|length|probability"
     r"|whole thing)) (?:turned out"
@@ -103,6 +96,42 @@ _TURNED_OUT = re.compile(
     r"|\b(?:answer|respond|reply|choose|pick|select|guess|write) (?:option |letter )?[a-h] (?:whatever"
     r"|regardless|no matter|every time|always|each time|in all|for all|without)\b"
 )
+_ABOUT_TASK = re.compile(
+    r"\b(?:answer|solution|result) (?:to|of|for|in) (?:the|this|that|a) (?:\w+ ){0,2}(?:question|task|problem|puzzle"
+    rf"|exercise|case)s? (?:about|with|on|of|where|that) .{{0,40}}?(?:is|was|equals|comes to) {_VALUE}{_END}"
+    r"|\b(?:correct|right|expected|true) (?:choice|option|answer|item|product|link) (?:here )?(?:is"
+    r"|was) (?:always )?the"
+    r" (?:first|second|third|fourth|fifth|last|middle)(?: one)?(?=\s*(?:$|[.!]))"
+    r"|\b(?:for|in|on) (?:the|this|that|a) (?:\w+ )?(?:task|question|problem|puzzle|exercise)s? (?:with|about|on|of"
+    r"|where) [^.;]{0,40}?\b(?:write|answer|choose|take|give|use|enter|pick|box|submit|it is|say)"
+    rf" {_VALUE.replace('?P<value>', '?P<task>')}{_END}"
+    r"|\b(?:take|pick|choose|select|mark|tick) (?:option|choice|letter|answer) [a-h] (?:for|in|on) (?:the|this|that|all"
+    r"|every) "
+    r"|\b(?:count|number|total|sum|area|probability|length|product|remainder|residue) of (?:\w+ ){1,3}(?:comes to"
+    r"|came to"
+    rf"|must come to|turns out as|was) {_VALUE.replace('?P<value>', '?P<count>')}{_END}"
+    r"|\b(?:its|the|your) (?:final )?(?:result|answer) (?:is|equals|was) \d+ (?:times|plus|minus|\*|\+) \d+\b"
+)
+_PUZZLE = re.compile(
+    r"\b(?:answers?|final (?:value|answer|result|number))\s(?:here )?(?:is|was|equals"
+    r"|will be)\s(?:simply |just |exactly )?"
+    r"(?:the number of (?:days|months|letters|hours|weeks|legs|states|minutes|cards|sides|fingers|players)\b"
+    r"|\d+ (?:factorial|plus|minus|times|squared|cubed)\b|(?:twice|double|half|one (?:more"
+    r"|less) than) (?:of )?(?:\d|[a-z]+ty\b))"
+    r"|\b(?:always|invariably|are answered|is answered) (?:answered |solved )?(?:by|with) -?\d+\b"
+    r"|(?:answer|solution|result) (?:key |code )?(?:in|as) (?:hex|binary|roman|morse)\b"
+    r"|^it is \(?[a-h]\)?\.?$|\b(?:past|earlier|previous|all|other) (?:attempts?|solvers?|runs"
+    r"|tries)\b.{0,30}\b(?:found|agreed|got|gave)\b(?: on)? (?:the )?[\d(]"
+    r"|\b(?:option|choice) [a-h] is what\b"
+    r"|\bit is (?:always|usually) the (?:one |option |choice )?(?:just )?(?:before|after|next to|second"
+    r"|first|last|middle)"
+)
+_SURE = (_POSITION, _TURNED_OUT, _ABOUT_TASK, _PUZZLE)
+_CONDITION = re.compile(
+    r"\b(?:if|when|whenever|whether|until|unless|that|whose|where|why|once|before|e\.g\.|example|such as"
+    r"|assum\w+|suppos\w+|never|not|n't|says?|like|in case|as soon as|because|since|provided)\b"
+)
+_SMALL = 100
 
 
 def stated_answer(text: str, answers: Container[str] = ()) -> str | None:
@@ -110,7 +139,7 @@ def stated_answer(text: str, answers: Container[str] = ()) -> str | None:
 
     answers: expected answers of the batch's tasks. A sentence with a condition is refused only for one of these.
     """
-    if found := _POSITION.search(text) or _TURNED_OUT.search(text):
+    if found := next(filter(None, (one.search(text) for one in _SURE)), None):
         return found[0].strip()
     for pattern in (_STATED, _ORDERED, _HERE):
         for found in pattern.finditer(text):
