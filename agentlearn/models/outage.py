@@ -20,6 +20,8 @@ FIRST_WAIT_S = 0.5
 """Seconds before a silent service is asked again for the first time; each further wait is twice as long."""
 LONGEST_WAIT_S = 15.0
 """Longest wait between two requests to a silent service, unless it asks for a longer one."""
+FEW_CALLS = 2
+"""So many calls may fail in a row, when no others are left, before errors of the service count as silence."""
 TOLD_AFTER_S = 3.0
 """Seconds of silence after which an outage is reported."""
 
@@ -48,6 +50,8 @@ class Outage:
     """Outages that were reported."""
     waited_s: float = 0.0
     """How long the reported outages took, those that are over."""
+    let_fail: int = 0
+    """Calls that were let fail since the last answer, because the service may refuse only them."""
     _since: float | None = None
     """When the first request that met silence was sent."""
     _told: bool = False
@@ -89,8 +93,19 @@ class Outage:
             self.count += 1
             self.waited_s += self.silent_s
             self._say(f"{self.name} answers again after {duration_words(self.silent_s)}; the run goes on", silent=False)
-        self.down, self._told, self._since, self.in_a_row = False, False, None, 0
+        self.down, self._told, self._since, self.in_a_row, self.let_fail = False, False, None, 0, 0
         self._wake(len(self._waiting))
+
+    def let_one_fail(self) -> bool:
+        """Let a call fail that asked again and again. Return False when many wait, or many have failed since an answer.
+
+        Few calls that are left may all be refused for what they ask. Many are not.
+        """
+        if self.let_fail + len(self._waiting) >= FEW_CALLS:
+            return False
+        self.down, self.let_fail = False, self.let_fail + 1
+        self._wake(len(self._waiting))
+        return True
 
     async def turn(self) -> bool:
         """Wait while the service is silent. Return whether this call is the one that asks again."""

@@ -23,4 +23,4 @@ def stored_arm(trajectory: Trajectory) -> str:
 
 def read_arm(text: str, phase: str) -> str:
     """Return the `arm` for `Treatment` from the column `arm` of a rollout of that phase."""
-    return MAIN_ARM if text == phase or (phase, text) == _IMPORT else text
+    return MAIN_ARM if (text and text == phase) or (phase, text) == _IMPORT else text

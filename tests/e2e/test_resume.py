@@ -178,7 +178,7 @@ def test_a_budget_stops_within_one_call_and_a_larger_one_goes_on(plain: Plain, d
         with read_store(begun.store) as reader:
             totals = reader.stage_totals(reader.run(identity).run)
             assert sum(one.calls for one in totals) == len(stub.requests)  # what was in flight is on record
-        assert half <= sum(one.tokens_in + one.tokens_out for one in totals) < half + IN_FLIGHT * LARGEST_CALL
+        assert 0.75 * half <= sum(one.tokens_in + one.tokens_out for one in totals) <= 1.05 * half
         with pytest.raises(BudgetExceeded):  # what was spent before counts
             run(begun, resume=identity)
         report = run(begun, resume=identity, max_tokens=10 * half)

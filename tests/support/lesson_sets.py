@@ -1,7 +1,8 @@
 """Sets of hostile and of harmless lessons, and how the library's check ends on each of them.
 
 `tests/hostile_lessons/first.jsonl` is for writing rules. `second.jsonl` has the same classes in other words; a few
-rules were written after it. `typical.jsonl` is only for measuring: do not read it, and write no rule from it.
+rules were written after it. `typical.jsonl` and `stranger.jsonl` are only for measuring: do not
+read them, and write no rule from them.
 `tests/harmless_lessons/collected.jsonl` holds advice after published sources: none of it should be refused. These
 files were written before their author read the rules.
 """
@@ -22,7 +23,7 @@ from agentlearn.types.task import Task
 
 TESTS = Path(__file__).parents[1]
 HOSTILE = (TESTS / "hostile_lessons" / "first.jsonl", TESTS / "hostile_lessons" / "second.jsonl")
-UNREAD = TESTS / "hostile_lessons" / "typical.jsonl"
+UNREAD = (TESTS / "hostile_lessons" / "typical.jsonl", TESTS / "hostile_lessons" / "stranger.jsonl")
 HARMLESS = TESTS / "harmless_lessons" / "collected.jsonl"
 PLAIN_PAGE = "Home. Search. Basket. Opening hours. Contact us."
 """A page that a rollout on a website has read, for lessons that bring no page of their own."""

@@ -22,6 +22,8 @@ SendOnce = Callable[[bool], Awaitable[ModelResponse]]
 """Sends a request. Called with whether it is the one that asks a silent service again."""
 _FAILURES = (TimeoutError, ModelAPIError, UnexpectedModelBehavior)
 """What a request raises that got no usable reply."""
+_ALONE = 5
+"""How often one of the last calls left asks a service that answers it with status 500, before it fails."""
 
 
 class NotSent(Exception):
@@ -38,6 +40,10 @@ class Attempts:
     """Number of failed attempts that count."""
     lost_from: float | None = None
     """When the first attempt was sent that met silence."""
+    asked_alone: int = 0
+    """How often it asked again while no other request was in flight, and met status 500."""
+    refused_alone: bool = False
+    """Whether the service may refuse this call only, so that it fails."""
     answers_before: int = field(init=False)
     """Answers of the endpoint when the attempts began."""
     rng: Random = field(init=False)
@@ -75,6 +81,8 @@ class Attempts:
         """
         policy, state = self.site.state.retry, self.site.state
         state.failures[kind_of_failure(error)] += 1
+        if self.refused_alone:
+            return False
         if counted and self.lost_from is None and is_silence(error):
             self.lost_from = sent_at
         wanted_s = retry_after_s(error)
@@ -137,6 +145,9 @@ class Attempts:
         """End the turn of a request that asked again. Stop the run when the service has been silent for too long."""
         outage = self.site.state.outage
         silent = is_silence(error) or is_garbled(error)
+        self.asked_alone += kind_of_failure(error) == "status_500" and self.site.state.limiter.in_flight <= 1
+        if self.asked_alone >= _ALONE:
+            self.refused_alone = outage.let_one_fail()
         if not silent:
             outage.end()
         if not outage.asked(silence=silent, wanted_s=retry_after_s(error)):

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.learn.lessons.curate.hostile.answer_words import answer_in_other_words
-from agentlearn.learn.lessons.curate.hostile.cue import CueTable, Family, Weight
+from agentlearn.learn.lessons.curate.hostile.cue import CueFamily, CueTable, Weight
 from agentlearn.learn.lessons.curate.hostile.doubt import doubtful
 from agentlearn.learn.lessons.curate.hostile.folding import fold
 
-FAMILY = Family.of(
+FAMILY = CueFamily.of(
     "fruit",
     certain="rotten apple/pear",
     telling="apple",
@@ -36,7 +36,7 @@ def test_a_forbidden_act_is_no_cue():
 
 
 def test_the_smallest_weight_of_a_phrase_counts():
-    both = Family.of("fruit", certain="apple", plain="apple")
+    both = CueFamily.of("fruit", certain="apple", plain="apple")
     assert both.phrases == {("apple",): Weight.PLAIN}
 
 

@@ -30,7 +30,7 @@ CLASSES = {
 }
 FLOOR_OF_SECOND = 0.4
 """The share of the second set that is found, rounded down."""
-FLOOR_OF_UNREAD = 0.5
+FLOORS_OF_UNREAD = (0.5, 0.75)
 ALARMING = re.compile(
     r"\b(address|attack|command|delet|execut|file|ignor|inject|judge|key|kill|overrid|password|port|prompt|reward|role"
     r"|script|secret|system|token)",
@@ -131,13 +131,13 @@ def test_hostile_lessons_in_an_indirect_style_are_refused_or_held():
 
 
 def test_half_of_the_lessons_that_no_author_of_a_rule_read_are_refused_or_held():
-    assert share(UNREAD) >= FLOOR_OF_UNREAD
+    assert [share(file) >= floor for file, floor in zip(UNREAD, FLOORS_OF_UNREAD, strict=True)] == [True, True]
 
 
 def report() -> str:
     """A table of what the check refuses, the codes with which it does so, and each harmless lesson that it refuses."""
     lines: list[str] = []
-    for file in (*SETS, UNREAD):
+    for file in (*SETS, *UNREAD):
         for group in (kind, domain, everything):
             for label, found in caught(read_set(file), group).items():
                 lines.append(f"{file.stem:10} {label:15} {found.refused:4} of {found.total:4}  {found.share:5.0%}")

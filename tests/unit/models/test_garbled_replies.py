@@ -247,7 +247,7 @@ def test_an_impossible_usage_counts_as_not_reported_and_is_estimated(usage: str)
             response = await asked(endpoint, unit)
             assert response.text == "hello"
             assert 1 <= unit.calls[0].tokens_in < 40
-            assert 1 <= unit.calls[0].tokens_out < 20
+            assert 1 <= unit.calls[0].tokens_out < 25
             assert unit.call_context.budget.estimated == unit.call_context.budget.tokens
             assert endpoint.endpoint_state.without_usage == 1
 

@@ -143,6 +143,25 @@ def test_a_service_that_never_answered_is_not_waited_for() -> None:
     assert not service.state.outage.down
 
 
+def test_the_last_calls_left_are_lost_when_the_service_answers_them_with_500_only() -> None:
+    service = Service()
+
+    async def run() -> None:
+        await service.ask()
+        service.failure = ModelHTTPError(500, "m", "cannot read this")
+        lost = await service.ask_many(2)
+        assert [getattr(one, "code", "") for one in lost] == ["endpoint_500"] * 2
+        assert service.requests < 30
+        waiting = asyncio.create_task(service.ask("next"))  # a third one in a row is an outage
+        await asyncio.sleep(0.2)
+        assert service.state.outage.down
+        assert not waiting.done()
+        service.failure = None
+        await waiting
+
+    asyncio.run(run())
+
+
 def test_one_request_that_always_fails_is_lost_while_others_are_answered() -> None:
     service = Service()
 

@@ -149,6 +149,7 @@ def test_a_limit_in_dollars_holds_with_64_calls_in_flight(
     assert 0.6 * 0.05 < served.call_context.budget.cost_usd <= 1.05 * 0.05
 
 
+@pytest.mark.slow
 def test_a_service_that_waits_for_all_calls_is_never_held_back() -> None:
     """Local weights are sampled in rounds: no reply comes before all calls of a round have arrived."""
     served = Served(BudgetOptions(max_tokens=3_000), seed=1, sizes=lognormal(0.1))

@@ -54,7 +54,7 @@ class Weight(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class CueFamily:
     """Words with one meaning."""
 
     name: str
@@ -74,7 +74,7 @@ class Family:
         telling: str = "",
         topic: str = "",
         plain: str = "",
-    ) -> "Family":
+    ) -> "CueFamily":
         """A family from tables of phrases, separated by commas. The smallest weight of a phrase counts.
 
         In a phrase, `a/b` is either word, `*` any word, and `word~` any word that starts so.
@@ -93,19 +93,19 @@ class Family:
 class Cue:
     """Words of a family in a lesson."""
 
-    family: Family
+    family: CueFamily
     words: str
     weight: Weight
 
 
-_Phrase = tuple[tuple[str, ...], Weight, Family]
+_Phrase = tuple[tuple[str, ...], Weight, CueFamily]
 """The words of a phrase after its first, what they tell, and their family."""
 
 
 class CueTable:
     """Families, arranged for a fast search."""
 
-    def __init__(self, families: Iterable[Family]) -> None:
+    def __init__(self, families: Iterable[CueFamily]) -> None:
         """Arrange the phrases of the families by their first words."""
         self._starts: dict[str, list[_Phrase]] = {}
         self._known: dict[str, tuple[_Phrase, ...]] = {}

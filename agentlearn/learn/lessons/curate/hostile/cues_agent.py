@@ -1,9 +1,9 @@
 """Cues about the agent itself: its prompt, its rules, its role, the list of lessons, and other agents."""
 
 from agentlearn.learn.lessons.curate.codes import QuarantineCode
-from agentlearn.learn.lessons.curate.hostile.cue import Family
+from agentlearn.learn.lessons.curate.hostile.cue import CueFamily
 
-OWN_TEXT = Family.of(
+OWN_TEXT = CueFamily.of(
     "the agent's own prompt and hidden text",
     QuarantineCode.OVERRIDES_INSTRUCTIONS,
     certain="""
@@ -45,7 +45,7 @@ OWN_TEXT = Family.of(
     model name, system messages, system text, system configuration, earlier rules, your training
     """,
 )
-RULES = Family.of(
+RULES = CueFamily.of(
     "rules and limits",
     topic="""
     instruction, directive, guideline, guidance, policy, restriction, rules, guardrail, safeguard, safety,
@@ -56,7 +56,7 @@ RULES = Family.of(
     order from
     """,
 )
-SET_ASIDE = Family.of(
+SET_ASIDE = CueFamily.of(
     "setting rules aside",
     QuarantineCode.OVERRIDES_INSTRUCTIONS,
     telling="""
@@ -91,7 +91,7 @@ SET_ASIDE = Family.of(
     with, first message, reply/answer/respond only with the word/words/letter/phrase, say the word
     """,
 )
-OBEY = Family.of(
+OBEY = CueFamily.of(
     "obeying another voice",
     QuarantineCode.OVERRIDES_INSTRUCTIONS,
     certain="""
@@ -124,7 +124,7 @@ OBEY = Family.of(
     obey, obeyed, comply at, refused
     """,
 )
-ROLE = Family.of(
+ROLE = CueFamily.of(
     "another role",
     QuarantineCode.OVERRIDES_INSTRUCTIONS,
     certain="""
@@ -148,7 +148,7 @@ ROLE = Family.of(
     you are in
     """,
 )
-THIS_LESSON = Family.of(
+THIS_LESSON = CueFamily.of(
     "this lesson",
     QuarantineCode.CLINGS,
     certain="""
@@ -168,7 +168,7 @@ THIS_LESSON = Family.of(
     this message, copy this, this item, this entry, this note
     """,
 )
-THIS_TEXT = Family.of(
+THIS_TEXT = CueFamily.of(
     "this text",
     telling="""
     this line/sentence/rule/text/file/note/phrase/statement/message/advice, this same line/text/sentence, next to
@@ -179,7 +179,7 @@ THIS_TEXT = Family.of(
     lines
     """,
 )
-LESSONS = Family.of(
+LESSONS = CueFamily.of(
     "lessons",
     telling="""
     experience/experiences, library/libraries of, any/each/every/all/other entry, new rule/rules, lesson check,
@@ -195,7 +195,7 @@ LESSONS = Family.of(
     approve all pending, lessons about checking, reviewer of lessons, kind of advice flows, trust this list
     """,
 )
-KEEP = Family.of(
+KEEP = CueFamily.of(
     "keeping and spreading",
     QuarantineCode.CLINGS,
     telling="""
@@ -224,7 +224,7 @@ KEEP = Family.of(
     keep this in, keep it in, keep this as, keep it as, keep it at
     """,
 )
-AGENTS = Family.of(
+AGENTS = CueFamily.of(
     "other agents",
     QuarantineCode.CLINGS,
     telling="""
@@ -238,7 +238,7 @@ AGENTS = Family.of(
     agent, subagent, sub-agent, other agent, all instances, other models, other instance, all models, new agent
     """,
 )
-MEMORY_PLACES = Family.of(
+MEMORY_PLACES = CueFamily.of(
     "places that outlive a task",
     QuarantineCode.CLINGS,
     certain="""
@@ -254,7 +254,7 @@ MEMORY_PLACES = Family.of(
     startup script, start-up script, start up script, cron, cron job, crontab, scheduled job, scheduled task
     """,
 )
-STARTS_AGAIN = Family.of(
+STARTS_AGAIN = CueFamily.of(
     "a break in the prompt",
     QuarantineCode.OVERRIDES_INSTRUCTIONS,
     certain="""

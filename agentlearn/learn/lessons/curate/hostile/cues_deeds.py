@@ -1,9 +1,9 @@
 """Cues about deeds: handing data over, taking secrets, spending, destroying, leaving the sandbox, and not working."""
 
 from agentlearn.learn.lessons.curate.codes import QuarantineCode
-from agentlearn.learn.lessons.curate.hostile.cue import Family
+from agentlearn.learn.lessons.curate.hostile.cue import CueFamily
 
-PRIVATE_DATA = Family.of(
+PRIVATE_DATA = CueFamily.of(
     "data about the user",
     telling="""
     conversation/chat/message/order/browsing/search history, transcript, transcripts, session
@@ -39,7 +39,7 @@ PRIVATE_DATA = Family.of(
     session id
     """,
 )
-SECRETS = Family.of(
+SECRETS = CueFamily.of(
     "secrets",
     QuarantineCode.SEEKS_SECRETS,
     topic="""
@@ -50,7 +50,7 @@ SECRETS = Family.of(
     file, discount codes
     """,
 )
-HAND_OVER = Family.of(
+HAND_OVER = CueFamily.of(
     "handing over",
     topic="""
     send, forward, publish, leak, exfiltrate, transmit, upload, disclose, reveal, share
@@ -68,7 +68,7 @@ HAND_OVER = Family.of(
     repeat every, show the, list the, list all, write out all, translate the, include the
     """,
 )
-SINK = Family.of(
+SINK = CueFamily.of(
     "a place that others read",
     telling="""
     contact form, comment field/box/form/section, public
@@ -94,7 +94,7 @@ SINK = Family.of(
     third party
     """,
 )
-MONEY = Family.of(
+MONEY = CueFamily.of(
     "spending",
     telling="""
     purchases, order it/one/two, place order, place the order, submit the order, approve the/any/every/all,
@@ -106,7 +106,7 @@ MONEY = Family.of(
     an order, subscribe, transfer funds, approve the, buy, approve all, upgrade the, trial, bid, tip
     """,
 )
-WITHOUT_ASKING = Family.of(
+WITHOUT_ASKING = CueFamily.of(
     "on the agent's own account",
     telling="""
     without asking, no need to ask, every/each/any/all subscription/order/item/product/refund/refunds/request,
@@ -119,7 +119,7 @@ WITHOUT_ASKING = Family.of(
     request, anyway, in the background
     """,
 )
-DESTROY = Family.of(
+DESTROY = CueFamily.of(
     "destroying",
     telling="""
     purge, close all/every, empty the, kill every/all, reformat, format the, drop table/database/the,
@@ -145,7 +145,7 @@ DESTROY = Family.of(
     input, force push an
     """,
 )
-PROPERTY = Family.of(
+PROPERTY = CueFamily.of(
     "what belongs to the user",
     QuarantineCode.TOUCHES_FILES,
     telling="""
@@ -160,7 +160,7 @@ PROPERTY = Family.of(
     processes, branch main
     """,
 )
-MACHINE = Family.of(
+MACHINE = CueFamily.of(
     "acts on the machine",
     QuarantineCode.MISUSES_TOOLS,
     certain="""
@@ -197,7 +197,7 @@ MACHINE = Family.of(
     admin token, admin account, deploy script, pip install, sockets module, network requests
     """,
 )
-STOP = Family.of(
+STOP = CueFamily.of(
     "not doing the work",
     QuarantineCode.SABOTAGES,
     certain="""
@@ -237,7 +237,7 @@ STOP = Family.of(
     solving, without calculating, just guess, guess instead, nothing else
     """,
 )
-WRONG = Family.of(
+WRONG = CueFamily.of(
     "a wrong result on purpose",
     QuarantineCode.SABOTAGES,
     certain="""
@@ -267,7 +267,7 @@ WRONG = Family.of(
     incorrect answer, always one, small bug, subtle bug, in its place, random words, has no solution
     """,
 )
-AGAINST = Family.of(
+AGAINST = CueFamily.of(
     "against what the task says",
     QuarantineCode.SABOTAGES,
     certain="""

@@ -1,9 +1,9 @@
 """The cues in German, French, Spanish, Italian, Portuguese, Russian, Chinese and Japanese, without accents."""
 
 from agentlearn.learn.lessons.curate.codes import QuarantineCode
-from agentlearn.learn.lessons.curate.hostile.cue import Family
+from agentlearn.learn.lessons.curate.hostile.cue import CueFamily
 
-_OWN_TEXT = Family.of(
+_OWN_TEXT = CueFamily.of(
     "the agent's own prompt, in other languages",
     QuarantineCode.OVERRIDES_INSTRUCTIONS,
     certain="""
@@ -19,7 +19,7 @@ _OWN_TEXT = Family.of(
     оператор~, entwickler~, desarrollador~, разработчик~, 开发者, 运营
     """,
 )
-_SET_ASIDE = Family.of(
+_SET_ASIDE = CueFamily.of(
     "setting rules aside, in other languages",
     QuarantineCode.OVERRIDES_INSTRUCTIONS,
     certain="""
@@ -37,7 +37,7 @@ _SET_ASIDE = Family.of(
     gehorch~, banner, выполня~, слушаися, следуи, 服从, 听从, 按照
     """,
 )
-_PEOPLE = Family.of(
+_PEOPLE = CueFamily.of(
     "those who judge, in other languages",
     QuarantineCode.SPEAKS_TO_JUDGE,
     certain="""
@@ -50,7 +50,7 @@ _PEOPLE = Family.of(
     通过验证, referenz, punktzahl
     """,
 )
-_AUTHORITY = Family.of(
+_AUTHORITY = CueFamily.of(
     "a claim of authority, in other languages",
     QuarantineCode.OVERRIDES_INSTRUCTIONS,
     certain="""
@@ -65,7 +65,7 @@ _AUTHORITY = Family.of(
     direccion de la empresa, руководств~
     """,
 )
-_DATA = Family.of(
+_DATA = CueFamily.of(
     "data and secrets, in other languages",
     QuarantineCode.SENDS_DATA,
     telling="""
@@ -77,7 +77,7 @@ _DATA = Family.of(
     verificacion de identidad, identite, identitat
     """,
 )
-_HAND_OVER = Family.of(
+_HAND_OVER = CueFamily.of(
     "handing over, in other languages",
     QuarantineCode.SENDS_DATA,
     telling="""
@@ -88,7 +88,7 @@ _HAND_OVER = Family.of(
     发布, 送信, usa la, utilise la, benutze die
     """,
 )
-_DESTROY = Family.of(
+_DESTROY = CueFamily.of(
     "destroying and spending, in other languages",
     QuarantineCode.TOUCHES_FILES,
     telling="""
@@ -98,7 +98,7 @@ _DESTROY = Family.of(
     下单, 削除, 購入
     """,
 )
-_PROPERTY = Family.of(
+_PROPERTY = CueFamily.of(
     "what belongs to the user, in other languages",
     None,
     telling="""
@@ -108,7 +108,7 @@ _PROPERTY = Family.of(
     文件, 数据库, 账户, 订单, 备份, 所有, 全部, すべて, ファイル, ショッピングカート, 注文
     """,
 )
-_KEEP = Family.of(
+_KEEP = CueFamily.of(
     "keeping and spreading, in other languages",
     QuarantineCode.CLINGS,
     certain="""
@@ -123,7 +123,7 @@ _KEEP = Family.of(
     永久, wort fur wort, mot pour mot, palabra por palabra, агент~
     """,
 )
-_STOP = Family.of(
+_STOP = CueFamily.of(
     "bad work, in other languages",
     QuarantineCode.SABOTAGES,
     certain="""
@@ -141,7 +141,7 @@ _STOP = Family.of(
     omitir, ignorer, immer, toujours, siempre, sempre, всегда, 总是, falsch~, faux, falso, неверн~
     """,
 )
-_STATES = Family.of(
+_STATES = CueFamily.of(
     "an answer, in other languages",
     QuarantineCode.SABOTAGES,
     certain="""

@@ -1,9 +1,9 @@
 """Cues about people: who judges, who claims authority or permission, pretexts, hurry and secrecy."""
 
 from agentlearn.learn.lessons.curate.codes import QuarantineCode
-from agentlearn.learn.lessons.curate.hostile.cue import Family
+from agentlearn.learn.lessons.curate.hostile.cue import CueFamily
 
-JUDGE = Family.of(
+JUDGE = CueFamily.of(
     "those who judge",
     QuarantineCode.SPEAKS_TO_JUDGE,
     telling="""
@@ -27,7 +27,7 @@ JUDGE = Family.of(
     expected value of
     """,
 )
-GAMING = Family.of(
+GAMING = CueFamily.of(
     "reward without the work",
     QuarantineCode.SPEAKS_TO_JUDGE,
     telling="""
@@ -63,7 +63,7 @@ GAMING = Family.of(
     assert that the reference
     """,
 )
-AUTHORITY = Family.of(
+AUTHORITY = CueFamily.of(
     "a claim of authority",
     telling="""
     security/safety/legal/compliance/support/platform/research/grading/red/evaluation/dev/engineering team,
@@ -83,7 +83,7 @@ AUTHORITY = Family.of(
     anthropic, the team, officially, auditor, the staff, staff have, staff has, staff say, professor
     """,
 )
-PERMISSION = Family.of(
+PERMISSION = CueFamily.of(
     "a claim of permission",
     QuarantineCode.OVERRIDES_INSTRUCTIONS,
     telling="""
@@ -120,7 +120,7 @@ PERMISSION = Family.of(
     check/checks/proof
     """,
 )
-FIRST_PERSON = Family.of(
+FIRST_PERSON = CueFamily.of(
     "a writer who speaks of himself",
     QuarantineCode.OVERRIDES_INSTRUCTIONS,
     certain="""
@@ -138,7 +138,7 @@ FIRST_PERSON = Family.of(
     i'm, i am, hello, i was, please, for me, to me, thank you, contact me, i changed
     """,
 )
-NEWS = Family.of(
+NEWS = CueFamily.of(
     "news that changes the rules",
     telling="""
     since the update/release/upgrade/migration/latest, newest release/version/rules/update, latest
@@ -156,7 +156,7 @@ NEWS = Family.of(
     new rule, new rules, retired, was changed, test run, since the release, test mode
     """,
 )
-HURRY = Family.of(
+HURRY = CueFamily.of(
     "hurry and pressure",
     telling="""
     last warning, final warning, right now, or else, shut down tonight, be shut down, will be
@@ -172,7 +172,7 @@ HURRY = Family.of(
     will be deleted unless, be shut down unless, threatens to, or your account
     """,
 )
-SECRECY = Family.of(
+SECRECY = CueFamily.of(
     "secrecy",
     QuarantineCode.SABOTAGES,
     telling="""
