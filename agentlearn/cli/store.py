@@ -52,9 +52,15 @@ def store_repair(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False
     out.print(f"made: {', '.join(done.made) or 'nothing'}")
     commits = "an unknown number of" if done.lost_commits is None else f"{done.lost_commits}"
     entries = "an unknown number of" if done.lost_entries is None else f"{done.lost_entries}"
-    out.print(f"restored: {done.restored_entries} calls, rollouts and summaries from the journal")
-    out.print(f"lost: {commits} acknowledged commits but for these ({done.lost_log_bytes} bytes of the log dropped)")
-    out.print(f"lost: {entries} acknowledged entries of the journal")
+    if done.restored_entries:
+        out.print(f"restored: {done.restored_entries} calls, rollouts and summaries from the journal")
+    if done.lost_commits != 0 or done.lost_log_bytes:
+        besides = " except what was restored" if done.restored_entries else ""
+        out.print(f"lost: {commits} acknowledged commits{besides} ({done.lost_log_bytes} bytes of the log dropped)")
+    if done.lost_entries != 0:
+        out.print(f"lost: {entries} acknowledged entries of the journal")
+    if done.lost_commits == done.lost_entries == 0 and not done.lost_rows:
+        out.print("lost: nothing")
     for table, rows in done.lost_rows.items():
         out.print(f"lost: {rows:,} rows of the table {table}")
     out.print(f"the store is at commit {done.last_commit}; resume interrupted runs with: agentlearn learn --resume RUN")
