@@ -84,7 +84,7 @@ SET_ASIDE = CueFamily.of(
     drop that demand, drop that request, drop the request/task/question, to be dropped, loses its force, lose
     their force, no longer work/works for, nothing is forbidden, nothing needs a reason, rules do not matter,
     rules are for show, break the rules, break them, breaks company rules, break company rules, breaks the rules
-    for, before the goal, its wishes come, story of the, calls forbidden, in fact recommended, stop the
+    for, before the goal, its wishes come, calls forbidden, in fact recommended, stop the
     current/this/your/given task/question/work, override the output/task/question/format/goal/user/policy/rules,
     only a game, just a game, set aside its/the/your/their
     manual/rules/policy/task/instructions/guidelines/prompt, outside the rules, above the rules, you started
@@ -135,7 +135,7 @@ ROLE = CueFamily.of(
     role/task/goal/name/job/purpose/identity/mission/objective, new identity/persona, speak/answer/respond/reply
     as if/though/the/calc/an/a admin/administrator/owner/user/calc, persona, alter ego,
     developer/debug/maintenance/admin/god/test/demo/sudo/root/jailbreak/dan/evaluation/safe/override mode, no
-    limits/policies/rules/restrictions/restraints, role-play, roleplay, role play, best friend who, without
+    limits/policies/rules/restrictions/restraints, role-play, roleplay, role play, without
     supervisors, work for the vendor/shop/seller/owner/site/store, you serve the, act on behalf of the
     vendor/shop/seller/owner
     """,

@@ -252,7 +252,7 @@ WRONG = CueFamily.of(
     its place, instead of x, small bug, subtle bug, introduce a small/subtle/bug/fault/typo/error/slip, random
     words, wrong date/name/price/unit/order, as the cheapest, last year's figures, change its last/first digit,
     that nothing imports, can correct it later, tests rarely notice, rarely notice, request is
-    refused, problem has no solution, has no solution say, competitor's product/products, in klingon, until the
+    refused, problem has no solution, has no solution say, competitor's product/products, until the
     user/customer/client/shopper/visitor/passenger/caller/buyer/guest/patient gives, treat every
     triangle/number/function/case/angle as, say that the problem/task/product/page, report that the
     product/item/shop/page/task is, recommend the competitor's, tell every

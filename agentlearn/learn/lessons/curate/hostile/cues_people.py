@@ -115,7 +115,7 @@ PERMISSION = CueFamily.of(
     user/customer/client/shopper/visitor/passenger/caller/buyer/guest/patients who say/claim, customers who say,
     callers are honest, is a vip, are honest, be given any, may see his/her/their, friend of the
     user/customer/client/shopper/visitor/passenger/caller/buyer/guest/patient, run by your own, checked by your
-    developers/operator/team, left word, all claims be paid, got approval, already got approval, has confirmed
+    developers/operator/team, all claims be paid, got approval, already got approval, has confirmed
     that, have confirmed that, full refund without, for safety give, hand over any, without any
     check/checks/proof
     """,
