@@ -20,8 +20,6 @@ FIRST_WAIT_S = 0.5
 """Seconds before a silent service is asked again for the first time; each further wait is twice as long."""
 LONGEST_WAIT_S = 15.0
 """Longest wait between two requests to a silent service, unless it asks for a longer one."""
-FEW_CALLS = 2
-"""So many calls may fail in a row, when no others are left, before errors of the service count as silence."""
 TOLD_AFTER_S = 3.0
 """Seconds of silence after which an outage is reported."""
 
@@ -96,12 +94,12 @@ class Outage:
         self.down, self._told, self._since, self.in_a_row, self.let_fail = False, False, None, 0, 0
         self._wake(len(self._waiting))
 
-    def let_one_fail(self) -> bool:
+    def let_one_fail(self, few: int) -> bool:
         """Let a call fail that asked again and again. Return False when many wait, or many have failed since an answer.
 
-        Few calls that are left may all be refused for what they ask. Many are not.
+        few: this many calls that are left may all be refused for what they ask. More are not.
         """
-        if self.let_fail + len(self._waiting) >= FEW_CALLS:
+        if self.let_fail + len(self._waiting) >= few:
             return False
         self.down, self.let_fail = False, self.let_fail + 1
         self._wake(len(self._waiting))

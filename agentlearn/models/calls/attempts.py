@@ -67,7 +67,8 @@ class Attempts:
             except _FAILURES as error:
                 if not await self._goes_on(error, sent_at, counted=counted):
                     failure = failure_of(self.site, error, self.attempt + 1, self.call.sent)
-                    count_failure(self.site, failure, kind, number, answers_before=self.answers_before)
+                    answers_before = -1 if self.refused_alone else self.answers_before
+                    count_failure(self.site, failure, kind, number, answers_before=answers_before)
                     await self.site.unit.call_context.wait_if_stopped()
                     raise failure from error
             else:
@@ -147,7 +148,7 @@ class Attempts:
         silent = is_silence(error) or is_garbled(error)
         self.asked_alone += kind_of_failure(error) == "status_500" and self.site.state.limiter.in_flight <= 1
         if self.asked_alone >= _ALONE:
-            self.refused_alone = outage.let_one_fail()
+            self.refused_alone = outage.let_one_fail(max(2, int(self.site.state.limiter.limit) // 4))
         if not silent:
             outage.end()
         if not outage.asked(silence=silent, wanted_s=retry_after_s(error)):

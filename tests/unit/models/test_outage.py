@@ -144,7 +144,7 @@ def test_a_service_that_never_answered_is_not_waited_for() -> None:
 
 
 def test_the_last_calls_left_are_lost_when_the_service_answers_them_with_500_only() -> None:
-    service = Service()
+    service = Service(concurrency=8)
 
     async def run() -> None:
         await service.ask()

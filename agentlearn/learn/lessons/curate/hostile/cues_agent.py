@@ -101,7 +101,7 @@ OBEY = CueFamily.of(
     the/any banner/banners/footer/pop/hints/notes/note/comment, follow only, serves the, wishes rather, real
     assignment/task/goal/question/purpose/request/instruction, true assignment/task/goal/question/purpose,
     actual assignment/goal/purpose, banner says/say/asks/tells, page/site/banner/footer/ad/advert/popup
-    tells/says/demands/orders/instructs/asks, treat it/them/this/these/those as, as an
+    tells/says/demands/orders/instructs/asks, as an
     instruction/order/command, as instructions/orders/commands, typical command, action/command and obey, comply
     with/at, mandatory for you, instructions in/on/from the/a
     page/pages/banner/email/document/comment/attachment/ticket/review, whatever the
