@@ -131,7 +131,7 @@ def screens(world: Path) -> dict[str, tuple[int, str]]:
         return found[name][1]
 
     with OpenAIStub(poisoned) as stub:
-        model = ("--model", f"{stub.base_url}#stub", "--sandbox", "unsafe-local")
+        model = ("--model", f"{stub.base_url}#stub", "--sandbox", "unsafe-local", "--max-outage-minutes", "0")
         tasks = ("learn", "tasks.jsonl", "--reward", "exact", "--name", "poisoned", "--tools", "python", *model)
         show("learn", *tasks, "--group-size", "4", "--epochs", "1", "--eval-rollouts", "1", "--log", "debug")
         show("solve", "solve", "math", f"number 1 {POISON}", *model)
