@@ -95,7 +95,7 @@ FILL = (
            TIMESTAMPTZ '2026-01-01 00:00:00+00' AS recorded_at, 1 AS schema_version, i // 32 AS seq
     FROM range(2 * {count}) AS rows(i)
     """,
-    "INSERT INTO commit_log SELECT {count} // 16, TIMESTAMPTZ '2026-01-01 00:00:00+00', 1",
+    "INSERT INTO commit_log SELECT {count} // 16, TIMESTAMPTZ '2026-01-01 00:00:00+00', 1, NULL",
 )
 _CHILD = """
 import json, sys, time

@@ -49,13 +49,13 @@ class Signalled:
 
 
 def handles_signals(pid: int) -> bool:
-    """Whether the process has a handler for SIGTERM. Python is started by then."""
+    """Whether the process has handlers for SIGTERM and SIGHUP: agentlearn's own, since coverage handles only one."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
     (caught,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")]
-    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+    return all(int(caught, 16) >> (number - 1) & 1 for number in (signal.SIGTERM, signal.SIGHUP))
 
 
 def run_and_signal(
