@@ -7,6 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,9 @@ from agentlearn.types.value import Value
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
+    from pydantic_ai.settings import ModelSettings
 
     from agentlearn.data import ColumnChoice, Columns, SourceRow, StartAndPath
 
@@ -63,6 +66,34 @@ class RolloutShape(Value):
     """Measured sizes with the models that ship, by the start of their names: `lab:`, `sim:`."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a domain that runs itself is given for one rollout (see `Domain.runs_itself`)."""
+
+    task: Task
+    lessons: str
+    """The lessons as a block of advice; empty without lessons."""
+    model: "Model"
+    """The rollout's model. Its calls are recorded, counted, limited and repeated like all others."""
+    deps: Any
+    """What `Domain.open` yielded."""
+    seed: int
+    """Seed of this rollout."""
+    settings: "ModelSettings"
+    """Sampling settings of this rollout."""
+    max_turns: int
+    """Largest number of model calls that the rollout may make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """The output of a rollout that the domain ran itself, with its messages if it has any."""
+
+    output: Any
+    messages: "Sequence[ModelMessage]" = ()
+    """pydantic-ai messages of the work, for the record and for the stages that learn; empty: those that were seen."""
+
+
 JudgeModel = Callable[[str], "Model"]
 """Return the model that judges the question of that name. The run records and counts its calls."""
 
@@ -94,8 +125,8 @@ class Domain(ABC):
         """Return the tasks in a user's file. Raises DataError with file, line and next step."""
 
     @abstractmethod
-    def agent(self) -> "Agent[Any, Answer]":
-        """Return the agent, without a model and without lessons; both are given per run."""
+    def agent(self) -> "Agent[Any, Any]":
+        """Return the agent, without lessons; model and lessons are given per run. See `answer_of` for its output."""
 
     @abstractmethod
     def prompts(self) -> tuple[PromptRef, ...]:
@@ -116,6 +147,25 @@ class Domain(ABC):
     @abstractmethod
     def answer_key(self, answer: str) -> str | None:
         """Return a canonical form that equal answers share, for majority votes; None: this answer gets no vote."""
+
+    def answer_of(self, output: Any) -> Answer:
+        """Return the answer in an output of the agent. Needed when the agent returns something else than `Answer`."""
+        assert isinstance(output, Answer)
+        return output
+
+    def judge(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict | Awaitable[Verdict]:
+        """Judge a finished rollout that can see the agent's output itself. Default: `verify` judges."""
+        return self.verify(task, trajectory)
+
+    runs_itself: bool = False
+    """Whether `work` does a rollout's work, and not the agent. If so, `agent` is never called."""
+
+    async def work(self, work: Work) -> "Worked":
+        """Do the work of one rollout. Called when `runs_itself` is true."""
+        raise ConfigError(f"domain {self.name!r} runs itself but has no method work", code="bad_domain")
+
+    errors_are_failures: bool = False
+    """Whether any exception in a rollout is a failure of that rollout. If not, an unexpected one ends the run."""
 
     runs_code: bool = False
     """Whether rollouts run code that a model wrote. If so, implement `with_sandbox`."""

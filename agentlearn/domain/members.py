@@ -15,13 +15,15 @@ _SETTINGS: dict[str, type] = {
     "name": str,
     "description": str,
     "threshold": Real,
+    "runs_itself": bool,
+    "errors_are_failures": bool,
     "runs_code": bool,
     "uses_judge": bool,
     "rewards": tuple,
     "replayable": bool,
 }
 """Members that are plain values, and their types."""
-_NEEDED_FOR = {"runs_code": "with_sandbox", "uses_judge": "with_judge", "rewards": "with_reward"}
+_NEEDED_FOR = {"runs_itself": "work", "runs_code": "with_sandbox", "uses_judge": "with_judge", "rewards": "with_reward"}
 """Values that only make sense together with a method."""
 
 

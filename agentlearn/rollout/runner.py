@@ -4,12 +4,13 @@ import asyncio
 import hashlib
 import time
 import traceback
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
     AsyncExitStack,
     asynccontextmanager,
+    contextmanager,
     nullcontext,
 )
 from dataclasses import dataclass, field, replace
@@ -26,13 +27,14 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 from pydantic_ai.settings import ModelSettings
 
 from agentlearn.config import RolloutOptions
-from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext
+from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, Work, Worked
 from agentlearn.errors import (
     AgentlearnError,
     BudgetExceeded,
     ConfigError,
     EndpointError,
     RolloutError,
+    StopSignal,
     ToolError,
     ToolLost,
 )
@@ -116,7 +118,8 @@ class Rollouts:
     """Folder for what tools record, with a subfolder per rollout; None: nothing is recorded."""
     notes: tuple[str, ...] = ()
     """Notes on the model's chat template, for the report."""
-    agent: Agent[Any, Answer] = field(init=False)
+    agent: Agent[Any, Any] | None = field(init=False)
+    """The domain's agent; None for a domain that runs itself."""
     prompts: tuple[PromptRef, ...] = field(init=False)
     open_slots: AbstractAsyncContextManager[object] = field(init=False)
     """Limits the number of open rollouts, for domains that have such a limit."""
@@ -124,13 +127,18 @@ class Rollouts:
     def __post_init__(self) -> None:
         most = self.domain.max_open_rollouts()
         self.open_slots = nullcontext() if most is None else asyncio.Semaphore(most)
-        self.agent = self.domain.agent()
+        self.agent = None if self.domain.runs_itself else self.domain.agent()
         self.prompts = (instructions_ref(self.instructions),) if self.instructions else self.domain.prompts()
 
     def with_instructions(self, instructions: str) -> "Rollouts":
         """Return these rollouts with other instructions for the agent. Raises ConfigError when they are empty."""
         if not instructions.strip():
             raise ConfigError("the instructions are empty; write instructions for the agent", code="no_instructions")
+        if self.agent is None:
+            raise ConfigError(
+                f"{self.domain.name!r} is not an agent, so its instructions cannot be replaced; leave them out",
+                code="no_agent",
+            )
         return replace(self, instructions=instructions)
 
     async def one(self, task: Task, slot: RolloutSlot, treatment: Treatment, experiences: Experiences) -> Finished:
@@ -185,13 +193,15 @@ class Rollouts:
         unit = WorkUnit(self.call_context, "rollout", identity, slot.seed)
         tools, offered = ToolJournal(unit), OfferedTools()
         started_at, started = datetime.now(UTC), time.perf_counter()
-        answer, failure = None, None
+        output, answer, failure = None, None, None
+        own_messages: list[ModelMessage] = []
         with capture_run_messages() as messages:
             try:
                 with unit.traced({"task": task.id, "rollout": identity, "phase": slot.phase}) as tracing:
                     capabilities = [experiences, tools, offered, *tracing]
-                    with self._instructed(experiences):
-                        answer = await self._act(task, slot, treatment, capabilities, unit)
+                    worked = await self._act(task, slot, treatment, experiences, capabilities, unit)
+                    output, answer = worked.output, self._answer(worked.output)
+                    own_messages = list(worked.messages)
             except BudgetExceeded:
                 raise
             except ToolLost as error:
@@ -202,6 +212,7 @@ class Rollouts:
             except (RolloutError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded) as error:
                 await self.call_context.wait_if_stopped()  # an error while the run is being stopped is not a result
                 failure = self._failure(error)
+        said = own_messages or messages
         trajectory = Trajectory(
             id=identity,
             run=self.call_context.run,
@@ -212,7 +223,7 @@ class Rollouts:
             attempt=slot.attempt,
             seed=slot.seed,
             treatment=treatment,
-            steps=steps_of(messages, unit.calls, tools.seconds, tools.diverged),
+            steps=steps_of(said, unit.calls, tools.seconds, tools.diverged),
             answer=None if answer is None else answer.answer,
             failure=failure,
             usage=_total_usage(unit.calls),
@@ -222,11 +233,28 @@ class Rollouts:
             prompts=(*self.prompts, *(ref for ref, _ in offered.recorded())),
             isolation=self.isolation,
         )
-        return Finished(await self._judged(task, trajectory), _dump(messages), texts=offered.recorded())
+        return Finished(await self._judged(task, trajectory, output), _dump(said), texts=offered.recorded())
+
+    def _answer(self, output: Any) -> Answer:
+        with self._errors("answer_of"):
+            return self.domain.answer_of(output)
+
+    @contextmanager
+    def _errors(self, what: str) -> Generator[None]:
+        """Make any exception of a user's own code a failure of the rollout, if the domain says so."""
+        try:
+            yield
+        except (AgentlearnError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded, StopSignal):
+            raise
+        except (Exception, SystemExit) as error:
+            if not self.domain.errors_are_failures:
+                raise
+            get_log().warning("rollout.raised", what=what, exc_info=error)
+            raise ToolError(f"{what} raised {without_secrets(_last_line(error))}", code=f"{what}_raised") from error
 
     def _instructed(self, experiences: Experiences) -> AbstractContextManager[None]:
         """Replace all instructions of the agent by the given ones and the lessons, if any are given."""
-        if not self.instructions:
+        if not self.instructions or self.agent is None:
             return nullcontext()
         return self.agent.override(instructions=[self.instructions, *filter(None, [experiences.get_instructions()])])
 
@@ -235,9 +263,10 @@ class Rollouts:
         task: Task,
         slot: RolloutSlot,
         treatment: Treatment,
+        experiences: Experiences,
         capabilities: list[AbstractCapability[Any]],
         unit: WorkUnit,
-    ) -> Answer:
+    ) -> Worked:
         settings = ModelSettings()
         if treatment.temperature is not None:
             settings["temperature"] = treatment.temperature
@@ -249,22 +278,36 @@ class Rollouts:
         )
         deadline = asyncio.timeout(self.options.rollout_deadline_s)
         unit.deadline = deadline
+        model = self.endpoint.client(unit)
         async with deadline, shortage_is_lost(), self.domain.open(context) as deps:
-            result = await self.agent.run(
-                self.domain.question(task),
-                model=self.endpoint.client(unit),
-                deps=deps,
-                model_settings=settings,
-                usage_limits=UsageLimits(request_limit=self.options.max_turns),
-                capabilities=capabilities,
-            )
-        return result.output
+            if self.agent is None:
+                work = Work(
+                    task=task,
+                    lessons=experiences.get_instructions() or "",
+                    model=model,
+                    deps=deps,
+                    seed=context.seed,
+                    settings=settings,
+                    max_turns=self.options.max_turns,
+                )
+                with self._errors("program"):
+                    return await self.domain.work(work)
+            with self._errors("agent"), self._instructed(experiences):
+                result = await self.agent.run(
+                    self.domain.question(task),
+                    model=model,
+                    deps=deps,
+                    model_settings=settings,
+                    usage_limits=UsageLimits(request_limit=self.options.max_turns),
+                    capabilities=capabilities,
+                )
+        return Worked(result.output)
 
-    async def _judged(self, task: Task, trajectory: Trajectory) -> Trajectory:
+    async def _judged(self, task: Task, trajectory: Trajectory, output: Any) -> Trajectory:
         if trajectory.failure is not None:
             return trajectory
         try:
-            verdict = await self._verdict(task, trajectory)
+            verdict = await self._verdict(task, trajectory, output)
         except AgentlearnError as error:
             if not isinstance(error, RolloutError) or error.resumable:
                 raise
@@ -280,8 +323,8 @@ class Rollouts:
             verdict = Verdict(status="undecided", reason=reason)
         return trajectory.model_copy(update={"verdict": verdict})
 
-    async def _verdict(self, task: Task, trajectory: Trajectory) -> Verdict:
-        judged: Any = self.domain.verify(task, trajectory)
+    async def _verdict(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict:
+        judged: Any = self.domain.judge(task, trajectory, output)
         verdict: Any = await judged if isawaitable(judged) else judged
         if not isinstance(verdict, Verdict):
             raise TypeError(f"verify of the domain {self.domain.name!r} gave {verdict!r}, which is not a Verdict")

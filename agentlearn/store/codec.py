@@ -61,7 +61,7 @@ def run_rows(event: RunEvent) -> RowGroup:
 
 def task_rows(tasks: Sequence[Task]) -> RowGroup:
     """One row per task."""
-    return tuple(row("task", **task.model_dump()) for task in tasks)
+    return tuple(row("task", **task.model_dump(exclude={"extra"})) for task in tasks)
 
 
 def task_from_row(found: Mapping[str, Any]) -> Task:

@@ -1,6 +1,8 @@
 """A task: one problem and its expected answer."""
 
-from typing import Literal, Self
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -11,10 +13,10 @@ Split = Literal["train", "validation", "test"]
 
 
 class Task(Value):
-    """A problem to solve. Two tasks with the same domain, problem, answer and start are the same task."""
+    """A problem to solve. Two tasks are the same if domain, problem, answer, start and fields are."""
 
     id: TaskId
-    """Content hash of (domain, problem, answer), and of `start` if given."""
+    """Content hash of (domain, problem, answer), and of `start` and `extra` if given."""
     domain: str
     problem: str = Field(min_length=1)
     answer: str | None = None
@@ -28,6 +30,13 @@ class Task(Value):
     """Starting point, such as a site's address; empty when the task needs none."""
     path: tuple[str, ...] = ()
     """Places on a known path from the start to the answer, in order. For partial credit; never shown to a model."""
+    extra: str = Field(default="", exclude_if=lambda extra: not extra)
+    """What else the program that gave the task knows about it, as a JSON object; empty for nothing. See `fields`."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What else is known about the task, for rewards and deps. Never shown to a model."""
+        return json.loads(self.extra) if self.extra else {}
 
     @property
     def cluster(self) -> str:
@@ -46,9 +55,11 @@ class Task(Value):
         source: str = "",
         start: str = "",
         path: tuple[str, ...] = (),
+        fields: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Return the task with its id computed."""
-        identity = TaskId(content_hash("task", domain, problem, answer, *filter(None, [start])))
+        """Return the task with its id computed. fields: JSON values; others raise TypeError or ValueError."""
+        extra = json.dumps(dict(fields), ensure_ascii=False, sort_keys=True, allow_nan=False) if fields else ""
+        identity = TaskId(content_hash("task", domain, problem, answer, *filter(None, [start]), *filter(None, [extra])))
         return cls(
             id=identity,
             domain=domain,
@@ -59,4 +70,5 @@ class Task(Value):
             source=source,
             start=start,
             path=path,
+            extra=extra,
         )
