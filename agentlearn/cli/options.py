@@ -57,7 +57,7 @@ ADVANCED = frozenset(
     }
 )
 """Settings that `--help` lists last, in a group of their own."""
-_NEVER = frozenset({"api_key", "private_addresses"})
+_NEVER = frozenset({"api_key", "private_addresses", "given"})
 """Settings that are not options: other users can read the arguments of a process; and what a run notes for itself."""
 
 

@@ -50,6 +50,8 @@ class RunSettings(
     """Name of the result. Default: the domain's name."""
     private_addresses: tuple[str, ...] = ()
     """Names of the endpoints whose addresses had credentials. They are not stored, so a resumed run asks for them."""
+    given: tuple[str, ...] = ()
+    """What a program gave as objects, such as its agent. They are not stored, so only it can resume the run."""
 
     @model_validator(mode="before")
     @classmethod

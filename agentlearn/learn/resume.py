@@ -80,6 +80,12 @@ def started_with(kind: RunKind, prefix: str, store: Path, given: Mapping[str, An
         raise ConfigError(
             f"a resumed run keeps its settings; leave out {options}, or start a new run", code="fixed_setting"
         )
+    if given_objects := stored.get("given"):
+        raise ConfigError(
+            f"run {row.run!r} was started by a program with objects of its own ({', '.join(given_objects)}), which are"
+            f" not stored; resume it there: learn(..., resume={row.run!r})",
+            code="not_resumable",
+        )
     _require_credentials(row.run, stored)
     return row.run, row.settings
 

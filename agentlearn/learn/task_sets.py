@@ -38,25 +38,39 @@ class TaskSets:
         return tuple(task for task in self.test if task.family not in families)
 
 
-def task_sets(settings: RunSettings, domain: Domain) -> TaskSets:
+@dataclass(frozen=True, slots=True)
+class GivenTasks:
+    """Tasks that a program gives to a run, in place of the sources that the settings name."""
+
+    train: tuple[Task, ...] | None = None
+    """Tasks to learn from, and to hold out a share of; None: those of the settings."""
+    test: tuple[Task, ...] | None = None
+    """Held-out tasks; None: those of the settings."""
+
+
+def task_sets(settings: RunSettings, domain: Domain, given: GivenTasks = GivenTasks()) -> TaskSets:
     """Return the tasks of a run. Raises DataError (bad file, overlap) or ConfigError (no task to learn from)."""
     test: Sequence[Task] = ()
     test_sets: list[tuple[str, tuple[Task, ...]]] = []
     notes: list[str] = []
-    if settings.data is None:
+    if given.train is not None:
+        train: Sequence[Task] = given.train
+    elif settings.data is None:
         train = domain.tasks("train", seed=settings.seed, limit=settings.limit)
-        if not settings.test_data:
+        if not settings.test_data and given.test is None:
             test = domain.tasks("test", seed=settings.seed)
     else:
         read = read_source(domain, settings.data, settings, split="train", limit=settings.limit)
         train = read.tasks
         notes.append(read.note)
-    if settings.test_data:
+    if given.test is not None:
+        test = given.test
+    elif settings.test_data:
         held = [read_source(domain, source, settings, split="test") for source in settings.test_data]
         test_sets = [(str(source), one.tasks) for source, one in zip(settings.test_data, held, strict=True)]
         test = _joined([tasks for _, tasks in test_sets])
         notes += [one.note for one in held]
-    elif settings.data is not None and settings.evaluate:
+    elif (settings.data is not None or given.train is not None) and settings.evaluate:
         train, test = hold_out(train, settings.test_share, domain.answer_key)
     if not train:
         raise ConfigError("there is no task to learn from; give more tasks or a smaller --test-share", code="no_tasks")

@@ -139,9 +139,11 @@ async def open_endpoint(
     retry: RetryPolicy | None = None,
     tokens: TokenRequest | None = None,
     call_settings: CallSettings = DEFAULT_CALL_SETTINGS,
+    model: "Model | None" = None,
 ) -> AsyncGenerator[Endpoint]:
     """Open the endpoint of that name; its client and its service are closed when the block ends.
 
+    model: use this model under that name.
     An http(s) endpoint takes its key from `options.api_key`, else from AGENTLEARN_API_KEY, and its credentials from its
     address, now or earlier in this process. seed: for services that are seeded themselves, such as the simulated model.
     call_settings: for every request. retry: None for the policy of `options`.
@@ -150,6 +152,12 @@ async def open_endpoint(
     """
     name = endpoint_name(name)
     know_environment(os.environ)
+    if model is not None:
+        state = _state_of(name, options, Limiter(options.concurrency), retry)
+        url = model.base_url or model.system
+        # Not entered: leaving it would close a client that the program may be using for other work.
+        yield Endpoint(name, model, state, simulated=_is_stand_in(model), url=url, call_settings=call_settings)
+        return
     prefix, _, rest = name.partition(":")
     plugin = _plugin_of(name)
     for refused in announced(GROUP, reserved=is_service).refused:
@@ -181,6 +189,22 @@ async def open_endpoint(
         async with _inferred(name) as model:
             url = model.base_url or model.system
             yield Endpoint(name, model, state, simulated=False, url=url, call_settings=call_settings)
+
+
+def model_name(model: "Model") -> str:
+    """Return the name under which a model object is recorded: its system and its own name."""
+    return f"{model.system}:{model.model_name}"
+
+
+def _is_stand_in(model: "Model") -> bool:
+    """Whether a model is one of pydantic-ai's stand-ins for tests, or wraps one."""
+    from pydantic_ai.models.function import FunctionModel
+    from pydantic_ai.models.test import TestModel
+    from pydantic_ai.models.wrapper import WrapperModel
+
+    while isinstance(model, WrapperModel):
+        model = model.wrapped
+    return isinstance(model, FunctionModel | TestModel)
 
 
 def _started(plugin: Plugin, rest: str, seed: int) -> AbstractAsyncContextManager[Service]:

@@ -65,6 +65,11 @@ class Store(StoreReader):
         self._units_with_calls: frozenset[str] = frozenset()
         self._saved_prompts: set[PromptRef] = set()
 
+    @property
+    def directory(self) -> Path:
+        """The store's directory."""
+        return self._database.directory
+
     async def record(self, record: CallRecord) -> None:
         """Store an answered call in the journal. Of several records with one id the first counts."""
         await self._write(JournalEntry(call_rows(record), encode_entry(record)))

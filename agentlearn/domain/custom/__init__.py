@@ -8,7 +8,15 @@ custom_tasks("prices", "exact", tools="python", instructions="A zork is 7 plims.
 from agentlearn.domain.custom.object_path import load_object
 from agentlearn.domain.custom.reward import Reward, default_reward, find_reward
 from agentlearn.domain.custom.reward_trial import try_reward
-from agentlearn.domain.custom.task_domain import CustomTasks, GymTasks, JudgedTasks, Tools, custom_tasks, name_for
+from agentlearn.domain.custom.task_domain import (
+    CustomTasks,
+    GymTasks,
+    JudgedTasks,
+    Tools,
+    custom_tasks,
+    judged_tasks,
+    name_for,
+)
 
 __all__ = [
     "CustomTasks",
@@ -19,6 +27,7 @@ __all__ = [
     "custom_tasks",
     "default_reward",
     "find_reward",
+    "judged_tasks",
     "load_object",
     "name_for",
     "try_reward",

@@ -35,8 +35,12 @@ class FunctionReward:
         """Return the function's verdict. Raises VerifierError when the function raises or returns something else than a
         reward.
         """
+        return self.judge_output(task, trajectory, trajectory.answer)
+
+    def judge_output(self, task: Task, trajectory: Trajectory, output: object) -> Verdict:
+        """Return the function's verdict on an output of any type; see `judge`."""
         # SystemExit too: a function of the user's must not end the run.
-        arguments = (task, trajectory.answer, *([trajectory] if self.sees_trajectory else []))
+        arguments = (task, output, *([trajectory] if self.sees_trajectory else []))
         try:
             given = self.function(*arguments)
         except (Exception, SystemExit) as error:
@@ -99,7 +103,12 @@ def load_function(reference: str) -> FunctionReward:
             f"the reward {reference!r} is {type(function).__name__}, not a function; write {_SIGNATURE}",
             code="bad_reward",
         )
-    return FunctionReward(reference, function, _sees_trajectory(function, reference))
+    return function_reward(reference, function)
+
+
+def function_reward(name: str, function: Callable[..., object]) -> FunctionReward:
+    """Return the function as a reward. name: for messages. Raises ConfigError when it has the wrong parameters."""
+    return FunctionReward(name, function, _sees_trajectory(function, name))
 
 
 def _sees_trajectory(function: Callable[..., object], reference: str) -> bool:

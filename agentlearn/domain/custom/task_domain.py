@@ -35,14 +35,20 @@ def custom_tasks(name: str, reward: str, *, tools: Tools = "none", instructions:
     reward: `exact`, `number`, `choice`, `contains`, `judge`, `gym` for tasks of reasoning-gym, or `module:function`,
     which is imported here, also from the working directory. instructions: added to the agent's own. Raises ConfigError.
     """
+    return judged_tasks(name, find_reward(reward), runs_code=tools == "python", instructions=instructions)
+
+
+def judged_tasks(
+    name: str, reward: Reward, *, runs_code: bool = False, instructions: str | None = None
+) -> "CustomTasks":
+    """Return a domain of custom tasks that this reward judges. Raises ConfigError for a bad name."""
     if not _NAME.fullmatch(name) or name in _TAKEN:
         raise ConfigError(
             f"{name!r} cannot be a name of tasks and their library; write it in lower-case letters, digits,"
             " '.', '_' and '-', such as 'prices'",
             code="bad_name",
         )
-    chosen = find_reward(reward)
-    return _kind(chosen)(name=name, reward=chosen, runs_code=tools == "python", instructions=instructions)
+    return _kind(reward)(name=name, reward=reward, runs_code=runs_code, instructions=instructions)
 
 
 def _kind(reward: Reward) -> "type[CustomTasks]":

@@ -12,6 +12,7 @@ from agentlearn.domain.custom import try_reward
 from agentlearn.errors import ConfigError
 from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.estimate import refuse_unpriced_budget
+from agentlearn.learn.given import NOTHING_GIVEN, Given
 from agentlearn.learn.lessons.lesson_run import LessonRun
 from agentlearn.learn.lessons.library_caution import library_caution
 from agentlearn.learn.open_run import budget_of, domain_of, service_settings
@@ -31,9 +32,15 @@ from agentlearn.types.ids import RunId, new_run_id
 
 
 async def run_learning(
-    settings: LearnSettings, callbacks: Callbacks | None = None, *, resume: RunId | None = None
+    settings: LearnSettings,
+    callbacks: Callbacks | None = None,
+    *,
+    resume: RunId | None = None,
+    given: Given = NOTHING_GIVEN,
 ) -> LearnReport:
     """Learn lessons, measure their effect and return the report. Everything is stored as it happens.
+
+    given: objects to use in place of what the settings name.
 
     resume: an interrupted run; pass the settings that `agentlearn.learn.resume.settings_of` returns. The run continues
     where it stopped and repeats no answered model call.
@@ -43,13 +50,13 @@ async def run_learning(
     """
     refuse_unpriced_budget(settings)
     refuse_contradictions(settings)
-    domain = domain_of(settings)
+    domain = given.domain or domain_of(settings)
     logs = None
     if settings.from_store:
         with read_store(settings.store) as reader:
             logs, whole = stored_task_sets(StoredGroups.of(reader, settings), settings, domain, reader)
     else:
-        whole = task_sets(settings, domain)
+        whole = task_sets(settings, domain, given.tasks)
     sets = pilot_sets(whole, settings) if settings.pilot is not None else whole
     if settings.labels == "none" and all(domain.answer_key(task.answer or "0") is None for task in sets.train):
         raise ConfigError(
@@ -59,11 +66,11 @@ async def run_learning(
         )
     notes = try_reward(domain, (*sets.train, *sets.test))
     library_store = LibraryStore(settings.store / "libraries")
-    start = library_store.load(settings.library) if resume is None else None
+    start = (given.start or library_store.load(settings.library)) if resume is None else None
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(open_store(settings.store))
+        store = given.store or await stack.enter_async_context(open_store(settings.store))
         session = await stack.enter_async_context(
-            _open(settings, domain, store, callbacks or Callbacks(), resume, logs)
+            _open(settings, domain, store, callbacks or Callbacks(), resume, logs, given)
         )
         session.stats.notes.extend(notes)
         if start is not None and (caution := library_caution(settings.library, start)):
@@ -92,6 +99,7 @@ async def _open(
     callbacks: Callbacks,
     resume: RunId | None,
     logs: StoredGroups | None,
+    given: Given,
 ) -> AsyncGenerator[LessonRun]:
     run = resume or new_run_id()
     if resume is not None:
@@ -102,16 +110,17 @@ async def _open(
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
         for_all = service_settings(settings)
         endpoint = await stack.enter_async_context(
-            open_endpoint(settings.model, settings, seed=settings.seed, call_settings=for_all)
+            open_endpoint(settings.model, settings, seed=settings.seed, call_settings=for_all, model=given.model)
         )
         reflector = endpoint
-        if settings.reflector_name != settings.model:
+        if settings.reflector_name != settings.model or given.reflector not in {None, given.model}:
             reflector = await stack.enter_async_context(
                 open_endpoint(
                     settings.reflector_name,
                     settings,
                     seed=settings.seed,
                     call_settings=CallSettings(left_out=for_all.left_out),
+                    model=given.reflector,
                 )
             )
         rollouts = await stack.enter_async_context(

@@ -1,0 +1,69 @@
+"""Tasks for an agent of the user's own: any pydantic-ai agent, with its own output type, deps and tools."""
+
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from inspect import isawaitable, isroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agentlearn.domain.base import RolloutContext
+from agentlearn.domain.custom import CustomTasks
+from agentlearn.domain.objects.judged_output import AnswerOf, OutputTasks
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import PromptRef
+
+if TYPE_CHECKING:
+    from pydantic_ai.agent import AbstractAgent
+
+D = TypeVar("D")
+Deps = D | Callable[[Task], D | AbstractAsyncContextManager[D]]
+"""What an agent's tools get: a value for all rollouts, or a function that makes one for each task.
+
+The function may be async. It may return a context manager, which is closed when the rollout ends.
+"""
+
+
+def agent_tasks(
+    agent: "AbstractAgent[Any, Any]", judged: CustomTasks, *, deps: Any = None, text_of: AnswerOf | None = None
+) -> "AgentTasks":
+    """Return a domain for the agent, whose tasks are read and judged as `judged` says."""
+    return AgentTasks(judged, text_of, given_agent=agent, deps=deps)
+
+
+@dataclass(frozen=True)
+class AgentTasks(OutputTasks):
+    """Tasks for an agent of the user's own."""
+
+    given_agent: Any = None
+    deps: Any = None
+    """A value, or a function from a task to one; see `Deps`."""
+
+    def agent(self) -> Any:
+        """Return the agent as it was given."""
+        return self.given_agent
+
+    def prompts(self) -> tuple[PromptRef, ...]:
+        """Return a reference to the agent: its name, and the hash of its output type. Its messages hold its texts."""
+        schema = json.dumps(self.given_agent.output_json_schema(), sort_keys=True, default=str)
+        digest = hashlib.sha256(schema.encode()).hexdigest()
+        return (PromptRef(name=f"agent:{self.given_agent.name or self.name}", version=0, sha256=digest),)
+
+    @asynccontextmanager
+    async def open(self, context: RolloutContext) -> AsyncGenerator[object]:
+        """Make the deps of one rollout; close them when it ends if they can be closed."""
+        if not (isroutine(self.deps) or isinstance(self.deps, partial)):
+            yield self.deps
+            return
+        made: Any = self.deps(context.task)
+        made = await made if isawaitable(made) else made
+        if isinstance(made, AbstractAsyncContextManager):
+            async with made as entered:
+                yield entered
+        elif isinstance(made, AbstractContextManager):
+            with made as entered:
+                yield entered
+        else:
+            yield made

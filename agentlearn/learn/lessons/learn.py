@@ -1,0 +1,205 @@
+"""`learn`: lessons for an agent or a program of your own, in one call. The command line resolves to the same run."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from typing_extensions import Unpack
+
+from agentlearn.config import DEFAULT_STORE, SIMULATED_MODEL, LearnSettings, default_model, learn_settings
+from agentlearn.config.learn_options import LearnOptions
+from agentlearn.domain.base import Domain
+from agentlearn.domain.objects import Deps, Program, RewardGiven, TasksGiven
+from agentlearn.errors import ConfigError
+from agentlearn.learn.callbacks import Callbacks
+from agentlearn.learn.given import Given
+from agentlearn.learn.lessons.run_learning import run_learning
+from agentlearn.learn.report import LearnReport
+from agentlearn.learn.subject import Subject, named_model, subject_of
+from agentlearn.learn.task_sets import GivenTasks
+from agentlearn.library import NO_LIBRARY, LibraryStore
+from agentlearn.store import Store
+from agentlearn.types.experience import Library, library_of
+from agentlearn.types.ids import RunId
+
+if TYPE_CHECKING:
+    from pydantic_ai.agent import AbstractAgent
+    from pydantic_ai.models import Model
+
+D = TypeVar("D")
+Out = TypeVar("Out")
+StartLibrary = Library | str | Path | Sequence[str]
+"""A library, a reference to one, a file, or lessons in words."""
+
+
+@overload
+async def learn(
+    what: "AbstractAgent[D, Out]",
+    tasks: TasksGiven | str | Path,
+    *,
+    reward: RewardGiven[Out] | None = None,
+    model: "Model | str | None" = None,
+    reflector: "Model | str | None" = None,
+    deps: Deps[D] | None = None,
+    answer_of: Callable[[Out], str | None] | None = None,
+    library: str | None = None,
+    start: StartLibrary | None = None,
+    test: TasksGiven | str | Path | None = None,
+    store: Store | Path | str = DEFAULT_STORE,
+    callbacks: Callbacks | None = None,
+    resume: str | None = None,
+    **options: Unpack[LearnOptions],
+) -> LearnReport: ...
+
+
+@overload
+async def learn(
+    what: Program | Domain | str | Path,
+    tasks: TasksGiven | str | Path | None = None,
+    *,
+    reward: RewardGiven[Any] | None = None,
+    model: "Model | str | None" = None,
+    reflector: "Model | str | None" = None,
+    answer_of: Callable[[Any], str | None] | None = None,
+    library: str | None = None,
+    start: StartLibrary | None = None,
+    test: TasksGiven | str | Path | None = None,
+    store: Store | Path | str = DEFAULT_STORE,
+    callbacks: Callbacks | None = None,
+    resume: str | None = None,
+    **options: Unpack[LearnOptions],
+) -> LearnReport: ...
+
+
+async def learn(
+    what: Any,
+    tasks: Any = None,
+    *,
+    reward: Any = None,
+    model: "Model | str | None" = None,
+    reflector: "Model | str | None" = None,
+    deps: Any = None,
+    answer_of: Callable[[Any], str | None] | None = None,
+    library: str | None = None,
+    start: StartLibrary | None = None,
+    test: Any = None,
+    store: Store | Path | str = DEFAULT_STORE,
+    callbacks: Callbacks | None = None,
+    resume: str | None = None,
+    **options: Unpack[LearnOptions],
+) -> LearnReport:
+    """Learn lessons from rollouts, measure them on held-out tasks, publish them, and return the report.
+
+    what: a pydantic-ai agent with any output type, deps and tools; a function `(task, lessons)` that returns an answer;
+        a `Domain`; or a name as on the command line, such as `"math"` or `"tasks.csv"`.
+    tasks: texts, pairs (problem, answer), mappings, objects, a data frame, an iterator, or a source: a file, `hf:NAME`,
+        `gym:TASK`. None: the domain's own.
+    reward: a function `(task, output)` or `(task, output, trajectory)`, async or not, that returns True, False, a
+        number from 0 to 1, `(number, "why")` or a `Verdict`; or the name of a reward. "why" helps the lessons.
+    model: name of the model that solves the tasks, or a model of pydantic-ai. None: the agent's own.
+    reflector: the model that writes the lessons. None: `model`.
+    deps: what the agent's tools get: a value, or a function from a `Task` to a value or a context manager.
+    answer_of: returns the answer in an output as text. None: the output as text or JSON.
+    library: name under which the lessons are published. None: the agent's or the function's name. If there is such a
+        library, learning goes on from it.
+    start: the lessons to start from, in place of those; `"none"` starts from nothing.
+    test: held-out tasks. None: a share of `tasks` (`test_share`, 0.3).
+    store: directory of the store, or an open one.
+    resume: id of an interrupted run of the same call; it goes on where it stopped.
+    options: settings of `LearnSettings`, such as `epochs`, `group_size`, `max_cost_usd`.
+
+    Raises ConfigError or DataError before anything is spent; BudgetExceeded, EndpointGone or Interrupted when the run
+    was stopped and can be resumed; StoreError when results can no longer be stored.
+    """
+    subject = subject_of(what, tasks, reward=reward, name=library, deps=deps, answer_of=answer_of)
+    chosen = _models(subject, model, reflector)
+    directory = store.directory if isinstance(store, Store) else Path(store)
+    objects = {"agent or program": not isinstance(what, str | Path), "reward": callable(reward), "store": False}
+    settings = _settings(subject, chosen, library, directory, start, test, options)
+    given = Given(
+        domain=subject.domain,
+        tasks=GivenTasks(await subject.tasks(tasks, limit=settings.limit), await subject.tasks(test, split="test")),
+        model=None if isinstance(chosen[0], str) else chosen[0],
+        reflector=None if isinstance(chosen[1], str) else chosen[1],
+        store=store if isinstance(store, Store) else None,
+        start=_start(start, settings, LibraryStore(directory / "libraries")),
+    )
+    objects |= {"tasks": given.tasks.train is not None, "model": given.model is not None}
+    named = tuple(name for name, used in objects.items() if used)
+    settings = settings.model_copy(update={"given": named})
+    return await run_learning(settings, callbacks, resume=RunId(resume) if resume else None, given=given)
+
+
+def learn_sync(*arguments: Any, **keywords: Any) -> LearnReport:
+    """`learn` for programs without an event loop. Raises ConfigError inside one, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(learn(*arguments, **keywords))
+    raise ConfigError("an event loop is running here, as in a notebook; write: await learn(...)", code="running_loop")
+
+
+def _models(
+    subject: Subject, model: "Model | str | None", reflector: "Model | str | None"
+) -> "tuple[Model | str, Model | str | None]":
+    """Return the model that solves the tasks and the one that writes the lessons. Raises ConfigError without one.
+
+    A program may call models of its own. Then the model that solves the tasks is only a name for the record.
+    """
+    chosen = model or subject.model
+    if chosen is None and subject.domain.runs_itself:
+        chosen = reflector
+    if chosen is None and not subject.own:
+        chosen = default_model(subject.domain.name)
+    if chosen is None:
+        raise ConfigError(
+            f"no model is named for {subject.domain.name!r}; add model=, such as model='openai:gpt-5-mini', or"
+            f" model={SIMULATED_MODEL!r} (simulated) for problems of the domain math",
+            code="no_model",
+        )
+    return chosen, reflector
+
+
+def _settings(
+    subject: Subject,
+    models: "tuple[Model | str, Model | str | None]",
+    library: str | None,
+    store: Path,
+    start: StartLibrary | None,
+    test: Any,
+    options: LearnOptions,
+) -> LearnSettings:
+    model, reflector = models
+    fields: dict[str, Any] = {
+        **options,
+        "domain": subject.domain.name,
+        "name": library,
+        "store": store,
+        "model": named_model(model),
+    }
+    if subject.source is not None:
+        fields["data"] = subject.source
+    if isinstance(test, str | Path):
+        fields["test_data"] = (str(test),)
+    if reflector is not None:
+        fields["reflector"] = named_model(reflector)
+    if isinstance(start, str):
+        fields["library"] = start
+    return learn_settings(fields)
+
+
+def _start(start: StartLibrary | None, settings: LearnSettings, libraries: LibraryStore) -> Library | None:
+    """Return the library to start from; None when the settings name it."""
+    match start:
+        case None:
+            name = settings.library_name
+            return libraries.load(name) if name in libraries.names() else libraries.load(NO_LIBRARY)
+        case str():
+            return None
+        case Library():
+            return start
+        case Path():
+            return libraries.load(str(start.absolute()))
+        case _:
+            return library_of(start)
