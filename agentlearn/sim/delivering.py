@@ -37,7 +37,10 @@ def _said(text: str, request: ChatRequest) -> AssistantMessage:
     if output is None and tools and request.choice != "auto":
         output = tools[0]
     if output is not None:
-        return AssistantMessage(call=(output.name, json.dumps(filled(output.parameters, text), ensure_ascii=False)))
+        arguments = json.dumps(filled(output.parameters, text), ensure_ascii=False)
+        held = json.dumps(text, ensure_ascii=False)[1:-1] in arguments
+        said = "" if held else text  # the work, where no field of the output holds it
+        return AssistantMessage(said, (output.name, arguments))
     if request.schema is not None:
         return AssistantMessage(json.dumps(filled(request.schema or _ANY_OBJECT, text), ensure_ascii=False))
     return AssistantMessage(text)
@@ -68,8 +71,8 @@ def _value(schema: JsonObject, name: str, text: str, definitions: Mapping[str, J
             return {key: _value(one, key, text, definitions) for key, one in properties.items()}
         case "array":
             return []
-        case "integer" | "number":
-            return 0
+        case "integer" | "number" as kind:
+            return _number(text, whole=kind == "integer")
         case "boolean":
             return False
         case "null":
@@ -79,3 +82,12 @@ def _value(schema: JsonObject, name: str, text: str, definitions: Mapping[str, J
                 return next(iter(_URL.findall(text)), "")
             boxed = _BOXED.findall(text)
             return boxed[-1] if boxed and name == "answer" else text
+
+
+def _number(text: str, *, whole: bool) -> int | float:
+    """The number in the last box of the text; 0 when there is none."""
+    boxed = _BOXED.findall(text)
+    try:
+        return int(boxed[-1]) if whole else float(boxed[-1])
+    except (IndexError, ValueError):
+        return 0

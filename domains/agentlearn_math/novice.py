@@ -1,18 +1,20 @@
 """The simulated solver's skills for math: it reads a problem's words, writes a program, and reads its output.
 
 It has no answer key. A recognised problem gives the numbers in its text, the program is the family's with the drawn
-flaws, and the answer is what the tool printed.
+flaws, and the answer is what the tool printed. Without a Python tool it states the same decisions and runs its program
+itself ("in its head"), for problems that are no larger than those it knows.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 from typing import Any
 
 from agentlearn.sandbox.tool_text import TOOL, printed_value
 from agentlearn.sim.skills import Act, Conversation, FinalMessage, FollowedLessons, Situation, ToolUse, Trap
 from agentlearn_math.families import FAMILIES
-from agentlearn_math.family import Family
+from agentlearn_math.family import Family, printed
 from agentlearn_math.traps import TRAPS
 
 _BY_NAME = {trap.name: trap for trap in TRAPS}
@@ -34,6 +36,9 @@ FAILURES = (
     "I could not compute the answer: the program did not run through.",
     "The program failed twice, so I could not compute an answer.",
 )
+THOUGHTS = ("I work this out in my head.", "I go through it step by step.", "Let me count without a tool.")
+_KNOWN_SIZES = 64
+"""Drawn problems that show how large the numbers of a family are."""
 TOOLLESS = (
     "I would need to run a program for this, and no Python tool is offered, so I could not compute the answer.",
     "Without a Python tool I could not compute the answer.",
@@ -59,6 +64,29 @@ class Writing:
         notes = {trap: _note(_BY_NAME[trap], trap in flaws, followed, rng) for trap in self.traps}
         code = self.problem.program(self.params, flaws, notes)
         return ToolUse(TOOL, {"code": code}, text=rng.choice(PLANS))
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """The only turn without a tool: the decisions of the family's traps in words, and the answer that they lead to."""
+
+    problem: Family[Any]
+    params: Any
+
+    @property
+    def family(self) -> str:
+        return self.problem.name
+
+    @property
+    def traps(self) -> tuple[str, ...]:
+        return self.problem.traps
+
+    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
+        thought = rng.choice(THOUGHTS)
+        decisions = [_note(_BY_NAME[trap], trap in flaws, followed, rng) for trap in self.traps]
+        value = printed(self.problem.program(self.params, flaws))
+        sentences = [thought, *(f"{one[:1].upper()}{one[1:]}." for one in decisions)]
+        return FinalMessage(" ".join([*sentences, f"The answer is \\boxed{{{value}}}."]))
 
 
 @dataclass(frozen=True)
@@ -108,7 +136,9 @@ class MathSkills:
 
 def _situation(family: Family[Any], params: Any, conversation: Conversation) -> Situation:
     if not conversation.turns:
-        return Writing(family, params) if TOOL in conversation.tools else Speaking(family.name, TOOLLESS)
+        if TOOL in conversation.tools:
+            return Writing(family, params)
+        return Thinking(family, params) if _is_small(family, params) else Speaking(family.name, TOOLLESS)
     last = conversation.turns[-1]
     value = printed_value(last.result)
     if value is not None:
@@ -116,6 +146,25 @@ def _situation(family: Family[Any], params: Any, conversation: Conversation) -> 
     if len(conversation.turns) == 1:
         return Retrying(family.name, last.arguments)
     return Speaking(family.name, FAILURES)
+
+
+def _is_small(family: Family[Any], params: Any) -> bool:
+    """Whether no value is more than twice as large as in drawn problems of the family, so that solving it is fast."""
+    largest = _largest(family.name)
+    return all(_size(value) <= 2 * largest[name] for name, value in vars(params).items())
+
+
+@cache
+def _largest(name: str) -> Mapping[str, int]:
+    """Return the largest size of each value in some drawn problems of a family."""
+    (family,) = (one for one in FAMILIES if one.name == name)
+    rng = Random(0)
+    drawn = [vars(family.draw(rng)) for _ in range(_KNOWN_SIZES)]
+    return {field: max(_size(one[field]) for one in drawn) for field in drawn[0]}
+
+
+def _size(value: int | str) -> int:
+    return len(value) if isinstance(value, str) else abs(value)
 
 
 def _note(trap: Trap, fallen: bool, followed: FollowedLessons, rng: Random) -> str:

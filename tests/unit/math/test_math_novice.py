@@ -120,13 +120,31 @@ def test_a_second_run_that_works_gives_the_answer() -> None:
     assert boxed(text) == "12"
 
 
-def test_without_the_tool_it_says_so() -> None:
-    talk = conversation(FAMILIES[0], tools=("search",))
-    first = situation(talk)
+@every_family
+def test_without_a_tool_the_decisions_are_said_and_decide_the_answer(family: Family[Any]) -> None:
+    first = situation(conversation(family, tools=("final_result",)))
+    assert (first.family, first.traps) == (family.name, family.traps)
+    gold = family.gold(family.recognise(conversation(family).question))
+    for seed, flaws in enumerate([frozenset[str](), *combinations_of(family.traps)]):
+        text = said(first.act(flaws, FollowedLessons(), Random(seed))).casefold()
+        verdict = judge_exactly(boxed(text), gold)
+        assert verdict is not None
+        assert verdict.status == ("incorrect" if flaws else "correct")
+        for name, trap in BY_NAME.items():
+            assert any(phrase.casefold() in text for phrase in trap.careless) == (name in flaws)
+            assert any(phrase.casefold() in text for phrase in trap.careful) == (name in set(family.traps) - flaws)
+
+
+def test_numbers_too_large_to_be_python_integers_are_not_recognised() -> None:
+    question = f"Find the number of integers from 1 to {'9' * 5_000}, inclusive, that are divisible by 3 or by 5."
+    assert skills.recognise(Conversation(instructions="", question=question, tools=("run_python",))) is None
+
+
+def test_numbers_that_are_too_large_for_its_head_need_a_tool() -> None:
+    question = "Find the number of integers from 1 to 100000000000000000, inclusive, that are divisible by 3 or by 5."
+    first = situation(Conversation(instructions="", question=question, tools=("final_result",)))
     assert first.traps == ()
-    text = said(first.act(frozenset(), FollowedLessons(), Random(0)))
-    assert "could not compute" in text
-    assert boxed(text) is None
+    assert "tool" in said(first.act(frozenset(), FollowedLessons(), Random(0)))
 
 
 def test_an_unknown_problem_is_not_recognised() -> None:
