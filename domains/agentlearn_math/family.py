@@ -130,7 +130,8 @@ def _pattern(wording: str) -> re.Pattern[str]:
     for literal, name, kind, _ in Formatter().parse(wording):
         parts.append(r"\s+".join(re.escape(word) for word in re.split(r"\s+", literal)))
         if name is not None:
-            parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>{'[A-Z]+' if kind == 's' else '-?[0-9]{1,400}'})")
+            value = "[A-Z]+" if kind == "s" else "-?[0-9]{1,400}"
+            parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>{value})")
             seen.add(name)
     return re.compile("".join(parts))
 
