@@ -1,7 +1,9 @@
 """`learn`: lessons for an agent or a program of your own, in one call. The command line resolves to the same run."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -11,6 +13,7 @@ from agentlearn.config import DEFAULT_STORE, SIMULATED_MODEL, LearnSettings, def
 from agentlearn.config.learn_options import LearnOptions
 from agentlearn.domain.base import Domain
 from agentlearn.domain.objects import Deps, Program, RewardGiven, TasksGiven
+from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.given import Given
@@ -112,11 +115,13 @@ async def learn(
     Raises ConfigError or DataError before anything is spent; BudgetExceeded, EndpointGone or Interrupted when the run
     was stopped and can be resumed; StoreError when results can no longer be stored.
     """
+    _refuse_unknown(options)
     subject = subject_of(what, tasks, reward=reward, name=library, deps=deps, answer_of=answer_of)
     chosen = _models(subject, model, reflector)
     directory = store.directory if isinstance(store, Store) else Path(store)
     objects = {"agent or program": not isinstance(what, str | Path), "reward": callable(reward), "store": False}
     settings = _settings(subject, chosen, library, directory, start, test, options)
+    subject = replace(subject, domain=with_chosen_columns(subject.domain, settings))
     given = Given(
         domain=subject.domain,
         tasks=GivenTasks(await subject.tasks(tasks, limit=settings.limit), await subject.tasks(test, split="test")),
@@ -138,6 +143,15 @@ def learn_sync(*arguments: Any, **keywords: Any) -> LearnReport:
     except RuntimeError:
         return asyncio.run(learn(*arguments, **keywords))
     raise ConfigError("an event loop is running here, as in a notebook; write: await learn(...)", code="running_loop")
+
+
+def _refuse_unknown(options: Mapping[str, Any]) -> None:
+    """Raise ConfigError for an option that `learn` does not have."""
+    known = sorted(LearnOptions.__annotations__)
+    for name in options.keys() - set(known):
+        meant = get_close_matches(name, known, n=1)
+        hint = f"did you mean {meant[0]!r}?" if meant else f"it has {', '.join(known)}"
+        raise ConfigError(f"learn has no option {name!r}; {hint}", code="unknown_setting")
 
 
 def _models(

@@ -113,7 +113,8 @@ async def _open(
             open_endpoint(settings.model, settings, seed=settings.seed, call_settings=for_all, model=given.model)
         )
         reflector = endpoint
-        if settings.reflector_name != settings.model or given.reflector not in {None, given.model}:
+        own_reflector = given.reflector is not None and given.reflector is not given.model
+        if settings.reflector_name != settings.model or own_reflector:
             reflector = await stack.enter_async_context(
                 open_endpoint(
                     settings.reflector_name,
