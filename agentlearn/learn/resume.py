@@ -10,6 +10,7 @@ from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.config.endpoint_address import credentials_of, endpoint_name
 from agentlearn.errors import ConfigError
 from agentlearn.store import StoreReader, read_store
+from agentlearn.store.views import RunRow
 from agentlearn.types.ids import RunId, TaskId
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.trajectory import Trajectory
@@ -65,14 +66,7 @@ def started_with(kind: RunKind, prefix: str, store: Path, given: Mapping[str, An
     Raises ConfigError for a run that is unknown, done or of another kind, and for a setting that may not change.
     """
     with read_store(store) as reader:
-        row = reader.run(prefix)
-    if row.kind != kind:
-        can = f"; resume it with: agentlearn {row.kind} --resume {row.run}" if row.kind in {"learn", "train"} else ""
-        raise ConfigError(f"run {row.run!r} is a {row.kind} run, not a {kind} run{can}", code="not_resumable")
-    if row.state == "done":
-        raise ConfigError(
-            f"run {row.run!r} is done; show it with: agentlearn runs show {row.run}", code="nothing_to_resume"
-        )
+        row = _unfinished(reader, prefix, kind)
     stored = json.loads(row.settings)
     same = {name for name in ENDPOINTS & set(given) if endpoint_name(str(given[name])) == stored.get(name)}
     if fixed := sorted(set(given) - MAY_CHANGE - same):
@@ -88,6 +82,36 @@ def started_with(kind: RunKind, prefix: str, store: Path, given: Mapping[str, An
         )
     _require_credentials(row.run, stored)
     return row.run, row.settings
+
+
+def resumed_run(reader: StoreReader, prefix: str, settings: LearnSettings) -> RunId:
+    """Return the learn run whose id starts with `prefix`, which a program resumes with these settings.
+
+    Raises ConfigError for a run that is unknown, done or not a learn run, and for settings other than it had.
+    """
+    row = _unfinished(reader, prefix, "learn")
+    now, then = json.loads(settings.resolved()), json.loads(row.settings)
+    fixed = set(now) - MAY_CHANGE - NOT_KEPT
+    if changed := sorted(name for name in fixed if now[name] != then.get(name, now[name])):
+        name = changed[0]
+        raise ConfigError(
+            f"run {row.run!r} was started with {name}={then[name]!r} and cannot go on with {now[name]!r}; give the same"
+            " as then, or start a new run",
+            code="fixed_setting",
+        )
+    return row.run
+
+
+def _unfinished(reader: StoreReader, prefix: str, kind: RunKind) -> RunRow:
+    row = reader.run(prefix)
+    if row.kind != kind:
+        can = f"; resume it with: agentlearn {row.kind} --resume {row.run}" if row.kind in {"learn", "train"} else ""
+        raise ConfigError(f"run {row.run!r} is a {row.kind} run, not a {kind} run{can}", code="not_resumable")
+    if row.state == "done":
+        raise ConfigError(
+            f"run {row.run!r} is done; show it with: agentlearn runs show {row.run}", code="nothing_to_resume"
+        )
+    return row
 
 
 def _require_credentials(run: RunId, stored: Mapping[str, Any]) -> None:

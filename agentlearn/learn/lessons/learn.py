@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,12 +20,12 @@ from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.given import Given
 from agentlearn.learn.lessons.run_learning import run_learning
 from agentlearn.learn.report import LearnReport
+from agentlearn.learn.resume import resumed_run
 from agentlearn.learn.subject import Subject, named_model, subject_of
 from agentlearn.learn.task_sets import GivenTasks
 from agentlearn.library import NO_LIBRARY, LibraryStore
-from agentlearn.store import Store
+from agentlearn.store import Store, read_store
 from agentlearn.types.experience import Library, library_of
-from agentlearn.types.ids import RunId
 
 if TYPE_CHECKING:
     from pydantic_ai.agent import AbstractAgent
@@ -133,7 +134,11 @@ async def learn(
     objects |= {"tasks": given.tasks.train is not None, "model": given.model is not None}
     named = tuple(name for name, used in objects.items() if used)
     settings = settings.model_copy(update={"given": named})
-    return await run_learning(settings, callbacks, resume=RunId(resume) if resume else None, given=given)
+    run = None
+    if resume is not None:
+        with nullcontext(store) if isinstance(store, Store) else read_store(directory) as reader:
+            run = resumed_run(reader, resume, settings)
+    return await run_learning(settings, callbacks, resume=run, given=given)
 
 
 def learn_sync(*arguments: Any, **keywords: Any) -> LearnReport:
