@@ -1,0 +1,85 @@
+"""A service whose agent gets better from its own traffic, without a restart.
+
+It records every answer, takes feedback on it, learns in the background, and uses the new lessons from then on.
+
+    pip install 'agentlearn-lib[learn]' fastapi uvicorn
+    export OPENAI_API_KEY=...            # and OPENAI_BASE_URL for a service of your own
+    uvicorn support_service:app
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+from pydantic_ai import Agent
+
+from agentlearn import AgentlearnError, Experiences, Recorder, learn_sync
+
+MODEL = os.environ.get("SUPPORT_MODEL", "openai-chat:gpt-5-mini")
+LEARN_AFTER = int(os.environ.get("SUPPORT_LEARN_AFTER", "20"))
+"""Pieces of feedback after which it learns."""
+
+lessons = Experiences("support", follow=True, missing="empty")
+agent = Agent(MODEL, name="support", instructions="Answer in one sentence.", capabilities=[lessons], defer_model_check=True)
+recorder = Recorder("support")
+given = asyncio.Semaphore(0)
+
+
+class Question(BaseModel):
+    text: str
+
+
+class Reply(BaseModel):
+    rollout: str
+    """Id of the record, for feedback."""
+    text: str
+    library: str
+    """Version of the lessons that the agent read."""
+
+
+class Feedback(BaseModel):
+    rollout: str
+    reward: float | None = None
+    comment: str = ""
+    right_answer: str = ""
+
+
+async def keep_learning() -> None:
+    """Learn each time enough feedback has come in. The work is in a thread of its own, so that no request waits."""
+    while True:
+        for _ in range(LEARN_AFTER):
+            await given.acquire()
+        try:
+            groups = await asyncio.to_thread(recorder.groups)
+            report = await asyncio.to_thread(learn_sync, groups, model=MODEL, library="support", evaluate=False)
+            print(report.library.version, groups.summary)
+        except AgentlearnError as error:  # such as: another worker of this service is learning
+            print(f"not learned: {error}")
+
+
+@asynccontextmanager
+async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    learning = asyncio.create_task(keep_learning())
+    yield
+    learning.cancel()
+
+
+app = FastAPI(lifespan=lifespan)
+
+
+@app.post("/ask")
+async def ask(question: Question) -> Reply:
+    result = await agent.run(question.text)
+    rollout = await recorder.record(result, task=question.text)
+    return Reply(rollout=rollout, text=result.output, library=lessons.library.version)
+
+
+@app.post("/feedback")
+async def feedback(said: Feedback) -> None:
+    await recorder.feedback(
+        said.rollout, reward=said.reward, comment=said.comment, demonstration=said.right_answer
+    )
+    given.release()
