@@ -174,7 +174,8 @@ def _reads(request: ModelRequestContext, text: str) -> bool:
     instructions = request.model_request_parameters.instruction_parts or ()
     if not text or any(text in part.content for part in instructions):
         return True
-    return any(text in str(getattr(part, "content", "")) for message in request.messages for part in message.parts)
+    contents = (getattr(part, "content", None) for message in request.messages for part in message.parts)
+    return any(isinstance(content, str) and text in content for content in contents)
 
 
 def _agent_span() -> Span | None:

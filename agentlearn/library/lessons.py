@@ -50,7 +50,7 @@ class Advice:
         Messages that hold a block of advice already are returned as they are.
         """
         given = list(messages)
-        if not self.text or any(_FENCE in text for one in given if _instructs(one) for text in _texts(one)):
+        if not self.text or _advised(given):
             return given
         for place, message in enumerate(given):
             if _instructs(message):
@@ -94,7 +94,9 @@ def _add(path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         return body
     if path == CHAT:
         return {**body, "messages": block.advice.messages(body.get("messages") or ())}
-    given: Any = body.get("instructions")
+    given, sent = body.get("instructions"), body.get("input")
+    if isinstance(sent, list | tuple) and _advised(cast("Sequence[Any]", sent)):
+        return body
     instructions = block.advice.instructions(given if isinstance(given, str) else None)
     return body if instructions is None else {**body, "instructions": instructions}
 
@@ -207,6 +209,11 @@ def _part(message: Any, name: str) -> Any:
 
 def _instructs(message: Any) -> bool:
     return _part(message, "role") in _INSTRUCTING
+
+
+def _advised(messages: Iterable[Any]) -> bool:
+    """Whether a system or developer message holds a block of advice already."""
+    return any(_FENCE in text for one in messages if _instructs(one) for text in _texts(one))
 
 
 def _texts(message: Any) -> list[str]:

@@ -105,6 +105,37 @@ def test_the_first_version_may_come_later(store: LibraryStore, caplog: pytest.Lo
         Experiences("other", store=store.directory.parent, follow=True)
 
 
+def test_an_agent_that_is_built_before_the_first_version_reads_it_later(store: LibraryStore) -> None:
+    later = Experiences("later", store=store.directory.parent, follow=True, missing="empty")
+    agent = Agent(TestModel(), capabilities=[later])
+
+    async def read() -> str:
+        first = (await agent.run("?")).all_messages()[0]
+        return (first.instructions or "") if isinstance(first, ModelRequest) else ""
+
+    assert asyncio.run(read()) == ""
+    store.publish("later", FIRST)
+    assert asyncio.run(read()) == str(FIRST.render())
+
+
+def test_a_conversation_that_loaded_lessons_reads_the_new_version(store: LibraryStore) -> None:
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        load = ToolCallPart("load_capability", {"id": "experiences"})
+        return ModelResponse(parts=[load if len(messages) == 1 else TextPart("4")])
+
+    agent = Agent(FunctionModel(answer), capabilities=[followed(store, defer_loading=True)])
+
+    async def run() -> None:
+        first = await agent.run("?")
+        store.publish("math", SECOND)
+        second = await agent.run("?", message_history=first.all_messages())
+        found = [shown_in(first), shown_in(second)]
+        assert [one and one.version for one in found] == [FIRST.version, SECOND.version]
+        assert SECOND.experiences[0].lesson in str(second.new_messages())
+
+    asyncio.run(run())
+
+
 def test_the_store_may_come_later(tmp_path: Path) -> None:
     experiences = Experiences("math", store=tmp_path / "none" / "yet", follow=True, missing="empty")
     LibraryStore(tmp_path / "none" / "yet" / "libraries").publish("math", FIRST)

@@ -155,6 +155,31 @@ def test_blocks_inside_each_other_show_the_inner_lessons_once(echo: OpenAIEcho, 
     assert sent() == []
 
 
+def test_lessons_in_the_input_of_a_response_are_not_repeated(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    with lessons(CARRY) as advice:
+        messages: Any = advice.messages([SYSTEM, USER])
+        client.responses.create(model="m", input=messages)
+    assert "instructions" not in echo.last
+    assert str(echo.last["input"]).count("[G1]") == 1
+
+
+def test_clients_of_azure_and_calls_by_path_get_the_lessons(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    address = echo.base_url.removesuffix("/v1")
+    with lessons(CARRY), openai.AzureOpenAI(api_key="none", azure_endpoint=address, api_version="1") as azure:
+        azure.chat.completions.create(model="m", messages=[USER])
+        assert system_texts(echo.last) == [BLOCK]
+        azure.responses.create(model="m", input="2 + 2?")
+        assert echo.last["instructions"] == BLOCK
+        client.post("/chat/completions", body={"model": "m", "messages": [USER]}, cast_to=object)
+        assert system_texts(echo.last) == [BLOCK]
+
+
+def test_other_calls_are_left_alone(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    with lessons(CARRY):
+        client.completions.create(model="m", prompt="2 + 2")
+    assert echo.last == {"model": "m", "prompt": "2 + 2"}
+
+
 def test_a_block_yields_what_was_shown(tmp_path: Path) -> None:
     LibraryStore(tmp_path / "libraries").publish("math", CARRY)
     with lessons("math", store=tmp_path) as advice:
