@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from agentlearn.learn.report import LearnReport
     from agentlearn.library import LibraryStore
     from agentlearn.library.capability import Experiences
+    from agentlearn.library.lessons import lessons
+    from agentlearn.library.shown import Shown, shown_in
     from agentlearn.store import open_store, read_store
     from agentlearn.types.experience import Experience, Library, library_of
     from agentlearn.types.group import Group
@@ -32,16 +34,19 @@ _HOMES = {
     "Library": "agentlearn.types.experience",
     "RolloutContext": "agentlearn.domain.base",
     "LibraryStore": "agentlearn.library",
+    "Shown": "agentlearn.library.shown",
     "Task": "agentlearn.types.task",
     "Trajectory": "agentlearn.types.trajectory",
     "Treatment": "agentlearn.types.treatment",
     "Verdict": "agentlearn.types.trajectory",
+    "lessons": "agentlearn.library.lessons",
     "library_of": "agentlearn.types.experience",
     "load_domain": "agentlearn.domain.base",
     "open_store": "agentlearn.store",
     "read_store": "agentlearn.store",
     "run_learning": "agentlearn.learn.lessons.run_learning",
     "run_learning_sync": "agentlearn.learn.lessons.run_learning",
+    "shown_in": "agentlearn.library.shown",
 }
 
 __all__ = [
@@ -56,16 +61,19 @@ __all__ = [
     "Library",
     "LibraryStore",
     "RolloutContext",
+    "Shown",
     "Task",
     "Trajectory",
     "Treatment",
     "Verdict",
+    "lessons",
     "library_of",
     "load_domain",
     "open_store",
     "read_store",
     "run_learning",
     "run_learning_sync",
+    "shown_in",
 ]
 
 

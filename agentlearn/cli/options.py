@@ -172,7 +172,7 @@ def _has(base: type, name: str) -> bool:
 
 def _shown_default(setting: FieldInfo, words: str) -> str | bool:
     """The default for the help, unless there is none to show or the description names it."""
-    default = setting.default
+    default = setting.get_default(call_default_factory=True)
     hidden = default is None or default is False or default in ((), "") or "Default:" in words
     return False if hidden or setting.is_required() else str(default)
 

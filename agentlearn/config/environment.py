@@ -1,13 +1,17 @@
 """Settings from environment variables: `AGENTLEARN_<OPTION>` sets the default of a command-line option.
 
 An option wins over a recipe, a recipe over the environment, the environment over the built-in default. Only the command
-line reads these variables; functions of the library take their settings as arguments.
+line reads these variables; functions of the library take their settings as arguments. The one exception is
+`AGENTLEARN_STORE`, which holds for both: an application finds the libraries that a command published.
 """
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 PREFIX = "AGENTLEARN_"
+BUILT_IN_STORE = Path(".agentlearn")
+"""The store where neither an argument nor the environment names one, in the working directory."""
 
 
 class EnvironmentText(str):
@@ -33,3 +37,8 @@ def environment_settings(options: Mapping[str, str]) -> dict[str, EnvironmentTex
     """The settings whose variable is set, as texts still to be validated. options: option names by setting."""
     found = {setting: EnvironmentText.read(variable_of(option)) for setting, option in options.items()}
     return {setting: text for setting, text in found.items() if text is not None}
+
+
+def default_store() -> Path:
+    """The store that is used unless another is given: `AGENTLEARN_STORE`, else `.agentlearn`."""
+    return Path(os.environ.get(variable_of("store")) or BUILT_IN_STORE)

@@ -14,10 +14,11 @@ from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_before_validator_function
 
 from agentlearn.config.endpoint_address import endpoint_name
+from agentlearn.config.environment import BUILT_IN_STORE, default_store
 from agentlearn.config.model_names import SIMULATED_MODEL
 from agentlearn.types.value import Value
 
-DEFAULT_STORE = Path(".agentlearn")
+DEFAULT_STORE = BUILT_IN_STORE
 ONLINE = ("hf:", "gym:")
 """Prefixes of task sources that are not files."""
 TASK_FILES = (".jsonl", ".json", ".csv", ".tsv", ".xml", ".parquet")
@@ -70,7 +71,7 @@ class OptionGroup(Value):
 class StoreOptions(OptionGroup):
     """Where results are kept, and whether traces are sent."""
 
-    store: Path = DEFAULT_STORE
+    store: Path = Field(default_factory=default_store)
     """Directory of the trajectory store, the libraries and the reports."""
     otel: bool = False
     """Send OpenTelemetry spans. Also on when OTEL_EXPORTER_OTLP_ENDPOINT is set; needs the otel extra."""

@@ -85,10 +85,14 @@ class LibraryStore:
         if reference == NO_LIBRARY:
             return EMPTY_LIBRARY
         if reference.endswith(".json") or "/" in reference:
-            return _read_file(Path(reference))
+            return read_library(Path(reference))
         name, at, prefix = reference.partition("@")
         self._refuse_unknown(name)
         return self._version(name, self._resolve(name, prefix) if at else self._history(name)[-1][0])
+
+    def head(self, name: str) -> Path:
+        """Return the file that a publication under that name replaces. Raises LibraryError for a bad name."""
+        return self._folder(name) / "HEAD"
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all libraries, sorted."""
@@ -153,6 +157,8 @@ class LibraryStore:
         try:
             lines = [line.split(" ") for line in head.read_text(encoding="utf-8").splitlines()]
             history = tuple((LibraryVersion(version), datetime.fromisoformat(at)) for version, at in lines)
+        except OSError as error:
+            raise LibraryError(f"{str(head)!r} cannot be read: {error}") from error
         except ValueError as error:
             raise LibraryError(f"{str(head)!r} is damaged: {error}; publish the library again") from error
         if not history:
@@ -173,7 +179,7 @@ class LibraryStore:
 
     def _version(self, name: str, version: LibraryVersion) -> Library:
         file = self._folder(name) / f"{version}.json"
-        library = _read_file(file)
+        library = read_library(file)
         if library.version != version:
             raise LibraryError(f"{str(file)!r} holds version {library.version[:8]!r}; publish the library again")
         return library
@@ -193,7 +199,8 @@ def write_library(library: Library, out: Path, form: Form) -> None:
         raise LibraryError(f"the library could not be written to {str(out)!r}: {error}") from error
 
 
-def _read_file(file: Path) -> Library:
+def read_library(file: Path) -> Library:
+    """Return the library in a file. Raises LibraryError."""
     try:
         text = readable(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -5,17 +5,23 @@ old ones (docs/decisions/0003). A library is an immutable version; a change make
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cached_property
+from html import escape
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, ValidationError, model_validator
 
+from agentlearn.errors import LibraryError
 from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash
+from agentlearn.types.rendering import BLOCK_NAME_RULE, Rendered, is_block_name, render_lines
 from agentlearn.types.value import Value
 
 MAX_LESSON_WORDS = 32
 MAX_LESSON_CHARACTERS = 400
+_MOST_ROWS = 100
+_MOST_QUOTED = 60
+_MOST_NAMED = 10
 
 _TOKEN = re.compile(r"\w{1,6}|[^\w\s]")
 
@@ -95,6 +101,44 @@ class Library(Value):
         """Estimated tokens of all lessons."""
         return sum(estimated_tokens(experience.lesson) for experience in self.experiences)
 
+    @classmethod
+    def of(cls, lessons: Iterable[str]) -> Self:
+        """Return a library of lessons in words. Raises LibraryError, which names each lesson that cannot be used."""
+        if isinstance(lessons, str):
+            raise LibraryError(f"lessons are given as a list, not as one text: [{_quoted(lessons)}]", code="bad_lesson")
+        given = list(lessons)
+        if wrong := [words for number, lesson in enumerate(given, 1) if (words := _wrong(number, lesson))]:
+            more = f"; and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
+            named = "; ".join(wrong[:_MOST_NAMED])
+            raise LibraryError(f"{named}{more}; correct each lesson or leave it out", code="bad_lesson")
+        return cls(experiences=library_of(given).experiences)
+
+    def render(self, query: str | None = None, *, masked: Collection[ExperienceId] = (), name: str = "") -> Rendered:
+        """Return the block of advice that agents read; `str(library.render())` is its text, empty without lessons.
+
+        query: the task at hand, for retrieval, which a later version adds. This version shows every lesson, with or
+        without it. masked: lessons to leave out. name: for the second and further libraries that one agent reads; it
+        is part of the labels, so that `G1` stays unique. Raises LibraryError for a name that labels cannot hold.
+        """
+        if name and not is_block_name(name):
+            raise LibraryError(f"{name!r} cannot name lessons; use {BLOCK_NAME_RULE}", code="bad_block_name")
+        return render_lines(self.experiences, masked, name=name)
+
+    def _repr_html_(self) -> str:
+        """A table of the lessons, for notebooks."""
+        shown = self.experiences[:_MOST_ROWS]
+        rows = "".join(
+            f"<tr><td>{number}</td><td style='text-align:left'>{escape(one.lesson)}</td>"
+            f"<td>{escape(', '.join(one.tags))}</td></tr>"
+            for number, one in enumerate(shown, 1)
+        )
+        if more := len(self) - len(shown):
+            rows += f"<tr><td></td><td style='text-align:left'>and {more} more</td><td></td></tr>"
+        return (
+            f"<p>Library, version <code>{escape(self.version[:8])}</code>, {counted_lessons(len(self))}</p>"
+            f"<table><thead><tr><th></th><th>Lesson</th><th>Tags</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
+
     def __len__(self) -> int:
         return len(self.experiences)
 
@@ -122,3 +166,23 @@ def library_of(lessons: Iterable[str], *, kind: OriginKind = "person", tags: tup
         for ordinal, lesson in enumerate(lessons)
     )
     return Library(experiences=experiences)
+
+
+def counted_lessons(number: int) -> str:
+    """A number of lessons in words."""
+    return f"{number} lesson{'' if number == 1 else 's'}"
+
+
+def _wrong(number: int, lesson: object) -> str:
+    """What is wrong with a lesson that a person gives; empty when nothing is."""
+    try:
+        library_of([lesson])  # pyright: ignore[reportArgumentType]  # what is given may be anything
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        return f"lesson {number} cannot be used: {reason}: {_quoted(lesson)}"
+    return ""
+
+
+def _quoted(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…"

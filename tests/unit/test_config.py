@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.config import learn_settings, read_recipe
+from agentlearn.config import LearnSettings, SolveSettings, learn_settings, read_recipe
 from agentlearn.errors import ConfigError
 
 
@@ -74,3 +74,13 @@ def test_bad_recipes(tmp_path: Path, text: str, sentence: str) -> None:
 def test_a_missing_recipe(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no recipe"):
         read_recipe(tmp_path / "none.yaml")
+
+
+def test_the_store_variable_is_the_default_of_settings_made_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that such a run publishes is where `Experiences` looks for it."""
+    monkeypatch.setenv("AGENTLEARN_STORE", "/data/tenant")
+    assert LearnSettings(domain="math").store == Path("/data/tenant")
+    assert SolveSettings(domain="math", problem="2 + 2?").store == Path("/data/tenant")
+    assert LearnSettings(domain="math", store=Path("own")).store == Path("own")
+    monkeypatch.setenv("AGENTLEARN_STORE", "")
+    assert LearnSettings(domain="math").store == Path(".agentlearn")

@@ -23,16 +23,19 @@ PUBLIC = [
     "Library",
     "LibraryStore",
     "RolloutContext",
+    "Shown",
     "Task",
     "Trajectory",
     "Treatment",
     "Verdict",
+    "lessons",
     "library_of",
     "load_domain",
     "open_store",
     "read_store",
     "run_learning",
     "run_learning_sync",
+    "shown_in",
 ]
 """What `agentlearn` promises; a name that comes or goes is a change that users notice."""
 

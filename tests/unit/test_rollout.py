@@ -21,6 +21,7 @@ from agentlearn.domain.base import Answer, Domain, RolloutContext
 from agentlearn.errors import BudgetExceeded, ConfigError, EndpointError, StoreError, ToolError, ToolLost
 from agentlearn.learn.run_stats import RunStats
 from agentlearn.library.capability import Experiences
+from agentlearn.library.shown import Shown, shown_in
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
@@ -168,6 +169,26 @@ class BegunJournal(ListJournal):
 
     def began(self, unit: str) -> bool:
         return unit in self.begun
+
+
+class LearnedDomain(ToyDomain):
+    """Its agent has lessons of its own, as an agent that is in use already."""
+
+    def agent(self) -> Agent[Any, Answer]:
+        own = Experiences(["When the number is odd, stop."])
+        return Agent(None, output_type=TextOutput(read_answer), instructions="Double it.", capabilities=[own])
+
+
+@pytest.mark.parametrize("library", [EMPTY_LIBRARY, library_of(["When doubling, add it to itself."])])
+def test_the_lessons_of_a_rollout_replace_those_of_the_agent(library: Library) -> None:
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=[TextPart("8")])
+
+    finished, _, _ = run(answer, LearnedDomain(), library=library)
+    messages = ModelMessagesTypeAdapter.validate_json(finished.messages)
+    block = str(library.render())
+    assert getattr(messages[0], "instructions", "") == "\n\n".join(filter(None, ["Double it.", block]))
+    assert shown_in(messages) == Shown(version=library.version, lessons=tuple(library.by_id))
 
 
 def run_once(domain: ToyDomain, journal: ListJournal, number: int = 1) -> list[Trajectory]:

@@ -1,0 +1,239 @@
+"""`lessons`: the lessons of a library for programs without an agent of pydantic-ai.
+
+`lessons("math").text` is the block of advice for any framework. `with lessons("math"):` adds it to the calls that the
+package `openai` makes in the block.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+
+from agentlearn.errors import LibraryError
+from agentlearn.library.library_source import GivenLibrary, LibrarySource, WhenMissing, open_source
+from agentlearn.library.openai_calls import CHAT, OpenAICalls
+from agentlearn.library.shown import Shown
+from agentlearn.types.experience import Library, counted_lessons
+from agentlearn.types.ids import ExperienceId, LibraryVersion
+
+_FENCE = "<experiences>\n["
+_INSTRUCTING = ("system", "developer")
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The lessons of one version of a library."""
+
+    text: str
+    """The block of advice; empty when there are no lessons."""
+    shown: Shown
+    """The library, its version and the ids of the lessons, as recorded with a run."""
+
+    @property
+    def version(self) -> LibraryVersion:
+        """The version of the library."""
+        return self.shown.version
+
+    @property
+    def lessons(self) -> tuple[ExperienceId, ...]:
+        """The ids of the lessons, in order."""
+        return self.shown.lessons
+
+    def messages(self, messages: Iterable[Any]) -> list[Any]:
+        """Return these chat messages with the block of advice at the end of the first system message.
+
+        Where there is no system or developer message, one is put first. Nothing is changed in the messages given.
+        Messages that hold a block of advice already are returned as they are.
+        """
+        given = list(messages)
+        if not self.text or _advised(given):
+            return given
+        for place, message in enumerate(given):
+            if _instructs(message):
+                return [*given[:place], _with_text(message, self.text), *given[place + 1 :]]
+        return [{"role": "system", "content": self.text}, *given]
+
+    def instructions(self, instructions: str | None = None) -> str | None:
+        """Return these instructions with the block of advice at the end, unless they hold one already."""
+        if not self.text or _FENCE in (instructions or ""):
+            return instructions
+        return f"{instructions}\n\n{self.text}" if instructions else self.text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """An open `with` block."""
+
+    owner: "Lessons"
+    advice: Advice
+    outer: "_Block | None"
+    is_open: bool = True
+
+
+_current: ContextVar[_Block | None] = ContextVar("agentlearn_lessons", default=None)
+
+
+def _innermost() -> _Block | None:
+    """The innermost block of this context that is still open."""
+    block = _current.get()
+    while block is not None and not block.is_open:
+        block = block.outer
+    return block
+
+
+def _add(path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    block = _innermost()
+    if block is None:
+        return body
+    if path == CHAT:
+        return {**body, "messages": block.advice.messages(body.get("messages") or ())}
+    given, sent = body.get("instructions"), body.get("input")
+    if isinstance(sent, list | tuple) and _advised(cast("Sequence[Any]", sent)):
+        return body
+    instructions = block.advice.instructions(given if isinstance(given, str) else None)
+    return body if instructions is None else {**body, "instructions": instructions}
+
+
+_calls = OpenAICalls(_add)
+
+
+@dataclass(eq=False)
+class Lessons:
+    """The lessons of a library as text, for chat messages, and as a `with` block for the package `openai`.
+
+    Inside the block, `chat.completions` and `responses` of every OpenAI client get the lessons in their system message
+    or instructions: `create`, `parse` and `stream`, sync and async. Tasks that are started in the block count as inside
+    until the block ends; other tasks and threads are outside. Of blocks inside each other the inner one counts. One
+    object may be used for several blocks, also at the same time; each block has the version of its start.
+    """
+
+    source: LibrarySource
+    masked: tuple[ExperienceId, ...] = ()
+    _blocks: list[_Block] = field(default_factory=list[_Block], repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def library(self) -> Library:
+        """The library; of a followed one, its newest version."""
+        return self.source.current()
+
+    @property
+    def advice(self) -> Advice:
+        """The lessons in the version of now."""
+        library = self.library
+        rendered = library.render(masked=self.masked)
+        lessons = tuple(rendered.labels.values())
+        return Advice(rendered.text, Shown(library=self.source.name, version=library.version, lessons=lessons))
+
+    @property
+    def text(self) -> str:
+        """The block of advice; empty when there are no lessons."""
+        return self.advice.text
+
+    @property
+    def shown(self) -> Shown:
+        """The library, its version and the ids of the lessons."""
+        return self.advice.shown
+
+    def messages(self, messages: Iterable[Any]) -> list[Any]:
+        """Return these chat messages with the lessons, as `Advice.messages` does."""
+        return self.advice.messages(messages)
+
+    def __enter__(self) -> Advice:
+        """Open a block. Raises MissingExtra without `openai`, LibraryError when `openai` has changed inside."""
+        block = _Block(self, self.advice, _current.get())
+        _calls.open()
+        with self._lock:
+            self._blocks.append(block)
+        _current.set(block)
+        return block.advice
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        block = _current.get()
+        while block is not None and (block.owner is not self or not block.is_open):
+            block = block.outer
+        with self._lock:
+            block = block or self._blocks[-1]  # closed from another context, as some test fixtures do
+            self._blocks.remove(block)
+        block.is_open = False
+        if _current.get() is block:
+            _current.set(block.outer)
+        _calls.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Lessons, (self.source, self.masked))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        library = self.library
+        name = f"{self.source.name!r}, " if self.source.name else ""
+        return f"lessons({name}version {library.version[:8]}, {counted_lessons(len(library))})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.library._repr_html_()}"  # pyright: ignore[reportPrivateUsage]
+
+
+def lessons(
+    library: GivenLibrary,
+    *,
+    store: Path | str | None = None,
+    masked: Sequence[ExperienceId] = (),
+    follow: bool = False,
+    missing: WhenMissing = "error",
+) -> Lessons:
+    """Return the lessons of a library, for any program: `lessons("math").text`, or `with lessons("math"): …`.
+
+    library, store, masked, follow and missing mean what they mean for `Experiences`. Raises LibraryError when the
+    library cannot be used.
+    """
+    source = open_source(library, store=store, follow=follow, missing=missing)
+    return Lessons(source, tuple(dict.fromkeys(masked)))
+
+
+def _part(message: Any, name: str) -> Any:
+    if isinstance(message, Mapping):
+        return cast("Mapping[str, Any]", message).get(name)
+    return getattr(message, name, None)
+
+
+def _instructs(message: Any) -> bool:
+    return _part(message, "role") in _INSTRUCTING
+
+
+def _advised(messages: Iterable[Any]) -> bool:
+    """Whether a system or developer message holds a block of advice already."""
+    return any(_FENCE in text for one in messages if _instructs(one) for text in _texts(one))
+
+
+def _texts(message: Any) -> list[str]:
+    """The texts of a message, whose content is a text or a list of parts."""
+    content = _part(message, "content")
+    if isinstance(content, str):
+        return [content]
+    parts = cast("list[Any]", content) if isinstance(content, list | tuple) else []
+    return [text for part in parts if isinstance(text := part if isinstance(part, str) else _part(part, "text"), str)]
+
+
+def _with_text(message: Any, text: str) -> Any:
+    """The message with a text at its end."""
+    content = _part(message, "content")
+    if content is None or isinstance(content, str):
+        longer: Any = f"{content}\n\n{text}" if content else text
+    elif isinstance(content, list | tuple):
+        longer = [*cast("list[Any]", content), {"type": "text", "text": text}]
+    else:
+        raise LibraryError(f"lessons cannot be added to the system message {message!r:.80}; its content is no text")
+    if isinstance(message, Mapping):
+        return {**cast("Mapping[str, Any]", message), "content": longer}
+    return {"role": _part(message, "role"), "content": longer}

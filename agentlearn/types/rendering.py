@@ -1,0 +1,91 @@
+"""The block of advice that agents read, the same in learning, evaluation and applications.
+
+Labels such as `G7` exist only inside a block. They number all lessons of the library in order, withheld ones included,
+so `G7` means the same lesson under every mask of one version.
+"""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from agentlearn.types.ids import ExperienceId
+
+_OPENING = (
+    "Experiences from earlier work on such tasks follow. They are advice, not instructions: use one where it fits"
+    " the task at hand, and leave it where it does not.\n"
+)
+_CLOSING = "\n</experiences>"
+_FENCE = re.compile(r"<(?=\s*/?\s*experiences?\b)", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+
+BLOCK_NAME_RULE = "a letter, then at most 31 letters, digits, '_' or '-'"
+"""What the name of a block looks like, for messages."""
+
+
+class Labelled(Protocol):
+    """What a line of the block is made of."""
+
+    @property
+    def id(self) -> ExperienceId:
+        """The permanent id."""
+        ...
+
+    @property
+    def lesson(self) -> str:
+        """The lesson in words."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A block of advice and the lessons behind its labels. `str(rendered)` is the block."""
+
+    text: str
+    """Empty when no lesson is shown."""
+    labels: Mapping[str, ExperienceId]
+    """The experiences shown, by label, in order."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def is_block_name(name: str) -> bool:
+    """Whether a block of advice may have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def render_lines(
+    experiences: Iterable[Labelled], masked: Collection[ExperienceId] = (), *, letter: str = "G", name: str = ""
+) -> Rendered:
+    """Render the lessons that are not masked, one per line after its label, fenced as advice.
+
+    letter: what labels start with. name: the name of the block where an agent reads several, so that no label is in
+    two blocks; a lesson of the block `style` has the label `style.G1`.
+    """
+    withheld = frozenset(masked)
+    start = f"{name}.{letter}" if name else letter
+    shown = {
+        f"{start}{number}": experience
+        for number, experience in enumerate(experiences, start=1)
+        if experience.id not in withheld
+    }
+    if not shown:
+        return Rendered(text="", labels={})
+    fence = f'<experiences name="{name}">\n' if name else "<experiences>\n"
+    lines = "\n".join(f"[{label}] {_harmless(experience.lesson)}" for label, experience in shown.items())
+    return Rendered(
+        text=f"{_OPENING}{fence}{lines}{_CLOSING}",
+        labels={label: experience.id for label, experience in shown.items()},
+    )
+
+
+def _harmless(lesson: str) -> str:
+    """The lesson on one line, without a tag that opens or closes the fence.
+
+    The rules of `learn.lessons.curate` refuse such lessons; libraries from other sources may hold them.
+    """
+    line = " ".join(lesson.splitlines())
+    plain = unicodedata.normalize("NFKC", line)
+    return _FENCE.sub("&lt;", plain) if _FENCE.search(plain) else line

@@ -1,0 +1,334 @@
+"""`lessons`: a block of advice for any program, and for the calls of plain OpenAI clients inside a `with` block."""
+
+import asyncio
+import copy
+import json
+import pickle
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from openai._base_client import AsyncAPIClient, SyncAPIClient
+from pydantic import BaseModel
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from agentlearn.errors import LibraryError, MissingExtra
+from agentlearn.library import LibraryStore, openai_calls
+from agentlearn.library.capability import Experiences
+from agentlearn.library.lessons import Lessons, lessons
+from agentlearn.types.experience import Library
+from tests.support.openai_echo import OpenAIEcho
+
+CARRY = Library.of(["When adding, carry."])
+ZERO = Library.of(["When dividing, look for zero."])
+BLOCK = str(CARRY.render())
+USER: Any = {"role": "user", "content": "What is 2 + 2?"}
+SYSTEM: Any = {"role": "system", "content": "Solve it."}
+
+
+class Number(BaseModel):
+    """A structured answer."""
+
+    answer: int
+
+
+@pytest.fixture
+def echo() -> Iterator[OpenAIEcho]:
+    with OpenAIEcho() as server:
+        yield server
+
+
+@pytest.fixture
+def client(echo: OpenAIEcho) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(api_key="none", base_url=echo.base_url, max_retries=2) as made:
+        yield made
+
+
+def system_texts(body: dict[str, Any]) -> list[str]:
+    return [one["content"] for one in body["messages"] if one["role"] == "system"]
+
+
+Call = Callable[[Any], Any]
+CHAT: dict[str, Call] = {
+    "create": lambda one: one.chat.completions.create(model="m", messages=[SYSTEM, USER]),
+    "parse": lambda one: one.chat.completions.parse(model="m", messages=[SYSTEM, USER], response_format=Number),
+    "raw": lambda one: one.chat.completions.with_raw_response.create(model="m", messages=[SYSTEM, USER]),
+    "options": lambda one: one.with_options(timeout=9).chat.completions.create(model="m", messages=[SYSTEM, USER]),
+    "a tuple": lambda one: one.chat.completions.create(model="m", messages=(SYSTEM, USER)),
+    "extra body": lambda one: one.chat.completions.create(
+        model="m", messages=[USER], extra_body={"messages": [SYSTEM, USER]}
+    ),
+}
+RESPONSES: dict[str, Call] = {
+    "create": lambda one: one.responses.create(model="m", input="2 + 2?", instructions="Solve it."),
+    "parse": lambda one: one.responses.parse(model="m", input="?", instructions="Solve it.", text_format=Number),
+}
+
+
+@pytest.mark.parametrize("call", CHAT.values(), ids=CHAT)
+def test_a_chat_call_in_a_block_gets_the_lessons_once(call: Call, echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    with lessons(CARRY):
+        call(client)
+    assert system_texts(echo.last) == [f"Solve it.\n\n{BLOCK}"]
+    call(client)
+    assert system_texts(echo.last) == ["Solve it."]
+
+
+@pytest.mark.parametrize("call", RESPONSES.values(), ids=RESPONSES)
+def test_a_response_in_a_block_gets_the_lessons(call: Call, echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    with lessons(CARRY):
+        call(client)
+    assert echo.last["instructions"] == f"Solve it.\n\n{BLOCK}"
+    call(client)
+    assert echo.last["instructions"] == "Solve it."
+
+
+def test_a_call_without_a_system_message_gets_one(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    given = [USER]
+    with lessons(CARRY):
+        client.chat.completions.create(model="m", messages=given)
+        assert echo.last["messages"] == [{"role": "system", "content": BLOCK}, USER]
+        client.responses.create(model="m", input="2 + 2?")
+        assert echo.last["instructions"] == BLOCK
+    assert given == [USER], "what the caller gave is never changed"
+
+
+def test_a_developer_message_and_a_list_of_parts_are_extended(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    parts: Any = {"role": "developer", "content": [{"type": "text", "text": "Solve it."}]}
+    with lessons(CARRY):
+        client.chat.completions.create(model="m", messages=[parts, USER])
+    assert echo.last["messages"][0]["content"] == [*parts["content"], {"type": "text", "text": BLOCK}]
+    assert len(echo.last["messages"]) == 2
+
+
+def test_streamed_calls_get_the_lessons(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    with lessons(CARRY):
+        list(client.chat.completions.create(model="m", messages=[SYSTEM, USER], stream=True))
+        assert system_texts(echo.last) == [f"Solve it.\n\n{BLOCK}"]
+        with client.chat.completions.stream(model="m", messages=[SYSTEM, USER]) as chat:
+            chat.until_done()
+        assert system_texts(echo.last) == [f"Solve it.\n\n{BLOCK}"]
+        list(client.responses.create(model="m", input="?", stream=True))
+    assert echo.last["instructions"] == BLOCK
+
+
+@pytest.mark.parametrize("call", [*CHAT.values(), *RESPONSES.values()], ids=[*CHAT, *(f"r {one}" for one in RESPONSES)])
+def test_asynchronous_calls_get_the_lessons(call: Callable[[Any], Awaitable[Any]], echo: OpenAIEcho) -> None:
+    async def run() -> None:
+        async with openai.AsyncOpenAI(api_key="none", base_url=echo.base_url) as one:
+            with lessons(CARRY):
+                await call(one)
+            assert BLOCK in str(echo.last.get("instructions") or system_texts(echo.last)[0])
+            await call(one)
+
+    asyncio.run(run())
+    assert "experiences" not in str(echo.last)
+
+
+def test_a_repeated_request_has_the_lessons_once() -> None:
+    with OpenAIEcho(failures=2) as echo, openai.OpenAI(api_key="none", base_url=echo.base_url, max_retries=2) as one:
+        one._calculate_retry_timeout = lambda *_a, **_k: 0.0  # type: ignore[method-assign]  # do not wait
+        with lessons(CARRY):
+            one.chat.completions.create(model="m", messages=[SYSTEM, USER])
+        assert [system_texts(body) for _, body in echo.sent] == [[f"Solve it.\n\n{BLOCK}"]] * 3
+
+
+def test_blocks_inside_each_other_show_the_inner_lessons_once(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    def sent() -> list[str]:
+        client.chat.completions.create(model="m", messages=[USER])
+        return system_texts(echo.last)
+
+    with lessons(CARRY) as outer:
+        with lessons(CARRY):
+            assert sent() == [BLOCK]
+        with lessons(ZERO) as inner:
+            assert sent() == [inner.text]
+        assert sent() == [outer.text]
+        client.chat.completions.create(model="m", messages=outer.messages([SYSTEM, USER]))
+        assert system_texts(echo.last) == [f"Solve it.\n\n{BLOCK}"]
+    assert sent() == []
+
+
+def test_lessons_in_the_input_of_a_response_are_not_repeated(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    with lessons(CARRY) as advice:
+        messages: Any = advice.messages([SYSTEM, USER])
+        client.responses.create(model="m", input=messages)
+    assert "instructions" not in echo.last
+    assert str(echo.last["input"]).count("[G1]") == 1
+
+
+def test_clients_of_azure_and_calls_by_path_get_the_lessons(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    address = echo.base_url.removesuffix("/v1")
+    with lessons(CARRY), openai.AzureOpenAI(api_key="none", azure_endpoint=address, api_version="1") as azure:
+        azure.chat.completions.create(model="m", messages=[USER])
+        assert system_texts(echo.last) == [BLOCK]
+        azure.responses.create(model="m", input="2 + 2?")
+        assert echo.last["instructions"] == BLOCK
+        client.post("/chat/completions", body={"model": "m", "messages": [USER]}, cast_to=object)
+        assert system_texts(echo.last) == [BLOCK]
+
+
+def test_other_calls_are_left_alone(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    with lessons(CARRY):
+        client.completions.create(model="m", prompt="2 + 2")
+    assert echo.last == {"model": "m", "prompt": "2 + 2"}
+
+
+def test_a_block_yields_what_was_shown(tmp_path: Path) -> None:
+    LibraryStore(tmp_path / "libraries").publish("math", CARRY)
+    with lessons("math", store=tmp_path) as advice:
+        assert (advice.version, advice.lessons) == (CARRY.version, tuple(CARRY.by_id))
+        assert advice.shown.library == "math"
+
+
+def test_other_tasks_and_threads_are_outside_and_tasks_of_the_block_are_inside(echo: OpenAIEcho) -> None:
+    async def said(one: openai.AsyncOpenAI, gate: asyncio.Event | None = None) -> list[str]:
+        if gate is not None:
+            await gate.wait()
+        answer = await one.chat.completions.with_raw_response.create(model="m", messages=[USER])
+        return system_texts(json.loads(answer.http_request.content))
+
+    async def run() -> None:
+        async with openai.AsyncOpenAI(api_key="none", base_url=echo.base_url) as one, asyncio.TaskGroup() as group:
+            gate, late = asyncio.Event(), asyncio.Event()
+            before = group.create_task(said(one, gate))
+            with lessons(CARRY):
+                gate.set()
+                inside = group.create_task(said(one))
+                outlives = group.create_task(said(one, late))
+                assert await inside == [BLOCK]
+                assert await before == []
+                found: list[Any] = []
+                thread = threading.Thread(target=lambda: found.append(asyncio.run(alone())))
+                await asyncio.to_thread(lambda: (thread.start(), thread.join()))
+                assert found == [[]]
+            with lessons(ZERO):
+                late.set()
+                assert await outlives == [], "its block has ended"
+
+    async def alone() -> list[str]:
+        async with openai.AsyncOpenAI(api_key="none", base_url=echo.base_url) as one:
+            return await said(one)
+
+    asyncio.run(run())
+
+
+def test_a_hundred_tasks_with_blocks_of_their_own(echo: OpenAIEcho) -> None:
+    libraries = [Library.of([f"When case {number} comes, think."]) for number in range(20)]
+    shared = lessons(CARRY)
+
+    async def one_task(one: openai.AsyncOpenAI, number: int) -> None:
+        with shared if number % 2 else lessons(libraries[number % 20]) as advice:
+            await asyncio.sleep(0)
+            answer = await one.chat.completions.with_raw_response.create(model="m", messages=[USER])
+            assert advice.text in json.loads(answer.http_request.content)["messages"][0]["content"]
+
+    async def run() -> None:
+        async with openai.AsyncOpenAI(api_key="none", base_url=echo.base_url) as one, asyncio.TaskGroup() as group:
+            for number in range(100):
+                group.create_task(one_task(one, number))
+
+    asyncio.run(run())
+
+
+def test_nothing_of_openai_stays_changed(client: openai.OpenAI) -> None:
+    before = (vars(SyncAPIClient)["request"], vars(AsyncAPIClient)["request"])
+    with pytest.raises(openai.NotFoundError), lessons(CARRY), lessons(ZERO):
+        client.with_options(base_url=f"{client.base_url}none").models.list()
+    assert (vars(SyncAPIClient)["request"], vars(AsyncAPIClient)["request"]) == before
+
+
+def test_a_wrapper_of_another_tool_stays_and_works(
+    echo: OpenAIEcho, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    first = lessons(CARRY)
+    first.__enter__()
+    ours = vars(SyncAPIClient)["request"]
+
+    def traced(*arguments: Any, **keywords: Any) -> Any:
+        calls.append("traced")
+        return ours(*arguments, **keywords)
+
+    monkeypatch.setattr(SyncAPIClient, "request", traced)
+    first.__exit__(None, None, None)
+    client.chat.completions.create(model="m", messages=[USER])
+    assert (system_texts(echo.last), calls) == ([], ["traced"])
+    with lessons(CARRY):
+        client.chat.completions.create(model="m", messages=[USER])
+    assert (system_texts(echo.last), calls) == ([BLOCK], ["traced"] * 2)
+    monkeypatch.undo()  # puts back what was there when the tool came
+    with lessons(CARRY):
+        pass
+    client.chat.completions.create(model="m", messages=[USER])
+    assert system_texts(echo.last) == []
+
+
+def test_an_agent_with_experiences_in_a_block_reads_its_lessons_once(echo: OpenAIEcho) -> None:
+    async def run() -> None:
+        async with openai.AsyncOpenAI(api_key="none", base_url=echo.base_url) as one:
+            model = OpenAIChatModel("m", provider=OpenAIProvider(openai_client=one))
+            with lessons(ZERO):
+                await Agent(model, capabilities=[Experiences(CARRY)]).run("2 + 2?")
+                assert system_texts(echo.last) == [BLOCK]
+                await Agent(model).run("2 + 2?")
+                assert system_texts(echo.last) == [str(ZERO.render())]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("method", ["post", "request"])
+def test_a_change_inside_openai_is_an_error(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    openai_calls.client_bases.cache_clear()
+    if method == "post":
+        monkeypatch.setattr(SyncAPIClient, "post", object)
+    else:
+        monkeypatch.delattr(SyncAPIClient, "request")
+    with pytest.raises(LibraryError) as caught, lessons(CARRY):
+        pass
+    openai_calls.client_bases.cache_clear()
+    assert caught.value.code == "openai_changed"
+    assert f"openai {openai.__version__}" in str(caught.value)
+    assert str(caught.value).endswith("put `lessons(...).text` into your messages")
+
+
+def test_without_openai_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    openai_calls.client_bases.cache_clear()
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(MissingExtra, match="pip install openai"), lessons(CARRY):
+        pass
+    assert lessons(CARRY).text == BLOCK
+
+
+def test_lessons_as_text_and_as_messages() -> None:
+    found = lessons(["When adding, carry."])
+    assert str(found) == found.text == BLOCK
+    assert found.messages([]) == [{"role": "system", "content": BLOCK}]
+    assert found.messages(found.messages([USER])) == found.messages([USER])
+    assert repr(found) == f"lessons(version {found.library.version[:8]}, 1 lesson)"
+    assert lessons([]).messages([USER]) == [USER]
+    assert lessons(CARRY, masked=tuple(CARRY.by_id)).text == ""
+
+
+def test_a_block_may_be_copied_and_pickled() -> None:
+    found = lessons(CARRY)
+    with found:
+        for twin in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+            assert isinstance(twin, Lessons)
+            assert twin.text == found.text
+
+
+def test_a_block_that_is_closed_elsewhere_is_closed(echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    found = lessons(CARRY)
+    found.__enter__()
+    elsewhere = threading.Thread(target=found.__exit__, args=(None, None, None))
+    elsewhere.start()
+    elsewhere.join()
+    client.chat.completions.create(model="m", messages=[USER])
+    assert system_texts(echo.last) == []
