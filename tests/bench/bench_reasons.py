@@ -59,8 +59,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
     parser.add_argument("--seeds", type=int, default=20, help="number of seeds, each a world of its own")
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED, help="the first seed")
-    parser.add_argument("--tasks", type=int, default=6, help="number of tasks to learn from")
-    parser.add_argument("--group-size", type=int, default=4, help="number of rollouts of a task")
+    parser.add_argument("--tasks", type=int, default=8, help="number of tasks to learn from")
+    parser.add_argument("--group-size", type=int, default=5, help="number of rollouts of a task")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), help="what the rewards say")
 
 
