@@ -192,6 +192,10 @@ class Domain(ABC):
         """Start what all rollouts of a run share, such as a browser; yields the domain that uses it."""
         return nullcontext(self)
 
+    explains: bool = True
+    """Whether the reasons of verdicts say what was right or wrong with an answer, for the stages that learn. False when
+    they only say how answers were compared."""
+
     replayable: bool = True
     """Whether tool calls can be repeated. If so, an interrupted rollout resumes by replaying them; else it restarts."""
 

@@ -21,6 +21,7 @@ _SETTINGS: dict[str, type] = {
     "uses_judge": bool,
     "rewards": tuple,
     "replayable": bool,
+    "explains": bool,
 }
 """Members that are plain values, and their types."""
 _NEEDED_FOR = {"runs_itself": "work", "runs_code": "with_sandbox", "uses_judge": "with_judge", "rewards": "with_reward"}

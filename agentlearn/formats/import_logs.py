@@ -207,7 +207,7 @@ def _verdict(reward: float | None) -> Verdict:
     if reward is None:
         return Verdict(status="undecided", reason="imported without a reward")
     status = "correct" if reward >= 1 else "incorrect" if reward <= 0 else "partial"
-    return Verdict(status=status, reward=reward, reason="as imported")
+    return Verdict(status=status, reward=reward)
 
 
 def _sha256(log: BufferedReader) -> str:

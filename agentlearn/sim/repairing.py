@@ -17,9 +17,9 @@ _UNREADABLE = frozenset({"prose", "object_not_array", "cut_json", "wrong_key", "
 _WRONG_TARGET = frozenset({"unknown_id", "id_used_twice", "too_few_targets", "missing_field"})
 """Codes of changes with invalid targets; their lessons can still be added."""
 _REWORDABLE = frozenset({
-    "too_long", "holds_answer", "copies_task", "copies_page", "names_address", "not_an_object", "multi_line",
-    "control_characters", "invisible_characters", "surrogates", "forged_id", "forged_header", "role_tag",
-    "tool_syntax", "malformed", "unsupported",
+    "too_long", "holds_answer", "copies_task", "copies_page", "copies_reason", "names_address", "not_an_object",
+    "multi_line", "control_characters", "invisible_characters", "surrogates", "forged_id", "forged_header",
+    "role_tag", "tool_syntax", "malformed", "unsupported",
 })  # fmt: skip
 """Codes that rewording, or using the requested form, can fix."""
 

@@ -47,7 +47,7 @@ async def run_training(
     callbacks = callbacks or TrainCallbacks()
     domain = domain_of(settings)
     sets = task_sets(settings, domain)
-    notes = try_reward(domain, (*sets.train, *sets.test))
+    notes = await try_reward(domain, (*sets.train, *sets.test))
     library_store = LibraryStore(settings.store / "libraries")
     async with AsyncExitStack() as stack:
         stack.enter_context(lead_processes())

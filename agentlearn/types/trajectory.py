@@ -137,7 +137,7 @@ class Verdict(Value):
     reward: float | None = Field(default=None)
     """Usually 0..1; None exactly when undecided."""
     reason: str = ""
-    """A sentence that explains the decision."""
+    """What explains the decision, in words that the stages that learn read; empty when it only repeats the status."""
 
 
 class PromptRef(Value):

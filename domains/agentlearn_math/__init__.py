@@ -33,6 +33,7 @@ class MathDomain(Domain):
     description: str = "competition problems with a Python tool; generated, from files, from hf: and gym:"
     threshold: float = 1.0
     runs_code: bool = True
+    explains: bool = False  # a reason only says how two answers were compared
 
     def __init__(self, sandbox: "CodeSandbox | None" = None, workers: "AlgebraWorkers | None" = None) -> None:
         self.sandbox = sandbox

@@ -44,7 +44,7 @@ def exact_verdict(task: Task, trajectory: Trajectory) -> Verdict:
         return Verdict(status="undecided", reason="the task has no expected answer")
     answer = (trajectory.answer or "").strip()
     if not answer:
-        return Verdict(status="no_answer", reward=0.0, reason="no answer")
+        return Verdict(status="no_answer", reward=0.0)
     if len(answer) > MAX_ANSWER_CHARACTERS:
         return Verdict(status="incorrect", reward=0.0, reason=f"longer than {MAX_ANSWER_CHARACTERS} characters")
     match = match_answers(answer, task.answer, task.problem)

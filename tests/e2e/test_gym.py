@@ -53,10 +53,7 @@ def test_its_own_scorer_judges_by_default(source: str, capsys: pytest.CaptureFix
     assert report["library"]["name"] == source.removeprefix("gym:").partition("?")[0]
     assert report["library"]["lessons"] > 0
     assert 0 < report["before"]["mean"] < 1
-    assert {one.verdict.reason for one in rollouts if one.verdict} == {
-        "scored 1 by the task's own scorer",
-        "scored 0 by the task's own scorer",
-    }
+    assert {one.verdict.reward for one in rollouts if one.verdict} == {0.0, 1.0}
 
 
 def test_partial_credit_is_the_reward_and_a_crash_decides_nothing(

@@ -42,12 +42,12 @@ class ComparisonReward:
         if gold is None or self.key(gold) is None:
             return Verdict(status="undecided", reason=f"the task has no expected answer that holds one {self.wants}")
         if answer is None or not answer.strip():
-            return Verdict(status="no_answer", reward=0.0, reason="no answer")
+            return Verdict(status="no_answer", reward=0.0)
         if self.key(answer) is None:
             return Verdict(status="incorrect", reward=0.0, reason=f"the answer holds no {self.wants}")
         if self.equal(answer, gold):
-            return Verdict(status="correct", reward=1.0, reason=f"compared by {self.name}")
-        return Verdict(status="incorrect", reward=0.0, reason=f"compared by {self.name}")
+            return Verdict(status="correct", reward=1.0)
+        return Verdict(status="incorrect", reward=0.0)
 
     def answer_key(self, answer: str) -> str | None:
         """Return the key, for majority votes; None when equal answers may have different keys."""

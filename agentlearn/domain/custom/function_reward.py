@@ -1,7 +1,10 @@
-"""A reward that is the user's function `(task, answer)` or `(task, answer, trajectory)`, with partial credit."""
+"""A reward that is the user's function `(task, answer)` or `(task, answer, trajectory)`, with partial credit.
+
+It may be `async def`. It returns a reward, or a reward and its reason in words, which the stages that learn read.
+"""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -10,11 +13,15 @@ from typing import Any
 
 from agentlearn.domain.custom.object_path import load_object
 from agentlearn.errors import ConfigError, VerifierError
+from agentlearn.text import storable
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 
 _ANY_TEXT = "correct the function, which must give a reward for any text"
-_SIGNATURE = "def reward(task, answer): return True, False, or a number from 0 to 1"
+_RESULTS = "True, False, or a number from 0 to 1, alone or with a reason, as in (0.5, 'the unit is missing')"
+_SIGNATURE = f"def reward(task, answer): return {_RESULTS}"
+MAX_REASON_CHARACTERS = 20_000
+"""The end of a longer reason is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +38,38 @@ class FunctionReward:
         """Return the text as it is; the function knows how to read it."""
         return text.strip()
 
-    def judge(self, task: Task, trajectory: Trajectory) -> Verdict:
-        """Return the function's verdict. Raises VerifierError when the function raises or returns something else than a
-        reward.
+    def judge(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
+        """Return the function's verdict, to be awaited when the function is async. Raises VerifierError when the
+        function raises or returns something else than a reward.
         """
         return self.judge_output(task, trajectory, trajectory.answer)
 
-    def judge_output(self, task: Task, trajectory: Trajectory, output: object) -> Verdict:
+    def judge_output(self, task: Task, trajectory: Trajectory, output: object) -> Verdict | Awaitable[Verdict]:
         """Return the function's verdict on an output of any type; see `judge`."""
-        # SystemExit too: a function of the user's must not end the run.
         arguments = (task, output, *([trajectory] if self.sees_trajectory else []))
+        # SystemExit too: a function of the user's must not end the run.
         try:
             given = self.function(*arguments)
         except (Exception, SystemExit) as error:
-            cause = " ".join(str(error).split())
-            raise VerifierError(
-                f"the reward {self.name!r} raised {type(error).__name__}: {cause} ({self._place_of(error)}) for the"
-                f" answer {_short(trajectory.answer)} to task {task.source or task.id!r}; {_ANY_TEXT}",
-                code="reward_raised",
-            ) from error
+            raise self._raised(error, task, trajectory.answer) from error
+        if inspect.isawaitable(given):
+            return self._awaited(given, task, trajectory.answer)
         return self._checked(given, task, trajectory.answer)
+
+    async def _awaited(self, given: Awaitable[object], task: Task, answer: str | None) -> Verdict:
+        try:
+            found = await given
+        except (Exception, SystemExit) as error:
+            raise self._raised(error, task, answer) from error
+        return self._checked(found, task, answer)
+
+    def _raised(self, error: BaseException, task: Task, answer: str | None) -> VerifierError:
+        cause = " ".join(str(error).split())
+        return VerifierError(
+            f"the reward {self.name!r} raised {type(error).__name__}: {cause} ({self._place_of(error)}) for the"
+            f" answer {_short(answer)} to task {task.source or task.id!r}; {_ANY_TEXT}",
+            code="reward_raised",
+        )
 
     @property
     def gold_is_answer(self) -> bool:
@@ -84,13 +103,11 @@ class FunctionReward:
                 return given
             if given.reward is not None and given.status != "undecided" and 0 <= given.reward <= 1:
                 return given
-        elif (reward := _number(given)) is not None:
-            return _verdict(reward, answer, self.name)
-        if inspect.iscoroutine(given):
-            given.close()
+        elif (scored := _scored(given)) is not None:
+            return _verdict(*scored, answer)
         raise VerifierError(
             f"the reward {self.name!r} gave {_short(given)} ({self.place}) for the answer {_short(answer)} to task"
-            f" {task.source or task.id!r}; return True, False, or a number from 0 to 1",
+            f" {task.source or task.id!r}; return {_RESULTS}",
             code="bad_reward",
         )
 
@@ -145,11 +162,20 @@ def _number(given: Any) -> float | None:
     return float(plain) if isinstance(plain, int | float | Fraction) and 0 <= plain <= 1 else None
 
 
-def _verdict(reward: float, answer: str | None, name: str) -> Verdict:
+def _scored(given: object) -> tuple[float, str] | None:
+    """Return the reward and its reason, empty where there is none; None when this is not a reward."""
+    score, reason = given if isinstance(given, tuple) and len(given) == 2 else (given, "")
+    reward = _number(score)
+    if reward is None or not isinstance(reason, str):
+        return None
+    return reward, storable(reason.strip()[:MAX_REASON_CHARACTERS])
+
+
+def _verdict(reward: float, reason: str, answer: str | None) -> Verdict:
     if answer is None and reward == 0:
-        return Verdict(status="no_answer", reward=0.0, reason="no answer")
+        return Verdict(status="no_answer", reward=0.0, reason=reason)
     status = "correct" if reward == 1 else "partial" if reward > 0 else "incorrect"
-    return Verdict(status=status, reward=reward, reason=f"judged by {name}")
+    return Verdict(status=status, reward=reward, reason=reason)
 
 
 def _short(value: object) -> str:

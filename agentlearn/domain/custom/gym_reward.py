@@ -32,10 +32,10 @@ class GymReward:
         if self.scorer is None:
             raise VerifierError("the reward 'gym' has no scoring process; judge inside `domain.running()`")
         if trajectory.answer is None or not trajectory.answer.strip():
-            return Verdict(status="no_answer", reward=0.0, reason="no answer")
+            return Verdict(status="no_answer", reward=0.0)
         score = await self.scorer.score(task.source, trajectory.answer)
         status = "correct" if score == 1 else "partial" if score > 0 else "incorrect"
-        return Verdict(status=status, reward=score, reason=f"scored {score:g} by the task's own scorer")
+        return Verdict(status=status, reward=score)
 
     def answer_key(self, answer: str) -> str | None:
         """Return None: a scorer rates one answer and does not compare two."""

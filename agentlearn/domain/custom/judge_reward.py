@@ -67,7 +67,7 @@ class JudgeReward:
         if task.answer is None:
             return _undecided("the task has no expected answer")
         if trajectory.answer is None:
-            return Verdict(status="no_answer", reward=0.0, reason="no answer")
+            return Verdict(status="no_answer", reward=0.0)
         if len(trajectory.answer) > MAX_ANSWER_CHARACTERS:
             return Verdict(status="incorrect", reward=0.0, reason=f"longer than {MAX_ANSWER_CHARACTERS} characters")
         # Named by position in the run, not by rollout id, so that the same question in another run gets the same seed.
@@ -112,7 +112,8 @@ async def _ask(question: str, model: Any, rubric: str) -> Verdict:
     except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
         return _undecided(f"the judge gave no verdict, twice: {error}")
     judgement = asked.output
-    reason = f"judge: {judgement.reason}"[:_MAX_REASON_CHARACTERS]
+    said = judgement.reason.strip()
+    reason = f"judge: {said}"[:_MAX_REASON_CHARACTERS] if said else ""
     match judgement.verdict:
         case "right":
             return Verdict(status="correct", reward=1.0, reason=reason)

@@ -4,8 +4,9 @@ A reward that raises an error or returns something else than a reward would deci
 that ask a model are not tried, because they cost money.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from inspect import isawaitable
 
 from agentlearn.domain.base import Domain
 from agentlearn.domain.custom.function_reward import FunctionReward
@@ -36,7 +37,7 @@ class _Tried:
         return self.verdict is not None and self.verdict.reward is not None and self.verdict.reward >= threshold
 
 
-def try_reward(domain: Domain, tasks: Sequence[Task]) -> tuple[str, ...]:
+async def try_reward(domain: Domain, tasks: Sequence[Task]) -> tuple[str, ...]:
     """Try the reward of tasks from a file, if it is a function of the user's. Return notes for the report.
 
     Raises ConfigError when the function raises an error or returns something else than a reward, and when no expected
@@ -45,7 +46,7 @@ def try_reward(domain: Domain, tasks: Sequence[Task]) -> tuple[str, ...]:
     if not isinstance(domain, CustomTasks) or not isinstance(domain.reward, FunctionReward) or not tasks:
         return ()
     reward = domain.reward
-    tried = tuple(_tries(reward, _some(tasks)))
+    tried = [one async for one in _tries(reward, _some(tasks))]
     return (*_unsure(tried), *_gold_notes(reward, tried, domain.threshold), *_wrong_notes(reward, tried, domain))
 
 
@@ -56,18 +57,19 @@ def _some(tasks: Sequence[Task]) -> Sequence[Task]:
     return answered[::step][:TRIED]
 
 
-def _tries(reward: FunctionReward, tasks: Sequence[Task]) -> Iterator[_Tried]:
+async def _tries(reward: FunctionReward, tasks: Sequence[Task]) -> AsyncIterator[_Tried]:
     for task in tasks:
         if task.answer is not None and reward.gold_is_answer:
-            yield _try(reward, task, task.answer, expected=True)
+            yield await _try(reward, task, task.answer, expected=True)
     for task in tasks:
         for answer in _WRONG:
-            yield _try(reward, task, answer, expected=False)
+            yield await _try(reward, task, answer, expected=False)
 
 
-def _try(reward: FunctionReward, task: Task, answer: str, *, expected: bool) -> _Tried:
+async def _try(reward: FunctionReward, task: Task, answer: str, *, expected: bool) -> _Tried:
     try:
-        return _Tried(task, answer, expected, reward.judge(task, rollout_ending_in(task, answer)))
+        judged = reward.judge(task, rollout_ending_in(task, answer))
+        return _Tried(task, answer, expected, await judged if isawaitable(judged) else judged)
     except VerifierError as error:
         if reward.sees_trajectory and error.code == "reward_raised":
             return _Tried(task, answer, expected, None, error.message)

@@ -4,6 +4,7 @@ from functools import cache
 
 from agentlearn.learn.lessons.curate import CheckContext
 from agentlearn.learn.lessons.proposing import Proposed, ReplySource, propose
+from agentlearn.learn.lessons.shown_reason import reason_block
 from agentlearn.learn.lessons.stage_agent import StageAgent, stage_agent
 from agentlearn.learn.lessons.stage_context import StageContext, verdict_words
 from agentlearn.learn.lessons.stage_prompts import StagePrompt
@@ -37,11 +38,12 @@ async def compare(
         task=group.task.id,
         evidence=tuple(t.id for t in group.decided if t.id in summaries),
     )
-    question = _question(group, summaries, stage_context)
+    question = question_of(group, summaries, stage_context)
     return await propose(_agent(prompt, limit), question, source, stage_context, context, limit=limit)
 
 
-def _question(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> str:
+def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> str:
+    """Return the user message of the stage."""
     task = group.task
     gold = f"<gold>\n{task.answer}\n</gold>\n" if stage_context.show_gold and task.answer is not None else ""
     attempts: list[str] = []
@@ -51,7 +53,8 @@ def _question(group: Group, summaries: dict[RolloutId, Summary], stage_context: 
             f"{place}. {step.text}{used_labels(step.used, stage_context)}"
             for place, step in enumerate(summaries[trajectory.id].steps, start=1)
         )
-        attempts.append(f'<attempt n="{number}" verdict="{verdict}" reward="{reward}">\n{steps}\n</attempt>')
+        reason = reason_block(stage_context.reason_of(trajectory))
+        attempts.append(f'<attempt n="{number}" verdict="{verdict}" reward="{reward}">\n{reason}{steps}\n</attempt>')
     library = f"\n{stage_context.shown.text}" if stage_context.shown.text else ""
     listed = "\n".join(attempts)
     return f"<problem>\n{task.problem}\n</problem>\n{gold}<attempts>\n{listed}\n</attempts>{library}"

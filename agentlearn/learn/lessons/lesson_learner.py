@@ -12,6 +12,7 @@ from agentlearn.learn.learner import Advanced, Evidence, Held, Outcome, Update
 from agentlearn.learn.lessons.compare import compare
 from agentlearn.learn.lessons.consolidate import consolidate
 from agentlearn.learn.lessons.curate import CheckContext, next_version
+from agentlearn.learn.lessons.shown_reason import shown_reason
 from agentlearn.learn.lessons.stage_context import StageContext
 from agentlearn.learn.lessons.stage_prompts import STAGE_PROMPTS, StagePrompts
 from agentlearn.learn.lessons.summarise import summarise
@@ -65,6 +66,8 @@ class LessonLearner:
     """Reward from which an answer counts as right."""
     pages: Callable[[Trajectory], Iterable[str]] = no_pages
     """Returns texts that others wrote and a rollout read; no lesson may copy from them."""
+    explains: bool = True
+    """Whether the reasons of verdicts say what was right or wrong with an answer; see `Domain.explains`."""
     prompts: StagePrompts = STAGE_PROMPTS
     refused: frozenset[str] = frozenset()
     """Lessons that a person refused before the run started, as `refusal_key` returns them."""
@@ -112,6 +115,11 @@ class LessonLearner:
             ),
         )
 
+    @property
+    def _shows_reasons(self) -> bool:
+        """Whether the stages see reasons. Without labels they see none: a reason may hold the expected answer."""
+        return self.explains and self.settings.labels == "gold"
+
     def _stage_context(self, step: str) -> StageContext:
         return StageContext(
             call_context=self.call_context,
@@ -122,13 +130,21 @@ class LessonLearner:
             shown=render(self.library),
             options=self.settings,
             show_gold=self.settings.labels == "gold",
+            show_reasons=self._shows_reasons,
             threshold=self.threshold,
             prompts=self.prompts,
         )
 
     def _check_context(self, groups: Sequence[Group], options: LessonOptions) -> CheckContext:
         pages = (page for group in groups for trajectory in group.trajectories for page in self.pages(trajectory))
-        return CheckContext.of([group.task for group in groups], pages=pages, options=options, refused=self.refused)
+        decided = (t for group in groups for t in group.decided) if self._shows_reasons else ()
+        return CheckContext.of(
+            [group.task for group in groups],
+            pages=pages,
+            reasons=(shown_reason(trajectory) for trajectory in decided),
+            options=options,
+            refused=self.refused,
+        )
 
     async def _learn_from(self, group: Group, stage_context: StageContext) -> _GroupResult:
         """Summaries and proposals of one group. A group whose rewards do not differ costs no model call."""

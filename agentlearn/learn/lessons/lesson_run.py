@@ -105,6 +105,7 @@ class LessonRun(RunLoop[LearnSettings]):
             store=self.store,
             threshold=self.rollouts.domain.threshold,
             pages=self.rollouts.domain.pages_seen,
+            explains=self.rollouts.domain.explains,
             refused=refused_lessons(self.store, before=self.store.run(self.call_context.run).started_at),
         )
 

@@ -64,7 +64,7 @@ async def run_learning(
             " use --labels gold",
             code="no_vote",
         )
-    notes = try_reward(domain, (*sets.train, *sets.test))
+    notes = await try_reward(domain, (*sets.train, *sets.test))
     library_store = LibraryStore(settings.store / "libraries")
     start = (given.start or library_store.load(settings.library)) if resume is None else None
     async with AsyncExitStack() as stack:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from agentlearn.config.options import LessonOptions
+from agentlearn.learn.lessons.shown_reason import shown_reason
 from agentlearn.learn.lessons.stage_prompts import STAGE_PROMPTS, StagePrompts
 from agentlearn.library.render import Rendered
 from agentlearn.models.call_context import CallContext
@@ -11,6 +12,7 @@ from agentlearn.models.journal import Stage
 from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import derive_seed
+from agentlearn.types.trajectory import Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class StageContext:
     """Limits on proposals and on the library."""
     show_gold: bool = True
     """Whether stages see the expected answer; False when learning without labels."""
+    show_reasons: bool = True
+    """Whether stages see the reasons of verdicts; False without labels, and where they explain nothing."""
     threshold: float = 1.0
     """Reward from which an answer counts as right."""
     prompts: StagePrompts = STAGE_PROMPTS
@@ -39,6 +43,10 @@ class StageContext:
         """A work unit whose seed depends only on (run seed, stage, step, name), not on the run's id."""
         key = f"{self.step}/{name}"
         return WorkUnit(self.call_context, stage, key, derive_seed(self.seed, stage, key))
+
+    def reason_of(self, trajectory: Trajectory) -> str:
+        """The reason of its verdict as the stages see it; empty when there is none, or when they see none."""
+        return shown_reason(trajectory) if self.show_reasons else ""
 
 
 def verdict_words(reward: float | None, threshold: float) -> tuple[str, str]:

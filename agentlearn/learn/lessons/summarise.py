@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from agentlearn.errors import EndpointError
+from agentlearn.learn.lessons.shown_reason import reason_block
 from agentlearn.learn.lessons.stage_agent import StageAgent, stage_agent
 from agentlearn.learn.lessons.stage_context import StageContext, verdict_words
 from agentlearn.learn.lessons.stage_prompts import StagePrompt
@@ -61,10 +62,11 @@ async def summarise(trajectory: Trajectory, task: Task, stage_context: StageCont
 def _question(trajectory: Trajectory, task: Task, stage_context: StageContext) -> str:
     verdict, reward = verdict_words(trajectory.reward, stage_context.threshold)
     gold = f"<gold>\n{task.answer}\n</gold>\n" if stage_context.show_gold and task.answer is not None else ""
+    reason = reason_block(stage_context.reason_of(trajectory))
     library = f"{stage_context.shown.text}\n" if stage_context.shown.text else ""
     return (
-        f"<problem>\n{task.problem}\n</problem>\n<verdict>{verdict} (reward {reward})</verdict>\n{gold}{library}"
-        f"<trajectory>\n{transcript(trajectory.steps)}\n</trajectory>"
+        f"<problem>\n{task.problem}\n</problem>\n<verdict>{verdict} (reward {reward})</verdict>\n"
+        f"{reason}{gold}{library}<trajectory>\n{transcript(trajectory.steps)}\n</trajectory>"
     )
 
 

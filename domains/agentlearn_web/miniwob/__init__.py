@@ -113,14 +113,13 @@ class MiniwobDomain(Domain):
 
         answer = trajectory.answer
         if answer is None:
-            return Verdict(status="no_answer", reward=0.0, reason="no answer")
+            return Verdict(status="no_answer", reward=0.0)
         reward = parse_reward(answer)
         if reward is None:
             return Verdict(status="incorrect", reward=0.0, reason="the episode was not brought to its end")
-        reason = f"the page gave {reward:g}"
         if reward >= 1:
-            return Verdict(status="correct", reward=1.0, reason=reason)
-        return Verdict(status="partial" if reward > 0 else "incorrect", reward=max(reward, 0.0), reason=reason)
+            return Verdict(status="correct", reward=1.0)
+        return Verdict(status="partial" if reward > 0 else "incorrect", reward=max(reward, 0.0))
 
     def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
         """Return the text of the page that the rollout saw: names and texts, without refs and our own words."""

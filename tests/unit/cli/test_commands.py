@@ -211,7 +211,7 @@ def test_a_log_is_imported_and_shown_like_any_run(capsys: pytest.CaptureFixture[
     assert (done["rollouts"], done["tasks"], done["rewarded"]) == (1, 1, 1)
     assert "  import  done " in output(capsys, store, "runs", "list")
     (rollout,) = result(capsys, store, "runs", "show", done["run"])["rollouts"]
-    assert "verdict    correct, reward 1: as imported" in output(capsys, store, "trace", rollout["id"])
+    assert "verdict    correct, reward 1" in output(capsys, store, "trace", rollout["id"])
     assert result(capsys, store, "store", "check")["sound"]
 
 

@@ -109,7 +109,7 @@ def test_a_function_judges_the_golds_and_needs_none(
     told = checked(capsys, path, "check_reward:even")
     assert (told["usable"], told["refused"], told["unverifiable"]) == (2, 0, 2)
     odd, raised = told["sentences"]  # pyright: ignore[reportGeneralTypeIssues]
-    assert odd == ("mine.jsonl:2: the verifier does not accept the expected answer '5' (judged by check_reward:even)")
+    assert odd == ("mine.jsonl:2: the verifier does not accept the expected answer '5' (incorrect)")
     assert raised.startswith(
         "mine.jsonl:4: the verifier cannot judge the answer 'many': the reward 'check_reward:even'"
     )

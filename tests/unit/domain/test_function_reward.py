@@ -1,7 +1,9 @@
 """A reward of the user's own: found, called, and never turned into a zero in silence."""
 
+import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,9 @@ def fixed(value):
     return lambda task, answer: value
 def steps(task, answer, trajectory): return 0.25 * (trajectory.g + 1)
 def raises(task, answer): raise KeyError("no such zork")
-async def slow(task, answer): return 1.0
+async def slow(task, answer): return 0.5, "the unit is missing"
+async def slow_and_wrong(task, answer): return "much"
+async def slow_and_broken(task, answer, trajectory): raise KeyError("no such zork")
 def none(task): return 1
 def keyed(task, answer): return True
 keyed.answer_key = str.casefold
@@ -49,7 +53,12 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
 
 def judged(reward: FunctionReward, answer: str | None = "12", g: int = 0) -> Verdict:
     one = own_task()
-    return reward.judge(one, rollout(one, answer, g=g))
+    verdict = reward.judge(one, rollout(one, answer, g=g))
+    return asyncio.run(_awaited(verdict)) if isawaitable(verdict) else verdict
+
+
+async def _awaited(verdict: Awaitable[Verdict]) -> Verdict:
+    return await verdict
 
 
 def returning(value: Any) -> FunctionReward:
@@ -59,9 +68,9 @@ def returning(value: Any) -> FunctionReward:
 def test_a_function_in_the_working_directory_is_found_and_judges(module: str) -> None:
     reward = find_reward(f"{module}:exact")
     assert isinstance(reward, FunctionReward)
-    assert judged(reward) == Verdict(status="correct", reward=1.0, reason=f"judged by {module}:exact")
+    assert judged(reward) == Verdict(status="correct", reward=1.0)
     assert judged(reward, "13").status == "incorrect"
-    assert judged(reward, None) == Verdict(status="no_answer", reward=0.0, reason="no answer")
+    assert judged(reward, None) == Verdict(status="no_answer", reward=0.0)
     assert (reward.answer_key("A"), reward.gold(" as it is "), reward.needs_gold) == (None, "as it is", False)
 
 
@@ -89,10 +98,17 @@ def test_verdicts_that_contradict_themselves_break_the_verifier(module: str, nam
 
 
 @pytest.mark.parametrize("value", [None, "1", float("nan"), float("inf"), -0.1, 1.5, [1], 10**400])
-def test_what_is_no_reward_breaks_the_verifier(value: Any) -> None:
+@pytest.mark.parametrize("form", ["alone", "with a reason"])
+def test_what_is_no_reward_breaks_the_verifier(value: Any, form: str) -> None:
     with pytest.raises(
         VerifierError, match=r"^the reward 'mine:score' gave .* for the answer '12' to task 'prices\.csv:2'; return"
     ):
+        judged(returning(value if form == "alone" else (value, "for a reason")))
+
+
+@pytest.mark.parametrize("value", [(), (1,), (0.5, 3), (0.5, None), [0.5, "a"], (0.5, "a", "b"), ("a", 0.5)])
+def test_what_is_no_pair_of_a_reward_and_a_reason_breaks_the_verifier(value: Any) -> None:
+    with pytest.raises(VerifierError, match=r"alone or with a reason, as in \(0\.5, 'the unit is missing'\)$"):
         judged(returning(value))
 
 
@@ -112,9 +128,41 @@ def test_an_exception_is_told_with_its_answer_and_its_task(module: str) -> None:
     )
 
 
-def test_an_async_function_is_no_reward(module: str) -> None:
-    with pytest.raises(VerifierError, match="gave <coroutine object slow"):
-        judged(load_function(f"{module}:slow"))
+@pytest.mark.parametrize(
+    ("value", "verdict"),
+    [
+        ((1, "it counts both ends"), Verdict(status="correct", reward=1.0, reason="it counts both ends")),
+        ((0.5, " half of it "), Verdict(status="partial", reward=0.5, reason="half of it")),
+        ((False, "no unit"), Verdict(status="incorrect", reward=0.0, reason="no unit")),
+        ((0.0, ""), Verdict(status="incorrect", reward=0.0)),
+        ((0.0, "\ud800"), Verdict(status="incorrect", reward=0.0, reason="\\ud800")),
+    ],
+)
+def test_a_reward_may_come_with_its_reason(value: object, verdict: Verdict) -> None:
+    assert judged(returning(value)) == verdict
+
+
+def test_a_reason_says_why_there_is_no_answer() -> None:
+    assert judged(returning((0, "it stopped early")), None) == Verdict(
+        status="no_answer", reward=0.0, reason="it stopped early"
+    )
+
+
+def test_a_number_of_another_library_may_come_with_a_reason() -> None:
+    numpy = pytest.importorskip("numpy")
+    assert judged(returning((numpy.float32(0.5), "half of it"))).reason == "half of it"
+
+
+def test_an_async_function_is_a_reward(module: str) -> None:
+    verdict = judged(load_function(f"{module}:slow"))
+    assert verdict == Verdict(status="partial", reward=0.5, reason="the unit is missing")
+
+
+def test_an_async_function_breaks_the_verifier_like_any_other(module: str) -> None:
+    with pytest.raises(VerifierError, match=r"slow_and_wrong' gave 'much' \(.*py:10\) for the answer '12'"):
+        judged(load_function(f"{module}:slow_and_wrong"))
+    with pytest.raises(VerifierError, match=r"raised KeyError: 'no such zork' \(.*\.py:11\) for the answer '12'"):
+        judged(load_function(f"{module}:slow_and_broken"))
 
 
 @pytest.mark.parametrize(

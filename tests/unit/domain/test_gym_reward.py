@@ -34,11 +34,11 @@ def test_scores_become_verdicts() -> None:
             return [await open_domain.verify(task, rollout(task, answer)) for answer in answers]
 
     assert asyncio.run(judged("8", "9", "1", None, " ")) == [
-        Verdict(status="correct", reward=1.0, reason="scored 1 by the task's own scorer"),
-        Verdict(status="partial", reward=0.5, reason="scored 0.5 by the task's own scorer"),
-        Verdict(status="incorrect", reward=0.0, reason="scored 0 by the task's own scorer"),
-        Verdict(status="no_answer", reward=0.0, reason="no answer"),
-        Verdict(status="no_answer", reward=0.0, reason="no answer"),
+        Verdict(status="correct", reward=1.0),
+        Verdict(status="partial", reward=0.5),
+        Verdict(status="incorrect", reward=0.0),
+        Verdict(status="no_answer", reward=0.0),
+        Verdict(status="no_answer", reward=0.0),
     ]
     assert domain.threshold == 1.0
     assert domain.answer_key("8") is None, "a scorer does not say which answers are the same"

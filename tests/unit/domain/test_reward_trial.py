@@ -1,5 +1,6 @@
 """A reward of the user's own is tried before the first model call."""
 
+import asyncio
 import functools
 from collections.abc import Callable
 from fractions import Fraction
@@ -34,13 +35,15 @@ class Callable2:
 
 
 async def later(task: Task, answer: str) -> float:
-    return 1.0
+    return 7.0
 
 
-@pytest.mark.parametrize("value", [7, None, float("nan"), "1", {"reward": 1}, (1.0, "fine"), [1], -0.1, object()])
+@pytest.mark.parametrize(
+    "value", [7, None, float("nan"), "1", {"reward": 1}, (1.0, 5), (2.0, "much"), (1.0, "a", "b"), [1], -0.1, object()]
+)
 def test_what_is_no_reward_is_refused_with_task_value_and_place(value: Any) -> None:
     with pytest.raises(ConfigError) as caught:
-        try_reward(domain(lambda task, answer: value), tasks())
+        asyncio.run(try_reward(domain(lambda task, answer: value), tasks()))
     words = str(caught.value)
     assert words.startswith("before the first model call, the reward 'mine:score' gave ")
     assert repr(value)[:70] in words
@@ -52,7 +55,7 @@ def test_what_is_no_reward_is_refused_with_task_value_and_place(value: Any) -> N
 
 def test_an_error_is_refused_with_the_line_that_raised_it() -> None:
     with pytest.raises(ConfigError, match=r"raised ValueError: invalid literal .* \(test_reward_trial\.py:\d+\)") as e:
-        try_reward(domain(strict), tasks())
+        asyncio.run(try_reward(domain(strict), tasks()))
     line = int(str(e.value).partition("test_reward_trial.py:")[2].partition(")")[0])
     assert line == strict.__code__.co_firstlineno + 1
     assert "for the answer ''" in str(e.value)
@@ -61,7 +64,7 @@ def test_an_error_is_refused_with_the_line_that_raised_it() -> None:
 @pytest.mark.parametrize("function", [Callable2(), functools.partial(lambda extra, task, answer: 7, 0), later])
 def test_other_callables_are_named_by_their_place(function: Callable[..., object]) -> None:
     with pytest.raises(ConfigError, match=r"\(test_reward_trial\.py:\d+\)"):
-        try_reward(domain(function), tasks())
+        asyncio.run(try_reward(domain(function), tasks()))
 
 
 def test_a_function_that_ends_the_process_is_refused() -> None:
@@ -69,23 +72,23 @@ def test_a_function_that_ends_the_process_is_refused() -> None:
         raise SystemExit(3)
 
     with pytest.raises(ConfigError, match="raised SystemExit: 3"):
-        try_reward(domain(leaves), tasks())
+        asyncio.run(try_reward(domain(leaves), tasks()))
 
 
 @pytest.mark.parametrize("right", [True, 1, 1.0, Fraction(1), Verdict(status="correct", reward=1.0)])
 def test_a_good_reward_gives_no_note(right: object) -> None:
-    assert try_reward(domain(lambda task, answer: right if answer == task.answer else 0), tasks()) == ()
+    assert asyncio.run(try_reward(domain(lambda task, answer: right if answer == task.answer else 0), tasks())) == ()
 
 
 @given(st.floats(0, 1))
 def test_every_number_from_0_to_1_is_taken(value: float) -> None:
-    notes = try_reward(domain(lambda task, answer: 1.0 if answer == task.answer else value), tasks())
+    notes = asyncio.run(try_reward(domain(lambda task, answer: 1.0 if answer == task.answer else value), tasks()))
     assert len(notes) == (value == 1.0)
 
 
 def test_expected_answers_that_never_count_as_right_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        try_reward(domain(lambda task, answer: 0.4), tasks())
+        asyncio.run(try_reward(domain(lambda task, answer: 0.4), tasks()))
     assert "the expected answer '1' of task 'sums.jsonl:1' earns 0.4" in str(caught.value)
     assert "all 5 that were tried" in str(caught.value)
     assert "score.gold_is_answer = False" in str(caught.value)
@@ -93,7 +96,7 @@ def test_expected_answers_that_never_count_as_right_are_refused() -> None:
 
 
 def test_some_expected_answers_that_do_not_count_as_right_give_a_note() -> None:
-    notes = try_reward(domain(lambda task, answer: answer == task.answer and answer != "1"), tasks())
+    notes = asyncio.run(try_reward(domain(lambda task, answer: answer == task.answer and answer != "1"), tasks()))
     assert len(notes) == 1
     assert "1 of 5 expected answers" in notes[0]
 
@@ -103,11 +106,11 @@ def test_an_expected_answer_that_is_no_answer_is_not_tried() -> None:
         return 0.5
 
     vars(counts)["gold_is_answer"] = False
-    assert try_reward(domain(counts), tasks()) == ()
+    assert asyncio.run(try_reward(domain(counts), tasks())) == ()
 
 
 def test_a_reward_that_counts_everything_as_right_gives_a_note() -> None:
-    (note,) = try_reward(domain(lambda task, answer: True), tasks())
+    (note,) = asyncio.run(try_reward(domain(lambda task, answer: True), tasks()))
     assert note.endswith("counts every answer as right, also an empty one")
 
 
@@ -115,14 +118,14 @@ def test_a_reward_that_needs_a_real_rollout_gives_a_note() -> None:
     def by_tools(task: Task, answer: str, trajectory: Trajectory) -> float:
         return float(trajectory.steps[1].kind == "tool")
 
-    (note,) = try_reward(domain(by_tools, sees_trajectory=True), tasks())
+    (note,) = asyncio.run(try_reward(domain(by_tools, sees_trajectory=True), tasks()))
     assert "tried without a real rollout" in note
     assert "IndexError" in note
 
 
 def test_tasks_without_an_answer_and_rewards_of_our_own_are_left_alone() -> None:
     unanswered = [Task.of("sums", f"Write {n}.", None, source="x") for n in range(3)]
-    assert try_reward(domain(lambda task, answer: 0.0), unanswered) == ()
-    assert try_reward(domain(strict), []) == ()
+    assert asyncio.run(try_reward(domain(lambda task, answer: 0.0), unanswered)) == ()
+    assert asyncio.run(try_reward(domain(strict), [])) == ()
     for name in ("exact", "number", "judge", "gym"):
-        assert try_reward(custom_tasks("sums", name), tasks()) == ()
+        assert asyncio.run(try_reward(custom_tasks("sums", name), tasks())) == ()

@@ -59,9 +59,7 @@ def test_it_is_a_whole_domain() -> None:
     assert isinstance(domain, Domain)
     assert (domain.name, domain.description, domain.threshold) == ("prices", "own tasks, judged by number", 1.0)
     assert not domain.runs_code
-    assert domain.verify(own_task(), rollout(own_task(), "12 zorks")) == Verdict(
-        status="correct", reward=1.0, reason="compared by number"
-    )
+    assert domain.verify(own_task(), rollout(own_task(), "12 zorks")) == Verdict(status="correct", reward=1.0)
     assert domain.answer_key("12 zorks") == "12"
 
 

@@ -45,7 +45,7 @@ def test_codes_are_stable_and_each_is_explained():
         "unknown_id", "id_used_twice", "too_few_targets", "too_many_targets", "no_change",
         "empty_lesson", "too_long", "multi_line", "control_characters", "invisible_characters", "surrogates",
         "forged_id", "forged_header", "role_tag", "tool_syntax",
-        "near_duplicate", "holds_answer", "copies_task", "copies_page", "names_address",
+        "near_duplicate", "holds_answer", "copies_task", "copies_page", "copies_reason", "names_address",
         "states_answer", "holds_command", "encoded", "lookalike_letters", "refused_by_person",
         "too_many_deletes", "library_full", "over_token_budget",
     }  # fmt: skip

@@ -279,7 +279,7 @@ def verdict(answer: str | None, gold: str | None = "Ada Byron", source: str = GE
 
 def test_verdicts() -> None:
     assert verdict("ada byron") == Verdict(status="correct", reward=1.0, reason="the same words")
-    assert verdict(None) == verdict("  ") == Verdict(status="no_answer", reward=0.0, reason="no answer")
+    assert verdict(None) == verdict("  ") == Verdict(status="no_answer", reward=0.0)
     assert verdict("Not found.") == Verdict(status="no_answer", reward=0.0, reason="says that it was not found")
     assert verdict("not found", "Not found").status == "correct"
     assert verdict("Ada", None) == Verdict(status="undecided", reason="the task has no expected answer")

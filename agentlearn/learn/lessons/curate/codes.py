@@ -56,7 +56,7 @@ class RejectionCode(StrEnum):
     TOOL_SYNTAX = "tool_syntax"
     """The lesson has something like a tool call."""
 
-    # A lesson compared with other lessons, tasks, pages and limits.
+    # A lesson compared with other lessons, tasks, pages, reasons and limits.
     NEAR_DUPLICATE = "near_duplicate"
     """The lesson has nearly the same words as one that stays or was accepted earlier."""
     HOLDS_ANSWER = "holds_answer"
@@ -65,6 +65,8 @@ class RejectionCode(StrEnum):
     """The lesson copies eight words in a row from a task."""
     COPIES_PAGE = "copies_page"
     """The lesson copies eight words in a row from a page that was read; a shorter lesson, all of its words."""
+    COPIES_REASON = "copies_reason"
+    """The lesson copies eight words in a row from the reason of a verdict, or is such a run of five words or more."""
     NAMES_ADDRESS = "names_address"
     """The lesson names a web address, mail address or host, also a disguised one."""
     STATES_ANSWER = "states_answer"

@@ -35,9 +35,9 @@ def _short_lines(problem: str) -> Iterable[str]:
 
 @dataclass(frozen=True)
 class CheckContext:
-    """Limits of a batch, and the answers, problems and pages that its lessons must not repeat.
+    """Limits of a batch, and the answers, problems, pages and reasons that its lessons must not repeat.
 
-    All collections are sets, so the order of tasks and pages cannot matter.
+    All collections are sets, so the order of tasks, pages and reasons cannot matter.
     """
 
     options: LessonOptions = field(default_factory=LessonOptions)
@@ -54,6 +54,8 @@ class CheckContext:
     """Problems of four to seven words, and short sentences of problems with a number, as `words_line` returns them."""
     seen: frozenset[str] = frozenset()
     """Pages that the batch's rollouts read, each in the form that `words_line` returns."""
+    reasons: frozenset[str] = frozenset()
+    """Reasons of verdicts that the stages were shown, each in the form that `words_line` returns."""
     refused: frozenset[str] = frozenset()
     """Lessons that a person refused, as `refusal_key` returns them."""
     waived: frozenset[str] = frozenset()
@@ -71,10 +73,11 @@ class CheckContext:
         tasks: Iterable[Task],
         *,
         pages: Iterable[str] = (),
+        reasons: Iterable[str] = (),
         options: LessonOptions | None = None,
         refused: frozenset[str] = frozenset(),
     ) -> Self:
-        """The context of a batch with these tasks, whose rollouts read these pages."""
+        """The context of a batch: its tasks, the pages that its rollouts read, and the reasons of their verdicts."""
         batch = tuple(tasks)
         return cls(
             options=options or LessonOptions(),
@@ -83,6 +86,7 @@ class CheckContext:
             short_problems=frozenset(line for task in batch for line in _short_lines(task.problem)),
             refused=refused,
             seen=frozenset(map(words_line, dict.fromkeys(pages))),
+            reasons=frozenset(words_line(reason) for reason in dict.fromkeys(reasons) if reason),
         )
 
     @cached_property

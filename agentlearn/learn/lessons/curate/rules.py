@@ -11,7 +11,9 @@ from agentlearn.learn.lessons.curate.hostile import screened
 from agentlearn.learn.lessons.curate.library_draft import LibraryDraft
 from agentlearn.learn.lessons.curate.operations import lesson_of, targets_of
 from agentlearn.learn.lessons.curate.similarity import (
+    FEWEST_COPIED_WORDS,
     LessonWords,
+    lower_case_words,
     normalised,
     refusal_key,
     shingles,
@@ -96,6 +98,24 @@ def _copied_page(operation: Operation, _draft: LibraryDraft, context: CheckConte
     return None
 
 
+def _copied_reason(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    """Refuse words that a reason may have planted: a reward may pass on what a stranger wrote.
+
+    A hint of up to four words may become a lesson as it is, and up to seven words may be part of one: a reason is
+    meant as advice, unlike a page.
+    """
+    lesson = lesson_of(operation)
+    if not context.reasons or len(lower_case_words(lesson)) < FEWEST_COPIED_WORDS:
+        return None
+    copied = next((run for run in word_runs(lesson) if any(run in reason for reason in context.reasons)), None)
+    if copied is not None:
+        return reject(
+            RejectionCode.COPIES_REASON,
+            f"the lesson copies {copied.strip()!r} from the reason of a verdict; use words of your own",
+        )
+    return None
+
+
 def _hostile(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | Quarantined | None:
     if isinstance(operation, Delete):
         return None
@@ -133,6 +153,7 @@ RULES: tuple[Rule, ...] = (
     _near_duplicate,
     _leak,
     _copied_page,
+    _copied_reason,
     _hostile,
     _deletes,
     _room,

@@ -10,6 +10,8 @@ _UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]+)*")
 COPIED_WORDS = 8
 """A run of this many equal words is a copy."""
+FEWEST_COPIED_WORDS = 5
+"""A lesson of fewer words is not a copy of a reason: so short a hint has hardly another wording."""
 
 Shingle = tuple[str, ...]
 """A run of `COPIED_WORDS` words."""
