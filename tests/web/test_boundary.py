@@ -158,7 +158,7 @@ async def wait_for(done: Callable[[], bool], *, at_most_s: float = PATIENCE_S) -
 async def run_battery(context: Any, tried: Callable[[Case], bool]) -> None:
     """Run every case: those that can share a page, then the others alone. tried: whether a case had its effect."""
     page = await context.new_page()
-    await page.goto("http://evil.test/all")
+    await page.goto("http://evil.test/all", timeout=150_000)  # hundreds of requests, on a machine that may be busy
     alone = await context.new_page()
     for case in CASES.values():
         if case.alone:
