@@ -1,8 +1,12 @@
-"""Stage 2 of the simulated reflector: find the habits of wrong attempts, and propose lessons against them."""
+"""Stage 2 of the simulated reflector: find the habits of wrong attempts, and propose lessons against them.
+
+A habit is a suspect because a believed reason names it (`believing`), or because it separates wrong attempts from right
+ones.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from agentlearn.sim.believing import AttemptHabits, believed_traps
 from agentlearn.sim.habits import Habit
 from agentlearn.sim.lesson_writer import LessonSource
 from agentlearn.sim.malformed import Item
@@ -24,25 +28,29 @@ DELETE_CHANCE = 0.5
 """Probability of deleting a misleading lesson instead of correcting it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _AttemptHabits:
-    right: bool
-    habits: tuple[Habit, ...]
-
-
 def reflector_compare(prompt: ComparePrompt, reflector_state: ReflectorState) -> list[Item]:
     """Return at most three proposals, those about the most suspicious habits first."""
-    seen = [_AttemptHabits(one.right, reflector_state.vocabulary.habits_in(one.text)) for one in prompt.attempts]
+    vocabulary = reflector_state.vocabulary
+    seen = [
+        AttemptHabits(one.right, vocabulary.habits_in(one.text), vocabulary.traps_told(one.reason))
+        for one in prompt.attempts
+    ]
     source = LessonSource(prompt.problem, prompt.gold)
     items = [
-        item
-        for trap in _suspects(seen, reflector_state.vocabulary.traps)
-        for item in _proposals(trap, prompt, source, reflector_state)
+        item for trap in _suspects(seen, reflector_state) for item in _proposals(trap, prompt, source, reflector_state)
     ]
     return _distinct_targets(items or _without_suspects(reflector_state))[:MAX_PROPOSALS]
 
 
-def _suspects(seen: Sequence[_AttemptHabits], traps: Sequence[Trap]) -> list[Trap]:
+def _suspects(seen: Sequence[AttemptHabits], reflector_state: ReflectorState) -> list[Trap]:
+    """The suspected traps: those that believed reasons name first, then those with the largest surplus."""
+    traps = reflector_state.vocabulary.traps
+    by_name = {trap.name: trap for trap in traps}
+    told = [by_name[name] for name in believed_traps(seen, reflector_state.belief)]
+    return [*told, *(trap for trap in _separating(seen, traps) if trap not in told)]
+
+
+def _separating(seen: Sequence[AttemptHabits], traps: Sequence[Trap]) -> list[Trap]:
     right = [one.habits for one in seen if one.right]
     wrong = [one.habits for one in seen if not one.right]
     if not right or not wrong:

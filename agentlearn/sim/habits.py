@@ -8,6 +8,8 @@ from agentlearn.sim.lessons import LessonReader
 from agentlearn.sim.polarity import normalised_text
 from agentlearn.sim.skills import Skills, Trap
 
+_SENTENCE = re.compile(r"[^.!?;]+")
+
 
 @dataclass(frozen=True, slots=True)
 class Habit:
@@ -36,6 +38,12 @@ class Vocabulary:
         """The habits that a text shows, in order, without repeats."""
         found = (self._habits[phrase] for phrase in self._phrases.findall(normalised_text(text)))
         return tuple(dict.fromkeys(found))
+
+    def traps_told(self, reason: str) -> tuple[str, ...]:
+        """Names of the traps that a reason names: by a phrase, or in a sentence with the cues of lessons about one."""
+        by_phrase = [habit.trap for habit in self.habits_in(reason)]
+        by_cues = [trap for sentence in _SENTENCE.findall(reason) for trap in self.reader.read(sentence).stances]
+        return tuple(dict.fromkeys((*by_phrase, *by_cues)))
 
     def other_words(self, habit: Habit) -> tuple[str, ...]:
         """All phrases for the same habit."""

@@ -1,7 +1,8 @@
 """The simulated reflector: it answers the three stages of training-free GRPO from their prompts only.
 
-It finds the habits that separate right attempts from wrong ones, and writes lessons about them in varied wording. It
-knows the vocabulary of habits but no answers to tasks. It can be wrong, by its parameters or because a group is small.
+It finds the habits that separate right attempts from wrong ones, or that reasons name (`believing`), and
+writes lessons about them in varied wording. It knows the vocabulary of habits but no answers to tasks. It can be wrong,
+by its parameters, because a group is small, or because it believes a misleading reason.
 """
 
 from collections.abc import Sequence
@@ -9,16 +10,23 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import assert_never
 
+from agentlearn.sim.believing import Draw
 from agentlearn.sim.comparing import reflector_compare
 from agentlearn.sim.consolidating import reflector_consolidate
-from agentlearn.sim.draws import fingerprint, random_stream
+from agentlearn.sim.draws import fingerprint, random_stream, uniform
 from agentlearn.sim.habits import Vocabulary
 from agentlearn.sim.lesson_writer import LessonWriter
 from agentlearn.sim.malformed import Item, StageAnswer, malformed_answer, well_formed
 from agentlearn.sim.reflector_state import ReflectorParameters, ReflectorState
 from agentlearn.sim.repairing import reflector_repair, refusals_in
 from agentlearn.sim.skills import Skills
-from agentlearn.sim.stage_text import ReflectorStage, compare_prompt, consolidate_prompt, summarise_prompt
+from agentlearn.sim.stage_text import (
+    ReflectorStage,
+    compare_prompt,
+    consolidate_prompt,
+    summarise_prompt,
+    without_reasons,
+)
 from agentlearn.sim.summarising import reflector_summarise
 
 
@@ -54,8 +62,9 @@ class Reflector:
 
     def answer(self, request: ReflectorRequest) -> StageAnswer:
         """The stage's answer as text. Equal requests get equal answers."""
-        named = (self._world, request.seed, fingerprint(request.prompt), request.earlier)
-        items = self._items(request, random_stream("items", *named))
+        # Without reasons, so that a reason that names no habit changes no draw.
+        named = (self._world, request.seed, fingerprint(without_reasons(request.prompt)), request.earlier)
+        items = self._items(request, random_stream("items", *named), lambda trap: uniform("belief", *named, trap))
         key = "steps" if request.stage == "summarise" else "proposals"
         chance = random_stream("form", *named)
         rate = self._parameters.malformed if request.malformed is None else request.malformed
@@ -63,22 +72,22 @@ class Reflector:
             return malformed_answer(chance.choice(self._parameters.malformations), key, items, chance)
         return well_formed(key, items)
 
-    def _items(self, request: ReflectorRequest, rng: Random) -> list[Item]:
+    def _items(self, request: ReflectorRequest, rng: Random, belief: Draw) -> list[Item]:
         refusals = refusals_in(request.refusal)
-        reflector_state = self._state_for(request, rng)
+        reflector_state = self._state_for(request, rng, belief)
         if not refusals or request.stage == "summarise":
             return _stage_items(request, reflector_state)
         careful = replace(reflector_state, parameters=replace(self._parameters, over_long=0, leaking=0, duplicate=0))
         return reflector_repair(refusals, request.previous, _stage_items(request, careful), careful)
 
-    def _state_for(self, request: ReflectorRequest, rng: Random) -> ReflectorState:
+    def _state_for(self, request: ReflectorRequest, rng: Random, belief: Draw) -> ReflectorState:
         """The state for a request, with the domain's vocabulary that fits the prompt best."""
         if len(self._vocabularies) == 1:
-            return ReflectorState(*self._vocabularies[0], self._parameters, rng)
+            return ReflectorState(*self._vocabularies[0], self._parameters, rng, belief)
         vocabulary, writer = max(
             self._vocabularies, key=lambda reflector_state: _familiarity(reflector_state[0], request)
         )
-        return ReflectorState(vocabulary, writer, self._parameters, rng)
+        return ReflectorState(vocabulary, writer, self._parameters, rng, belief)
 
 
 def _familiarity(vocabulary: Vocabulary, request: ReflectorRequest) -> tuple[int, int]:

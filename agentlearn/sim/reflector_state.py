@@ -1,6 +1,6 @@
 """State that every stage of the simulated reflector uses: vocabulary, parameters, random generator."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -37,6 +37,11 @@ FLAWLESS = ReflectorParameters(useless=0, over_specific=0, over_long=0, duplicat
 """Parameters of a reflector without defects; it can still draw wrong conclusions."""
 
 
+def _certain(_trap: str) -> float:
+    """Believe every reason."""
+    return 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class ReflectorState:
     """The state while one prompt is answered."""
@@ -45,6 +50,8 @@ class ReflectorState:
     writer: LessonWriter
     parameters: ReflectorParameters
     rng: Random
+    belief: Callable[[str], float] = _certain
+    """A number in [0, 1) for a trap that a reason names; below its probability the reason is believed."""
 
     def defect(self) -> Defect | None:
         """Draw the defect of the next lesson; None for no defect."""

@@ -17,6 +17,7 @@ _STEP = re.compile(r"^step (\d+)\s*[·:|-]\s*(model|tool)\b[ \t]*(.*)$", re.MULT
 _CALL = re.compile(r"^call[ \t]+(\S+)[ \t]*", re.MULTILINE)
 _FENCE = re.compile(r"\s*```\w*\n(.*?)\n?```", re.DOTALL)
 _ATTEMPT = re.compile(r"<attempt\b([^>]*)>(.*?)</attempt\s*>", re.DOTALL)
+_REASON = re.compile(r"^<reason>\n(.*)\n</reason>\n", re.MULTILINE)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 _PROPOSAL = re.compile(
     r"^[ \t]*\[(P\d+)\][ \t]*(add|modify|merge|delete)\b[ \t]*([\w, ]*?)[ \t]*(?::[ \t]*(.*?))?[ \t]*$",
@@ -54,6 +55,8 @@ class Attempt:
 
     right: bool
     text: str
+    reason: str = ""
+    """What the verdict said in words; empty if nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ def compare_prompt(text: str) -> ComparePrompt:
     return ComparePrompt(
         problem=_section(text, "problem"),
         gold=_section(text, "gold") or None,
-        attempts=tuple(Attempt(_is_right(dict(_ATTRIBUTE.findall(head))), body.strip()) for head, body in attempts),
+        attempts=tuple(_attempt(head, body) for head, body in attempts),
         experiences=experiences_in(text),
     )
 
@@ -129,6 +132,19 @@ def _section(text: str, tag: str, *, last: bool = False) -> str:
         return ""
     end = text.rfind(f"</{tag}") if last else text.find(f"</{tag}", start.end())
     return text[start.end() : end if end >= 0 else len(text)].strip()
+
+
+def without_reasons(text: str) -> str:
+    """The prompt without the reasons of verdicts."""
+    return _REASON.sub("", text)
+
+
+def _attempt(head: str, body: str) -> Attempt:
+    return Attempt(
+        right=_is_right(dict(_ATTRIBUTE.findall(head))),
+        text=without_reasons(body).strip(),
+        reason=" ".join(_REASON.findall(body)),
+    )
 
 
 def _is_right(attributes: dict[str, str]) -> bool:

@@ -38,11 +38,12 @@ async def compare(
         task=group.task.id,
         evidence=tuple(t.id for t in group.decided if t.id in summaries),
     )
-    question = _question(group, summaries, stage_context)
+    question = question_of(group, summaries, stage_context)
     return await propose(_agent(prompt, limit), question, source, stage_context, context, limit=limit)
 
 
-def _question(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> str:
+def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> str:
+    """Return the user message of the stage."""
     task = group.task
     gold = f"<gold>\n{task.answer}\n</gold>\n" if stage_context.show_gold and task.answer is not None else ""
     attempts: list[str] = []
