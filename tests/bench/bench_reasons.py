@@ -4,7 +4,8 @@ Each seed is a world of its own. In each, four runs learn from the same tasks wi
 only in what they say: nothing, words without content, a slip of the attempt, or a slip that it did not make. The gain
 is exact: the simulated solver's probability of a right answer with the learned library, minus that without lessons,
 averaged over held-out tasks. Solver and reflector are simulated, and the reflector's trust in reasons is a parameter of
-`agentlearn.sim.believing`: the figures show that reasons arrive and are used, not what a real model gains from them.
+`agentlearn.sim.believing`: the figures show that reasons arrive and are used, not what a real model gains from them. In
+this world every lesson about a habit that exists is a good one, so a false reason that names such a habit helps too.
 
     just bench reasons
     just bench reasons --seeds 5 --tasks 12
@@ -14,6 +15,7 @@ import argparse
 import asyncio
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,7 +84,7 @@ async def _learned(arm: str, seed: int, chosen: argparse.Namespace) -> Learned:
         tasks.write_text("".join(json.dumps({"problem": one.problem, "answer": one.answer}) + "\n" for one in train))
         settings = LearnSettings(
             domain="tasks",
-            data=tasks,
+            data=str(tasks),
             reward=f"tests.bench.spoken_rewards:{arm}",
             tools="python",
             model="sim:novice",
@@ -104,7 +106,7 @@ async def _learned(arm: str, seed: int, chosen: argparse.Namespace) -> Learned:
     )
 
 
-def _success(tasks: list[Task], lessons: list[str], world: int) -> float:
+def _success(tasks: Sequence[Task], lessons: Sequence[str], world: int) -> float:
     cases = [Case((turn,)) for task in tasks if (turn := skills.recognise(_asked(task))) is not None]
     assert len(cases) == len(tasks)
     return mean_success(cases, lessons, TrapModel(LessonReader(skills), world))

@@ -154,13 +154,14 @@ def test_a_later_proposal_cannot_change_the_end_of_an_earlier_one(
 
 
 @given(batches(), st.permutations(["12 cm", "B", "yes", "2048", "7"]), st.permutations(["a page " * 9, "one two " * 5]))
-def test_the_order_of_tasks_and_pages_does_not_matter(
+def test_the_order_of_tasks_pages_and_reasons_does_not_matter(
     batch: tuple[Library, tuple[Proposal, ...], CheckContext], answers: list[str], pages: list[str]
 ):
     library, asked, context = batch
     tasks = [Task.of("test", f"problem {answer}", answer) for answer in answers]
-    drawn = CheckContext.of(tasks, pages=pages, options=context.options)
-    fixed = CheckContext.of(sorted(tasks, key=lambda task: task.id), pages=sorted(pages), options=context.options)
+    drawn = CheckContext.of(tasks, pages=pages, reasons=pages, options=context.options)
+    ordered, texts = sorted(tasks, key=lambda task: task.id), sorted(pages)
+    fixed = CheckContext.of(ordered, pages=texts, reasons=texts, options=context.options)
     assert drawn == fixed
     assert next_version(asked, library, drawn) == next_version(asked, library, fixed)
 

@@ -84,9 +84,9 @@ def test_prompts_of_summaries_and_proposals_are_shown(finished: Path, capsys: py
     taught = next(one for one in traces if one["proposals"])
     assert taught["summaries"][0]["prompts"][0]["name"] == "agentlearn.prompts:summarise"
     words = output(capsys, finished, "trace", taught["trajectory"]["id"])
-    assert "asked with agentlearn.prompts:summarise/v1" in words
+    assert "asked with agentlearn.prompts:summarise/v2" in words
     assert "proposal   " in words
-    assert "asked with agentlearn.prompts:compare/v1" in words
+    assert "asked with agentlearn.prompts:compare/v2" in words
 
 
 def test_libraries_are_listed_shown_logged_and_exported(
