@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from agentlearn.learn.report import LearnReport
     from agentlearn.library import LibraryStore
     from agentlearn.library.capability import Experiences
+    from agentlearn.recorder import Recorder
     from agentlearn.store import open_store, read_store
     from agentlearn.types.experience import Experience, Library, library_of
     from agentlearn.types.group import Group
+    from agentlearn.types.groups import Groups
     from agentlearn.types.task import Task
     from agentlearn.types.trajectory import Trajectory, Verdict
     from agentlearn.types.treatment import Treatment
@@ -27,9 +29,11 @@ _HOMES = {
     "Experience": "agentlearn.types.experience",
     "Experiences": "agentlearn.library.capability",
     "Group": "agentlearn.types.group",
+    "Groups": "agentlearn.types.groups",
     "LearnReport": "agentlearn.learn.report",
     "LearnSettings": "agentlearn.config",
     "Library": "agentlearn.types.experience",
+    "Recorder": "agentlearn.recorder",
     "RolloutContext": "agentlearn.domain.base",
     "LibraryStore": "agentlearn.library",
     "Task": "agentlearn.types.task",
@@ -51,10 +55,12 @@ __all__ = [
     "Experience",
     "Experiences",
     "Group",
+    "Groups",
     "LearnReport",
     "LearnSettings",
     "Library",
     "LibraryStore",
+    "Recorder",
     "RolloutContext",
     "Task",
     "Trajectory",

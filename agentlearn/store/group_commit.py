@@ -11,6 +11,7 @@ import duckdb
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store.consistency import database_state
 from agentlearn.store.database import CHECKPOINT_BYTES, Database
+from agentlearn.store.demonstrations import new_demonstrations
 from agentlearn.store.table_row import RowGroup, unfit_number
 from agentlearn.store.text import error_line
 
@@ -28,6 +29,10 @@ MAX_WAITING = 1_024
 """Largest number of journal entries that may wait outside the database."""
 MAX_WAITING_BYTES = 2**20
 """Largest size of the waiting journal entries."""
+
+
+_TableRows = dict[str, list[dict[str, object]]]
+"""Values of rows, by table."""
 
 
 class JournalEntry(NamedTuple):
@@ -259,18 +264,12 @@ class GroupCommit:
         return self._connection
 
     def _transaction(self, connection: duckdb.DuckDBPyConnection, units: Sequence[RowGroup], taken: int) -> None:
-        by_table: dict[str, list[dict[str, object]]] = {}
-        for unit in units:
-            for table, values in unit:
-                by_table.setdefault(table, []).append(values)
+        by_table = _rows_by_table(units)
         connection.begin()
         try:
-            n_rows = sum(
-                self._insert_new(connection, table, rows)
-                if table in KEEP_FIRST
-                else self._append(connection, table, rows)
-                for table, rows in by_table.items()
-            )
+            n_rows = self._store(connection, by_table)
+            if "feedback" in by_table or "live" in by_table:
+                n_rows += self._store(connection, _rows_by_table(new_demonstrations(connection)))
             log_row: dict[str, object] = {"committed_at": datetime.now(UTC), "n_rows": n_rows, "journal": taken}
             self._append(connection, "commit_log", [log_row])
             connection.commit()
@@ -279,6 +278,15 @@ class GroupCommit:
             with suppress(duckdb.Error):
                 connection.rollback()
             raise
+
+    def _store(self, connection: duckdb.DuckDBPyConnection, by_table: _TableRows) -> int:
+        """Store the rows of several tables. Returns their number."""
+        return sum(
+            self._insert_new(connection, table, rows)
+            if table in KEEP_FIRST
+            else self._append(connection, table, rows)
+            for table, rows in by_table.items()
+        )
 
     def _append(self, connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[dict[str, object]]) -> int:
         """Append rows that have the same columns in the same order. Returns their number."""
@@ -296,6 +304,14 @@ class GroupCommit:
         columns = [list(column) for column in zip(*((*values.values(), self._seq) for values in rows), strict=True)]
         inserted = connection.execute(self._inserts[table], columns).fetchone()
         return 0 if inserted is None else int(inserted[0])
+
+
+def _rows_by_table(units: Sequence[RowGroup]) -> _TableRows:
+    by_table: _TableRows = {}
+    for unit in units:
+        for table, values in unit:
+            by_table.setdefault(table, []).append(values)
+    return by_table
 
 
 def _rollout_of(unit: RowGroup) -> str | None:

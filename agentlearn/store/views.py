@@ -95,6 +95,24 @@ class SelectedText:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveRow:
+    """A recorded rollout with a verdict, or an answer that a person wrote for one."""
+
+    id: RolloutId
+    run: RunId
+    phase: str
+    task: TaskId
+    model: str
+    library: LibraryVersion
+    masked: list[str]
+    reward: float
+    at: int
+    """When it was recorded: microseconds since 1970."""
+    corrects: RolloutId | None
+    """The rollout that the answer was written for; None for a recorded rollout."""
+
+
+@dataclass(frozen=True, slots=True)
 class SelectedRow:
     """A selected rollout."""
 
