@@ -30,10 +30,16 @@ def same_text(text: str) -> str:
 
 
 def nearest_groups(
-    texts: Sequence[str], kinds: Sequence[Hashable], rewards: Sequence[float], *, max_size: int
+    texts: Sequence[str],
+    kinds: Sequence[Hashable],
+    rewards: Sequence[float],
+    *,
+    max_size: int,
+    begun: Sequence[Sequence[int]] = (),
 ) -> list[list[int]]:
     """Return the places of the texts in groups of at most `max_size`, single ones included.
 
+    begun: groups that exist already, such as those of equal texts; they come first in the result.
     kinds: texts of different kinds are never grouped. rewards: of the groups that a text is near enough to, it joins
     one in which rewards then differ, if there is any, and of these the nearest. The order of the texts decides ties.
     """
@@ -41,7 +47,7 @@ def nearest_groups(
     held_by = Counter(word for one in words for word in one)
     weight = {word: math.log1p(len(texts) / n) for word, n in held_by.items()}
     total = [sum(weight[word] for word in sorted(one)) for one in words]
-    groups: list[list[int]] = []
+    groups = [list(places) for places in begun]
     listed: defaultdict[tuple[Hashable, str], list[int]] = defaultdict(list)
 
     def likeness(one: int, other: int) -> float:
@@ -50,24 +56,35 @@ def nearest_groups(
         common = sum(weight[word] for word in sorted(words[one] & words[other]))
         return common / (total[one] + total[other] - common)
 
-    for place, mine in enumerate(words):
-        rarest = sorted(mine, key=lambda word: (held_by[word], word))[:_RAREST]
-        shared = Counter(number for word in rarest for number in listed[kinds[place], word][-_LISTED:])
+    def rarest(place: int) -> list[str]:
+        return sorted(words[place], key=lambda word: (held_by[word], word))[:_RAREST]
+
+    def enlist(place: int, number: int) -> None:
+        for word in rarest(place):
+            if number not in listed[kinds[place], word][-_LISTED:]:
+                listed[kinds[place], word].append(number)
+
+    def best_group(place: int) -> int | None:
+        shared = Counter(number for word in rarest(place) for number in listed[kinds[place], word][-_LISTED:])
         best: tuple[bool, float, int] | None = None
         for number, _ in sorted(shared.items(), key=lambda found: (-found[1], found[0]))[:_COMPARED]:
             group = groups[number]
-            if len(group) >= max_size or (near := min(likeness(place, other) for other in group)) < ALIKE:
-                continue
-            found = any(rewards[other] != rewards[place] for other in group), near, -number
-            best = found if best is None else max(best, found)
-        if best is None:
-            groups.append([place])
-        else:
-            groups[-best[2]].append(place)
-        joined = len(groups) - 1 if best is None else -best[2]
-        for word in rarest:
-            if joined not in listed[kinds[place], word][-_LISTED:]:
-                listed[kinds[place], word].append(joined)
+            if len(group) < max_size and (near := min(likeness(place, other) for other in group)) >= ALIKE:
+                found = any(rewards[other] != rewards[place] for other in group), near, -number
+                best = found if best is None else max(best, found)
+        return None if best is None else -best[2]
+
+    for number, group in enumerate(groups):
+        enlist(group[0], number)
+    placed = {place for group in groups for place in group}
+    for place in range(len(texts)):
+        if place in placed:
+            continue
+        if (number := best_group(place)) is None:
+            number = len(groups)
+            groups.append([])
+        groups[number].append(place)
+        enlist(place, number)
     return groups
 
 

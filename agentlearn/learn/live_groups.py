@@ -7,7 +7,7 @@ from pathlib import Path
 from agentlearn.data.nearest import most_central, nearest_groups, same_text
 from agentlearn.store import LiveRow, StoreReader, read_store
 from agentlearn.types.groups import Groups, LiveGroup
-from agentlearn.types.ids import RolloutId, RunId, TaskId
+from agentlearn.types.ids import RunId, TaskId
 from agentlearn.types.task import Task
 
 _Kind = tuple[str, str, tuple[str, ...]]
@@ -29,24 +29,26 @@ def live_groups(
     """
     rows = sorted(reader.live(name, run), key=lambda row: (row.at, row.id))
     tasks = reader.tasks(sorted({row.task for row in rows}))
-    kinds = _kinds(rows)
     same: defaultdict[tuple[_Kind, str, str | None], list[LiveRow]] = defaultdict(list)
     for row in rows:
         task = tasks[row.task]
-        same[kinds[row.id], same_text(task.problem), task.answer].append(row)
-    together = [_latest(members, max_size) for members in same.values() if len(members) >= min_size]
+        same[_kind(row), same_text(task.problem), task.answer].append(row)
+    whole = [_latest(members, max_size) for members in same.values() if len(members) >= min_size]
     alone = [row for members in same.values() if len(members) < min_size for row in members]
+    listed = [row for members in whole for row in members] + alone
+    place = {row.id: number for number, row in enumerate(listed)}
     near = nearest_groups(
-        [tasks[row.task].problem for row in alone],
-        [kinds[row.id] for row in alone],
-        [row.reward for row in alone],
+        [tasks[row.task].problem for row in listed],
+        [_kind(row) for row in listed],
+        [row.reward for row in listed],
         max_size=max_size,
+        begun=[[place[row.id] for row in members] for members in whole],
     )
-    together += [[alone[place] for place in places] for places in near if len(places) >= min_size]
+    together = [[listed[number] for number in places] for places in near if len(places) >= min_size]
     single = sum(len(places) for places in near if len(places) < min_size)
     best: dict[TaskId, LiveGroup] = {}
-    for members in together:  # of several groups that one task leads, one that can teach, the larger, the later
-        group = _group(members, tasks)
+    for unsorted in together:  # of several groups that one task leads, one that can teach, the larger, the later
+        group = _group(sorted(unsorted, key=lambda row: (row.at, row.id)), tasks)
         known = best.get(group.task.id)
         if known is None or (group.mixed, len(group.rollouts)) >= (known.mixed, len(known.rollouts)):
             best[group.task.id] = group
@@ -54,14 +56,9 @@ def live_groups(
     return Groups(name=name, store=reader.directory, groups=groups, single=single)
 
 
-def _kinds(rows: Sequence[LiveRow]) -> Mapping[RolloutId, _Kind]:
+def _kind(row: LiveRow) -> _Kind:
     """What the rollouts of a group must have in common. A person's answer goes with the rollout that it corrects."""
-    known = {row.id: (row.model, str(row.library), tuple(row.masked)) for row in rows}
-    kinds: dict[RolloutId, _Kind] = {}
-    for row in rows:
-        corrected = None if row.corrects is None else known.get(row.corrects)
-        kinds[row.id] = corrected or known[row.id]
-    return kinds
+    return row.model, str(row.library), tuple(row.masked)
 
 
 def _latest(members: Sequence[LiveRow], max_size: int) -> list[LiveRow]:

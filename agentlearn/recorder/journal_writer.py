@@ -30,12 +30,12 @@ RETRY_PAUSES_S = (0.0, 0.05, 0.2, 0.8)
 """Seconds to wait before each attempt to append: a failure such as a full disk may be temporary."""
 _FORK_PATIENCE_S = 5.0
 
-Entries = Sequence[tuple[str, Callable[[], EntryValue]]]
-"""Entries to append together. An entry with a key is appended once per journal; the empty key stands for none."""
+KeyedEntries = Sequence[tuple[str, Callable[[], EntryValue]]]
+"""KeyedEntries to append together. An entry with a key is appended once per journal; the empty key stands for none."""
 
 
 class _Job(NamedTuple):
-    make: Callable[[], Entries]
+    make: Callable[[], KeyedEntries]
     """Makes the entries; called in the writer's thread, because it takes time for long conversations."""
     done: Future[None]
 
@@ -48,7 +48,7 @@ class JournalWriter:
         self._reset()
         _writers.add(self)
 
-    def submit(self, make: Callable[[], Entries]) -> Future[None]:
+    def submit(self, make: Callable[[], KeyedEntries]) -> Future[None]:
         """Append what `make` returns. The future is done when the entries are on disk, and holds the error if not."""
         done: Future[None] = Future()
         with self._starting:
@@ -167,7 +167,7 @@ class JournalWriter:
 
 
 def _encoded(job: _Job) -> tuple[dict[str, bytes], list[bytes]] | None:
-    """The entries of a job as bytes, those with a key by key; None when they cannot be stored: its caller knows then."""
+    """The entries of a job as bytes, those with a key by key; None after telling its caller that they make no sense."""
     keyed: dict[str, bytes] = {}
     contents: list[bytes] = []
     try:

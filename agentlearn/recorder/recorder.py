@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from agentlearn.errors import ConfigError
 from agentlearn.recorder.captured import Given, captured, clean, given_of, task_of
-from agentlearn.recorder.journal_writer import Entries, JournalWriter
+from agentlearn.recorder.journal_writer import JournalWriter, KeyedEntries
 from agentlearn.recorder.shown import Shown, shown_of
 from agentlearn.secret_values import know_environment
 from agentlearn.store.live_entries import FeedbackEntry, LibraryEntry, LiveEntry, LiveRunEntry
@@ -203,7 +203,7 @@ class Recorder:
                 answer, model, seconds or 0.0, at,
             )  # fmt: skip
 
-        def entries() -> Entries:
+        def entries() -> KeyedEntries:
             return (
                 (f"run {session.run}", lambda: LiveRunEntry(event=self._event(session))),
                 *_library_entries(shown, at),
@@ -223,7 +223,7 @@ class Recorder:
     ) -> tuple[Feedback, Future[None]]:
         if (rollout is None) == (not episode):
             raise ConfigError("pass the id of a rollout or the name of an episode, and not both", code="bad_feedback")
-        if rollout is not None and (not isinstance(rollout, str) or not _ID.fullmatch(rollout)):
+        if rollout is not None and not _ID.fullmatch(str(rollout)):
             raise ConfigError(
                 f"{rollout!r} is not the id of a rollout, which has 32 hex digits; pass what record returned",
                 code="bad_rollout_id",
@@ -276,7 +276,7 @@ class Recorder:
         )
 
 
-def _library_entries(shown: Shown, at: datetime) -> Entries:
+def _library_entries(shown: Shown, at: datetime) -> KeyedEntries:
     """The libraries that the store has to know: the one that was shown, and the empty one."""
     libraries = {one.version: one for one in (shown.library, EMPTY_LIBRARY) if one is not None}
     return [(f"library {key}", _library_entry(one, at)) for key, one in libraries.items()]

@@ -1,4 +1,4 @@
-"""Right answers that persons wrote for recorded rollouts become rollouts of their own, in the commit that takes them in.
+"""Right answers that persons wrote for recorded rollouts become rollouts, in the commit that takes them in.
 
 Feedback may be stored before the rollout that it is about, by another process; only the database knows both.
 """
@@ -22,8 +22,10 @@ PERSON = "person"
 _NEW = f"""
     SELECT f.id, t.run, t.task, k.problem, f.demonstration, f.reason, f.who, epoch_us(f.given_at) AS at,
            row_number() OVER (PARTITION BY t.run, t.task ORDER BY f.seq, f.rowid)
-             + (SELECT count(*) FROM trajectory o WHERE o.run = t.run AND o.task = t.task AND o.phase = '{DEMONSTRATION}')
-             - 1 AS g
+             - 1 + (
+               SELECT count(*) FROM trajectory o
+               WHERE o.run = t.run AND o.task = t.task AND o.phase = '{DEMONSTRATION}'
+             ) AS g
     FROM feedback f JOIN live l ON l.rollout = f.rollout JOIN trajectory t ON t.id = f.rollout
     JOIN task k ON k.id = t.task
     WHERE f.demonstration <> '' AND f.id NOT IN (SELECT id FROM trajectory WHERE phase = '{DEMONSTRATION}')

@@ -27,6 +27,8 @@ _INVALIDATES = (duckdb.FatalException, duckdb.InternalException)
 
 MAX_WAITING = 1_024
 """Largest number of journal entries that may wait outside the database."""
+MAX_TAKEN = 4_096
+"""Largest number of journal entries in one commit: other processes may have appended more than fit into memory."""
 MAX_WAITING_BYTES = 2**20
 """Largest size of the waiting journal entries."""
 
@@ -133,11 +135,11 @@ class GroupCommit:
             self._waiting_rollouts.add(rollout)
 
     def _read_journal(self) -> int:
-        """Read the entries that other processes have appended; return the number of the last entry.
+        """Read the next entries that other processes have appended; return the number of the last entry that was read.
 
         Raises StoreError, duckdb.Error. A rollout that is stored already is left out.
         """
-        last = self._journal.last()
+        last = min(self._journal.last(), self._taken + MAX_TAKEN)
         for first, end in _gaps(self._waiting, self._taken, last):
             contents = self._journal.read(first, end)
             units = [self._read(content) for content in contents]
@@ -150,7 +152,9 @@ class GroupCommit:
 
     def flush(self) -> None:
         """Move the waiting journal entries into the database. Raises StoreError; then they stay in the journal."""
-        failure = self._commit([]) if self._waiting or self._journal.last() > self._taken else None
+        failure = None
+        while failure is None and self._journal.last() > self._taken:
+            failure = self._commit([])
         if failure is not None:
             raise _not_written(failure)
 
@@ -181,7 +185,7 @@ class GroupCommit:
                 taken = self._stored_already() if self._unsure else None
                 if taken is None:
                     taken = self._read_journal()
-                    waiting = [unit for _, unit in sorted(self._waiting.items()) if unit]
+                    waiting = [unit for at, unit in sorted(self._waiting.items()) if unit and at <= taken]
                     self._transaction(connection, [*waiting, *units], taken)
                 self._database.acknowledge(self._seq, taken)
             except StoreDamaged as error:
@@ -282,9 +286,7 @@ class GroupCommit:
     def _store(self, connection: duckdb.DuckDBPyConnection, by_table: _TableRows) -> int:
         """Store the rows of several tables. Returns their number."""
         return sum(
-            self._insert_new(connection, table, rows)
-            if table in KEEP_FIRST
-            else self._append(connection, table, rows)
+            self._insert_new(connection, table, rows) if table in KEEP_FIRST else self._append(connection, table, rows)
             for table, rows in by_table.items()
         )
 

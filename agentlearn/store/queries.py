@@ -221,12 +221,14 @@ class Query(StrEnum):
         ORDER BY t.started_at, t.id
     """
 
-    # Recorded rollouts of a recorder with a verdict, and the answers that persons wrote for them; the latest first.
+    # Recorded rollouts of a recorder with a verdict, and the answers that persons wrote for them; the latest
+    # first. The treatment of such an answer is that of the rollout that it corrects.
     LIVE = f"""
-        SELECT t.id, t.run, t.phase, t.task, t.model, t.library_version AS library, t.masked, t.reward,
-               epoch_us(t.started_at) AS at, f.rollout AS corrects
+        SELECT t.id, t.phase, t.task, coalesce(c.model, t.model) AS model,
+               coalesce(c.library_version, t.library_version) AS library, coalesce(c.masked, t.masked) AS masked,
+               t.reward, epoch_us(t.started_at) AS at
         FROM ({JUDGED}) t JOIN task k ON k.id = t.task
-        LEFT JOIN feedback f ON f.id = t.id AND t.phase = '{DEMONSTRATION}'
+        LEFT JOIN feedback f ON f.id = t.id LEFT JOIN trajectory c ON c.id = f.rollout
         WHERE t.phase IN ('{LIVE}', '{DEMONSTRATION}') AND k.domain = $1 AND ($2 IS NULL OR t.run = $2)
           AND t.reward IS NOT NULL
         ORDER BY t.started_at DESC, t.id LIMIT $3

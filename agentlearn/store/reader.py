@@ -54,7 +54,6 @@ from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 
-
 _ASKED_AT_ONCE = 1_000
 """Ids in one query: a question to another process has room for about 1,800."""
 
@@ -166,7 +165,7 @@ class StoreReader:
         return {task.id: task for task in found}
 
     def live(self, name: str, run: RunId | None = None, *, limit: int = 100_000) -> list[LiveRow]:
-        """The rollouts of a recorder that have a verdict, and persons' answers to them; at most `limit`, latest first."""
+        """The rollouts of a recorder that have a verdict, and answers of persons to them: the latest `limit`."""
         return [LiveRow(**one) for one in self._query(Query.LIVE, name, run, limit)]
 
     def is_live(self, name: str) -> bool:

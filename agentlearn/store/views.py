@@ -99,17 +99,15 @@ class LiveRow:
     """A recorded rollout with a verdict, or an answer that a person wrote for one."""
 
     id: RolloutId
-    run: RunId
     phase: str
     task: TaskId
     model: str
+    """Model, library and withheld lessons; for a person's answer, those of the rollout that it corrects."""
     library: LibraryVersion
     masked: list[str]
     reward: float
     at: int
     """When it was recorded: microseconds since 1970."""
-    corrects: RolloutId | None
-    """The rollout that the answer was written for; None for a recorded rollout."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,6 @@ class Acknowledged(NamedTuple):
     size_bytes: int = 0
     """Size of the database file after its last checkpoint: it never has less. 0 if unknown."""
 
-
     @property
     def only_journal(self) -> bool:
         """Whether nothing was ever acknowledged but journal entries, so that the database may not exist yet."""

@@ -32,7 +32,12 @@ class Group(Value):
 
     @cached_property
     def _by_id(self) -> dict[TaskId, Task]:
-        return {task.id: task for task in (self.task, *self.others)}
+        return {task.id: task for task in self.tasks}
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Its task, and the other ones of a group of neighbours."""
+        return (self.task, *self.others)
 
     def task_of(self, trajectory: Trajectory) -> Task:
         """The task of one of its trajectories."""

@@ -51,7 +51,8 @@ def _question(group: Group, summaries: dict[RolloutId, Summary], stage_context: 
             f"{place}. {step.text}{used_labels(step.used, stage_context)}"
             for place, step in enumerate(summaries[trajectory.id].steps, start=1)
         )
-        attempts.append(f'<attempt n="{number}" verdict="{verdict}" reward="{reward}">\n{steps}\n</attempt>')
+        own = f"<problem>\n{group.task_of(trajectory).problem}\n</problem>\n" if group.others else ""
+        attempts.append(f'<attempt n="{number}" verdict="{verdict}" reward="{reward}">\n{own}{steps}\n</attempt>')
     library = f"\n{stage_context.shown.text}" if stage_context.shown.text else ""
     listed = "\n".join(attempts)
     return f"<problem>\n{task.problem}\n</problem>\n{gold}<attempts>\n{listed}\n</attempts>{library}"

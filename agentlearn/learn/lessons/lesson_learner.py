@@ -128,14 +128,16 @@ class LessonLearner:
 
     def _check_context(self, groups: Sequence[Group], options: LessonOptions) -> CheckContext:
         pages = (page for group in groups for trajectory in group.trajectories for page in self.pages(trajectory))
-        return CheckContext.of([group.task for group in groups], pages=pages, options=options, refused=self.refused)
+        return CheckContext.of(
+            [task for group in groups for task in group.tasks], pages=pages, options=options, refused=self.refused
+        )
 
     async def _learn_from(self, group: Group, stage_context: StageContext) -> _GroupResult:
         """Summaries and proposals of one group. A group whose rewards do not differ costs no model call."""
         if group.kind(self.threshold) != "mixed":
             return _GroupResult(group)
         async with TaskGroup() as running:
-            tasks = [running.create_task(summarise(t, group.task, stage_context)) for t in group.decided]
+            tasks = [running.create_task(summarise(t, group.task_of(t), stage_context)) for t in group.decided]
         results = [task.result() for task in tasks]
         faults = Counter(code for result in results for code in result.faults.elements())
         summaries: dict[RolloutId, Summary] = {
