@@ -71,8 +71,8 @@ class GroupCommit:
 
     @property
     def waiting(self) -> int:
-        """Number of journal entries that are durable but not yet in the database, as far as they are known here."""
-        return len(self._waiting)
+        """Number of journal entries that are durable but not yet in the database."""
+        return max(self._journal.last() - self._taken, 0)
 
     def write(self, group: Sequence[RowGroup | JournalEntry]) -> list[StoreError | None]:
         """Make everything durable. Returns, for each item, None or the error why it was not stored."""
