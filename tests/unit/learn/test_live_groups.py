@@ -143,7 +143,6 @@ def test_live_traffic_teaches_without_an_installed_domain_and_each_attempt_shows
     recorder.feedback_sync(wrong, demonstration="By card.")
     recorded(recorder, "How do I change the billing address of my company account?", "You cannot.", 0)
     recorded(recorder, "How can I change the billing address of a company account?", "In settings.", 1)
-    asked: list[str] = []
     with OpenAIStub(Solver()) as stub:
         report = learn(stub, recorder)
         assert stub.counts["solve"] == 0
@@ -151,11 +150,13 @@ def test_live_traffic_teaches_without_an_installed_domain_and_each_attempt_shows
     assert report.library.lessons > 0
     assert any(note.startswith("learned from live traffic: 2 groups of 4") for note in report.notes)
     assert any("the lessons were not measured" in note for note in report.notes)
+        compared = [one.text for one in stub.requests if one.stage == "compare"]
     with read_store(recorder.store) as reader:
-        asked = [one.problem for one in reader.tasks(reader.run_inputs(report.run).train).values()]  # type: ignore[union-attr]
-        evidence = {one for row in reader.proposals(report.run) for one in row.ended.proposal.evidence}
-        assert wrong in evidence
-    assert len(asked) == 2
+        assert wrong in {one for row in reader.proposals(report.run) for one in row.ended.proposal.evidence}
+    neighbours = next(text for text in compared if "billing address of my company" in text)
+    attempts = neighbours.partition("<attempts>")[2]
+    assert "billing address of my company account?" in attempts
+    assert "billing address of a company account?" in attempts
 
 
 def test_recorded_tasks_are_held_out_only_when_asked(recorder: Recorder) -> None:
