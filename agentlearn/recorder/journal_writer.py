@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from agentlearn.errors import AgentlearnError, StoreDamaged, StoreError
 from agentlearn.store.begin import begin_store
-from agentlearn.store.codec import EntryValue, encode_entry, entry_rows
+from agentlearn.store.codec import EntryValue, encode_entry, rows_of_entry
 from agentlearn.store.journal_file import JournalFile
 from agentlearn.store.table_row import unfit_number
 
@@ -74,7 +74,7 @@ class JournalWriter:
         self._drop_journal()
 
     def _reset(self) -> None:
-        """Begin anew, in a new object or in a forked child."""
+        """Start again, in a new object or in a forked child."""
         self._starting = threading.Lock()
         self._writing = threading.Lock()
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
@@ -83,6 +83,8 @@ class JournalWriter:
         self._journal: JournalFile | None = None
         self._known = set[str]()
         """Keys of the entries that the open journal has."""
+        self._made = dict[str, bytes]()
+        """Entries with a key, made before."""
 
     def before_fork(self) -> None:
         """Finish the write under way and close the journal, because SQLite must not be carried into a child."""
@@ -95,7 +97,7 @@ class JournalWriter:
             self._writing.release()
 
     def begin_in_child(self) -> None:
-        """Begin anew in a forked child. The parent writes what was submitted before."""
+        """Start again in a forked child. The parent writes what was submitted before."""
         self._reset()
 
     def _run(self) -> None:
@@ -112,9 +114,9 @@ class JournalWriter:
         ready: list[tuple[_Job, dict[str, bytes], list[bytes]]] = []
         size, job, ended = 0, first, False
         while True:
-            if job.done.set_running_or_notify_cancel() and (encoded := _encoded(job)) is not None:
+            if job.done.set_running_or_notify_cancel() and (encoded := _encoded(job, self._made)) is not None:
                 ready.append((job, *encoded))
-                size += sum(map(len, encoded[1])) + sum(map(len, encoded[0].values()))
+                size += sum(map(len, encoded[1]))
             if len(ready) >= MAX_GROUP or size > MAX_GROUP_BYTES or self._jobs.empty():
                 break
             following = self._jobs.get()
@@ -166,16 +168,23 @@ class JournalWriter:
                 journal.close()
 
 
-def _encoded(job: _Job) -> tuple[dict[str, bytes], list[bytes]] | None:
-    """The entries of a job as bytes, those with a key by key; None after telling its caller that they make no sense."""
+def _encoded(job: _Job, made: dict[str, bytes]) -> tuple[dict[str, bytes], list[bytes]] | None:
+    """The entries of a job as bytes, those with a key by key; None after telling its caller that they make no sense.
+
+    made: entries with a key that were made before; new ones are added.
+    """
     keyed: dict[str, bytes] = {}
     contents: list[bytes] = []
     try:
         for key, make in job.make():
-            content = encode_entry(make())
-            _refuse_unfit(content)
+            if key in made:
+                keyed[key] = made[key]
+                continue
+            value = make()
+            content = encode_entry(value)
+            _refuse_unfit(value, content)
             if key:
-                keyed[key] = content
+                keyed[key] = made[key] = content
             else:
                 contents.append(content)
     except Exception as error:  # noqa: BLE001 - a bad value of the caller; raised where it waits
@@ -184,7 +193,7 @@ def _encoded(job: _Job) -> tuple[dict[str, bytes], list[bytes]] | None:
     return keyed, contents
 
 
-def _refuse_unfit(content: bytes) -> None:
+def _refuse_unfit(value: EntryValue, content: bytes) -> None:
     """Raise StoreError for an entry that the database would refuse, because nothing may be acknowledged then."""
     if len(content) > MAX_ENTRY_BYTES:
         raise StoreError(
@@ -192,7 +201,7 @@ def _refuse_unfit(content: bytes) -> None:
             " images, or record a part of the conversation",
             code="too_large",
         )
-    unfit = unfit_number(entry_rows(content))
+    unfit = unfit_number(rows_of_entry(value))
     if unfit is not None:
         raise StoreError(f"this cannot be stored: {unfit}", code="row_refused")
 

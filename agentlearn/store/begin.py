@@ -1,4 +1,4 @@
-"""Begin a store without DuckDB: a journal and a watermark. Whoever opens the store next makes the database."""
+"""Begin a store without DuckDB: a journal and a watermark. The next command that opens the store makes the database."""
 
 import secrets
 import time

@@ -226,6 +226,11 @@ def entry_rows(content: bytes) -> RowGroup:
         value: EntryValue = from_json(_adapter(EntryValue), unescape(content.decode()))
     except (UnicodeDecodeError, ValueError) as error:
         raise StoreDamaged(f"an entry of the journal cannot be read: {error}") from error
+    return rows_of_entry(value)
+
+
+def rows_of_entry(value: EntryValue) -> RowGroup:
+    """The rows of an entry. Raises StoreError for values that cannot be stored."""
     match value:
         case CallRecord():
             return call_rows(value)

@@ -1,9 +1,9 @@
 """Recording live traffic: acknowledged records per second beside bare SQLite, and how long the event loop stands still."""
 
+import argparse
 import asyncio
 import multiprocessing
 import sqlite3
-import sys
 import tempfile
 import time
 from contextlib import closing
@@ -12,8 +12,8 @@ from typing import Any
 
 from agentlearn import Recorder
 from agentlearn.data.nearest import nearest_groups
+from tests.bench.found import Found, Row, Target
 
-RECORDS = 2_000
 AT_ONCE = 20
 REPLY = "Use the link on the login page, then choose a new password. " * 8
 
@@ -70,13 +70,11 @@ def sqlite_process(path: Path, count: int, start: Any, out: Any) -> None:
     out.put([])
 
 
-def rate(work: Any, place: Path, processes: int) -> tuple[float, list[float]]:
+def rate(work: Any, place: Path, processes: int, records: int) -> tuple[float, list[float]]:
     """Records per second of all processes together, and the stalls of their event loops."""
     context = multiprocessing.get_context("spawn")
     start, out = context.Barrier(processes + 1), context.Queue()
-    running = [
-        context.Process(target=work, args=(place, RECORDS // processes, start, out)) for _ in range(processes)
-    ]
+    running = [context.Process(target=work, args=(place, records // processes, start, out)) for _ in range(processes)]
     for one in running:
         one.start()
     start.wait()
@@ -85,30 +83,35 @@ def rate(work: Any, place: Path, processes: int) -> tuple[float, list[float]]:
     seconds = time.perf_counter() - began
     for one in running:
         one.join()
-    return RECORDS / seconds, stalls
+    return records / seconds, stalls
 
 
-def main() -> None:
-    """Measure and print."""
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this benchmark."""
+    parser.add_argument("--records", type=int, default=4_000, help="number of records of all processes together")
+    parser.add_argument("--texts", type=int, default=100_000, help="number of tasks to group with their neighbours")
+
+
+def measure(chosen: argparse.Namespace) -> Found:
+    """Measure rates, stalls of the event loop, and the grouping of neighbours."""
+    rows: list[Row] = []
+    late_p99: list[float] = []
     for processes in (1, 8):
-        with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as folder:
+        with tempfile.TemporaryDirectory() as folder:
             bare = Path(folder, "bare.sqlite")
             with closing(sqlite3.connect(bare)) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("CREATE TABLE entry (seq INTEGER PRIMARY KEY, content TEXT)")
-            ours, stalls = rate(recorder_process, Path(folder, "store"), processes)
-            theirs, _ = rate(sqlite_process, bare, processes)
+            ours, stalls = rate(recorder_process, Path(folder, "store"), processes, chosen.records)
+            theirs, _ = rate(sqlite_process, bare, processes, chosen.records)
         stalls.sort()
-        p99, worst = stalls[int(len(stalls) * 0.99)] * 1e3, stalls[-1] * 1e3
-        print(
-            f"{processes} processes: {ours:,.0f} records/s, bare SQLite {theirs:,.0f}/s, ratio {ours / theirs:.2f};"
-            f" event loop late by {p99:.1f} ms at p99, {worst:.1f} ms at most"
-        )
-    texts = [f"question {number % 997} about topic {number % 89} and case {number}" for number in range(100_000)]
+        late_p99.append(stalls[int(len(stalls) * 0.99)] * 1e3)
+        figures = {"records_per_s": ours, "sqlite_per_s": theirs, "ratio": ours / theirs}
+        figures |= {"late_p99_ms": late_p99[-1], "late_most_ms": stalls[-1] * 1e3}
+        rows.append(Row(name=f"{processes} processes", figures=figures))
+    texts = [f"question {n % 997} about topic {n % 89} and case {n}" for n in range(chosen.texts)]
     began = time.perf_counter()
-    groups = nearest_groups(texts, [0] * len(texts), [float(number % 2) for number in range(len(texts))], max_size=8)
-    print(f"100,000 tasks into {len(groups):,} groups of neighbours in {time.perf_counter() - began:.1f} s")
-
-
-if __name__ == "__main__":
-    main()
+    groups = nearest_groups(texts, [0] * len(texts), [float(n % 2) for n in range(len(texts))], max_size=8)
+    rows.append(Row(name="neighbours", figures={"groups": len(groups), "wall_s": time.perf_counter() - began}))
+    target = Target(what="event loop late at p99, ms", figure=max(late_p99), bound="at_most", limit=100)
+    return Found(rows=tuple(rows), targets=(target,))

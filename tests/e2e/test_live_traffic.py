@@ -152,6 +152,8 @@ def test_the_command_line_learns_from_live_traffic_and_shows_it(
         run = reader.runs()[0].run
     assert command_line(["runs", "show", run, *place]) == 0
     assert "1 more to 'support', about rollouts that the store does not hold" in capsys.readouterr().out
-    assert command_line(["store", "export", "--format", "openai-jsonl", "--out", str(tmp_path / "out.jsonl"), *place]) == 0
+    assert (
+        command_line(["store", "export", "--format", "openai-jsonl", "--out", str(tmp_path / "out.jsonl"), *place]) == 0
+    )
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert sorted(line["reward"] for line in lines) == [0.0, 1.0]

@@ -12,7 +12,7 @@ from agentlearn import Groups, LearnSettings, Recorder, library_of, read_store, 
 from agentlearn.data.nearest import nearest_groups, same_text
 from agentlearn.errors import ConfigError
 from agentlearn.learn.stored_groups import StoredGroups
-from tests.support.openai_script import Solver
+from tests.support.openai_script import Solver, stage_of, user_text
 from tests.support.openai_stub import OpenAIStub
 
 LESSONS = library_of(["Ask for the order number first."])
@@ -101,7 +101,10 @@ def test_single_rollouts_join_near_neighbours_and_unlike_tasks_never_do(recorder
         assert sorted(one.g for one in group.trajectories) == [0, 1]
 
 
-WORDS = st.lists(st.sampled_from(["reset", "password", "order", "refund", "address", "card", "late", "broken", "my", "the", "a"]), max_size=6)
+WORDS = st.lists(
+    st.sampled_from(["reset", "password", "order", "refund", "address", "card", "late", "broken", "my", "the", "a"]),
+    max_size=6,
+)
 
 
 @settings(max_examples=100, deadline=None)
@@ -150,7 +153,7 @@ def test_live_traffic_teaches_without_an_installed_domain_and_each_attempt_shows
     assert report.library.lessons > 0
     assert any(note.startswith("learned from live traffic: 2 groups of 4") for note in report.notes)
     assert any("the lessons were not measured" in note for note in report.notes)
-        compared = [one.text for one in stub.requests if one.stage == "compare"]
+    compared = [user_text(one) for one in stub.requests if stage_of(one) == "compare"]
     with read_store(recorder.store) as reader:
         assert wrong in {one for row in reader.proposals(report.run) for one in row.ended.proposal.evidence}
     neighbours = next(text for text in compared if "billing address of my company" in text)
