@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from agentlearn.library.capability import Experiences
     from agentlearn.library.lessons import lessons
     from agentlearn.library.shown import Shown, shown_in
+    from agentlearn.recorder import Recorder
     from agentlearn.store import open_store, read_store
     from agentlearn.types.experience import Experience, Library, library_of
     from agentlearn.types.group import Group
+    from agentlearn.types.groups import Groups
     from agentlearn.types.task import Task
     from agentlearn.types.trajectory import Trajectory, Verdict
     from agentlearn.types.treatment import Treatment
@@ -29,9 +31,11 @@ _HOMES = {
     "Experience": "agentlearn.types.experience",
     "Experiences": "agentlearn.library.capability",
     "Group": "agentlearn.types.group",
+    "Groups": "agentlearn.types.groups",
     "LearnReport": "agentlearn.learn.report",
     "LearnSettings": "agentlearn.config",
     "Library": "agentlearn.types.experience",
+    "Recorder": "agentlearn.recorder",
     "RolloutContext": "agentlearn.domain.base",
     "LibraryStore": "agentlearn.library",
     "Shown": "agentlearn.library.shown",
@@ -56,10 +60,12 @@ __all__ = [
     "Experience",
     "Experiences",
     "Group",
+    "Groups",
     "LearnReport",
     "LearnSettings",
     "Library",
     "LibraryStore",
+    "Recorder",
     "RolloutContext",
     "Shown",
     "Task",

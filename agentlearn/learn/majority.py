@@ -8,13 +8,17 @@ from agentlearn.types.trajectory import Trajectory, Verdict
 
 
 def by_majority(group: Group, domain: Domain) -> Group:
-    """Return the group judged by its most frequent answer. Where two are equally frequent, all are undecided."""
-    keys = {t.id: domain.answer_key(t.answer) for t in group.trajectories if t.failure is None and t.answer is not None}
+    """Return the group judged by its most frequent answer. Where two are equally frequent, all are undecided.
+
+    So are all of a group of neighbours, whose tasks differ.
+    """
+    voters = () if group.others else group.trajectories
+    keys = {t.id: domain.answer_key(t.answer) for t in voters if t.failure is None and t.answer is not None}
     votes = Counter(key for key in keys.values() if key is not None).most_common(2)
     clear = bool(votes) and (len(votes) == 1 or votes[0][1] > votes[1][1])
     winner = votes[0][0] if clear else None
     judged = tuple(_judge(t, keys.get(t.id), winner, len(keys)) for t in group.trajectories)
-    return Group(task=group.task, trajectories=judged)
+    return Group(task=group.task, trajectories=judged, others=group.others)
 
 
 def _judge(trajectory: Trajectory, key: str | None, winner: str | None, voters: int) -> Trajectory:

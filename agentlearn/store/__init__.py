@@ -1,32 +1,64 @@
 """The trajectory store: runs, rollouts, lessons and every model call, in one DuckDB directory.
 
 Open it with `open_store` (asynchronous, reads and writes) or `read_store`. No other code may open the database file.
+Names are loaded when they are first used: recorders append to the journal without DuckDB.
 """
 
-from agentlearn.store.integrity import StoreProblem, StoreReport, check_store
-from agentlearn.store.parquet import TableFile
-from agentlearn.store.reader import StoreReader
-from agentlearn.store.repair import Repaired, repair_store
-from agentlearn.store.trajectory_store import Store, open_store, read_store
-from agentlearn.store.views import (
-    EvaluatedRow,
-    Exposure,
-    LessonUnit,
-    ProposalRow,
-    RunCounts,
-    RunRow,
-    SelectedRow,
-    Selection,
-    StageTotals,
-    TrajectoryRow,
-    VersionRow,
-    WholeRollout,
-)
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agentlearn.store.integrity import StoreProblem, StoreReport, check_store
+    from agentlearn.store.parquet import TableFile
+    from agentlearn.store.reader import StoreReader
+    from agentlearn.store.repair import Repaired, repair_store
+    from agentlearn.store.trajectory_store import Store, open_store, read_store
+    from agentlearn.store.views import (
+        EvaluatedRow,
+        Exposure,
+        LessonUnit,
+        LiveRow,
+        ProposalRow,
+        RunCounts,
+        RunRow,
+        SelectedRow,
+        Selection,
+        StageTotals,
+        TrajectoryRow,
+        VersionRow,
+        WholeRollout,
+    )
+
+_HOMES = {
+    "EvaluatedRow": "agentlearn.store.views",
+    "Exposure": "agentlearn.store.views",
+    "LessonUnit": "agentlearn.store.views",
+    "LiveRow": "agentlearn.store.views",
+    "ProposalRow": "agentlearn.store.views",
+    "Repaired": "agentlearn.store.repair",
+    "RunCounts": "agentlearn.store.views",
+    "RunRow": "agentlearn.store.views",
+    "SelectedRow": "agentlearn.store.views",
+    "Selection": "agentlearn.store.views",
+    "StageTotals": "agentlearn.store.views",
+    "Store": "agentlearn.store.trajectory_store",
+    "StoreProblem": "agentlearn.store.integrity",
+    "StoreReader": "agentlearn.store.reader",
+    "StoreReport": "agentlearn.store.integrity",
+    "TableFile": "agentlearn.store.parquet",
+    "TrajectoryRow": "agentlearn.store.views",
+    "VersionRow": "agentlearn.store.views",
+    "WholeRollout": "agentlearn.store.views",
+    "check_store": "agentlearn.store.integrity",
+    "open_store": "agentlearn.store.trajectory_store",
+    "read_store": "agentlearn.store.trajectory_store",
+    "repair_store": "agentlearn.store.repair",
+}
 
 __all__ = [
     "EvaluatedRow",
     "Exposure",
     "LessonUnit",
+    "LiveRow",
     "ProposalRow",
     "Repaired",
     "RunCounts",
@@ -47,3 +79,11 @@ __all__ = [
     "read_store",
     "repair_store",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

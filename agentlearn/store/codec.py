@@ -13,11 +13,13 @@ from pydantic import Field, TypeAdapter
 
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.models.journal import JOURNAL_SCHEMA, CallRecord
+from agentlearn.store.live_entries import FeedbackEntry, LibraryEntry, LiveEntry, LiveRunEntry
 from agentlearn.store.stored_arm import read_arm, stored_arm
 from agentlearn.store.table_row import RowGroup, TableRow, row
 from agentlearn.store.text import escape, from_json, to_json, unescape
 from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import Experience, Library, Origin
+from agentlearn.types.feedback import Feedback
 from agentlearn.types.ids import RunId, content_hash
 from agentlearn.types.operation import Applied, End, Ended, Folded, Operation, Proposal, Quarantined, Rejected
 from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
@@ -61,7 +63,7 @@ def run_rows(event: RunEvent) -> RowGroup:
 
 def task_rows(tasks: Sequence[Task]) -> RowGroup:
     """One row per task."""
-    return tuple(row("task", **task.model_dump(exclude={"extra"})) for task in tasks)
+    return tuple(row("task", **(task.model_dump() | {"extra": task.extra})) for task in tasks)
 
 
 def task_from_row(found: Mapping[str, Any]) -> Task:
@@ -206,7 +208,10 @@ class SummaryEntry(Value):
     summary: Summary
 
 
-EntryValue = Annotated[CallRecord | RolloutEntry | SummaryEntry, Field(discriminator="kind")]
+EntryValue = Annotated[
+    CallRecord | RolloutEntry | SummaryEntry | LiveRunEntry | LibraryEntry | LiveEntry | FeedbackEntry,
+    Field(discriminator="kind"),
+]
 """What the journal can hold."""
 
 
@@ -221,6 +226,11 @@ def entry_rows(content: bytes) -> RowGroup:
         value: EntryValue = from_json(_adapter(EntryValue), unescape(content.decode()))
     except (UnicodeDecodeError, ValueError) as error:
         raise StoreDamaged(f"an entry of the journal cannot be read: {error}") from error
+    return rows_of_entry(value)
+
+
+def rows_of_entry(value: EntryValue) -> RowGroup:
+    """The rows of an entry. Raises StoreError for values that cannot be stored."""
     match value:
         case CallRecord():
             return call_rows(value)
@@ -228,6 +238,32 @@ def entry_rows(content: bytes) -> RowGroup:
             return trajectory_rows(value.trajectory, value.messages.encode())
         case SummaryEntry():
             return summary_rows(value.summary)
+        case LiveRunEntry():
+            return run_rows(value.event)
+        case LibraryEntry():
+            return library_rows(value.library, None, value.at)
+        case LiveEntry():
+            return live_rows(value)
+        case FeedbackEntry():
+            return feedback_rows(value.feedback)
+
+
+def live_rows(entry: LiveEntry) -> RowGroup:
+    """The rows of a recorded rollout: those of a rollout first, then its task."""
+    live = row("live", rollout=entry.trajectory.id, name=entry.task.domain, episode=entry.episode)
+    return (*trajectory_rows(entry.trajectory, entry.messages.encode()), live, *task_rows([entry.task]))
+
+
+def feedback_rows(feedback: Feedback) -> RowGroup:
+    """The row of a piece of feedback."""
+    values = feedback.model_dump(exclude={"by", "at"})
+    return (row("feedback", **values, who=feedback.by, given_at=feedback.at),)
+
+
+def feedback_from_row(found: Mapping[str, Any]) -> Feedback:
+    """The feedback in a row."""
+    fields = {name: found[name] for name in Feedback.model_fields if name not in {"by", "at"}}
+    return Feedback(**fields, by=found["who"], at=time_of(found["given_at"]))
 
 
 def call_from_row(found: Mapping[str, Any]) -> CallRecord:

@@ -74,11 +74,16 @@ def database_contradictions(
         yield Contradiction("missing_commits", words)
     elif not isinstance(acknowledged, Acknowledged):
         return
-    elif database.identity != acknowledged.identity:
+    elif database.identity != acknowledged.identity and not _unfinished(acknowledged, database):
         yield Contradiction("other_store", "the database and store.hwm belong to different stores")
     elif database.unacknowledged > 1:
         words = f"store.hwm is older than the database, which holds {database.unacknowledged} later commits"
         yield Contradiction("old_watermark", words)
+
+
+def _unfinished(acknowledged: Acknowledged, database: DatabaseState) -> bool:
+    """Whether a recorder began the store, and its database is not complete yet."""
+    return acknowledged.only_journal and database.identity is None and not database.last
 
 
 def journal_contradictions(acknowledged: Acknowledged, taken: int, journal: JournalState) -> Iterator[Contradiction]:

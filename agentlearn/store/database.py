@@ -194,6 +194,8 @@ class Database:
             apply_migrations(connection, missing_migrations)
             if current is None:
                 self._complete(connection)
+            elif current.only_journal:
+                self._adopt(connection, current)
             _restrict_file_access(connection, self.staging)
         except duckdb.Error as error:
             connection.close()
@@ -209,9 +211,9 @@ class Database:
     def _require_files(self) -> None:
         """Raise StoreDamaged when a file is missing that this store had."""
         mark = self._acknowledged
-        wanted = (
-            (self._path, self.directory / JOURNAL) if isinstance(mark, Acknowledged) else (self._path,) * bool(mark)
-        )
+        wanted = [self._path] if mark else []
+        if isinstance(mark, Acknowledged):
+            wanted = [self.directory / JOURNAL] if mark.only_journal else [self._path, self.directory / JOURNAL]
         for path in missing(wanted):
             raise self._damaged(f"{str(path)!r} is missing")
 
@@ -242,6 +244,14 @@ class Database:
         if old.lost_bytes:
             raise self._damaged(f"{OLD_JOURNAL!r} lacks {old.lost_bytes} acknowledged bytes")
         self._acknowledged = complete_store(connection, self.directory, old.entries)
+
+    def _adopt(self, connection: duckdb.DuckDBPyConnection, begun: Acknowledged) -> None:
+        """Give a new database the identity of the journal and the watermark that a recorder made before it."""
+        if connection.execute("SELECT id FROM store_identity").fetchone() is None:
+            connection.execute("INSERT INTO store_identity VALUES (?)", [begun.identity])
+            connection.execute("CHECKPOINT store")
+        with closing(Watermark(self.directory / WATERMARK)) as mark, mark.locked():
+            mark.lift(size_bytes=self._path.stat().st_size, sync=True)
 
     def _damaged(self, problem: str) -> StoreDamaged:
         return StoreDamaged(

@@ -11,6 +11,7 @@ import duckdb
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store.consistency import database_state
 from agentlearn.store.database import CHECKPOINT_BYTES, Database
+from agentlearn.store.demonstrations import new_demonstrations
 from agentlearn.store.table_row import RowGroup, unfit_number
 from agentlearn.store.text import error_line
 
@@ -26,8 +27,14 @@ _INVALIDATES = (duckdb.FatalException, duckdb.InternalException)
 
 MAX_WAITING = 1_024
 """Largest number of journal entries that may wait outside the database."""
+MAX_TAKEN = 4_096
+"""Largest number of journal entries in one commit: other processes may have appended more than fit into memory."""
 MAX_WAITING_BYTES = 2**20
 """Largest size of the waiting journal entries."""
+
+
+_TableRows = dict[str, list[dict[str, object]]]
+"""Values of rows, by table."""
 
 
 class JournalEntry(NamedTuple):
@@ -64,8 +71,8 @@ class GroupCommit:
 
     @property
     def waiting(self) -> int:
-        """Number of journal entries that are durable but not yet in the database, as far as they are known here."""
-        return len(self._waiting)
+        """Number of journal entries that are durable but not yet in the database."""
+        return max(self._journal.last() - self._taken, 0)
 
     def write(self, group: Sequence[RowGroup | JournalEntry]) -> list[StoreError | None]:
         """Make everything durable. Returns, for each item, None or the error why it was not stored."""
@@ -128,11 +135,11 @@ class GroupCommit:
             self._waiting_rollouts.add(rollout)
 
     def _read_journal(self) -> int:
-        """Read the entries that other processes have appended; return the number of the last entry.
+        """Read the next entries that other processes have appended; return the number of the last entry that was read.
 
         Raises StoreError, duckdb.Error. A rollout that is stored already is left out.
         """
-        last = self._journal.last()
+        last = min(self._journal.last(), self._taken + MAX_TAKEN)
         for first, end in _gaps(self._waiting, self._taken, last):
             contents = self._journal.read(first, end)
             units = [self._read(content) for content in contents]
@@ -145,7 +152,9 @@ class GroupCommit:
 
     def flush(self) -> None:
         """Move the waiting journal entries into the database. Raises StoreError; then they stay in the journal."""
-        failure = self._commit([]) if self._waiting or self._journal.last() > self._taken else None
+        failure = None
+        while failure is None and self._journal.last() > self._taken:
+            failure = self._commit([])
         if failure is not None:
             raise _not_written(failure)
 
@@ -176,7 +185,7 @@ class GroupCommit:
                 taken = self._stored_already() if self._unsure else None
                 if taken is None:
                     taken = self._read_journal()
-                    waiting = [unit for _, unit in sorted(self._waiting.items()) if unit]
+                    waiting = [unit for at, unit in sorted(self._waiting.items()) if unit and at <= taken]
                     self._transaction(connection, [*waiting, *units], taken)
                 self._database.acknowledge(self._seq, taken)
             except StoreDamaged as error:
@@ -259,18 +268,12 @@ class GroupCommit:
         return self._connection
 
     def _transaction(self, connection: duckdb.DuckDBPyConnection, units: Sequence[RowGroup], taken: int) -> None:
-        by_table: dict[str, list[dict[str, object]]] = {}
-        for unit in units:
-            for table, values in unit:
-                by_table.setdefault(table, []).append(values)
+        by_table = _rows_by_table(units)
         connection.begin()
         try:
-            n_rows = sum(
-                self._insert_new(connection, table, rows)
-                if table in KEEP_FIRST
-                else self._append(connection, table, rows)
-                for table, rows in by_table.items()
-            )
+            n_rows = self._store(connection, by_table)
+            if "feedback" in by_table or "live" in by_table:
+                n_rows += self._store(connection, _rows_by_table(new_demonstrations(connection)))
             log_row: dict[str, object] = {"committed_at": datetime.now(UTC), "n_rows": n_rows, "journal": taken}
             self._append(connection, "commit_log", [log_row])
             connection.commit()
@@ -279,6 +282,13 @@ class GroupCommit:
             with suppress(duckdb.Error):
                 connection.rollback()
             raise
+
+    def _store(self, connection: duckdb.DuckDBPyConnection, by_table: _TableRows) -> int:
+        """Store the rows of several tables. Returns their number."""
+        return sum(
+            self._insert_new(connection, table, rows) if table in KEEP_FIRST else self._append(connection, table, rows)
+            for table, rows in by_table.items()
+        )
 
     def _append(self, connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[dict[str, object]]) -> int:
         """Append rows that have the same columns in the same order. Returns their number."""
@@ -296,6 +306,14 @@ class GroupCommit:
         columns = [list(column) for column in zip(*((*values.values(), self._seq) for values in rows), strict=True)]
         inserted = connection.execute(self._inserts[table], columns).fetchone()
         return 0 if inserted is None else int(inserted[0])
+
+
+def _rows_by_table(units: Sequence[RowGroup]) -> _TableRows:
+    by_table: _TableRows = {}
+    for unit in units:
+        for table, values in unit:
+            by_table.setdefault(table, []).append(values)
+    return by_table
 
 
 def _rollout_of(unit: RowGroup) -> str | None:

@@ -78,6 +78,8 @@ def _report(directory: Path) -> StoreReport:
     state: DatabaseState | None = None
     try:
         if not (directory / DATABASE).exists():
+            if isinstance(mark, Acknowledged) and mark.only_journal:
+                return _report_of_begun(directory, mark)
             raise StoreDamaged(f"{DATABASE} is missing")
         with open_read_only(directory / DATABASE) as connection:
             pending_migrations(connection, str(directory), known_migrations())
@@ -105,6 +107,21 @@ def _report(directory: Path) -> StoreReport:
         journal_entries=waiting,
         tables=dict(sorted(tables.items())),
         size_bytes=sum(file.stat().st_size for file in _files(directory)),
+    )
+
+
+def _report_of_begun(directory: Path, mark: Acknowledged) -> StoreReport:
+    """The report on a store that a recorder began and nobody has opened yet."""
+    waiting, problems = _journal(directory, mark, 0)
+    size_bytes = sum(file.stat().st_size for file in _files(directory))
+    return StoreReport(
+        store=str(directory),
+        findings=tuple(problems),
+        commits=0,
+        acknowledged=mark.commit,
+        journal_entries=waiting,
+        tables={},
+        size_bytes=size_bytes,
     )
 
 

@@ -18,7 +18,7 @@ from agentlearn.errors import DataError, StoreError
 from agentlearn.files import put
 from agentlearn.store.database import STAGING, Database
 from agentlearn.store.file_watch import restrict
-from agentlearn.store.queries import Query
+from agentlearn.store.queries import JUDGED, Query
 from agentlearn.store.text import error_line, sql_string
 from agentlearn.store.views import RolloutTexts, Selection
 
@@ -37,6 +37,8 @@ _SHORT = {
     "library_version": "*",
     "metric": "*",
     "decision": "*",
+    "live": "*",
+    "feedback": "* EXCLUDE (demonstration)",
 }
 """Columns of each table in a snapshot: all but the long texts."""
 
@@ -53,6 +55,10 @@ _OF_SELECTED = {
     "decision": "run IN (SELECT run FROM chosen)",
     "library_version": "version IN (FROM chosen_version)",
     "experience": "id IN (SELECT unnest(experiences) FROM library_version WHERE version IN (FROM chosen_version))",
+    "live": "rollout IN (SELECT id FROM chosen)",
+    "feedback": """
+        rollout IN (SELECT id FROM chosen) OR rollout IS NULL
+        AND (name, episode) IN (SELECT (name, episode) FROM live WHERE rollout IN (SELECT id FROM chosen))""",
     "blob": "kind = 'prompt'",
 }
 """Condition that picks the rows of each table that belong to the selected rollouts."""
@@ -144,11 +150,16 @@ def remove_drafts(directory: Path, drafts: TableDrafts) -> None:
 def _queries(selection: Selection | RolloutTexts | None) -> Mapping[str, str]:
     match selection:
         case None:
-            return {table: f"SELECT {columns} FROM {table}" for table, columns in _SHORT.items()}
+            return {table: f"SELECT {columns} FROM {_rows_of(table)}" for table, columns in _SHORT.items()}
         case Selection():
-            return {table: f"FROM {table} WHERE {which}" for table, which in _OF_SELECTED.items()}
+            return {table: f"FROM {_rows_of(table)} WHERE {which}" for table, which in _OF_SELECTED.items()}
         case RolloutTexts():
             return {HEADS: _HEADS, TEXTS: _TEXTS}
+
+
+def _rows_of(table: str) -> str:
+    """The rows of a table, those of rollouts with the verdicts that feedback gave."""
+    return f"({JUDGED})" if table == "trajectory" else table
 
 
 def _choose(cursor: duckdb.DuckDBPyConnection, selection: Selection | RolloutTexts) -> None:

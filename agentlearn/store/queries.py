@@ -3,15 +3,41 @@
 
 from enum import StrEnum
 
-from agentlearn.types.trajectory import AGENT_BOUNDARY
+from agentlearn.types.trajectory import AGENT_BOUNDARY, DEMONSTRATION, LIVE
 
+# What feedback says about each rollout of live traffic. A reward given to the rollout itself counts before one given to
+# its episode, and of several the last one. A comment counts where the reward came without words.
+_JUDGED_LIVE = """
+    SELECT rollout, last(reward ORDER BY direct, seq, place) FILTER (reward IS NOT NULL) AS reward,
+           coalesce(
+             nullif(last(reason ORDER BY direct, seq, place) FILTER (reward IS NOT NULL), ''),
+             last(reason ORDER BY direct, seq, place) FILTER (reward IS NULL AND reason <> '')
+           ) AS reason
+    FROM (
+      SELECT l.rollout, f.reward, f.reason, true AS direct, f.seq, f.rowid AS place
+      FROM live l JOIN feedback f ON f.rollout = l.rollout
+      UNION ALL
+      SELECT l.rollout, f.reward, f.reason, false, f.seq, f.rowid
+      FROM live l JOIN feedback f ON f.rollout IS NULL AND f.name = l.name AND f.episode = l.episode
+      WHERE l.episode <> ''
+    ) GROUP BY rollout
+"""
+JUDGED = f"""
+    SELECT t.* REPLACE (
+      coalesce(v.reward, t.reward) AS reward, coalesce(v.reason, t.reason) AS reason,
+      CASE WHEN v.reward IS NULL THEN t.verdict WHEN v.reward >= 1 THEN 'correct'
+           WHEN v.reward <= 0 THEN 'incorrect' ELSE 'partial' END AS verdict,
+      CASE WHEN v.reward IS NULL THEN t.outcome ELSE 'ok' END AS outcome
+    ) FROM trajectory t LEFT JOIN ({_JUDGED_LIVE}) v ON v.rollout = t.id
+"""
+"""The rows of `trajectory`, with the verdicts of live traffic that feedback gave later."""
 # `RolloutOutcome` and `Trajectory.reward` in SQL. Rows of earlier versions call every failure `failed`.
 _OUTCOME = f"""CASE WHEN failure_boundary IS NULL THEN outcome
          WHEN failure_boundary = '{AGENT_BOUNDARY}' THEN 'failed' ELSE 'undecided' END"""
 _TRAJECTORY = f"""
     SELECT * REPLACE (
       {_OUTCOME} AS outcome, CASE WHEN failure_boundary = '{AGENT_BOUNDARY}' THEN 0.0 ELSE reward END AS reward
-    ) FROM trajectory
+    ) FROM ({JUDGED})
 """
 # Rows are never updated. Where an id can have several rows, these subqueries pick the valid one.
 _LATEST_RUNS = """
@@ -60,19 +86,19 @@ class Query(StrEnum):
         FROM ({_TRAJECTORY}) WHERE run = $1 AND ($2 IS NULL OR phase = $2)
         ORDER BY min(started_at) OVER (PARTITION BY phase), batch, task, g, attempt
     """
-    TRAJECTORY = """
+    TRAJECTORY = f"""
         SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
-        FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
+        FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
         WHERE t.id = $1
     """
-    FINISHED = """
+    FINISHED = f"""
         SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
-        FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
+        FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
         WHERE t.run = $1 AND t.phase = $2 AND t.batch = $3
     """
-    GROUP = """
+    GROUP = f"""
         SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
-        FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
+        FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
         WHERE t.run = $1 AND t.phase = $2 AND t.task = $3
         ORDER BY t.g, t.attempt
     """
@@ -82,9 +108,9 @@ class Query(StrEnum):
                  t.g, t.attempt
     """
     SELECTED_IDS = f"SELECT t.id, t.run, t.task {_SELECTED}"
-    WHOLE = """
+    WHOLE = f"""
         SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps, b.format, b.messages
-        FROM trajectory t JOIN trajectory_body b ON b.rollout = t.id
+        FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
         WHERE list_contains($1::VARCHAR[], t.id)
     """
     EVALUATED = f"""
@@ -194,6 +220,34 @@ class Query(StrEnum):
         WHERE list_contains(v.experiences, $1) AND NOT list_contains(t.masked, $1)
         ORDER BY t.started_at, t.id
     """
+
+    # Recorded rollouts of a recorder with a verdict, and the answers that persons wrote for them; the latest
+    # first. The treatment of such an answer is that of the rollout that it corrects.
+    LIVE = f"""
+        SELECT t.id, t.phase, t.task, coalesce(c.model, t.model) AS model,
+               coalesce(c.library_version, t.library_version) AS library, coalesce(c.masked, t.masked) AS masked,
+               t.reward, epoch_us(t.started_at) AS at
+        FROM ({JUDGED}) t JOIN task k ON k.id = t.task
+        LEFT JOIN feedback f ON f.id = t.id LEFT JOIN trajectory c ON c.id = f.rollout
+        WHERE t.phase IN ('{LIVE}', '{DEMONSTRATION}') AND k.domain = $1 AND ($2 IS NULL OR t.run = $2)
+          AND t.reward IS NOT NULL
+        ORDER BY t.started_at DESC, t.id LIMIT $3
+    """
+    TASKS = "FROM task WHERE list_contains($1::VARCHAR[], id)"
+    FEEDBACK = """
+        SELECT f.* REPLACE (epoch_us(f.given_at) AS given_at) FROM feedback f
+        WHERE f.rollout = $1 OR (f.rollout IS NULL AND (f.name, f.episode) IN
+          (SELECT (name, episode) FROM live WHERE rollout = $1 AND episode <> ''))
+        ORDER BY f.seq, f.rowid
+    """
+    EPISODE = "SELECT episode FROM live WHERE rollout = $1"
+    # Feedback of a recorder that no rollout of the store answers to.
+    COUNT_UNMATCHED = """
+        SELECT count(*) AS n FROM feedback f WHERE f.name = $1 AND CASE
+          WHEN f.rollout IS NULL THEN f.episode NOT IN (SELECT episode FROM live WHERE name = $1)
+          ELSE f.rollout NOT IN (SELECT rollout FROM live) END
+    """
+    IS_LIVE = "SELECT count(*) AS n FROM (SELECT 1 FROM live WHERE name = $1 LIMIT 1)"
 
     # Up to four ids that start with $1. The member's name is `STARTING_` and the kind of id.
     STARTING_RUN = _starting("run_event", "run")

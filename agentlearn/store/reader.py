@@ -16,6 +16,7 @@ from agentlearn.store.codec import (
     decision_from_row,
     ended_from_row,
     experience_from_row,
+    feedback_from_row,
     run_failure_from_row,
     run_inputs_from_row,
     summary_from_row,
@@ -32,6 +33,7 @@ from agentlearn.store.views import (
     EvaluatedRow,
     Exposure,
     LessonUnit,
+    LiveRow,
     ProposalRow,
     RolloutTexts,
     RunCounts,
@@ -45,11 +47,15 @@ from agentlearn.store.views import (
 )
 from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import Experience, Library
+from agentlearn.types.feedback import Feedback
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.run_event import RunFailure, RunInputs
 from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
+
+_ASKED_AT_ONCE = 1_000
+"""Ids in one query: a question to another process has room for about 1,800."""
 
 
 class StoreReader:
@@ -148,6 +154,36 @@ class StoreReader:
         """The task whose id starts with `prefix`. Raises ConfigError, code `unknown_task`."""
         (found,) = self._query(Query.TASK, self._resolve("task", prefix))
         return task_from_row(found)
+
+    def tasks(self, ids: Sequence[TaskId]) -> dict[TaskId, Task]:
+        """The tasks with these ids; ids that are not in the store are left out."""
+        found = (
+            task_from_row(one)
+            for at in range(0, len(ids), _ASKED_AT_ONCE)
+            for one in self._query(Query.TASKS, list(ids[at : at + _ASKED_AT_ONCE]))
+        )
+        return {task.id: task for task in found}
+
+    def live(self, name: str, run: RunId | None = None, *, limit: int = 100_000) -> list[LiveRow]:
+        """The rollouts of a recorder that have a verdict, and answers of persons to them: the latest `limit`."""
+        return [LiveRow(**one) for one in self._query(Query.LIVE, name, run, limit)]
+
+    def is_live(self, name: str) -> bool:
+        """Whether the store holds rollouts of a recorder of that name."""
+        return self._query(Query.IS_LIVE, name)[0]["n"] > 0
+
+    def feedback(self, rollout: RolloutId) -> list[Feedback]:
+        """All feedback on a rollout and on its episode, in the order in which it was given."""
+        return [feedback_from_row(one) for one in self._query(Query.FEEDBACK, rollout)]
+
+    def episode(self, rollout: RolloutId) -> str | None:
+        """The episode that a rollout was recorded in; empty for none, None for a rollout that was not recorded."""
+        found = self._query(Query.EPISODE, rollout)
+        return str(found[0]["episode"]) if found else None
+
+    def unmatched_feedback(self, name: str) -> int:
+        """How much feedback to a recorder names a rollout or an episode that the store does not hold."""
+        return int(self._query(Query.COUNT_UNMATCHED, name)[0]["n"])
 
     def prompt(self, prefix: str) -> str:
         """The text of the prompt whose sha256 starts with `prefix`. Raises ConfigError, code `unknown_prompt`."""

@@ -68,10 +68,12 @@ def repair_store(directory: Path) -> Repaired:
     Raises StoreLocked, StoreMissing, SchemaTooNew; StoreDamaged when nothing of the database file can be read: then all
     files stay unchanged.
     """
-    if not (directory / DATABASE).exists():
+    if not (directory / DATABASE).exists() and not _only_begun(directory):
         raise StoreMissing(f"there is no {DATABASE} in {str(directory)!r}; restore it from a backup")
     lock = StoreLock(directory)
     try:
+        if not (directory / DATABASE).exists():
+            open_draft(directory / DATABASE).close()
         repaired = _StoreRepair(directory).run()
     except OSError as error:
         raise StoreError(f"the store {str(directory)!r} cannot be repaired: {error}") from error
@@ -85,6 +87,15 @@ def repair_store(directory: Path) -> Repaired:
         restored = commits.waiting
         commits.close()
     return repaired.model_copy(update={"restored_entries": restored})
+
+
+def _only_begun(directory: Path) -> bool:
+    """Whether a recorder began the store and nobody has opened it yet."""
+    try:
+        mark = read_watermark(directory / WATERMARK)
+    except StoreDamaged:
+        return False
+    return isinstance(mark, Acknowledged) and mark.only_journal
 
 
 class _Mark(NamedTuple):

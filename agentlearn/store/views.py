@@ -95,6 +95,22 @@ class SelectedText:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveRow:
+    """A recorded rollout with a verdict, or an answer that a person wrote for one."""
+
+    id: RolloutId
+    phase: str
+    task: TaskId
+    model: str
+    """Model, library and withheld lessons; for a person's answer, those of the rollout that it corrects."""
+    library: LibraryVersion
+    masked: list[str]
+    reward: float
+    at: int
+    """When it was recorded: microseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
 class SelectedRow:
     """A selected rollout."""
 

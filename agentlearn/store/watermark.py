@@ -40,6 +40,11 @@ class Acknowledged(NamedTuple):
     size_bytes: int = 0
     """Size of the database file after its last checkpoint: it never has less. 0 if unknown."""
 
+    @property
+    def only_journal(self) -> bool:
+        """Whether nothing was ever acknowledged but journal entries, so that the database may not exist yet."""
+        return self.commit == 0 and self.size_bytes == 0
+
 
 def read_watermark(path: Path) -> Acknowledged | int | None:
     """What a watermark file holds: a commit number only if an older version wrote it, None if it is missing or empty.

@@ -5,6 +5,7 @@ from typing import Literal, Self, get_args
 
 from pydantic import model_validator
 
+from agentlearn.types.ids import TaskId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.value import Value
@@ -20,12 +21,27 @@ class Group(Value):
 
     task: Task
     trajectories: tuple[Trajectory, ...]
+    others: tuple[Task, ...] = ()
+    """The tasks of trajectories that had another one: recorded rollouts are grouped with near neighbours."""
 
     @model_validator(mode="after")
     def _one_task(self) -> Self:
-        if any(trajectory.task != self.task.id for trajectory in self.trajectories):
+        if not {trajectory.task for trajectory in self.trajectories} <= self._by_id.keys():
             raise ValueError("every trajectory of a group belongs to its task")
         return self
+
+    @cached_property
+    def _by_id(self) -> dict[TaskId, Task]:
+        return {task.id: task for task in self.tasks}
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Its task, and the other ones of a group of neighbours."""
+        return (self.task, *self.others)
+
+    def task_of(self, trajectory: Trajectory) -> Task:
+        """The task of one of its trajectories."""
+        return self._by_id[trajectory.task]
 
     @cached_property
     def decided(self) -> tuple[Trajectory, ...]:

@@ -1,4 +1,7 @@
-"""A run: one learn, solve, eval, train or import command, stored as events. The latest event is its state."""
+"""A run: one learn, solve, eval, train or import command, or the records of one process, stored as events.
+
+The latest event is the state of the run.
+"""
 
 from datetime import datetime
 from typing import Literal
@@ -6,7 +9,7 @@ from typing import Literal
 from agentlearn.types.ids import LibraryVersion, RunId, TaskId
 from agentlearn.types.value import Value
 
-RunKind = Literal["learn", "solve", "eval", "train", "import"]
+RunKind = Literal["learn", "solve", "eval", "train", "import", "live"]
 RunState = Literal["running", "done", "failed", "interrupted"]
 
 

@@ -28,6 +28,10 @@ VERIFY_RAISED = "verify_raised"
 """First word of the reason of a verdict whose verifier raised an unexpected exception."""
 TOOLS = "tools"
 """Name of the reference under which the store keeps the tools that a rollout's model was offered, as JSON."""
+LIVE = "live"
+"""Phase of the rollouts that a recorder took from live traffic."""
+DEMONSTRATION = "demonstration"
+"""Phase of the right answers that persons wrote for rollouts of live traffic."""
 _MEASURING = ("before", "during", "after", "compare", "sentinel")
 
 

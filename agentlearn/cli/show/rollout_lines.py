@@ -39,9 +39,23 @@ def rollout_lines(record: RolloutRecord, *, full: bool) -> Iterator[str]:
         yield "no steps: no model call was answered"
     yield ""
     yield from _result_lines(record, full=full)
+    yield from _feedback_lines(record, full=full)
     for summary in record.summaries:
         yield from summary_lines(summary, record.shown.labels)
     yield from _proposal_lines(record)
+
+
+def _feedback_lines(record: RolloutRecord, *, full: bool) -> Iterator[str]:
+    """What was said about a recorded rollout."""
+    if record.episode:
+        yield labelled("episode", record.episode)
+    for one in record.feedback:
+        about = "the episode: " if one.rollout is None else ""
+        reward = "no reward" if one.reward is None else f"reward {one.reward:g}"
+        who = f" by {one.by}" if one.by else ""
+        words = f"; {shortened(one.reason, full=full)}" if one.reason else ""
+        answer = f"; right answer: {shortened(one.demonstration, full=full)}" if one.demonstration else ""
+        yield labelled("feedback", f"{about}{reward}{words}{answer}   ({one.at:%Y-%m-%d %H:%M}{who})")
 
 
 def _sent_lines(record: RolloutRecord, *, full: bool) -> Iterator[str]:

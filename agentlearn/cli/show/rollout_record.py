@@ -10,6 +10,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.library.render import Rendered, render
 from agentlearn.store import ProposalRow, StoreReader
 from agentlearn.types.experience import Library
+from agentlearn.types.feedback import Feedback
 from agentlearn.types.ids import LibraryVersion, RolloutId
 from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
@@ -31,6 +32,10 @@ class RolloutRecord:
     """Summaries of it, made by this run or by runs that learned from it later."""
     proposals: tuple[ProposalRow, ...]
     """Proposals that were made from it, with their ends."""
+    episode: str = ""
+    """The episode that it was recorded in; empty for none."""
+    feedback: tuple[Feedback, ...] = ()
+    """All that was said about it or its episode, in order."""
 
     @classmethod
     def read(cls, reader: StoreReader, rollout: RolloutId) -> "RolloutRecord":
@@ -45,6 +50,8 @@ class RolloutRecord:
             library=stored_library(reader, trajectory.treatment.library),
             summaries=tuple(reader.summaries_of(rollout)),
             proposals=tuple(reader.proposals_from(rollout)),
+            episode=reader.episode(rollout) or "",
+            feedback=tuple(reader.feedback(rollout)),
         )
 
     @property
@@ -79,6 +86,8 @@ class RolloutRecord:
             "library_known": self.library is not None,
             "summaries": [one.model_dump(mode="json") for one in self.summaries],
             "proposals": [proposal_json(one) for one in self.proposals],
+            "episode": self.episode,
+            "feedback": [one.model_dump(mode="json") for one in self.feedback],
         }
 
 

@@ -29,6 +29,8 @@ class RunRecord:
     next_step: str
     main_lines: tuple[str, ...]
     """The main numbers of the report as text."""
+    unmatched_feedback: int = 0
+    """Feedback to the recorder of a live run that names a rollout or an episode that the store does not hold."""
 
     @classmethod
     def read(cls, reader: StoreReader, run: str) -> "RunRecord":
@@ -41,6 +43,7 @@ class RunRecord:
             reason=end_reason(reader, row),
             next_step=next_step(reader, row),
             main_lines=tuple(report_lines(reader, row)),
+            unmatched_feedback=reader.unmatched_feedback(row.domain) if row.kind == "live" else 0,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -50,6 +53,7 @@ class RunRecord:
             "reason": self.reason or None,
             "next": self.next_step,
             "rollouts": [asdict(one) for one in self.rollouts],
+            "unmatched_feedback": self.unmatched_feedback,
         }
 
 
@@ -74,6 +78,9 @@ def run_lines(record: RunRecord, *, short: bool) -> Iterator[str]:
     yield labelled_command("next", record.next_step)
     yield from record.main_lines
     yield from _phase_lines(record.rollouts)
+    if record.unmatched_feedback:
+        count = record.unmatched_feedback
+        yield labelled("feedback", f"{count} more to {row.domain!r}, about rollouts that the store does not hold")
     yield from _applied_lines(record.proposals)
     if short:
         return

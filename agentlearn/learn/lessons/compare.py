@@ -13,6 +13,7 @@ from agentlearn.types.experience import MAX_LESSON_WORDS
 from agentlearn.types.group import Group
 from agentlearn.types.ids import RolloutId
 from agentlearn.types.summary import Summary
+from agentlearn.types.task import Task
 
 
 @cache
@@ -44,8 +45,6 @@ async def compare(
 
 def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> str:
     """Return the user message of the stage."""
-    task = group.task
-    gold = f"<gold>\n{task.answer}\n</gold>\n" if stage_context.show_gold and task.answer is not None else ""
     attempts: list[str] = []
     for number, trajectory in enumerate((t for t in group.decided if t.id in summaries), start=1):
         verdict, reward = verdict_words(trajectory.reward, stage_context.threshold)
@@ -54,7 +53,18 @@ def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context
             for place, step in enumerate(summaries[trajectory.id].steps, start=1)
         )
         reason = reason_block(stage_context.reason_of(trajectory))
-        attempts.append(f'<attempt n="{number}" verdict="{verdict}" reward="{reward}">\n{reason}{steps}\n</attempt>')
+        own = _problem(group.task_of(trajectory), stage_context) if group.others else ""
+        attempts.append(
+            f'<attempt n="{number}" verdict="{verdict}" reward="{reward}">\n{own}{reason}{steps}\n</attempt>'
+        )
     library = f"\n{stage_context.shown.text}" if stage_context.shown.text else ""
     listed = "\n".join(attempts)
-    return f"<problem>\n{task.problem}\n</problem>\n{gold}<attempts>\n{listed}\n</attempts>{library}"
+    # Of near neighbours each attempt names its own problem, and only there is an expected answer shown.
+    head = f"<problem>\n{group.task.problem}\n</problem>\n" if group.others else _problem(group.task, stage_context)
+    return f"{head}<attempts>\n{listed}\n</attempts>{library}"
+
+
+def _problem(task: Task, stage_context: StageContext) -> str:
+    """Return a task's problem and its expected answer, where the stages may see it, between tags."""
+    gold = f"<gold>\n{task.answer}\n</gold>\n" if stage_context.show_gold and task.answer is not None else ""
+    return f"<problem>\n{task.problem}\n</problem>\n{gold}"

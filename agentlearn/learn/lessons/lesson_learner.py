@@ -139,7 +139,7 @@ class LessonLearner:
         pages = (page for group in groups for trajectory in group.trajectories for page in self.pages(trajectory))
         decided = (t for group in groups for t in group.decided) if self._shows_reasons else ()
         return CheckContext.of(
-            [group.task for group in groups],
+            [task for group in groups for task in group.tasks],
             pages=pages,
             reasons=(shown_reason(trajectory) for trajectory in decided),
             options=options,
@@ -151,7 +151,7 @@ class LessonLearner:
         if group.kind(self.threshold) != "mixed":
             return _GroupResult(group)
         async with TaskGroup() as running:
-            tasks = [running.create_task(summarise(t, group.task, stage_context)) for t in group.decided]
+            tasks = [running.create_task(summarise(t, group.task_of(t), stage_context)) for t in group.decided]
         results = [task.result() for task in tasks]
         faults = Counter(code for result in results for code in result.faults.elements())
         summaries: dict[RolloutId, Summary] = {

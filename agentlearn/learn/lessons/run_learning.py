@@ -15,6 +15,7 @@ from agentlearn.learn.estimate import refuse_unpriced_budget
 from agentlearn.learn.given import NOTHING_GIVEN, Given
 from agentlearn.learn.lessons.lesson_run import LessonRun
 from agentlearn.learn.lessons.library_caution import library_caution
+from agentlearn.learn.live_tasks import stored_domain
 from agentlearn.learn.open_run import budget_of, domain_of, service_settings
 from agentlearn.learn.pilot import pilot_sets
 from agentlearn.learn.report import LearnReport
@@ -50,12 +51,13 @@ async def run_learning(
     """
     refuse_unpriced_budget(settings)
     refuse_contradictions(settings)
-    domain = given.domain or domain_of(settings)
     logs = None
     if settings.from_store:
         with read_store(settings.store) as reader:
+            settings, domain = stored_domain(settings, reader)
             logs, whole = stored_task_sets(StoredGroups.of(reader, settings), settings, domain, reader)
     else:
+        domain = given.domain or domain_of(settings)
         whole = task_sets(settings, domain, given.tasks)
     sets = pilot_sets(whole, settings) if settings.pilot is not None else whole
     if settings.labels == "none" and all(domain.answer_key(task.answer or "0") is None for task in sets.train):

@@ -2,7 +2,7 @@
 
 A store of each schema is kept in tests/golden. It is made once per schema and then never again:
 
-    python -m tests.unit.store.test_migrate tests/golden/store-v6
+    python -m tests.unit.store.test_migrate tests/golden/store-v7
 """
 
 import asyncio
@@ -21,11 +21,14 @@ from agentlearn.store import Store, database, open_store, read_store
 from agentlearn.store.codec import encode_entry
 from agentlearn.store.database import Database
 from agentlearn.store.journal_file import JournalFile
+from agentlearn.store.live_entries import FeedbackEntry, LiveEntry
 from agentlearn.store.migrate import Migration, known_migrations
 from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import Library, library_of
+from agentlearn.types.feedback import Feedback
 from agentlearn.types.ids import ProposalId, RolloutId
-from agentlearn.types.trajectory import PromptRef
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import PromptRef, Verdict
 from agentlearn.version import version
 from tests.unit.store import nouns
 
@@ -45,6 +48,25 @@ DECISION = LessonDecision(
     note="no",
     at=datetime(2026, 11, 22, tzinfo=UTC),
     library="math",
+)
+ASKED = Task.of("support", "How do I reset it?", None, source="live", fields={"plan": "free"})
+LIVE = LiveEntry(
+    trajectory=nouns.trajectory(
+        0, id=RolloutId("ab" * 16), phase="live", task=ASKED.id, verdict=Verdict(status="undecided")
+    ),
+    messages="[]",
+    task=ASKED,
+    episode="c1",
+)
+FEEDBACK = Feedback(
+    id=RolloutId("cd" * 16),
+    name="support",
+    rollout=LIVE.trajectory.id,
+    reward=0.5,
+    reason="half right",
+    demonstration="Use the link.",
+    by="ana",
+    at=datetime(2026, 11, 22, tzinfo=UTC),
 )
 PROMPT = PromptRef(name="math:solve", version=1, sha256="ab" * 32)
 
@@ -86,9 +108,16 @@ def check(directory: Path, schema: int) -> None:
         assert reader.calls(nouns.RUN, "waiting") == ([WAITING] if schema > 4 else [])
         assert reader.metrics(nouns.RUN) == ({1: {"loss": 0.5}} if schema > 1 else {})
         assert reader.decisions() == ([DECISION] if schema > 5 else [])
+        if schema > 6:
+            assert reader.trajectory(LIVE.trajectory.id).verdict == Verdict(
+                status="partial", reward=0.5, reason="half right"
+            )
+            assert reader.feedback(LIVE.trajectory.id) == [FEEDBACK]
+            assert reader.task(LIVE.task.id).fields == {"plan": "free"}
+            assert reader.trajectory(FEEDBACK.id).answer == "Use the link."
 
 
-@pytest.mark.parametrize("schema", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("schema", [1, 2, 3, 4, 5, 6, 7])
 def test_a_store_of_every_schema_is_read_and_written_on(tmp_path: Path, schema: int) -> None:
     with tarfile.open(GOLDEN / f"store-v{schema}" / "store.tar.xz") as packed:
         packed.extractall(tmp_path, filter="data")
@@ -101,7 +130,7 @@ def test_a_store_of_every_schema_is_read_and_written_on(tmp_path: Path, schema: 
 
     asyncio.run(write_on())
     with read_store(tmp_path) as reader:
-        assert len(reader.trajectories(nouns.RUN)) == 3
+        assert len(reader.trajectories(nouns.RUN)) == (3 if schema < 7 else 5)
         assert len(reader.proposals(nouns.RUN)) == 2
 
 
@@ -181,7 +210,7 @@ async def _make(directory: Path) -> None:
     async with open_store(directory) as store:
         await fill(store)
     with closing(JournalFile(directory)) as journal:
-        journal.append([encode_entry(WAITING)])
+        journal.append([encode_entry(one) for one in (WAITING, FeedbackEntry(feedback=FEEDBACK), LIVE)])
 
 
 def make_golden(directory: Path) -> None:

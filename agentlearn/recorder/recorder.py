@@ -1,0 +1,340 @@
+"""`Recorder`: records what an application's agent does, from any number of processes at once."""
+
+import asyncio
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any, Self
+
+from agentlearn.errors import ConfigError
+from agentlearn.recorder.captured import Given, captured, clean, given_of, task_of
+from agentlearn.recorder.journal_writer import JournalWriter, KeyedEntries
+from agentlearn.recorder.shown import Shown, shown_of
+from agentlearn.secret_values import know_environment
+from agentlearn.store.live_entries import FeedbackEntry, LibraryEntry, LiveEntry, LiveRunEntry
+from agentlearn.types.experience import EMPTY_LIBRARY
+from agentlearn.types.feedback import Feedback
+from agentlearn.types.groups import Groups
+from agentlearn.types.ids import RolloutId, RunId, content_hash, new_run_id
+from agentlearn.types.run_event import RunEvent
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import LIVE, Trajectory, Verdict
+from agentlearn.types.treatment import Treatment
+from agentlearn.version import version
+
+UNKNOWN_MODEL = "unknown"
+"""Model of a record that names none."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_ID = re.compile(r"[0-9a-f]{32}")
+_STORE = Path(".agentlearn")
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """The run of a recorder in one process."""
+
+    pid: int
+    run: RunId
+    at: datetime
+    numbers: "count[int]"
+
+
+class Recorder:
+    """Records rollouts of an application and feedback on them, to learn from later.
+
+    name: name of the tasks; `agentlearn learn NAME --from-store` learns from them.
+    store: directory of the store; default: AGENTLEARN_STORE, else `.agentlearn`. It is made with the first record.
+
+    It may be made before a fork and used in every child, by several threads and by several event loops. Each method
+    returns when what it was given is on disk. They raise StoreError when it cannot be stored, ConfigError and DataError
+    for a value that makes no sense.
+    """
+
+    def __init__(self, name: str, store: Path | str | None = None) -> None:
+        if not _NAME.fullmatch(name):
+            raise ConfigError(
+                f"{name!r} is not a valid name for a recorder; use lower-case letters, digits, '.', '_' and '-'",
+                code="bad_name",
+            )
+        know_environment(os.environ)
+        self.name = name
+        self.store = Path(store or os.environ.get("AGENTLEARN_STORE") or _STORE)
+        self._writer = JournalWriter(self.store.absolute())
+        self._session: _Session | None = None
+
+    def __repr__(self) -> str:
+        return f"Recorder({self.name!r}, store={str(self.store)!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write everything that was given, and stop. Needed only by applications that do not wait for their records."""
+        self._writer.close()
+
+    async def record(
+        self,
+        result: object,
+        *,
+        task: Task | Mapping[str, Any] | str | None = None,
+        experiences: object = None,
+        episode: str = "",
+        answer: str | None = None,
+        model: str | None = None,
+        seconds: float | None = None,
+    ) -> RolloutId:
+        """Store one rollout and return its id.
+
+        result: what `agent.run` returned, its messages, or OpenAI chat messages as mappings.
+        task: what was asked, without the rest of the conversation. Default: the user's first message.
+        experiences: the `Experiences`, the `Library` or the library version that the agent was shown; None: no lessons.
+        episode: name for rollouts that belong together, such as a conversation, for feedback on all of them.
+        answer: default: the run's output, else the last text of the model.
+        model: default: what the last reply names.
+        """
+        identity, done = self._record(result, task, experiences, episode, answer, model, seconds)
+        await asyncio.wrap_future(done)
+        return identity
+
+    def record_sync(
+        self,
+        result: object,
+        *,
+        task: Task | Mapping[str, Any] | str | None = None,
+        experiences: object = None,
+        episode: str = "",
+        answer: str | None = None,
+        model: str | None = None,
+        seconds: float | None = None,
+    ) -> RolloutId:
+        """`record` for programs without an event loop. Blocks for some milliseconds."""
+        identity, done = self._record(result, task, experiences, episode, answer, model, seconds)
+        done.result()
+        return identity
+
+    async def feedback(
+        self,
+        rollout: str | None = None,
+        *,
+        episode: str = "",
+        reward: float | tuple[float, str] | None = None,
+        comment: str = "",
+        demonstration: str = "",
+        by: str = "",
+    ) -> RolloutId:
+        """Store feedback on a rollout, or on every rollout of an episode. Returns the id of the feedback.
+
+        It may come from another process, and before the rollout itself is in the database. All feedback is kept, and
+        the last reward counts.
+
+        reward: True, False, a number (1 is right, 0 is wrong), or a number and a reason.
+        comment: what was good or bad, in words.
+        demonstration: the right answer, written by a person. It becomes a rollout of the same task with reward 1.
+        by: who gives it.
+        """
+        given, done = self._feedback(rollout, episode, reward, comment, demonstration, by)
+        await asyncio.wrap_future(done)
+        return given.id
+
+    def feedback_sync(
+        self,
+        rollout: str | None = None,
+        *,
+        episode: str = "",
+        reward: float | tuple[float, str] | None = None,
+        comment: str = "",
+        demonstration: str = "",
+        by: str = "",
+    ) -> RolloutId:
+        """`feedback` for programs without an event loop. Blocks for some milliseconds."""
+        given, done = self._feedback(rollout, episode, reward, comment, demonstration, by)
+        done.result()
+        return given.id
+
+    def groups(self, *, min_size: int = 2, max_size: int = 8) -> Groups:
+        """Return groups of the recorded rollouts that have a reward, to learn from. Blocks; reads the whole store.
+
+        Rollouts with the same task, apart from case and white space, form a group. Those that are left form groups
+        with their nearest neighbours, if these are near enough. Rollouts of one group were made by the same model with
+        the same lessons; right answers written by persons join the rollout that they correct.
+        """
+        from agentlearn.learn.live_groups import read_groups
+
+        return read_groups(self.store, self.name, min_size=min_size, max_size=max_size)
+
+    def _record(
+        self,
+        result: object,
+        task: object,
+        experiences: object,
+        episode: str,
+        answer: str | None,
+        model: str | None,
+        seconds: float | None,
+    ) -> tuple[RolloutId, Future[None]]:
+        given, shown = given_of(result), shown_of(experiences)
+        if seconds is not None and not (math.isfinite(seconds) and seconds >= 0):
+            raise ConfigError(f"seconds is {seconds!r}; pass the duration of the rollout, or leave it out")
+        session, at = self._current(), datetime.now(UTC)
+        number = next(session.numbers)
+        identity = RolloutId(content_hash("live", session.run, number))
+        task = dict(task) if isinstance(task, Mapping) else task
+
+        def rollout() -> LiveEntry:
+            return _live_entry(
+                self.name, identity, session.run, number, given, task, shown, _text("episode", episode),
+                answer, model, seconds or 0.0, at,
+            )  # fmt: skip
+
+        def entries() -> KeyedEntries:
+            return (
+                (f"run {session.run}", lambda: LiveRunEntry(event=self._event(session))),
+                *_library_entries(shown, at),
+                ("", rollout),
+            )
+
+        return identity, self._writer.submit(entries)
+
+    def _feedback(
+        self,
+        rollout: str | None,
+        episode: str,
+        reward: float | tuple[float, str] | None,
+        comment: str,
+        demonstration: str,
+        by: str,
+    ) -> tuple[Feedback, Future[None]]:
+        if (rollout is None) == (not episode):
+            raise ConfigError("pass the id of a rollout or the name of an episode, and not both", code="bad_feedback")
+        if rollout is not None and not _ID.fullmatch(str(rollout)):
+            raise ConfigError(
+                f"{rollout!r} is not the id of a rollout, which has 32 hex digits; pass what record returned",
+                code="bad_rollout_id",
+            )
+        number, why = _reward(reward)
+        words = [clean(_text("comment", one)).strip() for one in (why, comment)]
+        right = clean(_text("demonstration", demonstration)).strip()
+        if demonstration and rollout is None:
+            raise ConfigError(
+                "a demonstration answers one rollout; pass its id in place of the episode", code="bad_feedback"
+            )
+        if number is None and not any(words) and not right:
+            raise ConfigError("the feedback is empty; pass reward, comment or demonstration", code="bad_feedback")
+        at = datetime.now(UTC)
+        given = Feedback(
+            id=RolloutId(content_hash("feedback", new_run_id())),
+            name=self.name,
+            rollout=None if rollout is None else RolloutId(rollout),
+            episode=clean(episode),
+            reward=number,
+            reason="; ".join(one for one in words if one),
+            demonstration=right,
+            by=clean(_text("by", by)),
+            at=at,
+        )
+        return given, self._writer.submit(
+            lambda: (*_library_entries(Shown(), at), ("", lambda: FeedbackEntry(feedback=given)))
+        )
+
+    def _current(self) -> _Session:
+        """The session of this process; a forked child begins its own."""
+        session = self._session
+        if session is None or session.pid != os.getpid():
+            session = self._session = _Session(os.getpid(), new_run_id(), datetime.now(UTC), count())
+        return session
+
+    def _event(self, session: _Session) -> RunEvent:
+        """The only event of the run: it is a list of records, which is never resumed, so it is done from the start."""
+        return RunEvent(
+            run=session.run,
+            domain=self.name,
+            kind="live",
+            state="done",
+            model="live traffic",
+            simulated=False,
+            seed=0,
+            settings=json.dumps({"recorder": self.name, "pid": session.pid}),
+            package_version=version(),
+            at=session.at,
+        )
+
+
+def _library_entries(shown: Shown, at: datetime) -> KeyedEntries:
+    """The libraries that the store has to know: the one that was shown, and the empty one."""
+    libraries = {one.version: one for one in (shown.library, EMPTY_LIBRARY) if one is not None}
+    return [(f"library {key}", _library_entry(one, at)) for key, one in libraries.items()]
+
+
+def _library_entry(library: Any, at: datetime) -> Callable[[], LibraryEntry]:
+    return lambda: LibraryEntry(library=library, at=at)
+
+
+def _live_entry(
+    name: str,
+    identity: RolloutId,
+    run: RunId,
+    number: int,
+    given: Given,
+    task: object,
+    shown: Shown,
+    episode: str,
+    answer: str | None,
+    model: str | None,
+    seconds: float,
+    at: datetime,
+) -> LiveEntry:
+    found = captured(given)
+    asked = task_of(name, task, found.asked)
+    trajectory = Trajectory(
+        id=identity,
+        run=run,
+        phase=LIVE,
+        task=asked.id,
+        g=number % 2**31,
+        seed=0,
+        treatment=Treatment(
+            model=clean(model) if model else found.model or UNKNOWN_MODEL, library=shown.version, masked=shown.masked
+        ),
+        steps=found.steps,
+        answer=found.answer if answer is None else clean(_text("answer", answer)),
+        verdict=Verdict(status="undecided", reason="recorded without feedback"),
+        usage=found.usage,
+        started_at=at - timedelta(seconds=seconds),
+        seconds=seconds,
+    )
+    return LiveEntry(trajectory=trajectory, messages=found.messages, task=asked, episode=clean(episode))
+
+
+def _reward(reward: object) -> tuple[float | None, str]:
+    """A reward as a number and a reason. Raises ConfigError."""
+    number, why = (reward[0], reward[1]) if isinstance(reward, Sequence) and len(reward) == 2 else (reward, "")
+    if number is None and not isinstance(reward, Sequence):
+        return None, ""
+    if not isinstance(number, int | float) or not math.isfinite(number) or not isinstance(why, str):
+        raise ConfigError(
+            f"reward is {reward!r}; pass True, False, a finite number, or a number and a reason", code="bad_reward"
+        )
+    return float(number), why
+
+
+def _text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{what} is {value!r}; pass a text", code="bad_text")
+    return value

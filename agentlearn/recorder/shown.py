@@ -1,0 +1,50 @@
+"""Which lessons a recorded rollout was shown."""
+
+import re
+from typing import Any, NamedTuple
+
+from agentlearn.errors import ConfigError
+from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.ids import ExperienceId, LibraryVersion
+
+_VERSION = re.compile(r"[0-9a-f]{32}")
+
+
+class Shown(NamedTuple):
+    """Lessons that were in the context of a rollout."""
+
+    version: LibraryVersion = EMPTY_LIBRARY.version
+    masked: tuple[ExperienceId, ...] = ()
+    """Lessons of that version that were not shown, sorted."""
+    library: Library | None = EMPTY_LIBRARY
+    """None when only its version is known."""
+
+
+def shown_of(experiences: object) -> Shown:
+    """Return what was shown. Raises ConfigError.
+
+    experiences: an `Experiences` object, a `Library`, its version, or None for no lessons.
+    """
+    if experiences is None:
+        return Shown()
+    if isinstance(experiences, Library):
+        return Shown(experiences.version, (), experiences)
+    if isinstance(experiences, str):
+        if _VERSION.fullmatch(experiences) is None:
+            raise ConfigError(
+                f"{experiences!r} is not the version of a library, which has 32 hex digits; pass the Experiences or the"
+                " Library that the agent was shown",
+                code="bad_version",
+            )
+        return Shown(LibraryVersion(experiences), (), None)
+    library: Any = getattr(experiences, "library", None)
+    labels: Any = getattr(getattr(experiences, "rendered", None), "labels", None)
+    if not isinstance(library, Library):
+        raise ConfigError(
+            f"experiences is a {type(experiences).__name__}; pass the Experiences, the Library or the version of the"
+            " library that the agent was shown",
+            code="bad_experiences",
+        )
+    shown = set(labels.values()) if isinstance(labels, dict) else set(library.by_id)
+    masked = tuple(sorted(one for one in library.by_id if one not in shown))
+    return Shown(library.version, masked, library)
