@@ -153,7 +153,7 @@ class Domain(ABC):
         assert isinstance(output, Answer)
         return output
 
-    def judge(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict | Awaitable[Verdict]:
+    def verify_output(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict | Awaitable[Verdict]:
         """Judge a finished rollout that can see the agent's output itself. Default: `verify` judges."""
         return self.verify(task, trajectory)
 

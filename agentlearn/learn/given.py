@@ -7,6 +7,7 @@ from agentlearn.domain.base import Domain
 from agentlearn.learn.task_sets import GivenTasks
 from agentlearn.store import Store
 from agentlearn.types.experience import Library
+from agentlearn.types.groups import Groups
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -20,6 +21,8 @@ class Given:
     """What is learned."""
     tasks: GivenTasks = field(default_factory=GivenTasks)
     """Tasks to learn from, and held-out tasks."""
+    groups: Groups | None = None
+    """Groups of recorded rollouts to learn from, with `from_store`."""
     model: "Model | None" = None
     """Model that solves the tasks."""
     reflector: "Model | None" = None

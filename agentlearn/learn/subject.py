@@ -11,6 +11,7 @@ from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, t
 from agentlearn.domain.objects.given_reward import reward_from
 from agentlearn.errors import ConfigError
 from agentlearn.models.endpoint import model_name
+from agentlearn.types.groups import Groups
 from agentlearn.types.task import Split, Task
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Subject:
 
     async def tasks(self, given: Any, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...] | None:
         """Return the tasks that were given as objects; None for a source. Raises DataError."""
-        if given is None or isinstance(given, str | Path):
+        if given is None or isinstance(given, str | Path | Groups):
             return None
         return await tasks_from(given, self.judged, split=split, limit=limit)
 
@@ -63,9 +64,13 @@ def subject_of(
 ) -> Subject:
     """Return what was given as a domain.
 
-    what: a pydantic-ai agent, a function `(task, lessons)`, a `Domain`, or a name as on the command line: an installed
-    domain, or a source of tasks. Raises ConfigError.
+    what: a pydantic-ai agent, a function `(task, lessons)`, a `Domain`, `Groups` of a recorder, or a name as on the
+    command line: an installed domain, or a source of tasks. Raises ConfigError.
     """
+    if isinstance(what, Groups):
+        return Subject(judged_tasks(what.name, reward_from("exact" if reward is None else reward)))
+    if isinstance(tasks, Groups):
+        name = tasks.name
     source = str(tasks) if isinstance(tasks, str | Path) else None
     if isinstance(what, str | Path):
         return _named(str(what), source, reward=reward, name=name)

@@ -324,7 +324,7 @@ class Rollouts:
         return trajectory.model_copy(update={"verdict": verdict})
 
     async def _verdict(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict:
-        judged: Any = self.domain.judge(task, trajectory, output)
+        judged: Any = self.domain.verify_output(task, trajectory, output)
         verdict: Any = await judged if isawaitable(judged) else judged
         if not isinstance(verdict, Verdict):
             raise TypeError(f"verify of the domain {self.domain.name!r} gave {verdict!r}, which is not a Verdict")

@@ -23,7 +23,9 @@ LEARN_AFTER = int(os.environ.get("SUPPORT_LEARN_AFTER", "20"))
 """Pieces of feedback after which it learns."""
 
 lessons = Experiences("support", follow=True, missing="empty")
-agent = Agent(MODEL, name="support", instructions="Answer in one sentence.", capabilities=[lessons], defer_model_check=True)
+agent = Agent(
+    MODEL, name="support", instructions="Answer in one sentence.", capabilities=[lessons], defer_model_check=True
+)
 recorder = Recorder("support")
 given = asyncio.Semaphore(0)
 
@@ -79,7 +81,5 @@ async def ask(question: Question) -> Reply:
 
 @app.post("/feedback")
 async def feedback(said: Feedback) -> None:
-    await recorder.feedback(
-        said.rollout, reward=said.reward, comment=said.comment, demonstration=said.right_answer
-    )
+    await recorder.feedback(said.rollout, reward=said.reward, comment=said.comment, demonstration=said.right_answer)
     given.release()

@@ -1,4 +1,4 @@
-"""Recording live traffic: acknowledged records per second beside bare SQLite, and how long the event loop stands still."""
+"""Recording live traffic: acknowledged records per second beside bare SQLite, and stalls of the event loop."""
 
 import argparse
 import asyncio

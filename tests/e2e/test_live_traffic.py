@@ -125,7 +125,8 @@ kept.append(recorder.record_sync(chat("c")))
 recorder.close()
 print(*kept)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, cwd=ROOT)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=ROOT, check=False)
     assert done.stderr == ""
     with read_store(store) as reader:
         assert {row.id for row in reader.selected(Selection())} == set(done.stdout.split())

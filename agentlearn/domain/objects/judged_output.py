@@ -59,7 +59,7 @@ class OutputTasks(Domain, ABC):
         """Judge the answer as text."""
         return self.judged.verify(task, trajectory)
 
-    def judge(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict | Awaitable[Verdict]:
+    def verify_output(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict | Awaitable[Verdict]:
         """Judge the output itself, where the reward is a function."""
         reward = self.judged.reward
         if isinstance(reward, FunctionReward):

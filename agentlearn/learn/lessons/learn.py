@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import Unpack
 
-from agentlearn.config import DEFAULT_STORE, SIMULATED_MODEL, LearnSettings, default_model, learn_settings
+from agentlearn.config import SIMULATED_MODEL, LearnSettings, default_model, learn_settings
+from agentlearn.config.environment import default_store
 from agentlearn.config.learn_options import LearnOptions
 from agentlearn.domain.base import Domain
 from agentlearn.domain.objects import Deps, Program, RewardGiven, TasksGiven
@@ -26,6 +27,7 @@ from agentlearn.learn.task_sets import GivenTasks
 from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.store import Store, read_store
 from agentlearn.types.experience import Library, library_of
+from agentlearn.types.groups import Groups
 
 if TYPE_CHECKING:
     from pydantic_ai.agent import AbstractAgent
@@ -40,7 +42,7 @@ StartLibrary = Library | str | Path | Sequence[str]
 @overload
 async def learn(
     what: "AbstractAgent[D, Out]",
-    tasks: TasksGiven | str | Path,
+    tasks: TasksGiven | Groups | str | Path,
     *,
     reward: RewardGiven[Out] | None = None,
     model: "Model | str | None" = None,
@@ -50,7 +52,7 @@ async def learn(
     library: str | None = None,
     start: StartLibrary | None = None,
     test: TasksGiven | str | Path | None = None,
-    store: Store | Path | str = DEFAULT_STORE,
+    store: Store | Path | str | None = None,
     callbacks: Callbacks | None = None,
     resume: str | None = None,
     **options: Unpack[LearnOptions],
@@ -59,8 +61,8 @@ async def learn(
 
 @overload
 async def learn(
-    what: Program | Domain | str | Path,
-    tasks: TasksGiven | str | Path | None = None,
+    what: Program | Domain | Groups | str | Path,
+    tasks: TasksGiven | Groups | str | Path | None = None,
     *,
     reward: RewardGiven[Any] | None = None,
     model: "Model | str | None" = None,
@@ -69,7 +71,7 @@ async def learn(
     library: str | None = None,
     start: StartLibrary | None = None,
     test: TasksGiven | str | Path | None = None,
-    store: Store | Path | str = DEFAULT_STORE,
+    store: Store | Path | str | None = None,
     callbacks: Callbacks | None = None,
     resume: str | None = None,
     **options: Unpack[LearnOptions],
@@ -88,7 +90,7 @@ async def learn(
     library: str | None = None,
     start: StartLibrary | None = None,
     test: Any = None,
-    store: Store | Path | str = DEFAULT_STORE,
+    store: Store | Path | str | None = None,
     callbacks: Callbacks | None = None,
     resume: str | None = None,
     **options: Unpack[LearnOptions],
@@ -98,7 +100,8 @@ async def learn(
     what: a pydantic-ai agent with any output type, deps and tools; a function `(task, lessons)` that returns an answer;
         a `Domain`; or a name as on the command line, such as `"math"` or `"tasks.csv"`.
     tasks: texts, pairs (problem, answer), mappings, objects, a data frame, an iterator, or a source: a file, `hf:NAME`,
-        `gym:TASK`. None: the domain's own.
+        `gym:TASK`. None: the domain's own. `Groups` of a `Recorder`, here or in place of `what`, are rollouts that
+        have been made already.
     reward: a function `(task, output)` or `(task, output, trajectory)`, async or not, that returns True, False, a
         number from 0 to 1, `(number, "why")` or a `Verdict`; or the name of a reward. "why" helps the lessons.
     model: name of the model that solves the tasks, or a model of pydantic-ai. None: the agent's own.
@@ -109,7 +112,7 @@ async def learn(
         library, learning goes on from it.
     start: the lessons to start from, in place of those; `"none"` starts from nothing.
     test: held-out tasks. None: a share of `tasks` (`test_share`, 0.3).
-    store: directory of the store, or an open one.
+    store: directory of the store, or an open one. None: AGENTLEARN_STORE, else `.agentlearn`.
     resume: id of an interrupted run of the same call; it goes on where it stopped.
     options: settings of `LearnSettings`, such as `epochs`, `group_size`, `max_cost_usd`.
 
@@ -119,13 +122,15 @@ async def learn(
     _refuse_unknown(options)
     subject = subject_of(what, tasks, reward=reward, name=library, deps=deps, answer_of=answer_of)
     chosen = _models(subject, model, reflector)
-    directory = store.directory if isinstance(store, Store) else Path(store)
-    objects = {"agent or program": not isinstance(what, str | Path), "reward": callable(reward), "store": False}
-    settings = _settings(subject, chosen, library, directory, start, test, options)
+    groups = next((one for one in (what, tasks) if isinstance(one, Groups)), None)
+    directory = _directory(store, groups)
+    objects = {"agent or program": not isinstance(what, str | Path), "reward": callable(reward)}
+    settings = _settings(subject, chosen, library, directory, start, test, groups, options)
     subject = replace(subject, domain=with_chosen_columns(subject.domain, settings))
     given = Given(
         domain=subject.domain,
         tasks=GivenTasks(await subject.tasks(tasks, limit=settings.limit), await subject.tasks(test, split="test")),
+        groups=groups,
         model=None if isinstance(chosen[0], str) else chosen[0],
         reflector=None if isinstance(chosen[1], str) else chosen[1],
         store=store if isinstance(store, Store) else None,
@@ -159,6 +164,17 @@ def _refuse_unknown(options: Mapping[str, Any]) -> None:
         raise ConfigError(f"learn has no option {name!r}; {hint}", code="unknown_setting")
 
 
+def _directory(store: Store | Path | str | None, groups: Groups | None) -> Path:
+    """Return the directory of the store that was given; without one, that of the groups, or the usual one."""
+    match store:
+        case None:
+            return default_store() if groups is None else groups.store
+        case Store():
+            return store.directory
+        case _:
+            return Path(store)
+
+
 def _models(
     subject: Subject, model: "Model | str | None", reflector: "Model | str | None"
 ) -> "tuple[Model | str, Model | str | None]":
@@ -187,10 +203,13 @@ def _settings(
     store: Path,
     start: StartLibrary | None,
     test: Any,
+    groups: Groups | None,
     options: LearnOptions,
 ) -> LearnSettings:
     model, reflector = models
+    recorded: dict[str, Any] = {} if groups is None else {"from_store": True, "epochs": 1}
     fields: dict[str, Any] = {
+        **recorded,
         **options,
         "domain": subject.domain.name,
         "name": library,

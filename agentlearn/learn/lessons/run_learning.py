@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 
 import structlog
 
@@ -53,9 +53,10 @@ async def run_learning(
     refuse_contradictions(settings)
     logs = None
     if settings.from_store:
-        with read_store(settings.store) as reader:
-            settings, domain = stored_domain(settings, reader)
-            logs, whole = stored_task_sets(StoredGroups.of(reader, settings), settings, domain, reader)
+        with nullcontext(given.store) if given.store is not None else read_store(settings.store) as reader:
+            settings, domain = stored_domain(settings, reader, given.domain)
+            stored = StoredGroups.of(reader, settings) if given.groups is None else StoredGroups.given(given.groups)
+            logs, whole = stored_task_sets(stored, settings, domain, reader)
     else:
         domain = given.domain or domain_of(settings)
         whole = task_sets(settings, domain, given.tasks)
