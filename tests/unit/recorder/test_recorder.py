@@ -365,6 +365,6 @@ def test_the_documented_queries_tell_the_effects_of_versions_and_lessons(store: 
     for query in (by_version, by_lesson.replace("'ID'", f"'{LESSONS.experiences[0].id}'")):
         for table in ("trajectory", "library_version"):
             query = query.replace(f"'{table}.parquet'", f"'{folder / table}.parquet'")  # noqa: PLW2901
-        answers.append(set(duckdb.sql(query).fetchall()))
+        answers.append(set(duckdb.execute(query).fetchall()))
     assert answers[0] == {(LESSONS.version, 3, 2 / 3), (EMPTY_LIBRARY.version, 1, 0.5)}
     assert answers[1] == {(False, 2, 1.0), (True, 1, 0.0)}
