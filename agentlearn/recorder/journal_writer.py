@@ -3,6 +3,7 @@
 It needs neither the store's lock nor DuckDB. There is no timer: while one group is written, the next one collects.
 """
 
+import atexit
 import os
 import threading
 import time
@@ -57,7 +58,7 @@ class JournalWriter:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="agentlearn-recorder", daemon=True)
                 self._thread.start()
-                threading._register_atexit(self.close)  # type: ignore[attr-defined]  # noqa: SLF001
+                atexit.register(self.close)
             self._jobs.put(_Job(make, done))
         return done
 
@@ -69,6 +70,7 @@ class JournalWriter:
             self._closed = True
             thread = self._thread
             self._jobs.put(None)
+        atexit.unregister(self.close)
         if thread is not None:
             thread.join()
         self._drop_journal()

@@ -51,7 +51,7 @@ class Groups(Value):
         rollouts = sum(len(group.rollouts) for group in self.groups)
         mixed = sum(group.mixed for group in self.groups)
         return (
-            f"{len(self.groups)} groups of {rollouts} recorded rollouts of {self.name!r}: {counts[False]} of equal"
+            f"{len(self.groups)} {'group' if len(self.groups) == 1 else 'groups'} of {rollouts} recorded rollouts of {self.name!r}: {counts[False]} of equal"
             f" tasks and {counts[True]} of neighbours; {mixed} can teach because their rewards differ;"
             f" {self.single} rollouts stand alone"
         )

@@ -88,12 +88,15 @@ def test_eight_processes_record_while_some_are_killed_and_a_learner_opens_the_st
     assert opened > 2
     assert len(records) >= 5 * count
     with read_store(store) as reader:
-        rows = {row.id: row.reward for row in reader.selected(Selection(domain="support"))}
+        rows: dict[str, float | None] = {row.id: row.reward for row in reader.selected(Selection(domain="support"))}
         assert len(rows) == len(reader.selected(Selection(domain="support")))
         assert set(records) <= rows.keys()
         assert len(rows) <= 8 * count
         assert all(rows[identity] is not None for identity in judged)
-        answers = [one.trajectory.answer for one in reader.whole(sorted(rows)[:1500])]
+        answers = [
+            one.trajectory.answer
+            for one in reader.whole([row.id for row in reader.selected(Selection(domain="support"))[:1500]])
+        ]
         assert len(set(answers)) == len(answers)
     assert check_store(store).sound
 
@@ -125,8 +128,9 @@ kept.append(recorder.record_sync(chat("c")))
 recorder.close()
 print(*kept)
 """
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=ROOT, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, cwd=ROOT, check=False
+    )
     assert done.stderr == ""
     with read_store(store) as reader:
         assert {row.id for row in reader.selected(Selection())} == set(done.stdout.split())

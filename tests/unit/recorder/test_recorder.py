@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from agentlearn import Experiences, Recorder, Task, library_of, open_store, read
 from agentlearn.errors import ConfigError, DataError, StoreDamaged, StoreError
 from agentlearn.secret_values import know_secret
 from agentlearn.store import Selection, check_store, repair_store
+from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.trajectory import DEMONSTRATION, LIVE, Verdict
 
 LESSONS = library_of(["Ask for the order number first.", "Never promise a refund."])
@@ -347,3 +349,22 @@ def test_a_task_of_the_application_keeps_its_answer_and_fields(store: Path) -> N
     with read_store(store) as reader:
         found = reader.task(reader.trajectory(identity).task)
     assert (found.domain, found.problem, found.answer, found.fields) == ("support", "2+2?", "4", {"n": 2})
+
+
+def test_the_documented_queries_tell_the_effects_of_versions_and_lessons(store: Path) -> None:
+    asked, withheld = chat("a?", "b"), Experiences(LESSONS, masked=(LESSONS.experiences[0].id,))
+    with Recorder("support", store) as recorder:
+        for shown, reward in ((LESSONS, 1), (LESSONS, 1), (withheld, 0), (None, 0.5)):
+            recorder.feedback_sync(recorder.record_sync(asked, experiences=shown), reward=reward)
+    with read_store(store) as reader:
+        reader.snapshot()
+    page = (Path(__file__).parents[3] / "docs" / "live.md").read_text(encoding="utf-8")
+    by_version, by_lesson = (part.partition("```")[0] for part in page.split("```sql")[1:])
+    folder = store / "snapshots"
+    answers = list[set[Any]]()
+    for query in (by_version, by_lesson.replace("'ID'", f"'{LESSONS.experiences[0].id}'")):
+        for table in ("trajectory", "library_version"):
+            query = query.replace(f"'{table}.parquet'", f"'{folder / table}.parquet'")  # noqa: PLW2901
+        answers.append(set(duckdb.execute(query).fetchall()))
+    assert answers[0] == {(LESSONS.version, 3, 2 / 3), (EMPTY_LIBRARY.version, 1, 0.5)}
+    assert answers[1] == {(False, 2, 1.0), (True, 1, 0.0)}

@@ -92,6 +92,8 @@ def test_an_export_holds_the_selected_rollouts_whole_and_what_belongs_to_them(st
         "metric": 0,
         "experience": 0,
         "blob": 0,
+        "live": 0,
+        "feedback": 0,
     }
     assert {row[0] for row in read(out, "trajectory_body", "messages")} == {'[{"text":"long"}]'}
     assert {row[0] for row in read(out, "trajectory", "run")} == {nouns.RUN}
