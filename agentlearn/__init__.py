@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agentlearn.errors import AgentlearnError
     from agentlearn.learn.lessons.run_learning import run_learning, run_learning_sync
     from agentlearn.learn.report import LearnReport
+    from agentlearn.learn.solve_objects import solve, solve_sync
     from agentlearn.library import LibraryStore
     from agentlearn.library.capability import Experiences
     from agentlearn.store import open_store, read_store
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from agentlearn.types.task import Task
     from agentlearn.types.trajectory import Trajectory, Verdict
     from agentlearn.types.treatment import Treatment
+    from agentlearn_evals.compare_objects import compare, compare_sync
 
 _HOMES = {
     "AgentlearnError": "agentlearn.errors",
@@ -36,12 +38,16 @@ _HOMES = {
     "Trajectory": "agentlearn.types.trajectory",
     "Treatment": "agentlearn.types.treatment",
     "Verdict": "agentlearn.types.trajectory",
+    "compare": "agentlearn_evals.compare_objects",
+    "compare_sync": "agentlearn_evals.compare_objects",
     "library_of": "agentlearn.types.experience",
     "load_domain": "agentlearn.domain.base",
     "open_store": "agentlearn.store",
     "read_store": "agentlearn.store",
     "run_learning": "agentlearn.learn.lessons.run_learning",
     "run_learning_sync": "agentlearn.learn.lessons.run_learning",
+    "solve": "agentlearn.learn.solve_objects",
+    "solve_sync": "agentlearn.learn.solve_objects",
 }
 
 __all__ = [
@@ -60,12 +66,16 @@ __all__ = [
     "Trajectory",
     "Treatment",
     "Verdict",
+    "compare",
+    "compare_sync",
     "library_of",
     "load_domain",
     "open_store",
     "read_store",
     "run_learning",
     "run_learning_sync",
+    "solve",
+    "solve_sync",
 ]
 
 

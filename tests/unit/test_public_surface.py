@@ -27,12 +27,16 @@ PUBLIC = [
     "Trajectory",
     "Treatment",
     "Verdict",
+    "compare",
+    "compare_sync",
     "library_of",
     "load_domain",
     "open_store",
     "read_store",
     "run_learning",
     "run_learning_sync",
+    "solve",
+    "solve_sync",
 ]
 """What `agentlearn` promises; a name that comes or goes is a change that users notice."""
 

@@ -1,6 +1,5 @@
 """Running training-free GRPO from settings to a report, or resuming an interrupted run."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -20,6 +19,7 @@ from agentlearn.learn.pilot import pilot_sets
 from agentlearn.learn.report import LearnReport
 from agentlearn.learn.stored_groups import StoredGroups, refuse_contradictions, stored_task_sets
 from agentlearn.learn.task_sets import task_sets
+from agentlearn.learn.without_loop import without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.call_settings import CallSettings
@@ -80,9 +80,7 @@ async def run_learning(
         )
 
 
-def run_learning_sync(settings: LearnSettings, callbacks: Callbacks | None = None) -> LearnReport:
-    """`run_learning` for programs without an event loop."""
-    return asyncio.run(run_learning(settings, callbacks))
+run_learning_sync = without_loop(run_learning)
 
 
 def _start_of(store: Store, settings: LearnSettings, library_store: LibraryStore, resume: RunId | None) -> Library:
