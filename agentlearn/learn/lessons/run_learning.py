@@ -111,7 +111,7 @@ async def _open(
             open_endpoint(settings.model, settings, seed=settings.seed, call_settings=for_all, model=given.model)
         )
         reflector = endpoint
-        if settings.reflector_name != settings.model or given.reflector not in {None, given.model}:
+        if settings.reflector_name != settings.model or (given.reflector or given.model) is not given.model:
             reflector = await stack.enter_async_context(
                 open_endpoint(
                     settings.reflector_name,
