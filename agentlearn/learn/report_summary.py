@@ -30,8 +30,8 @@ def report_html(report: "LearnReport", library: "Library | None") -> str:
             cautions=tuple(dict.fromkeys(filter(None, (*cautions, *report.notes)))),
             lists=(SummaryList(title="Lessons", entries=lessons),),
             footer=(
-                f"library {line.reference} · {line.lessons} lessons · {rollouts:,} rollouts to learn from ·"
-                f" {money(report.cost_usd)} · run {report.run}"
+                f"library {line.reference} · {line.lessons} {'lesson' if line.lessons == 1 else 'lessons'} ·"
+                f" {rollouts:,} rollouts · cost {money(report.cost_usd)} · run {report.run}"
             ),
         )
     )

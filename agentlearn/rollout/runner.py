@@ -253,7 +253,8 @@ class Rollouts:
         except (Exception, SystemExit) as error:
             if not self.domain.errors_are_failures:
                 raise
-            get_log().warning("rollout.raised", what=what, exc_info=error)
+            get_log().warning("rollout.raised", what=what, reason=_last_line(error))
+            get_log().debug("rollout.traceback", what=what, exc_info=error)
             raise ToolError(f"{what} raised {without_secrets(_last_line(error))}", code=f"{what}_raised") from error
 
     def _instructed(self, experiences: Experiences) -> AbstractContextManager[None]:

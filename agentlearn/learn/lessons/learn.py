@@ -116,7 +116,6 @@ async def learn(
         what,
         tasks,
         reward=reward,
-        name=None if by_name else library,
         deps=deps,
         answer_of=answer_of,
         tools=options.get("tools", "none"),

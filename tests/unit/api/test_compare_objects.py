@@ -10,6 +10,7 @@ from pydantic_ai.models.test import TestModel
 
 from agentlearn import LibraryStore, Task, compare, compare_sync, library_of, open_store, read_store
 from agentlearn.errors import AgentlearnError, ConfigError, LibraryError
+from agentlearn.learn.lessons.learn import learn_sync
 from agentlearn_evals import CompareSettings, Comparison
 from agentlearn_evals.compare_options import CompareOptions
 from tests.support.desk import LESSON, TICKETS, desk_agent, desk_model, reply, right_team, right_text
@@ -73,6 +74,23 @@ def test_models_are_compared_also_with_one_name_and_each_library_runs_on_each(tm
     assert len(set(found.reproducibility.models.values())) == 3
     both = compare_sync(desk_agent(), TICKETS[:3], arms=TWO, model=models, reward=right_team, k=1, store=tmp_path)
     assert both.names == ("none:old", "none:new", "none:none", "learned:old", "learned:new", "learned:none")
+
+
+def test_a_library_is_not_trusted_on_the_tasks_that_it_was_learned_from(tmp_path: Path) -> None:
+    report = learn_sync(
+        desk_agent(),
+        TICKETS,
+        reward=right_team,
+        library="under-another-name",
+        store=tmp_path,
+        evaluate=False,
+        epochs=1,
+        group_size=3,
+    )
+    arms = {"none": None, "learned": report.learned}
+    found = compare_sync(desk_agent(), TICKETS, arms=arms, reward=right_team, k=1, store=tmp_path)
+    assert "learned from 8 of the 8 tasks" in found.contrasts[0].unsafe
+    assert found.contrasts[0].verdict == "cannot_tell"
 
 
 def a_function(task: Task, lessons: str) -> str:

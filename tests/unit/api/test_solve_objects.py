@@ -123,6 +123,19 @@ def test_a_rollout_that_fails_is_a_result(tmp_path: Path) -> None:
     assert "no database" in solved.failure.message
 
 
+def test_a_log_line_about_it_is_short_and_holds_no_variable(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def program(task: Task, lessons: str) -> str:
+        customer = "a name that nobody else should read"
+        raise RuntimeError(f"no database for {len(customer)} letters")
+
+    caplog.set_level("DEBUG", "agentlearn")
+    solve_sync(program, "Help", store=tmp_path)
+    (warning,) = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert "no database" in warning.getMessage()
+    assert len(warning.getMessage()) < 600
+    assert "nobody else" not in caplog.text
+
+
 def test_an_open_store_stays_open(tmp_path: Path) -> None:
     async def work() -> None:
         async with open_store(tmp_path) as store:
