@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agentlearn.errors import AgentlearnError
     from agentlearn.learn.lessons.run_learning import run_learning, run_learning_sync
     from agentlearn.learn.report import LearnReport
+    from agentlearn.learn.solve_objects import solve, solve_sync
     from agentlearn.library import LibraryStore
     from agentlearn.library.capability import Experiences
     from agentlearn.library.lessons import lessons
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from agentlearn.types.task import Task
     from agentlearn.types.trajectory import Trajectory, Verdict
     from agentlearn.types.treatment import Treatment
+    from agentlearn_evals.compare_objects import compare, compare_sync
 
 _HOMES = {
     "AgentlearnError": "agentlearn.errors",
@@ -44,6 +46,8 @@ _HOMES = {
     "Treatment": "agentlearn.types.treatment",
     "Verdict": "agentlearn.types.trajectory",
     "lessons": "agentlearn.library.lessons",
+    "compare": "agentlearn_evals.compare_objects",
+    "compare_sync": "agentlearn_evals.compare_objects",
     "library_of": "agentlearn.types.experience",
     "load_domain": "agentlearn.domain.base",
     "open_store": "agentlearn.store",
@@ -51,6 +55,8 @@ _HOMES = {
     "run_learning": "agentlearn.learn.lessons.run_learning",
     "run_learning_sync": "agentlearn.learn.lessons.run_learning",
     "shown_in": "agentlearn.library.shown",
+    "solve": "agentlearn.learn.solve_objects",
+    "solve_sync": "agentlearn.learn.solve_objects",
 }
 
 __all__ = [
@@ -72,6 +78,8 @@ __all__ = [
     "Trajectory",
     "Treatment",
     "Verdict",
+    "compare",
+    "compare_sync",
     "lessons",
     "library_of",
     "load_domain",
@@ -80,6 +88,8 @@ __all__ = [
     "run_learning",
     "run_learning_sync",
     "shown_in",
+    "solve",
+    "solve_sync",
 ]
 
 

@@ -7,6 +7,7 @@ import logging
 
 import structlog
 from structlog.stdlib import BoundLogger
+from structlog.tracebacks import ExceptionDictTransformer
 from structlog.types import Processor, WrappedLogger
 
 from agentlearn.secret_values import without_secrets
@@ -21,7 +22,7 @@ _PROCESSORS: tuple[Processor, ...] = (
     structlog.stdlib.filter_by_level,
     structlog.stdlib.add_log_level,
     structlog.processors.TimeStamper(fmt="iso"),
-    structlog.processors.dict_tracebacks,
+    structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),  # they may hold anything
     structlog.processors.KeyValueRenderer(key_order=["event"]),
     _hide_secrets,
 )

@@ -1,10 +1,14 @@
 """The report of a run that learned lessons; its fields are the JSON output of `learn --json`."""
 
+from functools import cached_property
+
 from pydantic import Field
 
+from agentlearn.errors import ConfigError
 from agentlearn.learn.pilot import PilotReport
 from agentlearn.measure.contrast import ContrastVerdict, Pass, Worst
 from agentlearn.models.service_record import ServiceRecord
+from agentlearn.types.experience import Library
 from agentlearn.types.ids import LibraryVersion, RunId
 from agentlearn.types.value import Value
 
@@ -93,6 +97,11 @@ class LibraryLine(Value):
     current: LibraryVersion | None = None
     """The version that the name stands for at the end of the run; None when there is no library of that name. When it
     is not `version`, the run did not write its library."""
+
+    @property
+    def reference(self) -> str:
+        """Reference for `LibraryStore.load`, `Experiences` and the command line: `NAME@VERSION`."""
+        return f"{self.name}@{self.version[:12]}"
 
 
 class Proposals(Value):
@@ -196,3 +205,23 @@ class LearnReport(Value):
     cost_usd: float | None
     wall_s: float
     notes: tuple[str, ...]
+
+    @cached_property
+    def learned(self) -> Library:
+        """The library itself, with its lessons. Raises ConfigError for a report read from a file or a store."""
+        raise ConfigError(
+            "this report was read from a file or a store, which hold no lessons; load them with"
+            f" LibraryStore('.agentlearn/libraries').load({self.library.reference!r})",
+            code="no_lessons",
+        )
+
+    def with_learned(self, library: Library) -> "LearnReport":
+        """Return the report with the library as `learned`. It is not part of the JSON or of equality."""
+        report = self.model_copy()
+        vars(report)["learned"] = library
+        return report
+
+    def _repr_html_(self) -> str:
+        from agentlearn.learn.report_summary import report_html
+
+        return report_html(self, vars(self).get("learned"))

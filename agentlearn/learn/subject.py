@@ -1,10 +1,11 @@
 """What a program wants learned, compared or solved, resolved to a domain: an agent, a function, or a domain's name."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentlearn.config import SIMULATED_MODEL, default_model
 from agentlearn.domain.base import Domain, installed_domains, is_source, load_domain
 from agentlearn.domain.custom import CustomTasks, default_reward, find_reward, judged_tasks, name_for
 from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, tasks_from
@@ -34,6 +35,28 @@ class Subject:
         """Whether the tasks are the user's own, so that the simulated model may not know them."""
         return isinstance(self.domain, CustomTasks | OutputTasks)
 
+    def chosen_model(self, given: "Model | str | None", *, needed: bool = True) -> "Model | str":
+        """Return the model that solves the tasks: the given one, the agent's, or the domain's default.
+
+        needed: whether a program needs one too, although it may call models of its own.
+
+        Raises ConfigError when there is none.
+        """
+        chosen = self.model if given is None else given
+        if chosen is None and not self.own:
+            return default_model(self.domain.name)
+        if chosen is None and self.domain.runs_itself and not needed:
+            from agentlearn.models.no_model import NoModel
+
+            return NoModel()
+        if chosen is None:
+            raise ConfigError(
+                f"no model is named for {self.domain.name!r}; add model=, such as model='openai:gpt-5-mini', or"
+                f" model={SIMULATED_MODEL!r} (simulated) for problems of the domain math",
+                code="no_model",
+            )
+        return chosen
+
     async def tasks(self, given: Any, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...] | None:
         """Return the tasks that were given as objects; None for a source. Raises DataError."""
         if given is None or isinstance(given, str | Path | Groups):
@@ -61,19 +84,38 @@ def subject_of(
     name: str | None = None,
     deps: Any = None,
     answer_of: Any = None,
+    tools: str = "none",
+    instructions: str | None = None,
 ) -> Subject:
     """Return what was given as a domain.
 
     what: a pydantic-ai agent, a function `(task, lessons)`, a `Domain`, `Groups` of a recorder, or a name as on the
-    command line: an installed domain, or a source of tasks. Raises ConfigError.
+    command line: an installed domain, or a source of tasks. tools, instructions: of the agent for the tasks of a source.
+    Raises ConfigError.
     """
     if isinstance(what, Groups):
         return Subject(judged_tasks(what.name, reward_from("exact" if reward is None else reward)))
     if isinstance(tasks, Groups):
         name = tasks.name
     source = str(tasks) if isinstance(tasks, str | Path) else None
+    if isinstance(what, str | Path) and is_source(str(what)):
+        if tasks is not None:
+            raise ConfigError(
+                f"{str(what)!r} is a source of tasks, and other tasks are given too; leave one of them out",
+                code="contradiction",
+            )
+        judged = _judged(name or name_for(what), reward, str(what))
+        return Subject(replace(judged, runs_code=tools == "python", instructions=instructions), str(what))
+    for option, value in {"tools": tools != "none" and tools, "instructions": instructions}.items():
+        if value:
+            raise ConfigError(
+                f"{option}={value!r} is for the tasks of a file without an agent of your own; leave it out, and give"
+                f" your agent its own {option}",
+                code="contradiction",
+            )
     if isinstance(what, str | Path):
-        return _named(str(what), source, reward=reward, name=name)
+        domain = load_domain(str(what))
+        return Subject(domain if reward is None else domain.with_reward(_name_of(reward)), source)
     if isinstance(what, Domain):
         return Subject(what if reward is None else what.with_reward(_name_of(reward)), source)
     if agent := _agent(what):
@@ -88,13 +130,6 @@ def subject_of(
         " (task, lessons), or a name such as 'math'",
         code="bad_subject",
     )
-
-
-def _named(what: str, source: str | None, *, reward: Any, name: str | None) -> Subject:
-    if not is_source(what):
-        domain = load_domain(what)
-        return Subject(domain if reward is None else domain.with_reward(_name_of(reward)), source)
-    return Subject(_judged(name or name_for(what), reward, what), what)
 
 
 def _judged(name: str, reward: Any, source: str | None) -> CustomTasks:

@@ -91,6 +91,8 @@ class Finished:
     """Whether the store holds it already."""
     texts: tuple[tuple[PromptRef, str], ...] = ()
     """Texts that its `prompts` refer to and that no other record holds: the tools that the model was offered."""
+    output: Any = None
+    """The output itself; None when the rollout failed."""
 
     async def save(self, store: Store) -> None:
         """Store the rollout and its texts. Raises StoreError."""
@@ -233,7 +235,9 @@ class Rollouts:
             prompts=(*self.prompts, *(ref for ref, _ in offered.recorded())),
             isolation=self.isolation,
         )
-        return Finished(await self._judged(task, trajectory, output), _dump(said), texts=offered.recorded())
+        judged = await self._judged(task, trajectory, output)
+        kept = output if failure is None else None
+        return Finished(judged, _dump(said), texts=offered.recorded(), output=kept)
 
     def _answer(self, output: Any) -> Answer:
         with self._errors("answer_of"):
@@ -249,7 +253,8 @@ class Rollouts:
         except (Exception, SystemExit) as error:
             if not self.domain.errors_are_failures:
                 raise
-            get_log().warning("rollout.raised", what=what, exc_info=error)
+            get_log().warning("rollout.raised", what=what, reason=_last_line(error))
+            get_log().debug("rollout.traceback", what=what, exc_info=error)
             raise ToolError(f"{what} raised {without_secrets(_last_line(error))}", code=f"{what}_raised") from error
 
     def _instructed(self, experiences: Experiences) -> AbstractContextManager[None]:

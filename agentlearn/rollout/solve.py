@@ -1,7 +1,14 @@
 """Solve one problem with a library: a single rollout, stored like every other."""
 
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic
+
+from pydantic import Field
+
 from agentlearn.config import BudgetOptions, SolveSettings
-from agentlearn.domain.base import load_domain
+from agentlearn.domain.base import Domain, load_domain
+from agentlearn.domain.objects import Out
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
@@ -10,60 +17,104 @@ from agentlearn.models.endpoint import open_endpoint
 from agentlearn.models.service_record import ServiceRecord, service_notes, service_records
 from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.recorded_run import recorded_run, started_event
-from agentlearn.rollout.runner import RolloutSlot, open_rollouts
-from agentlearn.store import open_store
+from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts
+from agentlearn.store import Store, open_store
+from agentlearn.types.experience import Library
 from agentlearn.types.ids import derive_seed, new_run_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.treatment import Treatment
 
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
 
-class Solved(Trajectory):
-    """The rollout on one problem, with what to know about the service that it ran on."""
 
+class Solved(Trajectory, Generic[Out]):
+    """The rollout on one problem, with its output and with what to know about the service that it ran on."""
+
+    output: Out | None = Field(default=None, exclude=True, repr=False)
+    """What the agent or the program returned; None when the rollout failed. It is not part of the JSON."""
     services: tuple[ServiceRecord, ...] = ()
     """How the model service behaved: outages, cut-off replies, models that answered."""
     notes: tuple[str, ...] = ()
     """What to know about the answer."""
 
+    def _repr_html_(self) -> str:
+        from agentlearn.html.summary import Summary, summary_html
 
-async def solve(settings: SolveSettings) -> Solved:
-    """Run one rollout on the problem, store it and return it; `failure` says what broke, if anything did."""
-    domain = load_domain(settings.domain)
-    experiences = Experiences(settings.library, store=settings.store)
-    task = Task.of(settings.domain, settings.problem, None, source="solve", start=settings.start)
-    run, sent = new_run_id(), call_settings(settings, temperature=settings.temperature is not None)
-    async with (
-        open_tracing(wanted=settings.otel) as tracing,
-        open_store(settings.store) as store,
-        open_endpoint(settings.model, settings, seed=settings.seed, call_settings=sent) as endpoint,
-        open_rollouts(
-            domain,
-            endpoint,
-            settings,
-            call_context=CallContext(run, store, Budget(BudgetOptions()), tracing=tracing),
-            record=settings.record,
-        ) as rollouts,
-    ):
-        event = started_event(
-            run,
-            "solve",
-            domain=settings.domain,
-            model=settings.model,
-            simulated=endpoint.simulated,
-            seed=settings.seed,
-            settings=settings.model_dump_json(),
-        )
-        async with recorded_run(store, event):
-            await store.save_tasks([task])
-            await store.save_version(experiences.library, run=run)
-            treatment = Treatment(
-                model=settings.model, library=experiences.library.version, temperature=settings.temperature
+        ended = self.answer or "no answer" if self.failure is None else f"failed: {self.failure.message}"
+        verdict = self.verdict
+        judged = "" if verdict is None else f"{verdict.status}: {verdict.reason}"
+        return summary_html(
+            Summary(
+                sentences=tuple(filter(None, (ended, judged))),
+                tone="plain" if self.failure is None else "bad",
+                cautions=self.notes,
+                footer=f"{len(self.steps)} steps · {self.treatment.model} · rollout {self.id}",
             )
-            slot = RolloutSlot("solve", 0, derive_seed(settings.seed, "solve", task.id))
-            finished = await rollouts.one(task, slot, treatment, experiences)
-            await finished.save(store)
-            endpoint.endpoint_state.refuse_silence(rollouts.call_context.budget)
-    services = service_records([endpoint.endpoint_state])
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolveGiven:
+    """Objects that a program gives to one rollout. What is None is found by its name in the settings."""
+
+    domain: Domain | None = None
+    task: Task | None = None
+    library: Library | None = None
+    model: "Model | None" = None
+    store: Store | None = None
+    """An open store. It stays open."""
+
+
+NOTHING_GIVEN = SolveGiven()
+
+
+async def run_solving(settings: SolveSettings, given: SolveGiven = NOTHING_GIVEN) -> Solved[Any]:
+    """Run one rollout on the problem, store it and return it; `failure` says what broke, if anything did."""
+    domain = given.domain or load_domain(settings.domain)
+    library = settings.library if given.library is None else given.library
+    experiences = Experiences(library, store=settings.store)
+    task = given.task or Task.of(settings.domain, settings.problem, None, source="solve", start=settings.start)
+    sent = call_settings(settings, temperature=settings.temperature is not None)
+    async with AsyncExitStack() as stack:
+        tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
+        store = given.store or await stack.enter_async_context(open_store(settings.store))
+        endpoint = await stack.enter_async_context(
+            open_endpoint(settings.model, settings, seed=settings.seed, call_settings=sent, model=given.model)
+        )
+        call_context = CallContext(new_run_id(), store, Budget(BudgetOptions()), tracing=tracing)
+        rollouts = await stack.enter_async_context(
+            open_rollouts(domain, endpoint, settings, call_context=call_context, record=settings.record)
+        )
+        finished = await _recorded(settings, store, rollouts, task, experiences)
+        services = service_records([endpoint.endpoint_state])
     fields = {name: getattr(finished.trajectory, name) for name in Trajectory.model_fields}
-    return Solved(**fields, services=services, notes=service_notes(services))
+    return Solved(**fields, output=finished.output, services=services, notes=service_notes(services))
+
+
+async def _recorded(
+    settings: SolveSettings, store: Store, rollouts: Rollouts, task: Task, experiences: Experiences
+) -> Finished:
+    """Make the rollout as a run of its own and store it."""
+    endpoint, run = rollouts.endpoint, rollouts.call_context.run
+    event = started_event(
+        run,
+        "solve",
+        domain=settings.domain,
+        model=settings.model,
+        simulated=endpoint.simulated,
+        seed=settings.seed,
+        settings=settings.model_dump_json(),
+    )
+    async with recorded_run(store, event):
+        await store.save_tasks([task])
+        await store.save_version(experiences.library, run=run)
+        treatment = Treatment(
+            model=settings.model, library=experiences.library.version, temperature=settings.temperature
+        )
+        slot = RolloutSlot("solve", 0, derive_seed(settings.seed, "solve", task.id))
+        finished = await rollouts.one(task, slot, treatment, experiences)
+        await finished.save(store)
+        endpoint.endpoint_state.refuse_silence(rollouts.call_context.budget)
+    return finished

@@ -200,13 +200,13 @@ class _UpToDateSource(LocalSource):
 
 
 @asynccontextmanager
-async def open_store(directory: Path, *, create: bool = True) -> AsyncGenerator[Store]:
+async def open_store(directory: Path | str, *, create: bool = True) -> AsyncGenerator[Store]:
     """Open the store in `directory` until the block ends, when every queued write is committed.
 
     Raises StoreLocked, SchemaTooNew, StoreDamaged, or StoreMissing when there is no store and `create` is False.
     Opening blocks the event loop for about 0.1 s.
     """
-    with closing(Database(directory, create=create)) as database:
+    with closing(Database(Path(directory), create=create)) as database:
         store = Store(database)
         try:
             with store.serving_queries():
@@ -216,13 +216,13 @@ async def open_store(directory: Path, *, create: bool = True) -> AsyncGenerator[
 
 
 @contextmanager
-def read_store(directory: Path) -> Generator[StoreReader]:
+def read_store(directory: Path | str) -> Generator[StoreReader]:
     """Open the store in `directory` for reading. If another process of this user has it open, that process answers.
 
     Raises the errors of `open_store` with `create=False`; StoreLocked when the other process does not answer.
     """
     with ExitStack() as stack:
-        yield StoreReader(_source(directory, stack))
+        yield StoreReader(_source(Path(directory), stack))
 
 
 def _source(directory: Path, stack: ExitStack) -> QuerySource:

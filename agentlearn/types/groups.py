@@ -50,8 +50,9 @@ class Groups(Value):
         counts = Counter(bool(group.others) for group in self.groups)
         rollouts = sum(len(group.rollouts) for group in self.groups)
         mixed = sum(group.mixed for group in self.groups)
+        noun = "group" if len(self.groups) == 1 else "groups"
         return (
-            f"{len(self.groups)} {'group' if len(self.groups) == 1 else 'groups'} of {rollouts} recorded rollouts of {self.name!r}: {counts[False]} of equal"
+            f"{len(self.groups)} {noun} of {rollouts} recorded rollouts of {self.name!r}: {counts[False]} of equal"
             f" tasks and {counts[True]} of neighbours; {mixed} can teach because their rewards differ;"
             f" {self.single} rollouts stand alone"
         )

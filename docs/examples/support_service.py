@@ -8,8 +8,9 @@ It records every answer, takes feedback on it, learns in the background, and use
 """
 
 import asyncio
+import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -23,11 +24,10 @@ LEARN_AFTER = int(os.environ.get("SUPPORT_LEARN_AFTER", "20"))
 """Pieces of feedback after which it learns."""
 
 lessons = Experiences("support", follow=True, missing="empty")
-agent = Agent(
-    MODEL, name="support", instructions="Answer in one sentence.", capabilities=[lessons], defer_model_check=True
-)
+agent = Agent(MODEL, instructions="Answer in one sentence.", capabilities=[lessons], defer_model_check=True)
 recorder = Recorder("support")
 given = asyncio.Semaphore(0)
+log = logging.getLogger("support")
 
 
 class Question(BaseModel):
@@ -57,13 +57,13 @@ async def keep_learning() -> None:
         try:
             groups = await asyncio.to_thread(recorder.groups)
             report = await asyncio.to_thread(learn_sync, groups, model=MODEL, library="support", evaluate=False)
-            print(report.library.version, groups.summary)
+            log.info("learned %d lessons from %s", report.library.lessons, groups.summary)
         except AgentlearnError as error:  # such as: another worker of this service is learning
-            print(f"not learned: {error}")
+            log.warning("not learned: %s", error)
 
 
 @asynccontextmanager
-async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
     learning = asyncio.create_task(keep_learning())
     yield
     learning.cancel()

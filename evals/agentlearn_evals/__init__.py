@@ -1,8 +1,8 @@
 """Compares agents with statistics: which arm is better, and how sure that is. Also for logs of other programs.
 
-from agentlearn_evals import CompareSettings, compare_sync
+from agentlearn_evals import compare_sync
 
-found = compare_sync(CompareSettings(arms=("none", "math"), k=8))
+found = compare_sync("math", arms=("none", "math"), k=8)
 print(found.contrasts[0].sentence)
 """
 
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from agentlearn.measure.contrast import Contrast
     from agentlearn.measure.observation import Observation
     from agentlearn_evals.compare_callbacks import CompareCallbacks
+    from agentlearn_evals.compare_objects import compare, compare_sync
     from agentlearn_evals.compare_settings import CompareSettings, PowerSettings
-    from agentlearn_evals.comparing import Compared, compare, compare_sync
+    from agentlearn_evals.comparing import Compared, run_comparison, run_comparison_sync
     from agentlearn_evals.comparison import Comparison
     from agentlearn_evals.designing import PowerReport, power
     from agentlearn_evals.log_comparison import compare_logs
@@ -29,11 +30,13 @@ _HOMES = {
     "PowerReport": "designing",
     "PowerSettings": "compare_settings",
     "CompareCallbacks": "compare_callbacks",
-    "compare": "comparing",
+    "compare": "compare_objects",
     "compare_logs": "log_comparison",
-    "compare_sync": "comparing",
+    "compare_sync": "compare_objects",
     "comparison_page": "page",
     "power": "designing",
+    "run_comparison": "comparing",
+    "run_comparison_sync": "comparing",
 }
 
 __all__ = [
@@ -50,6 +53,8 @@ __all__ = [
     "compare_sync",
     "comparison_page",
     "power",
+    "run_comparison",
+    "run_comparison_sync",
 ]
 
 

@@ -56,12 +56,28 @@ def resolve_arms(
 
     Raises ConfigError for an unknown key, a name used twice, two equal arms, or fewer than two arms.
     """
-    arms = [
+    return checked_arms(
+        [
+            arm
+            for text in texts
+            for arm in parse_arms(text, models=models, temperature=temperature, library_store=library_store)
+        ]
+    )
+
+
+def parse_arms(
+    text: str, *, models: Sequence[str], temperature: float | None, library_store: LibraryStore
+) -> list[Arm]:
+    """Return the arms that one text stands for. Raises ConfigError."""
+    return [
         arm
-        for text in texts
         for one in _expand_versions(text, library_store)
         for arm in _parse_arm(one, models=models, temperature=temperature, library_store=library_store)
     ]
+
+
+def checked_arms(arms: Sequence[Arm]) -> tuple[Arm, ...]:
+    """Return the arms. Raises ConfigError for a name used twice, two equal arms, or fewer than two arms."""
     twice = [name for name, count in Counter(arm.name for arm in arms).items() if count > 1]
     if twice:
         raise ConfigError(
@@ -109,7 +125,7 @@ def _parse_arm(
     chosen = [model_given] if model_given else list(models)
     return [
         Arm(
-            name=_checked_name(default if len(chosen) == 1 else f"{default}:{model}"),
+            name=checked_name(default if len(chosen) == 1 else f"{default}:{model}"),
             model=model,
             reference=reference,
             library=library,
@@ -146,7 +162,8 @@ def _default_name(reference: str, library: Library, given: dict[str, str]) -> st
     return "-".join(part for part in parts if part).replace("+", "-")
 
 
-def _checked_name(name: str) -> str:
+def checked_name(name: str) -> str:
+    """Return the name of an arm. Raises ConfigError for an invalid one."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
             f"{name!r} is not a valid arm name; use letters, digits, '.', '-' and '_', as in mine=…",

@@ -135,7 +135,13 @@ async def open_collector(plan: ComparePlan, store: Store, callbacks: CompareCall
         call_context = CallContext(new_run_id(), store, Budget(settings), tracing=tracing)
         endpoints: dict[str, Endpoint] = {}
         for name in plan.models:
-            opened = open_endpoint(name, settings, seed=settings.seed, call_settings=plan.call_settings(name))
+            opened = open_endpoint(
+                name,
+                settings,
+                seed=settings.seed,
+                call_settings=plan.call_settings(name),
+                model=plan.given.models.get(name),
+            )
             endpoints[name] = await stack.enter_async_context(opened)
             endpoints[name].endpoint_state.outage.tell = callbacks.service_changed
         shared: dict[RolloutKey, Rollouts] = {}

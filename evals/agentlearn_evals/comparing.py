@@ -1,13 +1,15 @@
 """Compares arms on tasks: makes or reuses their rollouts, computes the result and stores it."""
 
-import asyncio
 import platform
 import time
 from collections.abc import Collection, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import structlog
 
+from agentlearn.domain.custom import try_reward
+from agentlearn.learn.without_loop import without_loop
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
@@ -45,8 +47,8 @@ class Compared:
     observations: tuple[Observation, ...]
 
 
-async def compare(settings: CompareSettings, callbacks: CompareCallbacks | None = None) -> Comparison:
-    """Compare the arms and return the result.
+async def run_comparison(settings: CompareSettings, callbacks: CompareCallbacks | None = None) -> Comparison:
+    """Compare the arms that the settings name, and return the result. `compare` takes objects.
 
     Every rollout is stored when it is done. Call again with the same settings to continue a stopped comparison: stored
     rollouts are reused, also with more rollouts per task or more arms.
@@ -57,15 +59,18 @@ async def compare(settings: CompareSettings, callbacks: CompareCallbacks | None 
     return (await compare_planned(plan_comparison(settings), callbacks)).comparison
 
 
-def compare_sync(settings: CompareSettings, callbacks: CompareCallbacks | None = None) -> Comparison:
-    """Run `compare` in a program without an event loop."""
-    return asyncio.run(compare(settings, callbacks))
+run_comparison_sync = without_loop(run_comparison)
 
 
 async def compare_planned(plan: ComparePlan, callbacks: CompareCallbacks | None = None) -> Compared:
     """Run a planned comparison and return the result with its rollouts."""
     callbacks = callbacks or CompareCallbacks()
-    async with open_store(plan.settings.store) as store, open_collector(plan, store, callbacks) as collector:
+    for task_set in plan.task_sets:
+        if task_set.judged_by:
+            await try_reward(task_set.domain, task_set.tasks)
+    async with AsyncExitStack() as stack:
+        store = plan.given.store or await stack.enter_async_context(open_store(plan.settings.store))
+        collector = await stack.enter_async_context(open_collector(plan, store, callbacks))
         return await _Session(plan, store, collector, callbacks).run()
 
 

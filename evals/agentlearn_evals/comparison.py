@@ -259,3 +259,8 @@ class Comparison(Value):
     def names(self) -> tuple[str, ...]:
         """Names of the arms, the baseline first."""
         return tuple(arm.arm for arm in self.arms)
+
+    def _repr_html_(self) -> str:
+        from agentlearn_evals.comparison_summary import comparison_html
+
+        return comparison_html(self)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agentlearn.config import ONLINE, TASK_FILES
 from agentlearn.domain.base import Domain, installed_domains, is_source, load_domain
-from agentlearn.domain.custom import custom_tasks, default_reward, name_for, try_reward
+from agentlearn.domain.custom import custom_tasks, default_reward, name_for
 from agentlearn.domain.task_source import read_source, with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.types.ids import content_hash
@@ -76,7 +76,6 @@ def _load_task_set(name: str, settings: CompareSettings) -> EvalTasks:
         domain: Domain = custom_tasks(name_for(name), reward, tools=settings.tools, instructions=settings.instructions)
         domain = with_chosen_columns(domain, settings)
         read = read_source(domain, name, settings, split="test", limit=settings.limit)
-        try_reward(domain, read.tasks)
         return EvalTasks(domain, read.tasks, reward, read.note)
     domain = with_chosen_columns(load_domain(name), settings)
     if settings.data is not None:

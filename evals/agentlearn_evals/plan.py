@@ -1,7 +1,8 @@
 """Plans a comparison and forecasts its cost. Only reads; opens no model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from agentlearn.config import SIMULATED_MODEL, RequestOptions, default_model
 from agentlearn.errors import ConfigError, StoreMissing
@@ -18,7 +19,7 @@ from agentlearn.library.render import render
 from agentlearn.models.call_settings import CallSettings, call_settings
 from agentlearn.models.endpoint import is_paid
 from agentlearn.rollout.runner import instructions_ref, sandbox_for
-from agentlearn.store import StoreReader, read_store
+from agentlearn.store import Store, StoreReader, read_store
 from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.value import Value
 from agentlearn.version import version
@@ -27,6 +28,24 @@ from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks
 from agentlearn_evals.methods import parse_methods
 from agentlearn_evals.rollout_specs import Conditions, StoredRollouts, stored_rollouts, treatment_of
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareGiven:
+    """Objects that a program gives to a comparison, in place of the names in its settings."""
+
+    models: "Mapping[str, Model]" = field(default_factory=dict[str, "Model"])
+    """Models by the name under which they are recorded."""
+    store: Store | None = None
+    """An open store. It stays open when the comparison ends."""
+    version: str = ""
+    """Version of the agent or program that is compared; empty for what has a version of its own."""
+
+
+NOTHING_GIVEN = CompareGiven()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +57,7 @@ class ComparePlan:
     task_sets: tuple[EvalTasks, ...]
     methods: Mapping[str, tuple[str, ...]]
     """Arms by method name."""
+    given: CompareGiven = NOTHING_GIVEN
 
     @property
     def tasks(self) -> int:
@@ -58,6 +78,7 @@ class ComparePlan:
             judge=self.judge if task_set.domain.uses_judge else "",
             package=version(),
             request=self._request(),
+            version=self.given.version,
         )
 
     def _request(self) -> RequestOptions | None:
@@ -101,6 +122,14 @@ class ComparePlan:
 
 def plan_comparison(settings: CompareSettings) -> ComparePlan:
     """Read the arms and tasks. Raises ConfigError, LibraryError or DataError."""
+    refuse_contradictory_looks(settings)
+    library_store = LibraryStore(settings.store / "libraries")
+    arms, found = _resolved(settings, library_store)
+    return checked_plan(settings, arms, found)
+
+
+def refuse_contradictory_looks(settings: CompareSettings) -> None:
+    """Raise ConfigError for a sequential comparison with a margin or with planned looks."""
     if settings.sequential and settings.margin is not None:
         raise ConfigError(
             "--sequential cannot be combined with --margin; leave one of them out",
@@ -111,10 +140,17 @@ def plan_comparison(settings: CompareSettings) -> ComparePlan:
             "--sequential may look at any time and needs no planned looks; leave out --sequential or --looks",
             code="contradiction",
         )
-    library_store = LibraryStore(settings.store / "libraries")
-    arms, found = _resolved(settings, library_store)
+
+
+def checked_plan(
+    settings: CompareSettings,
+    arms: tuple[Arm, ...],
+    task_sets: tuple[EvalTasks, ...],
+    given: CompareGiven = NOTHING_GIVEN,
+) -> ComparePlan:
+    """Return the plan for these arms and tasks. Raises ConfigError."""
     methods = parse_methods(settings.methods, [arm.name for arm in arms])
-    plan = ComparePlan(settings, arms, found, methods)
+    plan = ComparePlan(settings, arms, task_sets, methods, given)
     if settings.judge is not None and not plan.judge:
         raise ConfigError(
             f"--judge {settings.judge!r} is not needed, because no model judges these answers; leave it out, or use"

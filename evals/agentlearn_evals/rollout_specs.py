@@ -40,6 +40,8 @@ class Conditions(Value):
     """Version of agentlearn, because its tools and verifiers affect the result."""
     request: RequestOptions | None = Field(default=None, exclude_if=lambda request: request is None)
     """What is sent with each request, where that differs from the defaults."""
+    version: str = Field(default="", exclude_if=lambda version: not version)
+    """Version of a program's own agent or function; empty for an installed domain."""
 
     @property
     def phase(self) -> str:

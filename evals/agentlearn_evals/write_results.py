@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,28 +35,32 @@ def refuse_unknown(out: Sequence[Path]) -> None:
             )
 
 
-def write_all(done: "Compared", *, store: Path, out: Sequence[Path]) -> Path | None:
+def write_all(
+    done: "Compared", *, store: Path, out: Sequence[Path] = (), reader: "StoreReader | None" = None
+) -> Path | None:
     """Write the page to the store's `reports` directory, and the `out` files. Return the page's path.
+
+    reader: the open store, for transcripts; None: it is opened here.
 
     There is no page, and the path is None, when logs were compared and the store cannot be used; the result says so.
     Raises AgentlearnError when a file cannot be written; the rollouts and the result are in the store all the same.
     """
     try:
-        return _write_all(done, store, out)
+        return _write_all(done, store, out, reader)
     except OSError as error:
         run = done.comparison.run
         kept = f"; the comparison is stored: {command_words('runs', 'show', run, store=store)}" if run else ""
         raise AgentlearnError(f"the result could not be written: {error}{kept}", code="not_written") from error
 
 
-def _write_all(done: "Compared", store: Path, out: Sequence[Path]) -> Path | None:
+def _write_all(done: "Compared", store: Path, out: Sequence[Path], reader: "StoreReader | None") -> Path | None:
     from agentlearn.store import read_store
     from agentlearn_evals.page import comparison_page
 
     found = done.comparison
     of_logs = bool(found.reproducibility.sources)
     if found.run and not of_logs:
-        with read_store(store) as reader:
+        with nullcontext(reader) if reader is not None else read_store(store) as reader:
             html = comparison_page(found, trace_of=_traces(reader))
     else:
         html = comparison_page(found)

@@ -8,7 +8,7 @@ import pytest
 from agentlearn.cli.app import run as command
 from agentlearn.errors import BudgetExceeded
 from agentlearn.store import read_store
-from agentlearn_evals import CompareSettings, Comparison, compare_sync
+from agentlearn_evals import CompareSettings, Comparison, run_comparison_sync
 from tests.support.command import agentlearn
 
 GOOD = (
@@ -37,7 +37,7 @@ def write(name: str, lessons: tuple[str, ...]) -> None:
 def run(*arms: str, **more: object) -> Comparison:
     given = {"arms": arms, "domains": ("math",), "limit": 8, "k": 2, "store": Path("store"), "sentinels": 0}
     given["models"] = ("sim:novice",)
-    return compare_sync(CompareSettings.model_validate(given | more))
+    return run_comparison_sync(CompareSettings.model_validate(given | more))
 
 
 def asked(run: str) -> int:

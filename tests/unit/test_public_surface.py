@@ -31,6 +31,8 @@ PUBLIC = [
     "Treatment",
     "Verdict",
     "lessons",
+    "compare",
+    "compare_sync",
     "library_of",
     "load_domain",
     "open_store",
@@ -38,6 +40,8 @@ PUBLIC = [
     "run_learning",
     "run_learning_sync",
     "shown_in",
+    "solve",
+    "solve_sync",
 ]
 """What `agentlearn` promises; a name that comes or goes is a change that users notice."""
 

@@ -15,7 +15,7 @@ from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import Rollouts
-from agentlearn.rollout.solve import SolveSettings, solve
+from agentlearn.rollout.solve import SolveSettings, run_solving
 from agentlearn.store import Store, open_store, read_store
 from agentlearn.types.ids import RunId, new_run_id
 from agentlearn.types.run_event import RunEvent, RunKind
@@ -94,7 +94,7 @@ def import_one(directory: Path) -> None:
 
 
 def solve_one(directory: Path) -> None:
-    asyncio.run(solve(SolveSettings(domain="math", problem="What is 2 + 2?", store=directory / "store")))
+    asyncio.run(run_solving(SolveSettings(domain="math", problem="What is 2 + 2?", store=directory / "store")))
 
 
 @pytest.mark.parametrize(("one", "owner", "method"), [(import_one, Store, "save_import"), (solve_one, Rollouts, "one")])

@@ -1,7 +1,7 @@
 """Domains made from objects of a program: its agent or function, its tasks, its reward."""
 
 from agentlearn.domain.objects.agent_tasks import AgentTasks, Deps, agent_tasks
-from agentlearn.domain.objects.given_reward import RewardFunction, RewardGiven
+from agentlearn.domain.objects.given_reward import Out, RewardFunction, RewardGiven
 from agentlearn.domain.objects.given_tasks import TasksGiven, tasks_from
 from agentlearn.domain.objects.judged_output import OutputTasks
 from agentlearn.domain.objects.program_tasks import Program, ProgramTasks, program_tasks
@@ -9,6 +9,7 @@ from agentlearn.domain.objects.program_tasks import Program, ProgramTasks, progr
 __all__ = [
     "AgentTasks",
     "Deps",
+    "Out",
     "OutputTasks",
     "Program",
     "ProgramTasks",

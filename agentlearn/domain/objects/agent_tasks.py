@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from pydantic_ai.agent import AbstractAgent
 
 D = TypeVar("D")
-Deps = D | Callable[[Task], D | AbstractAsyncContextManager[D]]
+Deps = (
+    D
+    | Callable[[Task], D | AbstractAsyncContextManager[D] | AbstractContextManager[D]]
+    | Callable[[Task], Awaitable[D | AbstractAsyncContextManager[D] | AbstractContextManager[D]]]
+)
 """What an agent's tools get: a value for all rollouts, or a function that makes one for each task.
 
 The function may be async. It may return a context manager, which is closed when the rollout ends.

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import asdict, is_dataclass
 from typing import Any, Protocol, cast
 
@@ -41,18 +42,19 @@ async def tasks_from(
     kept: dict[str, Task] = {}
     first: dict[tuple[str, str, str], int] = {}
     at = 0
-    async for one in _each(given):
-        task = _task(one, at, judged, split)
-        same = (" ".join(task.problem.split()), task.start, task.extra)
-        if (before := first.setdefault(same, at)) != at and task.id not in kept:
-            raise DataError(
-                f"tasks[{before}] and tasks[{at}] have the same problem with different answers; keep the right one",
-                code="disputed_task",
-            )
-        kept.setdefault(task.id, task)
-        at += 1
-        if limit is not None and len(kept) >= limit:
-            break
+    async with aclosing(_each(given)) as each:
+        async for one in each:
+            task = _task(one, at, judged, split)
+            same = (" ".join(task.problem.split()), task.start, task.extra)
+            if (before := first.setdefault(same, at)) != at and task.id not in kept:
+                raise DataError(
+                    f"tasks[{before}] and tasks[{at}] have the same problem with different answers; keep the right one",
+                    code="disputed_task",
+                )
+            kept.setdefault(task.id, task)
+            at += 1
+            if limit is not None and len(kept) >= limit:
+                break
     return tuple(kept.values())
 
 

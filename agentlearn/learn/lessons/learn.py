@@ -1,20 +1,19 @@
 """`learn`: lessons for an agent or a program of your own, in one call. The command line resolves to the same run."""
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import Unpack
 
-from agentlearn.config import SIMULATED_MODEL, LearnSettings, default_model, learn_settings
+from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.config.environment import default_store
 from agentlearn.config.learn_options import LearnOptions
 from agentlearn.domain.base import Domain
-from agentlearn.domain.objects import Deps, Program, RewardGiven, TasksGiven
+from agentlearn.domain.custom import CustomTasks
+from agentlearn.domain.objects import Deps, Out, Program, RewardGiven, TasksGiven
 from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.learn.callbacks import Callbacks
@@ -24,9 +23,12 @@ from agentlearn.learn.report import LearnReport
 from agentlearn.learn.resume import resumed_run
 from agentlearn.learn.subject import Subject, named_model, subject_of
 from agentlearn.learn.task_sets import GivenTasks
+from agentlearn.learn.without_loop import without_loop
 from agentlearn.library import NO_LIBRARY, LibraryStore
+from agentlearn.library.given_library import library_from
+from agentlearn.library.library_source import GivenLibrary
 from agentlearn.store import Store, read_store
-from agentlearn.types.experience import Library, library_of
+from agentlearn.types.experience import Library
 from agentlearn.types.groups import Groups
 
 if TYPE_CHECKING:
@@ -34,9 +36,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 D = TypeVar("D")
-Out = TypeVar("Out")
-StartLibrary = Library | str | Path | Sequence[str]
-"""A library, a reference to one, a file, or lessons in words."""
 
 
 @overload
@@ -50,7 +49,7 @@ async def learn(
     deps: Deps[D] | None = None,
     answer_of: Callable[[Out], str | None] | None = None,
     library: str | None = None,
-    start: StartLibrary | None = None,
+    start: GivenLibrary | None = None,
     test: TasksGiven | str | Path | None = None,
     store: Store | Path | str | None = None,
     callbacks: Callbacks | None = None,
@@ -69,7 +68,7 @@ async def learn(
     reflector: "Model | str | None" = None,
     answer_of: Callable[[Any], str | None] | None = None,
     library: str | None = None,
-    start: StartLibrary | None = None,
+    start: GivenLibrary | None = None,
     test: TasksGiven | str | Path | None = None,
     store: Store | Path | str | None = None,
     callbacks: Callbacks | None = None,
@@ -88,7 +87,7 @@ async def learn(
     deps: Any = None,
     answer_of: Callable[[Any], str | None] | None = None,
     library: str | None = None,
-    start: StartLibrary | None = None,
+    start: GivenLibrary | None = None,
     test: Any = None,
     store: Store | Path | str | None = None,
     callbacks: Callbacks | None = None,
@@ -109,7 +108,7 @@ async def learn(
     deps: what the agent's tools get: a value, or a function from a `Task` to a value or a context manager.
     answer_of: returns the answer in an output as text. None: the output as text or JSON.
     library: name under which the lessons are published. None: the agent's or the function's name. If there is such a
-        library, learning goes on from it.
+        library, learning goes on from it; not so for a name, which starts from nothing, as on the command line.
     start: the lessons to start from, in place of those; `"none"` starts from nothing.
     test: held-out tasks. None: a share of `tasks` (`test_share`, 0.3).
     store: directory of the store, or an open one. None: AGENTLEARN_STORE, else `.agentlearn`.
@@ -120,21 +119,33 @@ async def learn(
     was stopped and can be resumed; StoreError when results can no longer be stored.
     """
     _refuse_unknown(options)
-    subject = subject_of(what, tasks, reward=reward, name=library, deps=deps, answer_of=answer_of)
+    by_name = isinstance(what, str | Path)
+    subject = subject_of(
+        what,
+        tasks,
+        reward=reward,
+        deps=deps,
+        answer_of=answer_of,
+        tools=options.get("tools", "none"),
+        instructions=options.get("instructions"),
+    )
     chosen = _models(subject, model, reflector)
     groups = next((one for one in (what, tasks) if isinstance(one, Groups)), None)
     directory = _directory(store, groups)
-    objects = {"agent or program": not isinstance(what, str | Path), "reward": callable(reward)}
+    objects = {"agent or program": not by_name, "reward": callable(reward)}
     settings = _settings(subject, chosen, library, directory, start, test, groups, options)
-    subject = replace(subject, domain=with_chosen_columns(subject.domain, settings))
+    if by_name and isinstance(subject.domain, CustomTasks) and not callable(reward):
+        settings = settings.model_copy(update={"reward": subject.domain.reward.name})
+    elif by_name and isinstance(reward, str):
+        settings = settings.model_copy(update={"reward": reward})
     given = Given(
-        domain=subject.domain,
+        domain=with_chosen_columns(subject.domain, settings),
         tasks=GivenTasks(await subject.tasks(tasks, limit=settings.limit), await subject.tasks(test, split="test")),
         groups=groups,
         model=None if isinstance(chosen[0], str) else chosen[0],
         reflector=None if isinstance(chosen[1], str) else chosen[1],
         store=store if isinstance(store, Store) else None,
-        start=_start(start, settings, LibraryStore(directory / "libraries")),
+        start=_start("none" if by_name and start is None else start, settings, LibraryStore(directory / "libraries")),
     )
     objects |= {"tasks": given.tasks.train is not None, "model": given.model is not None}
     named = tuple(name for name, used in objects.items() if used)
@@ -146,13 +157,7 @@ async def learn(
     return await run_learning(settings, callbacks, resume=run, given=given)
 
 
-def learn_sync(*arguments: Any, **keywords: Any) -> LearnReport:
-    """`learn` for programs without an event loop. Raises ConfigError inside one, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(learn(*arguments, **keywords))
-    raise ConfigError("an event loop is running here, as in a notebook; write: await learn(...)", code="running_loop")
+learn_sync = without_loop(learn)
 
 
 def _refuse_unknown(options: Mapping[str, Any]) -> None:
@@ -182,18 +187,9 @@ def _models(
 
     A program may call models of its own. Then the model that solves the tasks is only a name for the record.
     """
-    chosen = model or subject.model
-    if chosen is None and subject.domain.runs_itself:
-        chosen = reflector
-    if chosen is None and not subject.own:
-        chosen = default_model(subject.domain.name)
-    if chosen is None:
-        raise ConfigError(
-            f"no model is named for {subject.domain.name!r}; add model=, such as model='openai:gpt-5-mini', or"
-            f" model={SIMULATED_MODEL!r} (simulated) for problems of the domain math",
-            code="no_model",
-        )
-    return chosen, reflector
+    if model is None and subject.domain.runs_itself:
+        model = reflector
+    return subject.chosen_model(model), reflector
 
 
 def _settings(
@@ -201,7 +197,7 @@ def _settings(
     models: "tuple[Model | str, Model | str | None]",
     library: str | None,
     store: Path,
-    start: StartLibrary | None,
+    start: GivenLibrary | None,
     test: Any,
     groups: Groups | None,
     options: LearnOptions,
@@ -227,17 +223,9 @@ def _settings(
     return learn_settings(fields)
 
 
-def _start(start: StartLibrary | None, settings: LearnSettings, libraries: LibraryStore) -> Library | None:
+def _start(start: GivenLibrary | None, settings: LearnSettings, libraries: LibraryStore) -> Library | None:
     """Return the library to start from; None when the settings name it."""
-    match start:
-        case None:
-            name = settings.library_name
-            return libraries.load(name) if name in libraries.names() else libraries.load(NO_LIBRARY)
-        case str():
-            return None
-        case Library():
-            return start
-        case Path():
-            return libraries.load(str(start.absolute()))
-        case _:
-            return library_of(start)
+    if start is None:
+        name = settings.library_name
+        return libraries.load(name) if name in libraries.names() else libraries.load(NO_LIBRARY)
+    return None if isinstance(start, str) else library_from(start, libraries)

@@ -79,7 +79,8 @@ class LessonRun(RunLoop[LearnSettings]):
             weights=await weights_record(endpoint, hash_before),
             current=_current(self.settings.library_name, library_store),
         )
-        return learn_report(self.result(sets, before, after, time.perf_counter() - started), lessons)
+        report = learn_report(self.result(sets, before, after, time.perf_counter() - started), lessons)
+        return report.with_learned(learner.library)
 
     def _publish(self, library: Library, start: Library, library_store: LibraryStore) -> None:
         """Publish what was learned. Lessons that the run only started from are published under a new name."""

@@ -1,6 +1,5 @@
 """Running training-free GRPO from settings to a report, or resuming an interrupted run."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 
@@ -21,6 +20,7 @@ from agentlearn.learn.pilot import pilot_sets
 from agentlearn.learn.report import LearnReport
 from agentlearn.learn.stored_groups import StoredGroups, refuse_contradictions, stored_task_sets
 from agentlearn.learn.task_sets import task_sets
+from agentlearn.learn.without_loop import without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.call_settings import CallSettings
@@ -83,9 +83,7 @@ async def run_learning(
         )
 
 
-def run_learning_sync(settings: LearnSettings, callbacks: Callbacks | None = None) -> LearnReport:
-    """`run_learning` for programs without an event loop."""
-    return asyncio.run(run_learning(settings, callbacks))
+run_learning_sync = without_loop(run_learning)
 
 
 def _start_of(store: Store, settings: LearnSettings, library_store: LibraryStore, resume: RunId | None) -> Library:
@@ -116,8 +114,7 @@ async def _open(
             open_endpoint(settings.model, settings, seed=settings.seed, call_settings=for_all, model=given.model)
         )
         reflector = endpoint
-        own_reflector = given.reflector is not None and given.reflector is not given.model
-        if settings.reflector_name != settings.model or own_reflector:
+        if settings.reflector_name != settings.model or (given.reflector or given.model) is not given.model:
             reflector = await stack.enter_async_context(
                 open_endpoint(
                     settings.reflector_name,

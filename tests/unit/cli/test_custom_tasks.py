@@ -22,7 +22,7 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
-from agentlearn.rollout.solve import SolveSettings, solve
+from agentlearn.rollout.solve import SolveSettings, run_solving
 from agentlearn.types.ids import RunId
 from tests.support.stages import ListJournal
 
@@ -95,7 +95,7 @@ def test_a_task_source_is_not_a_domain(source: str, tmp_path: Path, capsys: pyte
         f" `agentlearn learn {source} --reward number`, and give the lessons to your own agent with Experiences"
     )
     with pytest.raises(UnknownDomain) as caught:
-        asyncio.run(solve(SolveSettings(domain=source, problem="How many?", store=tmp_path)))
+        asyncio.run(run_solving(SolveSettings(domain=source, problem="How many?", store=tmp_path)))
     assert (caught.value.message, caught.value.code) == (words, "source_for_domain")
 
 

@@ -19,6 +19,8 @@ PUBLIC = [
     "compare_sync",
     "comparison_page",
     "power",
+    "run_comparison",
+    "run_comparison_sync",
 ]
 """What it promises; a name that comes or goes is a change that users notice."""
 

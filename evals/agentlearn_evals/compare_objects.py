@@ -1,0 +1,183 @@
+"""`compare`: an agent or a program of your own with different libraries or models, in one call."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from typing_extensions import Unpack
+
+from agentlearn.config import DEFAULT_STORE, given_settings
+from agentlearn.domain.base import Domain
+from agentlearn.domain.custom import CustomTasks
+from agentlearn.domain.objects import Deps, Out, OutputTasks, Program, RewardGiven, TasksGiven
+from agentlearn.domain.task_source import read_source, with_chosen_columns
+from agentlearn.errors import AgentlearnError, ConfigError
+from agentlearn.learn.subject import Subject, named_model, subject_of
+from agentlearn.learn.without_loop import without_loop
+from agentlearn.library import LibraryStore
+from agentlearn.library.library_source import GivenLibrary
+from agentlearn.store import Store
+from agentlearn.types.experience import Library
+from agentlearn.types.ids import new_run_id
+from agentlearn_evals.compare_callbacks import CompareCallbacks
+from agentlearn_evals.compare_options import CompareOptions
+from agentlearn_evals.compare_settings import CompareSettings
+from agentlearn_evals.comparing import compare_planned
+from agentlearn_evals.comparison import Comparison
+from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks
+from agentlearn_evals.given_arms import ArmModels, arms_from, texts_of
+from agentlearn_evals.plan import CompareGiven, checked_plan, refuse_contradictory_looks
+from agentlearn_evals.write_results import write_all
+
+if TYPE_CHECKING:
+    from pydantic_ai.agent import AbstractAgent
+    from pydantic_ai.models import Model
+
+D = TypeVar("D")
+
+
+@overload
+async def compare(
+    what: "AbstractAgent[D, Out]",
+    tasks: TasksGiven | str | Path,
+    *,
+    arms: "Sequence[str | Library | Path] | Mapping[str, GivenLibrary | Model | None] | None" = None,
+    reward: RewardGiven[Out] | None = None,
+    model: "Model | str | Mapping[str, Model | str] | None" = None,
+    judge: "Model | str | None" = None,
+    deps: Deps[D] | None = None,
+    answer_of: Callable[[Out], str | None] | None = None,
+    k: int = 8,
+    version: str | None = None,
+    store: Store | Path | str = DEFAULT_STORE,
+    callbacks: CompareCallbacks | None = None,
+    **options: Unpack[CompareOptions],
+) -> Comparison: ...
+
+
+@overload
+async def compare(
+    what: Program | Domain | str | Path,
+    tasks: TasksGiven | str | Path | None = None,
+    *,
+    arms: "Sequence[str | Library | Path] | Mapping[str, GivenLibrary | Model | None] | None" = None,
+    reward: RewardGiven[Any] | None = None,
+    model: "Model | str | Mapping[str, Model | str] | None" = None,
+    judge: "Model | str | None" = None,
+    answer_of: Callable[[Any], str | None] | None = None,
+    k: int = 8,
+    version: str | None = None,
+    store: Store | Path | str = DEFAULT_STORE,
+    callbacks: CompareCallbacks | None = None,
+    **options: Unpack[CompareOptions],
+) -> Comparison: ...
+
+
+async def compare(
+    what: Any,
+    tasks: Any = None,
+    *,
+    arms: Any = None,
+    reward: Any = None,
+    model: "Model | str | Mapping[str, Model | str] | None" = None,
+    judge: "Model | str | None" = None,
+    deps: Any = None,
+    answer_of: Callable[[Any], str | None] | None = None,
+    k: int = 8,
+    version: str | None = None,
+    store: Store | Path | str = DEFAULT_STORE,
+    callbacks: CompareCallbacks | None = None,
+    **options: Unpack[CompareOptions],
+) -> Comparison:
+    """Compare libraries or models on the same tasks, and return the verdicts with the evidence.
+
+    what: a pydantic-ai agent with any output type, deps and tools; a function `(task, lessons)` that returns an answer;
+        a `Domain`; or a name as on the command line, such as `"math"` or `"tasks.csv"`.
+    tasks: as for `learn`. None: the domain's own test tasks.
+    arms: the baseline first. Texts as on the command line, such as `("none", "support")`, or a mapping from a name to
+        a library, a reference, a file, lessons in words, a model, or None for no lessons. None: one arm per model.
+    reward: as for `learn`.
+    model: the model of the arms that name none, or a mapping from a label to a model; each such arm then runs on each.
+        None: the agent's own.
+    judge: the model that judges answers, for a reward that asks one. None: the baseline's.
+    deps, answer_of: as for `learn`.
+    k: rollouts per task and arm.
+    version: your own name for this state of the agent, its deps and its reward, such as `"v3"`. Without it, no rollout
+        of an earlier comparison is used again, because the code may have changed. With it, a later comparison with the
+        same version makes only the rollouts that are missing. Change it with the code.
+    store: directory of the store, or an open one. The page is written to `reports/RUN.html` in it.
+    options: settings of `CompareSettings`, such as `seed`, `margin`, `max_cost_usd`.
+
+    Raises ConfigError, LibraryError or DataError before anything is spent; BudgetExceeded, EndpointGone or Interrupted
+    when the comparison was stopped; StoreError when results cannot be stored.
+    """
+    subject = subject_of(
+        what,
+        tasks,
+        reward=reward,
+        deps=deps,
+        answer_of=answer_of,
+        tools=options.get("tools", "none"),
+        instructions=options.get("instructions"),
+    )
+    directory = store.directory if isinstance(store, Store) else Path(store)
+    judged_by_own = callable(reward) or not isinstance(what, str | Path)
+    models = ArmModels.of(subject, model)
+    found = arms_from(arms, models, options.get("temperature", _TEMPERATURE), LibraryStore(directory / "libraries"))
+    objects = {**models.objects, **found.models}
+    if judge is not None and not isinstance(judge, str):
+        objects[named_model(judge)] = judge
+    settings = given_settings(
+        CompareSettings,
+        {
+            **options,
+            "arms": texts_of(found.arms),
+            "domains": (str(what) if isinstance(what, str | Path) else subject.domain.name,),
+            "data": subject.source if not isinstance(what, str | Path) or subject.source != str(what) else None,
+            "models": tuple(models.names.values()),
+            "judge": None if judge is None else named_model(judge),
+            "reward": reward if isinstance(reward, str) else None,
+            "k": k,
+            "store": directory,
+        },
+    )
+    refuse_contradictory_looks(settings)
+    if judged_by_own or (subject.source is None and tasks is not None):
+        task_sets: tuple[EvalTasks, ...] = (await _own_tasks(subject, tasks, settings),)
+    else:
+        task_sets = load_eval_tasks(settings, found.arms)
+    own = judged_by_own or bool(objects)
+    given = CompareGiven(
+        models=objects,
+        store=store if isinstance(store, Store) else None,
+        version=(version or f"run:{new_run_id()}") if own else "",
+    )
+    done = await compare_planned(checked_plan(settings, found.arms, task_sets, given), callbacks)
+    try:
+        write_all(done, store=directory, reader=given.store)
+    except AgentlearnError as error:
+        notes = (*done.comparison.notes, f"the page is missing: {error.message}")
+        return done.comparison.model_copy(update={"notes": notes})
+    return done.comparison
+
+
+compare_sync = without_loop(compare)
+
+_TEMPERATURE: float | None = CompareSettings.model_fields["temperature"].default
+
+
+async def _own_tasks(subject: Subject, tasks: Any, settings: CompareSettings) -> EvalTasks:
+    """Return the tasks of an agent, a function, a domain object, or a source with a reward of the program's own."""
+    domain = with_chosen_columns(subject.domain, settings)
+    judged = domain.judged if isinstance(domain, OutputTasks) else domain
+    judged_by = judged.reward.name if isinstance(judged, CustomTasks) else ""
+    given = await subject.tasks(tasks, split="test", limit=settings.limit)
+    note = ""
+    if given is None and subject.source is not None:
+        read = read_source(domain, subject.source, settings, split="test", limit=settings.limit)
+        given, note = read.tasks, read.note
+    elif given is None:
+        given = tuple(domain.tasks("test", seed=settings.seed, limit=settings.limit))
+    if not given:
+        raise ConfigError(f"there is no task to compare {domain.name!r} on; give some", code="no_tasks")
+    return EvalTasks(domain, given, judged_by, note)

@@ -1,0 +1,180 @@
+"""`compare` with agents, functions, libraries and models as objects."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.test import TestModel
+
+from agentlearn import LibraryStore, Task, compare, compare_sync, library_of, open_store, read_store
+from agentlearn.errors import AgentlearnError, ConfigError, LibraryError
+from agentlearn.learn.lessons.learn import learn_sync
+from agentlearn_evals import CompareSettings, Comparison
+from agentlearn_evals.compare_options import CompareOptions
+from tests.support.desk import LESSON, TICKETS, desk_agent, desk_model, reply, right_team, right_text
+
+LIBRARY = library_of([LESSON])
+TWO: dict[str, Any] = {"none": None, "learned": LIBRARY}
+
+
+def test_libraries_are_compared_with_the_statistics_and_the_page_of_the_command(tmp_path: Path) -> None:
+    found = compare_sync(desk_agent(), TICKETS, arms=TWO, reward=right_team, k=4, store=tmp_path)
+    assert found.names == ("none", "learned")
+    assert found.arms[1].score == 1.0
+    assert found.contrasts[0].verdict == "better"
+    assert found.simulated
+    page = (tmp_path / "reports" / f"{found.run}.html").read_text()
+    assert found.contrasts[0].sentence.split(":")[0] in page
+    with read_store(tmp_path) as reader:
+        assert Comparison.model_validate_json(reader.run(found.run).report) == found
+
+
+def test_rollouts_of_objects_are_used_again_only_under_a_version_of_the_users(tmp_path: Path) -> None:
+    def reused(**given: Any) -> list[int]:
+        found = compare_sync(desk_agent(), TICKETS, arms=TWO, reward=right_team, k=2, store=tmp_path, **given)
+        assert [arm.rollouts for arm in found.arms] == [16, 16]
+        return [arm.reused for arm in found.arms]
+
+    assert reused() == [0, 0]
+    assert reused() == [0, 0]
+    assert reused(version="v1") == [0, 0]
+    assert reused(version="v1") == [16, 16]
+    assert reused(version="v2") == [0, 0]
+
+
+def test_arms_of_every_kind(tmp_path: Path) -> None:
+    LibraryStore(tmp_path / "libraries").publish("support", LIBRARY)
+    arms: dict[str, Any] = {
+        "none": None,
+        "named": "support",
+        "version": f"support@{LIBRARY.version[:8]},temperature=1",
+        "words": ["Be kind to the customer."],
+        "model": FunctionModel(reply, model_name="another"),
+    }
+    found = compare_sync(desk_agent(), TICKETS[:3], arms=arms, reward=right_team, k=1, store=tmp_path)
+    assert found.names == tuple(arms)
+    assert found.reproducibility.models["model"] == "function:another"
+    assert [arm.lessons for arm in found.arms] == [0, 1, 1, 1, 0]
+
+
+def test_a_sequence_of_arms_takes_texts_libraries_and_files(tmp_path: Path) -> None:
+    LibraryStore(tmp_path / "libraries").publish("support", library_of(["Be kind to the customer."]))
+    LibraryStore(tmp_path / "libraries").export("support", tmp_path / "words.json")
+    arms = ("none", LIBRARY, tmp_path / "words.json")
+    found = compare_sync(desk_agent(), TICKETS[:3], arms=arms, reward=right_team, k=1, store=tmp_path)
+    assert found.names == ("none", LIBRARY.version[:8], "words")
+
+
+def test_models_are_compared_also_with_one_name_and_each_library_runs_on_each(tmp_path: Path) -> None:
+    models: dict[str, Any] = {"old": desk_model(), "new": FunctionModel(reply, model_name="desk"), "none": TestModel()}
+    found = compare_sync(desk_agent(), TICKETS[:3], model=models, reward=right_team, k=1, store=tmp_path)
+    assert found.names == ("old", "new", "none")
+    assert len(set(found.reproducibility.models.values())) == 3
+    both = compare_sync(desk_agent(), TICKETS[:3], arms=TWO, model=models, reward=right_team, k=1, store=tmp_path)
+    assert both.names == ("none:old", "none:new", "none:none", "learned:old", "learned:new", "learned:none")
+
+
+def test_a_library_is_not_trusted_on_the_tasks_that_it_was_learned_from(tmp_path: Path) -> None:
+    report = learn_sync(
+        desk_agent(),
+        TICKETS,
+        reward=right_team,
+        library="under-another-name",
+        store=tmp_path,
+        evaluate=False,
+        epochs=1,
+        group_size=3,
+    )
+    arms = {"none": None, "learned": report.learned}
+    found = compare_sync(desk_agent(), TICKETS, arms=arms, reward=right_team, k=1, store=tmp_path)
+    assert "learned from 8 of the 8 tasks" in found.contrasts[0].unsafe
+    assert found.contrasts[0].verdict == "cannot_tell"
+
+
+def a_function(task: Task, lessons: str) -> str:
+    """Answer without any model of ours."""
+    return "billing" if LESSON in lessons else "it"
+
+
+def test_a_function_is_compared_without_a_model(tmp_path: Path) -> None:
+    found = compare_sync(a_function, TICKETS, arms=TWO, reward=right_text, k=1, store=tmp_path)
+    assert [arm.score for arm in found.arms] == [0.0, 1.0]
+    assert not found.simulated
+
+
+def test_an_open_store_stays_open(tmp_path: Path) -> None:
+    async def work() -> Comparison:
+        async with open_store(tmp_path) as store:
+            found = await compare(a_function, TICKETS, arms=TWO, reward=right_text, k=1, store=store)
+            await store.save_tasks([Task.of("other", "still open", None)])
+            return found
+
+    found = asyncio.run(work())
+    assert (tmp_path / "reports" / f"{found.run}.html").exists()
+
+
+def test_what_breaks_in_a_rollout_is_counted_and_shown(tmp_path: Path) -> None:
+    def breaks(task: Task, lessons: str) -> str:
+        if lessons and task.problem < "Invoice 5":
+            raise RuntimeError("no database")
+        return "billing"
+
+    found = compare_sync(breaks, TICKETS, arms=TWO, reward=right_text, k=1, store=tmp_path)
+    broken = found.arms[1]
+    assert broken.undecided == 4
+    assert broken.errors == {"program_raised": 4}
+    assert found.contrasts[0].verdict != "better"
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"arms": ("none",)}, "one_arm"),
+        ({"arms": "none"}, "one_arm"),
+        ({}, "one_arm"),
+        ({"arms": {"none": None, "same": None}}, "arm_twice"),
+        ({"arms": {"none": None, "a b": LIBRARY}}, "bad_arm"),
+        ({"arms": ("none", 3)}, "bad_arm"),
+        ({"arms": {"none": None, "gone": "gone"}}, "unknown_library"),
+        ({"arms": {"none": None, "long": ["word " * 50]}}, "bad_lesson"),
+        ({"arms": TWO, "k": 0}, "out_of_range"),
+        ({"arms": TWO, "model": {}}, "no_model"),
+        ({"arms": TWO, "judge": "sim:expert"}, "contradiction"),
+        ({"arms": TWO, "sequential": True, "margin": 0.1}, "contradiction"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence_before_anything_is_spent(
+    tmp_path: Path, given: dict[str, Any], code: str
+) -> None:
+    with pytest.raises((ConfigError, LibraryError)) as refused:
+        compare_sync(desk_agent(), TICKETS, reward=right_team, store=tmp_path, **given)
+    assert refused.value.code == code
+    assert "\n" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_that_cannot_be_written_does_not_cost_the_result(tmp_path: Path) -> None:
+    (tmp_path / "reports").write_text("a file where the folder should be")
+    found = compare_sync(a_function, TICKETS, arms=TWO, reward=right_text, k=1, store=tmp_path)
+    assert any("the page is missing" in note for note in found.notes)
+
+
+def test_the_options_are_the_settings_that_have_no_parameter() -> None:
+    parameters = {"arms", "domains", "data", "models", "judge", "store", "reward", "k"}
+    assert (
+        set(CompareOptions.__annotations__) | set(get_type_hints(CompareOptions))
+        == set(CompareSettings.model_fields) - parameters
+    )
+    hints, meant = get_type_hints(CompareOptions), get_type_hints(CompareSettings)
+    loose = {"api_key", "methods"}
+    assert [name for name in hints if name not in loose and hints[name] != meant[name]] == []
+
+
+def test_in_a_running_event_loop_the_sync_function_says_what_to_await() -> None:
+    async def work() -> None:
+        with pytest.raises(AgentlearnError, match=r"write: await compare\(\.\.\.\)"):
+            compare_sync("math", arms=("none", "math"))
+
+    asyncio.run(work())
