@@ -39,17 +39,17 @@ train *ARGS: setup-train
 solve *ARGS: setup
     {{ bin }}/agentlearn solve "$@"
 
-# Install the core into .venv (uv when it is there, else pip); a no-op when nothing changed
+# Install what learning needs into .venv (uv when it is there, else pip); a no-op when nothing changed
 [group("set up")]
 setup:
-    case "$(cat .venv/agentlearn-setup 2>/dev/null)" in "core {{ stamp }}"|"train {{ stamp }}"|"dev {{ stamp }}") ;; *) scripts/setup core {{ stamp }} ;; esac
+    case "$(cat .venv/agentlearn-setup 2>/dev/null)" in "learn {{ stamp }}"|"train {{ stamp }}"|"dev {{ stamp }}") ;; *) scripts/setup learn {{ stamp }} ;; esac
 
-# Install the core and what training weights needs
+# Install what learning and training weights need
 [group("set up")]
 setup-train:
     case "$(cat .venv/agentlearn-setup 2>/dev/null)" in "train {{ stamp }}"|"dev {{ stamp }}") ;; *) scripts/setup train {{ stamp }} ;; esac
 
-# Install the core and what development needs
+# Install what learning and development need
 [group("set up")]
 setup-dev:
     case "$(cat .venv/agentlearn-setup 2>/dev/null)" in "dev {{ stamp }}") ;; *) scripts/setup dev {{ stamp }} ;; esac

@@ -3,6 +3,11 @@
 Open it with `open_store` (asynchronous, reads and writes) or `read_store`. No other code may open the database file.
 """
 
+# ruff: noqa: E402
+from agentlearn.learn_extra import require_learn
+
+require_learn("agentlearn.store")
+
 from agentlearn.store.integrity import StoreProblem, StoreReport, check_store
 from agentlearn.store.parquet import TableFile
 from agentlearn.store.reader import StoreReader
