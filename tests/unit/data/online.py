@@ -1,40 +1,11 @@
-"""Stand-ins for `datasets`, `reasoning_gym` and `pyarrow`: what we call of them, and nothing else."""
+"""A stand-in for `reasoning_gym`: what we call of it, and nothing else."""
 
-import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from types import ModuleType
-from typing import Any, Self
+from typing import Any
 
 import pytest
-
-
-class Hub:
-    """`datasets` with rows by dataset and split; remembers how it was asked."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, rows: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> None:
-        self.rows = rows
-        self.asked: list[dict[str, Any]] = []
-        self.read = 0
-        self.unreachable = ""
-        module = ModuleType("datasets")
-        module.__dict__["load_dataset"] = self.load_dataset
-        patch.setitem(sys.modules, "datasets", module)
-        patch.setattr("agentlearn.data.hub.why_unreachable", lambda: self.unreachable)
-
-    def load_dataset(
-        self, path: str, name: str | None = None, *, split: str, revision: str | None
-    ) -> Iterator[Mapping[str, Any]]:
-        self.asked.append({"path": path, "name": name, "split": split, "revision": revision})
-        if (path, split) not in self.rows:
-            raise ConnectionError(f"Couldn't reach '{path}' on the Hub\n(offline)")
-        return self._each(self.rows[path, split])
-
-    def _each(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-        for row in rows:
-            self.read += 1
-            yield row
 
 
 class Sums:
@@ -74,41 +45,6 @@ def gym(patch: pytest.MonkeyPatch) -> list[Sums]:
     module.__dict__["create_dataset"] = create_dataset
     patch.setitem(sys.modules, "reasoning_gym", module)
     return created
-
-
-def arrow(patch: pytest.MonkeyPatch) -> None:
-    """`pyarrow`, for files that hold JSON after the mark `PAR1`."""
-
-    class ArrowException(Exception):
-        pass
-
-    class Batch(list[Any]):
-        def to_pylist(self) -> list[Any]:
-            return list(self)
-
-    class ParquetFile:
-        def __init__(self, path: Path) -> None:
-            body = Path(path).read_text()
-            if not body.startswith("PAR1"):
-                raise ArrowException("Parquet magic bytes not found\nin footer")
-            self.rows = json.loads(body[4:])
-
-        def __enter__(self) -> Self:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def iter_batches(self, *, batch_size: int) -> Iterator[Batch]:
-            assert batch_size > 0
-            yield Batch(self.rows[:1])
-            yield Batch(self.rows[1:])
-
-    package, parquet = ModuleType("pyarrow"), ModuleType("pyarrow.parquet")
-    package.__dict__.update(ArrowException=ArrowException, parquet=parquet)
-    parquet.__dict__["ParquetFile"] = ParquetFile
-    patch.setitem(sys.modules, "pyarrow", package)
-    patch.setitem(sys.modules, "pyarrow.parquet", parquet)
 
 
 def absent(patch: pytest.MonkeyPatch, *modules: str) -> None:

@@ -90,4 +90,4 @@ def test_without_reasoning_gym(monkeypatch: pytest.MonkeyPatch) -> None:
     absent(monkeypatch, "reasoning_gym")
     with pytest.raises(MissingExtra) as caught:
         list(rows("gym:chain_sum"))
-    assert str(caught.value) == "reading 'gym:chain_sum' needs reasoning-gym: pip install 'agentlearn-lib[data]'"
+    assert str(caught.value) == "reading 'gym:chain_sum' needs reasoning-gym: pip install 'agentlearn-lib[gym]'"
