@@ -1,6 +1,5 @@
 """Training weights, from settings to a report: opens everything, starts or resumes the run, and closes it."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
@@ -9,6 +8,7 @@ import structlog
 
 from agentlearn.domain.custom import try_reward
 from agentlearn.learn.batch import Batch, batches_of
+from agentlearn.learn.blocking import run_blocking
 from agentlearn.learn.lessons.library_caution import library_caution
 from agentlearn.learn.open_run import budget_of, domain_of
 from agentlearn.learn.task_sets import TaskSets, task_sets
@@ -74,7 +74,7 @@ def follow_training(settings: TrainSettings) -> None:
 
 def run_training_sync(settings: TrainSettings, callbacks: TrainCallbacks | None = None) -> TrainReport:
     """Call `run_training` from a program without an event loop."""
-    return asyncio.run(run_training(settings, callbacks))
+    return run_blocking("run_training", lambda: run_training(settings, callbacks))
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
-"""The command line with the extra `learn` and no other: every command, every mistake and every missing extra, with one sentence each.
+"""The command line with the extra `learn` alone: every command, every mistake and every missing extra, in a sentence.
 
-`scripts/wheel` runs this file where nothing but that extra and pytest is installed. It imports no other test code. In an
-environment with extras, the cases of the installed extras are skipped.
+`scripts/wheel` runs this file where only that extra and pytest are installed. It imports no other test code. Where
+more is installed, the cases of the installed extras are skipped.
 """
 
 import json

@@ -1,9 +1,11 @@
 """Settings and recipes: errors are one sentence, and secrets come only from environment variables."""
 
 from pathlib import Path
+from typing import assert_type
 
 import pytest
 
+from agentlearn import LearnSettings
 from agentlearn.config import learn_settings, read_recipe
 from agentlearn.errors import ConfigError
 
@@ -74,3 +76,9 @@ def test_bad_recipes(tmp_path: Path, text: str, sentence: str) -> None:
 def test_a_missing_recipe(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no recipe"):
         read_recipe(tmp_path / "none.yaml")
+
+
+def test_a_store_may_be_given_as_text() -> None:
+    settings = LearnSettings(domain="math", store="there")  # the type checker accepts it too
+    assert_type(settings.store, Path)
+    assert settings.store == Path("there")

@@ -1,6 +1,5 @@
 """Running training-free GRPO from settings to a report, or resuming an interrupted run."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -10,6 +9,7 @@ from agentlearn.config import LearnSettings
 from agentlearn.domain.base import Domain
 from agentlearn.domain.custom import try_reward
 from agentlearn.errors import ConfigError
+from agentlearn.learn.blocking import run_blocking
 from agentlearn.learn.callbacks import Callbacks
 from agentlearn.learn.estimate import refuse_unpriced_budget
 from agentlearn.learn.lessons.lesson_run import LessonRun
@@ -74,8 +74,8 @@ async def run_learning(
 
 
 def run_learning_sync(settings: LearnSettings, callbacks: Callbacks | None = None) -> LearnReport:
-    """`run_learning` for programs without an event loop."""
-    return asyncio.run(run_learning(settings, callbacks))
+    """`run_learning` for programs without an event loop. Raises ConfigError where one is running."""
+    return run_blocking("run_learning", lambda: run_learning(settings, callbacks))
 
 
 def _start_of(store: Store, settings: LearnSettings, library_store: LibraryStore, resume: RunId | None) -> Library:
