@@ -98,15 +98,21 @@ test-vllm *ARGS:
 wheel: setup-dev
     scripts/wheel
 
+# Install the lowest versions that pyproject.toml allows in an empty environment, and test them there
+[group("check")]
+[no-exit-message]
+lowest: setup-dev
+    scripts/lowest
+
 # Measure everything, or one thing: `just bench`, `just bench store --total 1000`
 [group("check")]
 [no-exit-message]
 bench *ARGS: setup-dev
     .venv/bin/python -m tests.bench "$@"
 
-# Run lint, types, all tests and wheel, as CI does
+# Run lint, types, all tests, wheel and lowest, as CI does
 [group("check")]
-check: lint types test-all wheel
+check: lint types test-all wheel lowest
 
 # Remove build results and caches; keep .venv and everything learned (.agentlearn)
 [group("set up")]
