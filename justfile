@@ -39,17 +39,17 @@ train *ARGS: setup-train
 solve *ARGS: setup
     {{ bin }}/agentlearn solve "$@"
 
-# Install the core into .venv (uv when it is there, else pip); a no-op when nothing changed
+# Install what learning needs into .venv (uv when it is there, else pip); a no-op when nothing changed
 [group("set up")]
 setup:
-    case "$(cat .venv/agentlearn-setup 2>/dev/null)" in "core {{ stamp }}"|"train {{ stamp }}"|"dev {{ stamp }}") ;; *) scripts/setup core {{ stamp }} ;; esac
+    case "$(cat .venv/agentlearn-setup 2>/dev/null)" in "learn {{ stamp }}"|"train {{ stamp }}"|"dev {{ stamp }}") ;; *) scripts/setup learn {{ stamp }} ;; esac
 
-# Install the core and what training weights needs
+# Install what learning and training weights need
 [group("set up")]
 setup-train:
     case "$(cat .venv/agentlearn-setup 2>/dev/null)" in "train {{ stamp }}"|"dev {{ stamp }}") ;; *) scripts/setup train {{ stamp }} ;; esac
 
-# Install the core and what development needs
+# Install what learning and development need
 [group("set up")]
 setup-dev:
     case "$(cat .venv/agentlearn-setup 2>/dev/null)" in "dev {{ stamp }}") ;; *) scripts/setup dev {{ stamp }} ;; esac
@@ -98,15 +98,21 @@ test-vllm *ARGS:
 wheel: setup-dev
     scripts/wheel
 
+# Install the lowest versions that pyproject.toml allows in an empty environment, and test them there
+[group("check")]
+[no-exit-message]
+lowest: setup-dev
+    scripts/lowest
+
 # Measure everything, or one thing: `just bench`, `just bench store --total 1000`
 [group("check")]
 [no-exit-message]
 bench *ARGS: setup-dev
     .venv/bin/python -m tests.bench "$@"
 
-# Run lint, types, all tests and wheel, as CI does
+# Run lint, types, all tests, wheel and lowest, as CI does
 [group("check")]
-check: lint types test-all wheel
+check: lint types test-all wheel lowest
 
 # Remove build results and caches; keep .venv and everything learned (.agentlearn)
 [group("set up")]

@@ -97,7 +97,14 @@ def __getattr__(name: str) -> object:
     if name in _HOMES:
         from importlib import import_module  # imported here, so that Ctrl-C finds a handler early
 
-        return getattr(import_module(_HOMES[name]), name)
+        try:
+            return getattr(import_module(_HOMES[name]), name)
+        except ModuleNotFoundError as error:
+            from agentlearn.learn_extra import missing_learn_of
+
+            if (missing := missing_learn_of(f"agentlearn.{name}", error)) is None:
+                raise
+            raise missing from error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from agentlearn.cli.command_entry import CommandEntry
-from agentlearn.cli.ending import Ending, ending_of, report_ending, show_traceback_if_asked
+from agentlearn.cli.ending import UNREAD, Ending, ending_of, report_ending, show_traceback_if_asked
 from agentlearn.cli.given_command import remember_command
 from agentlearn.cli.output import console, restart_output
 from agentlearn.cli.stop_signals import nobody_reads
@@ -163,7 +163,7 @@ def run(arguments: Sequence[str]) -> int:
         return _report_error("usage", " ".join(str(error).split()), 2, json=json)
     except BaseException as error:
         if isinstance(error, BrokenPipeError) and nobody_reads():
-            return report_ending(Ending("output_closed", "", 1).with_notes_of(error), json=json)
+            return report_ending(Ending("output_closed", "", UNREAD).with_notes_of(error), json=json)
         if (ending := ending_of(error)) is None:
             raise
         show_traceback_if_asked(error)

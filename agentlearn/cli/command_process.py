@@ -34,11 +34,29 @@ def _status(arguments: Sequence[str]) -> int:
     from agentlearn.plugins import tolerate_unreadable_packages
 
     tolerate_unreadable_packages()
-    from agentlearn.cli.app import run
     from agentlearn.printing import guard_streams
 
     guard_streams()
+    if (status := _without_learn(arguments)) is not None:
+        return status
+    from agentlearn.cli.app import run
+
     return run(arguments)
+
+
+def _without_learn(arguments: Sequence[str]) -> int | None:
+    """Return the exit status where the extra `learn`, which every command needs, is not installed; None where it is."""
+    from agentlearn.errors import MissingExtra
+    from agentlearn.learn_extra import require_learn
+
+    try:
+        require_learn("the command agentlearn")
+    except MissingExtra as missing:
+        from agentlearn.cli.ending import Ending, report_ending
+
+        ending = Ending(missing.code, missing.message, missing.exit_status)
+        return report_ending(ending, json="--json" in arguments)
+    return None
 
 
 def _chosen_status(end: SystemExit) -> int:

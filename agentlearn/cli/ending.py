@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import sys
 from contextlib import suppress
 from typing import NamedTuple, Self
@@ -13,6 +14,8 @@ from agentlearn.plugins import GROUP_OF_COMMANDS, cause_words, fault_of, loaded_
 from agentlearn.printing import print_line
 from agentlearn.text import block
 
+UNREAD = 128 + signal.SIGPIPE
+"""Exit status of a command whose output nobody reads any more, as of other programs before `| head -1`."""
 _INTERRUPTED = "interrupted"
 _STORED = "interrupted; what was finished is stored"
 _NEXT_STEPS = {
@@ -170,13 +173,13 @@ def _print_last(line: str, *, to_stderr: bool) -> None:
 
 
 def flush_output(status: int) -> int:
-    """Write what is still buffered. Return the exit status: 1 where a success could not be written."""
+    """Write what is still buffered. Return the exit status: another than 0 where a success could not be written."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
                 stream.flush()
         except BrokenPipeError:
-            status = status or 1
+            status = status or UNREAD
         except (OSError, ValueError) as error:
             status = status or 1
             with suppress(OSError):

@@ -95,32 +95,20 @@ def _settings(
 
 def learn_fields(what: str, given: GivenSettings) -> dict[str, Any]:
     """All fields of a learn run: options over a recipe, the environment, and the domain's default recipe."""
+    from agentlearn.cli.own_tasks import custom_task_fields
     from agentlearn.domain.base import is_source
 
     path, recipe, usual = packaged_recipe(what) or Path(what), dict[str, Any](), dict[str, Any]()
     if path.suffix in {".yaml", ".yml"}:
         recipe = read_recipe(path)
     elif is_source(what):
-        recipe = _custom_task_fields(what, given)
+        recipe = custom_task_fields("learn", what, given)
     else:
         default = None if "from_store" in given else default_recipe(what)
         usual = {**(read_recipe(default) if default else {}), "domain": what}
     if "from_store" in given:
         usual["epochs"] = 1  # the same rollouts teach little a second time
     return usual | given.over(recipe)
-
-
-def _custom_task_fields(source: str, given: GivenSettings) -> dict[str, Any]:
-    from agentlearn.domain.custom import default_reward, name_for
-
-    reward = given.get("reward") or default_reward(source)
-    if reward is None:
-        raise ConfigError(
-            f"say how answers in {source!r} are judged: --reward exact, number, choice, contains, judge or"
-            f" module:function; or name the domain that judges them: agentlearn learn math --data {source}",
-            code="no_reward",
-        )
-    return {"domain": given.get("name") or name_for(source), "data": source, "reward": reward}
 
 
 def _show_plan(settings: LearnSettings, *, json: bool) -> None:

@@ -1,7 +1,9 @@
-"""A model must be named for tasks of one's own: the simulated model only knows the bundled problems."""
+"""Tasks of one's own on the command line: the settings that they stand for, and the model that they need."""
 
 from collections.abc import Container
+from typing import Any
 
+from agentlearn.cli.options import GivenSettings
 from agentlearn.config import SIMULATED_MODEL, RunSettings
 from agentlearn.errors import ConfigError
 
@@ -21,3 +23,17 @@ def require_model(settings: RunSettings, given: Container[str], command: str) ->
         f" problems; name one: {command} --model {EXAMPLE_MODEL}",
         code="no_model",
     )
+
+
+def custom_task_fields(command: str, source: str, given: GivenSettings) -> dict[str, Any]:
+    """The settings that a source of tasks stands for, where a command names one in place of a domain."""
+    from agentlearn.domain.custom import default_reward, name_for
+
+    reward = given.get("reward") or default_reward(source)
+    if reward is None:
+        raise ConfigError(
+            f"say how answers in {source!r} are judged: --reward exact, number, choice, contains, judge or"
+            f" module:function; or name the domain that judges them: agentlearn {command} math --data {source}",
+            code="no_reward",
+        )
+    return {"domain": given.get("name") or name_for(source), "data": source, "reward": reward}

@@ -27,7 +27,9 @@ LAB_RECIPE = "train-lab"
     annotations={"loss": LossName},
 )
 def train(
-    what: Annotated[str | None, Parameter(help="A domain (math) or a recipe (.yaml, math/train).")] = None,
+    what: Annotated[
+        str | None, Parameter(help="A domain (math), a task file (with --reward) or a recipe (.yaml, math/train).")
+    ] = None,
     /,
     *,
     given: GivenSettings,
@@ -116,9 +118,17 @@ def _is_recipe(what: str) -> bool:
 
 
 def _fields(what: str, given: GivenSettings) -> dict[str, Any]:
-    """All fields of a training run. A domain without `--model` is trained by the recipe of its lab model, if any."""
+    """All fields of a training run, from a recipe, a source of tasks or a domain.
+
+    A domain without `--model` is trained by the recipe of its lab model, if any.
+    """
     if _is_recipe(what):
         return given.over(read_recipe(packaged_recipe(what) or Path(what)))
+    from agentlearn.cli.own_tasks import custom_task_fields
+    from agentlearn.domain.base import is_source
+
+    if is_source(what):
+        return given.over(custom_task_fields("train", what, given))
     usual: dict[str, Any] = {"domain": what}
     if "model" not in given and default_model(what).startswith(LAB):
         lab_recipe = packaged_recipe(f"{what}/{LAB_RECIPE}")

@@ -7,7 +7,7 @@ and so on. Command-line options are generated from these fields; a field's docst
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, SecretStr
 from pydantic_core import CoreSchema
@@ -62,6 +62,18 @@ TopP = Annotated[Annotated[float, Field(gt=0, le=1)] | None, OrNone()]
 """A share of probability to sample from; None: none is sent."""
 
 
+if TYPE_CHECKING:
+
+    class FolderPath:
+        """A folder: a program may give its path as text, and reads a `Path`."""
+
+        def __get__(self, instance: object, owner: type) -> Path: ...
+        def __set__(self, instance: object, value: Path | str) -> None: ...
+
+else:
+    FolderPath = Path
+
+
 class OptionGroup(Value):
     """Base of all option groups: the docstring of a field becomes its description and its help text."""
 
@@ -71,7 +83,7 @@ class OptionGroup(Value):
 class StoreOptions(OptionGroup):
     """Where results are kept, and whether traces are sent."""
 
-    store: Path = Field(default_factory=default_store)
+    store: FolderPath = Field(default_factory=default_store)
     """Directory of the trajectory store, the libraries and the reports."""
     otel: bool = False
     """Send OpenTelemetry spans. Also on when OTEL_EXPORTER_OTLP_ENDPOINT is set; needs the otel extra."""

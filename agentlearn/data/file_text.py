@@ -5,7 +5,7 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from io import TextIOWrapper
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from agentlearn.errors import DataError
@@ -19,9 +19,9 @@ MAX_LINE = 1 << 28
 """A line of as many characters is refused where a file is read line by line."""
 
 
-def ending(path: Path) -> str:
+def ending(path: PurePath) -> str:
     """Return the ending that gives a file's format, in lower case and without `.gz`: `.jsonl` of `a.jsonl.gz`."""
-    return Path(path.name[: -len(PACKED)] if is_packed(path) else path.name).suffix.lower()
+    return PurePath(path.name[: -len(PACKED)] if is_packed(path) else path.name).suffix.lower()
 
 
 def stem(path: Path) -> str:
@@ -29,7 +29,7 @@ def stem(path: Path) -> str:
     return Path(path.name[: -len(PACKED)]).stem if is_packed(path) else path.stem
 
 
-def is_packed(path: Path) -> bool:
+def is_packed(path: PurePath) -> bool:
     """Whether a file is packed with gzip, by its name."""
     return path.suffix.lower() == PACKED
 

@@ -10,9 +10,7 @@ from agentlearn.data.file_text import PACKED, ending, is_packed, read_bytes, rea
 from agentlearn.data.json_rows import json_rows, jsonl_rows
 from agentlearn.data.row import SourceRow
 from agentlearn.data.xml_rows import xml_rows
-from agentlearn.errors import DataError, MissingExtra
-
-_BATCH_ROWS = 1_024
+from agentlearn.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class FolderFiles:
 def file_rows(path: Path) -> Iterator[SourceRow]:
     """Yield the rows of a file, whose ending gives the format, or of all task files in a folder.
 
-    Raises DataError, or MissingExtra when a reader is missing.
+    Raises DataError.
     """
     return _folder_rows(path) if path.is_dir() else _rows(path, path.name)
 
@@ -80,22 +78,11 @@ def _endings() -> str:
 
 
 def _parquet(path: Path, name: str) -> Iterator[SourceRow]:
-    read_bytes(path, most=1)  # a missing file gets the same message as for other formats, with or without pyarrow
-    try:
-        from pyarrow import ArrowException  # pyright: ignore[reportMissingImports]
-        from pyarrow.parquet import ParquetFile  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
-        raise MissingExtra(f"reading {name!r} needs pyarrow: pip install 'agentlearn-lib[data]'") from error
-    number = 0
-    try:
-        with ParquetFile(path) as parquet:
-            for batch in parquet.iter_batches(batch_size=_BATCH_ROWS):
-                for fields in batch.to_pylist():
-                    yield SourceRow(f"{name}#{number}", fields)
-                    number += 1
-    except (ArrowException, OSError) as error:
-        cause = " ".join(str(error).split())
-        raise DataError(f"{name} is not Parquet ({cause}); write it again, or give JSONL or CSV") from error
+    from agentlearn.store.table_file import parquet_rows  # imports DuckDB
+
+    read_bytes(path, most=1)  # a missing file gets the same message as for other formats
+    for number, fields in enumerate(parquet_rows(path, name)):
+        yield SourceRow(f"{name}#{number}", fields)
 
 
 def _tsv_rows(text: str, name: str) -> Iterator[SourceRow]:

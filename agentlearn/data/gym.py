@@ -109,7 +109,7 @@ def _entries(gym: Gym) -> Entries:
         import reasoning_gym  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise MissingExtra(
-            f"reading 'gym:{gym.name}' needs reasoning-gym: pip install 'agentlearn-lib[data]'"
+            f"reading 'gym:{gym.name}' needs reasoning-gym: pip install 'agentlearn-lib[gym]'"
         ) from error
     try:
         return reasoning_gym.create_dataset(gym.name, **dict(gym.options))

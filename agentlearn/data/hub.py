@@ -2,27 +2,18 @@
 
 A short name fixes one revision of one dataset, so that a run can be repeated, and maps its columns to `problem` and
 `answer`. Only `webwalkerqa` uses the newest revision and keeps its rows as they are: the web domain reads both of its
-column layouts.
+column layouts. A dataset with several parts is read as `hf:OWNER/NAME:PART/SPLIT`.
 """
 
-import logging
-import os
-import socket
-import sys
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
+from agentlearn.data.files import file_rows
+from agentlearn.data.hub_files import HubSplit, split_files
 from agentlearn.data.row import SourceRow, cell
-from agentlearn.errors import DataError, MissingExtra
+from agentlearn.errors import DataError
 
 HUB = "hf:"
-_OFFLINE = "HF_HUB_OFFLINE"
-CONNECT_S = 3.0
-"""Longest wait for the hub to accept a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +73,10 @@ PUBLISHED: Mapping[str, Published] = {
 
 
 def published(source: str) -> tuple[str, Published]:
-    """Return name and dataset of `hf:NAME` or `hf:OWNER/NAME`, each with an optional `:SPLIT`. Raises DataError."""
+    """Return name and dataset of `hf:NAME` or `hf:OWNER/NAME`, each with or without `:SPLIT` or `:PART/SPLIT`.
+
+    Raises DataError.
+    """
     name, _, split = source.removeprefix(HUB).partition(":")
     known = PUBLISHED.get(name.casefold())
     if known is None:
@@ -90,7 +84,10 @@ def published(source: str) -> tuple[str, Published]:
             names = ", ".join(repr(HUB + one) for one in PUBLISHED)
             raise DataError(f"{source!r} is not a known short name of a dataset ({names}); write 'hf:OWNER/NAME:SPLIT'")
         known = Published(name)
-    return name, known if not split else replace(known, split=split, rows=None)
+    if not split:
+        return name, known
+    config, _, split = split.rpartition("/")
+    return name, replace(known, config=config or known.config, split=split, rows=None)
 
 
 def hub_name(source: str) -> str:
@@ -101,8 +98,9 @@ def hub_name(source: str) -> str:
 def hub_rows(source: str) -> Iterator[SourceRow]:
     """Yield the dataset's rows. Raises MissingExtra, or DataError when hub or dataset cannot be reached."""
     _, one = published(source)
-    for number, fields in enumerate(_load(source, one)):
-        yield SourceRow(f"{source}#{number}", _mapped(one, fields))
+    paths = split_files(HubSplit(source, one.dataset, one.config, one.split, one.revision))
+    for number, row in enumerate(row for path in paths for row in file_rows(path)):
+        yield SourceRow(f"{source}#{number}", row.fields if row.fault else _mapped(one, row.fields), row.fault)
 
 
 def _mapped(one: Published, fields: Mapping[str, object]) -> dict[str, object]:
@@ -118,57 +116,3 @@ def _mapped(one: Published, fields: Mapping[str, object]) -> dict[str, object]:
 def _without(around: tuple[str, str], text: str) -> str:
     before, after = around
     return text.removeprefix(before).removesuffix(after).strip()
-
-
-def _load(source: str, one: Published) -> Iterator[Mapping[str, object]]:
-    try:
-        import datasets
-    except ImportError as error:
-        raise MissingExtra(f"reading {source!r} needs datasets: pip install 'agentlearn-lib[data]'") from error
-    unreachable = why_unreachable()
-    try:
-        with _quiet_client(offline=bool(unreachable)):
-            rows = datasets.load_dataset(one.dataset, one.config, split=one.split, revision=one.revision)
-        return cast("Iterator[Mapping[str, object]]", iter(rows))
-    except Exception as error:  # several libraries raise here, with no common base class
-        if unreachable:
-            raise DataError(
-                f"{source!r} cannot be read: {unreachable}, and the dataset {one.dataset!r} is not in the cache of this"
-                " machine; check the network, or give a file",
-                code="hub",
-            ) from error
-        cause = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(
-            f"{source!r} cannot be read ({one.dataset}, split {one.split!r}: {cause}); check name, split and network,"
-            " or give a file",
-            code="hub",
-        ) from error
-
-
-def why_unreachable() -> str:
-    """Return why the hub cannot be reached, after at most a few seconds; empty when it seems that it can."""
-    address = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
-    if getproxies() or not address.hostname:
-        return ""
-    try:
-        socket.create_connection((address.hostname, address.port or 443), timeout=CONNECT_S).close()
-    except OSError as error:
-        return f"{address.hostname} does not answer ({error.strerror or error})"
-    return ""
-
-
-@contextmanager
-def _quiet_client(*, offline: bool) -> Generator[None]:
-    """Show no retries of the hub's client. offline: read the cache only, without asking the hub."""
-    log, constants = logging.getLogger("huggingface_hub"), sys.modules.get("huggingface_hub.constants")
-    config = sys.modules.get("datasets.config")
-    level, before = log.level, [(one, vars(one)[_OFFLINE]) for one in (constants, config) if one is not None]
-    log.setLevel(logging.ERROR)
-    for module, was in before:
-        vars(module)[_OFFLINE] = offline or was
-    try:
-        yield
-    finally:
-        log.setLevel(level)
-        for module, was in before:
-            vars(module)[_OFFLINE] = was

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from agentlearn.data.column_choice import ColumnChoice
 from agentlearn.data.strict_json import json_or_none
@@ -59,7 +60,9 @@ def _unusable(value: object) -> str | None:
             return f"the truth value {str(value).lower()}, which is neither text nor a number,"
         case float() if math.isinf(value):
             return "an infinite number"
-        case str() | int() | float():
+        case Decimal() if not value.is_finite():
+            return "a number that is not finite"
+        case str() | int() | float() | Decimal():
             return None
         case Sequence():
             return f"a list of {len(value)}, which is neither text nor a number,"

@@ -90,7 +90,7 @@ def subject_of(
     """Return what was given as a domain.
 
     what: a pydantic-ai agent, a function `(task, lessons)`, a `Domain`, `Groups` of a recorder, or a name as on the
-    command line: an installed domain, or a source of tasks. tools, instructions: of the agent for the tasks of a source.
+    command line: an installed domain, or a source of tasks. tools, instructions: of the agent for a source's tasks.
     Raises ConfigError.
     """
     if isinstance(what, Groups):

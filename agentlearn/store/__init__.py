@@ -85,5 +85,8 @@ def __getattr__(name: str) -> object:
     if name in _HOMES:
         from importlib import import_module
 
+        from agentlearn.learn_extra import require_learn
+
+        require_learn("agentlearn.store")
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -28,6 +28,8 @@ from agentlearn.store.old_journal import OLD_JOURNAL, read_old_journal
 from agentlearn.store.text import error_line, sql_string
 from agentlearn.store.watermark import WATERMARK, Acknowledged, Watermark, read_watermark, write_watermark
 
+OLDEST_DUCKDB = 2
+"""First major version that can write the store."""
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
     "memory_limit": "2GB",
@@ -54,6 +56,7 @@ class Database:
     """
 
     def __init__(self, directory: Path, *, create: bool) -> None:
+        _require_duckdb()
         self.directory = directory
         self._path = directory / DATABASE
         self._log = directory / DATABASE_LOG
@@ -276,6 +279,16 @@ def complete_store(connection: duckdb.DuckDBPyConnection, directory: Path, entri
     write_watermark(directory / WATERMARK, acknowledged)
     (directory / OLD_JOURNAL).unlink(missing_ok=True)
     return acknowledged
+
+
+def _require_duckdb() -> None:
+    """Raise StoreError for a DuckDB that cannot write the store: 1 has no appenders."""
+    if int(duckdb.__version__.partition(".")[0]) < OLDEST_DUCKDB:
+        raise StoreError(
+            f"the store needs DuckDB {OLDEST_DUCKDB} or newer, which appends rows in batches, and found"
+            f" {duckdb.__version__!r}: pip install 'duckdb>={OLDEST_DUCKDB},<{OLDEST_DUCKDB + 1}'",
+            code="old_duckdb",
+        )
 
 
 @contextmanager

@@ -25,10 +25,14 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 _BATCH_ROWS = 1_024
 
 
-def parquet_rows(path: Path) -> Generator[dict[str, object]]:
-    """Yield the rows of a file as dicts by column. Raises DataError for a file that is damaged or not Parquet."""
-    with _database(f"{path.name} cannot be read as Parquet") as connection:
-        result = connection.execute("SELECT * FROM read_parquet(?)", [_literal(path)])
+def parquet_rows(path: Path, name: str | None = None) -> Generator[dict[str, object]]:
+    """Yield the rows of a file as dicts by column. Raises DataError for a file that is damaged or not Parquet.
+
+    name: what messages call the file. Default: its name without folders.
+    """
+    with _database(f"{name or path.name} cannot be read as Parquet") as connection:
+        # Folders with names such as `split=train` are no columns.
+        result = connection.execute("SELECT * FROM read_parquet(?, hive_partitioning = false)", [_literal(path)])
         names = [column[0] for column in result.description or ()]
         while batch := result.fetchmany(_BATCH_ROWS):
             for row in batch:

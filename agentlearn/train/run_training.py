@@ -1,6 +1,5 @@
 """Training weights, from settings to a report: opens everything, starts or resumes the run, and closes it."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
@@ -12,6 +11,7 @@ from agentlearn.learn.batch import Batch, batches_of
 from agentlearn.learn.lessons.library_caution import library_caution
 from agentlearn.learn.open_run import budget_of, domain_of
 from agentlearn.learn.task_sets import TaskSets, task_sets
+from agentlearn.learn.without_loop import without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.tracing import open_tracing
@@ -72,9 +72,7 @@ def follow_training(settings: TrainSettings) -> None:
     Follower(updater, _checkpoints(settings, RunId(""), loaded.tokenizer)).follow()
 
 
-def run_training_sync(settings: TrainSettings, callbacks: TrainCallbacks | None = None) -> TrainReport:
-    """Call `run_training` from a program without an event loop."""
-    return asyncio.run(run_training(settings, callbacks))
+run_training_sync = without_loop(run_training)
 
 
 @asynccontextmanager

@@ -21,16 +21,12 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture(params=["stand-in", "reasoning-gym"])
-def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Some tasks, of the stand-in everywhere, and of the library where it is installed."""
-    if request.param == "stand-in":
-        with stand_in_gym(tmp_path, monkeypatch):
-            yield "gym:chain_sum?size=10"
-    else:
-        with real_gym():
-            pytest.importorskip("reasoning_gym")
-            yield "gym:leg_counting?size=10"
+@pytest.fixture
+def source() -> Iterator[str]:
+    """Some tasks of the real package."""
+    with real_gym():
+        pytest.importorskip("reasoning_gym")
+        yield "gym:leg_counting?size=10"
 
 
 def learned(

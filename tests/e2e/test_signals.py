@@ -155,6 +155,12 @@ def test_a_signal_ends_every_command_without_noise(
         assert done.lines[-1].startswith("agentlearn: interrupted")
 
 
+def test_output_that_nobody_reads_gives_the_status_of_a_broken_pipe(tmp_path: Path) -> None:
+    line = f"{AGENTLEARN} --help | true; echo ${{PIPESTATUS[0]}}; {AGENTLEARN} lern | true; echo ${{PIPESTATUS[0]}}"
+    ended = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.stdout.split() == ["141", "2"]
+
+
 def test_output_that_nobody_reads_is_no_error_message(tmp_path: Path) -> None:
     line = "A --help | true; A data check nothing.jsonl 2>&1 | true; A doctor | head -1".replace("A ", f"{AGENTLEARN} ")
     done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)

@@ -1,7 +1,7 @@
-"""A small replacement for the module `reasoning_gym`, written to a file so that child processes can import it too.
+"""A replacement for the module `reasoning_gym` whose scorer fails as no real one does.
 
-Its only task, `chain_sum`, gives half the points for an answer that differs by one. Some answers make its scorer fail
-in different ways; see `MODULE`.
+It is written to a file, so that child processes can import it too. Its only task, `chain_sum`, gives half the points
+for an answer that differs by one. Some answers make its scorer fail in different ways; see `MODULE`.
 """
 
 import sys

@@ -1,10 +1,12 @@
 """Settings and recipes: errors are one sentence, and secrets come only from environment variables."""
 
 from pathlib import Path
+from typing import assert_type
 
 import pytest
 
-from agentlearn.config import LearnSettings, SolveSettings, learn_settings, read_recipe
+from agentlearn import LearnSettings
+from agentlearn.config import SolveSettings, learn_settings, read_recipe
 from agentlearn.errors import ConfigError
 
 
@@ -84,3 +86,9 @@ def test_the_store_variable_is_the_default_of_settings_made_in_python(monkeypatc
     assert LearnSettings(domain="math", store=Path("own")).store == Path("own")
     monkeypatch.setenv("AGENTLEARN_STORE", "")
     assert LearnSettings(domain="math").store == Path(".agentlearn")
+
+
+def test_a_store_may_be_given_as_text() -> None:
+    settings = LearnSettings(domain="math", store="there")  # the type checker accepts it too
+    assert_type(settings.store, Path)
+    assert settings.store == Path("there")

@@ -61,7 +61,7 @@ def _imported() -> ScoringFailed | None:
     try:
         import reasoning_gym  # noqa: F401  # pyright: ignore[reportMissingImports, reportUnusedImport]
     except ImportError as error:
-        words = f"scoring needs reasoning-gym: pip install 'agentlearn-lib[data]' ({_words(error)})"
+        words = f"scoring needs reasoning-gym: pip install 'agentlearn-lib[gym]' ({_words(error)})"
         return ScoringFailed(code="missing_extra", message=words[:_MAX_WORDS])
     return None
 

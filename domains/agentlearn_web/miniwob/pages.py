@@ -51,13 +51,14 @@ LEFT_OUT = {
 """The other pages of the package, by the reason why they are not used."""
 
 
-EXTRA = "pip install 'agentlearn-lib[miniwob]'"
+EXTRA = "pip install 'agentlearn-lib[web]' && pip install --no-deps 'miniwob>=1.1,<2'"
+"""Without the package's requirements: Selenium, gymnasium and Pillow, which its pages do not need."""
 
 
 def miniwob_folder() -> Path:
     """Return the folder with all pages in the installed package. Raises MissingExtra.
 
-    Does not import the package, because that would load Selenium.
+    Does not import the package, because that needs gymnasium and Selenium.
     """
     spec = find_spec("miniwob")
     for place in (spec and spec.submodule_search_locations) or ():

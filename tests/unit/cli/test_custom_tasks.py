@@ -1,6 +1,7 @@
 """What the command line says about one's own tasks: which command to type, what the simulated model cannot do."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,17 @@ def test_a_folder_and_a_packed_file_are_sources(tmp_path: Path) -> None:
     folder = f"{tmp_path}/"
     assert learn_fields(folder, GivenSettings({"reward": "exact"}))["data"] == folder
     assert learn_fields("a.jsonl.gz", GivenSettings({"reward": "exact"}))["domain"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("options", "code"), [(["--model", "folder"], "no_reward"), (["--reward", "number"], "no_model")]
+)
+def test_train_takes_a_task_file_as_learn_does(
+    options: list[str], code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("agentlearn.cli.train._require_training_packages", lambda: None)
+    Path("rows").mkdir()
+    Path("rows", "sums.csv").write_text("question,answer\n1 + 1?,2\n")
+    assert run(["train", "rows/sums.csv", *options, "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == code

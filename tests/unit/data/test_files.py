@@ -1,13 +1,14 @@
 """Rows of files, by ending."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from agentlearn.data import Columns, SourceRow, read_tasks, rows
-from agentlearn.errors import DataError, MissingExtra
-from tests.unit.data.online import absent, arrow
+from agentlearn.errors import DataError
+from agentlearn.store.table_file import write_parquet
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -58,27 +59,38 @@ def test_refused_arrays(tmp_path: Path, text: str, sentence: str) -> None:
     assert refusal(write(tmp_path, "a.json", text)).startswith(sentence)
 
 
-def test_a_parquet_file_is_read_batch_by_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arrow(monkeypatch)
-    table = [{"problem": "P", "answer": 3}, {"problem": "Q", "answer": 2.5}, {"problem": "R", "answer": None}]
-    path = write(tmp_path, "a.parquet", "PAR1" + json.dumps(table))
-    assert [(row.where, row.text("answer")) for row in rows(path)] == [
-        ("a.parquet#0", "3"),
+def test_a_parquet_file_is_read_without_an_extra(tmp_path: Path) -> None:
+    path = tmp_path / "part=1" / "a.parquet"
+    path.parent.mkdir()
+    write_parquet(path, {"problem": ("VARCHAR", ["P", "Q", "R"]), "answer": ("DOUBLE", [3, 2.5, None])})
+    found = list(rows(path))
+    assert [(row.where, row.text("answer")) for row in found] == [
+        ("a.parquet#0", "3.0"),
         ("a.parquet#1", "2.5"),
         ("a.parquet#2", ""),
     ]
+    assert list(found[0].fields) == ["problem", "answer"]
     assert refusal(path) == "a.parquet row 2 has no answer; fill its column 'answer' or take the line out"
-    assert refusal(write(tmp_path, "b.parquet", "text")) == (
-        "b.parquet is not Parquet (Parquet magic bytes not found in footer); write it again, or give JSONL or CSV"
-    )
-
-
-def test_a_parquet_file_without_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    absent(monkeypatch, "pyarrow", "pyarrow.parquet")
-    with pytest.raises(MissingExtra) as caught:
-        list(rows(write(tmp_path, "x.parquet", "PAR1")))
-    assert str(caught.value) == "reading 'x.parquet' needs pyarrow: pip install 'agentlearn-lib[data]'"
+    assert refusal(write(tmp_path, "b.parquet", "text")).startswith("b.parquet cannot be read as Parquet (")
     assert refusal(tmp_path / "none.parquet") == f"there is no file {str(tmp_path / 'none.parquet')!r}; check the path"
+
+
+def test_what_pyarrow_writes_is_read(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table(
+        {
+            "Prompt": [[{"role": "user", "content": "P"}], [{"role": "user", "content": "Ω\n2"}]],
+            "reward_model": [{"ground_truth": "7", "style": "rule"}, {"ground_truth": "-1", "style": "rule"}],
+            "price": [Decimal("1.50"), None],
+            "tags": [["a", "b"], []],
+        }
+    )
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=1, compression="zstd")
+    first, second = rows(tmp_path / "a.parquet")
+    assert [one.fields for one in (first, second)] == table.to_pylist()
+    assert (first.text("price"), second.text("price"), second.text("prompt")) == ("1.50", "", "Ω\n2")
+    assert first.text("reward_model.ground_truth") == "7"
 
 
 def test_columns_may_have_other_names_and_lie_deeper(tmp_path: Path) -> None:

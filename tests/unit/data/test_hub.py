@@ -1,20 +1,40 @@
-"""Datasets of the hub, behind a stand-in for `datasets`."""
+"""Datasets of the hub, read with the real client from a hub on loopback."""
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agentlearn.data import name_of, read_tasks, rows
-from agentlearn.data.hub import CONNECT_S, PUBLISHED, why_unreachable
+from agentlearn.data.hub import PUBLISHED
+from agentlearn.data.hub_files import CONNECT_S, why_unreachable
 from agentlearn.errors import DataError, MissingExtra
+from agentlearn.store.table_file import write_parquet
 from agentlearn_math import domain
-from tests.unit.data.online import Hub, absent
+from tests.support.hub_stub import COMMIT, HubStub, hub_stub, json_lines
+from tests.unit.data.online import absent
 
 DAPO = (
     "Solve the following math problem step by step. The last line of your response should be of the form Answer:"
     " $Answer (without quotes) where $Answer is the answer to the problem.\n\n"
 )
+GSM8K = """---
+license: mit
+configs:
+- config_name: main
+  data_files:
+  - split: train
+    path: main/train-*
+  - split: test
+    path: main/test-*
+- config_name: socratic
+  data_files:
+  - split: train
+    path: socratic/train-*
+---
+# GSM8K
+"""
 
 
 def dapo(problem: str, answer: str) -> dict[str, object]:
@@ -28,26 +48,52 @@ def dapo(problem: str, answer: str) -> dict[str, object]:
     }
 
 
+def parquet(folder: Path, question: str, answer: str) -> bytes:
+    """The content of a Parquet file with one row."""
+    file = folder / "made.parquet"
+    write_parquet(file, {"question": ("VARCHAR", [question]), "answer": ("VARCHAR", [answer])})
+    return file.read_bytes()
+
+
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
-    return Hub(
-        monkeypatch,
-        {
-            ("HuggingFaceH4/aime_2024", "train"): [{"id": 60, "problem": "P", "solution": "s", "answer": "033"}],
-            ("math-ai/aime25", "test"): [{"problem": "P", "answer": "70", "id": "0"}],
-            ("openai/gsm8k", "train"): [{"question": "P", "answer": "so\n#### 1,234"}],
-            ("openai/gsm8k", "test"): [{"question": "Q", "answer": "#### 5"}],
-            ("BytedTsinghua-SIA/DAPO-Math-17k", "train"): [
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubStub]:
+    datasets = {
+        "HuggingFaceH4/aime_2024": {
+            "README.md": b"no front matter",
+            "data/train-00000-of-00001.jsonl": json_lines({"id": 60, "problem": "P", "solution": "s", "answer": "033"}),
+        },
+        "math-ai/aime25": {"test.jsonl": json_lines({"problem": "P", "answer": "70", "id": "0"})},
+        "openai/gsm8k": {
+            "README.md": GSM8K.encode(),
+            "main/train-00000-of-00001.parquet": parquet(tmp_path, "P", "so\n#### 1,234"),
+            "main/test-00000-of-00001.parquet": parquet(tmp_path, "Q", "#### 5"),
+            "socratic/train-00000-of-00001.parquet": parquet(tmp_path, "S", "#### 6"),
+        },
+        "BytedTsinghua-SIA/DAPO-Math-17k": {
+            "data/dapo-math-17k.jsonl": json_lines(
                 dapo("P", "1"),
                 dapo("disputed", "1"),
                 dapo("P", "1"),
                 dapo("disputed", "2"),
                 dapo("Q", "-3"),
                 dapo("R", "4"),
-            ],
-            ("me/mine", "train"): [{"Question": "P", "Answer": 5}],
+            ),
         },
-    )
+        "me/mine": {
+            "README.md": b"",
+            "train.csv": b"Question,Answer\nP,5\n",
+            "dataset_infos.json": b"{}",
+            "mine.py": b"raise SystemExit",
+        },
+        "me/shards": {
+            f"data/train-0000{n}-of-00003.jsonl": json_lines({"problem": f"P{n}", "answer": n}) for n in range(3)
+        },
+        "me/program": {"program.py": b"raise SystemExit", "README.md": b"---\nlicense: mit\n---\n"},
+        "me/pictures": {"train/cat.png": b"PNG"},
+        "me/damaged": {"train.jsonl": b'{"problem": "P", "answer": 1}\n{"problem"\n'},
+    }
+    with hub_stub(datasets, tmp_path / "cache", monkeypatch) as stub:
+        yield stub
 
 
 @pytest.mark.parametrize(
@@ -57,33 +103,29 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
         ("hf:aime25", "70", "hf:aime25#0"),
         ("hf:gsm8k", "1234", "hf:gsm8k#0"),
         ("hf:gsm8k:test", "5", "hf:gsm8k:test#0"),
+        ("hf:gsm8k:socratic/train", "6", "hf:gsm8k:socratic/train#0"),
+        ("hf:openai/gsm8k:main/test", "5", "hf:openai/gsm8k:main/test#0"),
         ("hf:me/mine", "5", "hf:me/mine#0"),
     ],
 )
-def test_a_dataset_becomes_tasks(hub: Hub, source: str, answer: str, where: str) -> None:
+def test_a_dataset_becomes_tasks(hub: HubStub, source: str, answer: str, where: str) -> None:
     (task,) = domain.read(Path(source))
     assert (task.answer, task.source) == (answer, where)
 
 
-def test_a_short_name_stands_for_one_revision(hub: Hub) -> None:
+def test_a_short_name_stands_for_one_revision(hub: HubStub) -> None:
     list(rows("hf:gsm8k"))
+    list(rows("hf:gsm8k:test"))
     list(rows("hf:me/mine:train"))
-    assert hub.asked == [
-        {
-            "path": "openai/gsm8k",
-            "name": "main",
-            "split": "train",
-            "revision": "740312add88f781978c0658806c59bc2815b9866",
-        },
-        {"path": "me/mine", "name": None, "split": "train", "revision": None},
-    ]
+    fixed = "740312add88f781978c0658806c59bc2815b9866"
+    assert hub.listed == [("openai/gsm8k", fixed), ("me/mine", COMMIT)], "a commit is listed once"
     known = {name: one.revision for name, one in PUBLISHED.items()}
     assert known.pop("webwalkerqa") is None  # no commit of it is known to us
     assert {revision and len(revision) for revision in known.values()} == {40}
 
 
 def test_dapo_is_read_without_its_prompt_its_repetitions_and_its_disputes(
-    hub: Hub, caplog: pytest.LogCaptureFixture
+    hub: HubStub, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "agentlearn"):
         tasks = read_tasks("hf:dapo-math-17k", domain="math", split="train")
@@ -92,46 +134,112 @@ def test_dapo_is_read_without_its_prompt_its_repetitions_and_its_disputes(
     assert "data.disputed" in caplog.text
 
 
-def test_a_limit_reads_no_further_than_it_has_to(hub: Hub) -> None:
-    assert len(read_tasks("hf:dapo-math-17k", domain="math", split="train", limit=2)) == 2
-    assert hub.read == 2
+def test_a_limit_fetches_no_more_files_than_it_has_to(hub: HubStub) -> None:
+    tasks = read_tasks("hf:me/shards", domain="any", split="train", limit=2)
+    assert [task.problem for task in tasks] == ["P0", "P1"]
+    assert hub.fetched == ["data/train-00000-of-00003.jsonl", "data/train-00001-of-00003.jsonl"]
 
 
-def test_an_aime_answer_of_the_hub_is_held_to_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    Hub(monkeypatch, {("HuggingFaceH4/aime_2024", "train"): [{"problem": "P", "answer": "1000"}]})
-    with pytest.raises(DataError, match="hf:aime24 row 0 has the answer '1000', but AIME answers are integers"):
+def test_an_aime_answer_of_the_hub_is_held_to_its_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {"HuggingFaceH4/aime_2024": {"a.jsonl": json_lines({"problem": "P", "answer": "1000"})}}
+    with (
+        hub_stub(wrong, tmp_path, monkeypatch),
+        pytest.raises(DataError, match="hf:aime24 row 0 has the answer '1000', but AIME answers are integers"),
+    ):
         domain.read(Path("hf:aime24"))
 
 
-def test_refused_names(hub: Hub) -> None:
-    for source, sentence in {
-        "hf:aime23": "'hf:aime23' is not a known short name of a dataset ('hf:aime24', 'hf:aime25', 'hf:dapo-math-17k',"
-        " 'hf:gsm8k', 'hf:webwalkerqa'); write 'hf:OWNER/NAME:SPLIT'",
-        "hf:no/such:test": "'hf:no/such:test' cannot be read (no/such, split 'test': Couldn't reach 'no/such' on the"
-        " Hub (offline)); check name, split and network, or give a file",
-    }.items():
-        with pytest.raises(DataError) as caught:
-            list(rows(source))
-        assert str(caught.value) == sentence
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        (
+            "hf:aime23",
+            (
+                "'hf:aime23' is not a known short name of a dataset ('hf:aime24', 'hf:aime25', 'hf:dapo-math-17k',"
+                " 'hf:gsm8k', 'hf:webwalkerqa'); write 'hf:OWNER/NAME:SPLIT'"
+            ),
+        ),
+        (
+            "hf:openai/gsm8k",
+            (
+                "'hf:openai/gsm8k' cannot be read: it has several parts; write 'hf:openai/gsm8k:main/train',"
+                " 'hf:openai/gsm8k:socratic/train'"
+            ),
+        ),
+        (
+            "hf:openai/gsm8k:none/train",
+            (
+                "'hf:openai/gsm8k:none/train' cannot be read: it has no part 'none'; write"
+                " 'hf:openai/gsm8k:main/train', 'hf:openai/gsm8k:socratic/train'"
+            ),
+        ),
+        (
+            "hf:gsm8k:dev",
+            "'hf:gsm8k:dev' cannot be read: it has no split 'dev'; choose one of 'train', 'test'",
+        ),
+        (
+            "hf:me/program",
+            (
+                "'hf:me/program' cannot be read: it is made by a program (program.py), and no program of a dataset is"
+                " run; download its rows and give them as a file"
+            ),
+        ),
+        (
+            "hf:me/pictures",
+            (
+                "'hf:me/pictures' cannot be read: it has no file in JSON, JSON Lines, CSV, TSV or Parquet;"
+                " download its rows and give them as a file"
+            ),
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(hub: HubStub, source: str, sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        list(rows(source))
+    assert str(caught.value) == sentence
+    assert not [name for name in hub.fetched if name.endswith(".py")]
+
+
+def test_a_dataset_that_the_hub_does_not_have_is_one_sentence(hub: HubStub) -> None:
+    with pytest.raises(DataError, match=r"^'hf:no/such:test' cannot be read: .*404.*check name, split and network"):
+        list(rows("hf:no/such:test"))
     assert name_of("hf:me/mine:test") == "mine"
 
 
-def test_without_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
-    absent(monkeypatch, "datasets")
+def test_a_damaged_row_is_named_with_its_file(hub: HubStub) -> None:
+    with pytest.raises(DataError, match=r"train\.jsonl line 2"):
+        read_tasks("hf:me/damaged", domain="any", split="train")
+
+
+def test_without_huggingface_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent(monkeypatch, "huggingface_hub")
     with pytest.raises(MissingExtra) as caught:
         list(rows("hf:aime24"))
-    assert str(caught.value) == "reading 'hf:aime24' needs datasets: pip install 'agentlearn-lib[data]'"
+    assert str(caught.value) == "reading 'hf:aime24' needs huggingface_hub: pip install 'agentlearn-lib[hub]'"
 
 
-def test_a_hub_that_does_not_answer_is_named_at_once(hub: Hub) -> None:
-    hub.unreachable = "huggingface.co does not answer (Temporary failure in name resolution)"
+@pytest.mark.parametrize("source", ["hf:aime24", "hf:me/mine"])
+def test_a_hub_that_does_not_answer_is_named_at_once_and_the_cache_is_read(
+    hub: HubStub, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = list(rows(source))
+    silent = "huggingface.co does not answer (Temporary failure in name resolution)"
+    monkeypatch.setattr("agentlearn.data.hub_files.why_unreachable", lambda: silent)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(DataError) as error:
         list(rows("hf:other/set"))
     assert error.value.message == (
-        "'hf:other/set' cannot be read: huggingface.co does not answer (Temporary failure in name resolution), and the"
-        " dataset 'other/set' is not in the cache of this machine; check the network, or give a file"
+        f"'hf:other/set' cannot be read: {silent}, and the dataset 'other/set' is not in the cache of this machine;"
+        " check the network, or give a file"
     )
-    assert list(rows("hf:aime24"))  # it is in the cache
+    assert list(rows(source)) == before
+
+
+def test_a_split_of_which_the_cache_lacks_a_file_is_refused(hub: HubStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(read_tasks("hf:me/shards", domain="any", split="train", limit=1)) == 1
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(DataError, match="HF_HUB_OFFLINE forbids to ask the hub, and the dataset 'me/shards' is not in"):
+        list(rows("hf:me/shards"))
 
 
 def test_the_hub_is_asked_for_a_connection_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,9 +247,9 @@ def test_the_hub_is_asked_for_a_connection_only(monkeypatch: pytest.MonkeyPatch)
         assert (address, timeout) == (("mirror.test", 8443), CONNECT_S)
         raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr("agentlearn.data.hub.getproxies", dict)
+    monkeypatch.setattr("agentlearn.data.hub_files.getproxies", dict)
     monkeypatch.setattr("socket.create_connection", refused)
     monkeypatch.setenv("HF_ENDPOINT", "https://mirror.test:8443")
     assert why_unreachable() == "mirror.test does not answer (Connection refused)"
-    monkeypatch.setattr("agentlearn.data.hub.getproxies", lambda: {"https": "http://proxy.test:3128"})
+    monkeypatch.setattr("agentlearn.data.hub_files.getproxies", lambda: {"https": "http://proxy.test:3128"})
     assert why_unreachable() == ""

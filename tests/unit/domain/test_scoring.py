@@ -169,7 +169,7 @@ def test_without_the_library_it_is_told(tmp_path: Path) -> None:
     (found,) = outcomes(RIGHT)
     assert found == (
         "missing_extra",
-        "scoring needs reasoning-gym: pip install 'agentlearn-lib[data]' (no such library)",
+        "scoring needs reasoning-gym: pip install 'agentlearn-lib[gym]' (no such library)",
     )
 
 

@@ -23,7 +23,7 @@ from agentlearn_web.miniwob import domain
 from agentlearn_web.miniwob import pages as pages_module
 from agentlearn_web.miniwob.episode import format_reward, parse_reward
 from agentlearn_web.miniwob.episode_tasks import parse_episode
-from agentlearn_web.miniwob.pages import LEFT_OUT, PAGES, check_miniwob, miniwob_folder
+from agentlearn_web.miniwob.pages import EXTRA, LEFT_OUT, PAGES, check_miniwob, miniwob_folder
 from agentlearn_web.miniwob.serving import SITE, serve_miniwob
 
 
@@ -45,11 +45,9 @@ def test_without_the_package_one_sentence_says_what_to_install(monkeypatch: pyte
     monkeypatch.setattr(pages_module, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra) as caught:
         miniwob_folder()
-    assert (
-        str(caught.value)
-        == "the miniwob domain needs the package miniwob, which is not installed: pip install 'agentlearn-lib[miniwob]'"
-    )
-    assert [(one.state, one.mend) for one in check_miniwob()] == [("missing", "pip install 'agentlearn-lib[miniwob]'")]
+    assert str(caught.value) == f"the miniwob domain needs the package miniwob, which is not installed: {EXTRA}"
+    assert [(one.state, one.mend) for one in check_miniwob()] == [("missing", EXTRA)]
+    assert EXTRA == "pip install 'agentlearn-lib[web]' && pip install --no-deps 'miniwob>=1.1,<2'"
 
 
 def test_tasks_are_episodes_in_splits_that_share_none() -> None:

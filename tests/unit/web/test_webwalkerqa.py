@@ -13,7 +13,7 @@ from agentlearn.errors import DataError
 from agentlearn.types.task import Task
 from agentlearn_web import domain
 from agentlearn_web.task_reader import read_walk_tasks
-from tests.unit.data.online import Hub
+from tests.support.hub_stub import COMMIT, hub_stub, json_lines
 
 SMALL = Path(__file__).parent / "webwalkerqa" / "small.jsonl"
 ROWS = [json.loads(line) for line in SMALL.read_text(encoding="utf-8").splitlines()]
@@ -74,12 +74,13 @@ def test_parquet(tmp_path: Path) -> None:
     assert [told(task) for task in read_walk_tasks(path, split="train")] == TOLD[:1]
 
 
-def test_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    hub = Hub(monkeypatch, {("callanwu/WebWalkerQA", "main"): ROWS[:3]})
-    tasks = read_walk_tasks("hf:webwalkerqa", split="test")
+def test_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"data/main-00000-of-00001.jsonl": json_lines(*ROWS[:3])}
+    with hub_stub({"callanwu/WebWalkerQA": files}, tmp_path, monkeypatch) as hub:
+        tasks = read_walk_tasks("hf:webwalkerqa", split="test")
     assert [told(task) for task in tasks] == TOLD
     assert tasks[2].source == "hf:webwalkerqa#2"
-    assert hub.asked == [{"path": "callanwu/WebWalkerQA", "name": None, "split": "main", "revision": None}]
+    assert hub.listed == [("callanwu/WebWalkerQA", COMMIT)]
     assert published("hf:webwalkerqa")[1].rows == 680
 
 

@@ -1,0 +1,41 @@
+"""The extra `learn`: what learning needs and using lessons does not, and the sentence for where it is not installed."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from agentlearn.errors import MissingExtra
+
+LEARN_MODULES = ("cyclopts", "duckdb", "mpmath", "numpy", "openai", "rich", "sympy", "yaml")
+"""What only the extra installs, by the names under which Python imports it."""
+INSTALL_LEARN = "pip install 'agentlearn-lib[learn]'"
+_SHOWN = 3
+
+
+def require_learn(feature: str) -> None:
+    """Raise MissingExtra when a package of the extra is not installed. feature: what needs it, for the sentence."""
+    if missing := _missing():
+        raise _missing_learn(feature, missing)
+
+
+def missing_learn_of(feature: str, error: ImportError) -> MissingExtra | None:
+    """Return the error for an import that failed because the extra is not installed; None for any other failure."""
+    missing = _missing()
+    return _missing_learn(feature, missing) if (error.name or "").partition(".")[0] in missing else None
+
+
+def _missing() -> list[str]:
+    return [name for name in LEARN_MODULES if not _installed(name)]
+
+
+def _missing_learn(feature: str, missing: Sequence[str]) -> MissingExtra:
+    more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+    return MissingExtra(
+        f"{feature} needs packages that are not installed ({', '.join(missing[:_SHOWN])}{more}): {INSTALL_LEARN}"
+    )
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):  # another program hides the package
+        return False

@@ -1,0 +1,115 @@
+"""The install without extras, in which lessons are used and nothing is learned.
+
+`scripts/wheel` runs this file where nothing but the package, its requirements and pytest is installed. Where the extra
+`learn` is installed, each program below hides its packages, so the same tests run there.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import agentlearn
+from agentlearn.learn_extra import LEARN_MODULES
+
+HIDE = f"""
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {LEARN_MODULES!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+"""
+LIGHT = {
+    *("AgentlearnError", "Answer", "Domain", "Experience", "Experiences", "Group", "LearnSettings", "Library"),
+    *("LibraryStore", "RolloutContext", "Task", "Trajectory", "Treatment", "Verdict", "library_of", "load_domain"),
+}
+"""Public names that need no extra."""
+USE = """
+from pydantic_ai import Agent
+from agentlearn import Experiences, library_of
+
+library = library_of(["Count both ends of a range."])
+agent = Agent("test", instructions="Solve it.", capabilities=[Experiences(library)])
+result = agent.run_sync("How many integers from 3 to 30?")
+assert "Count both ends" in str(result.all_messages()), result.all_messages()
+"""
+
+
+def light(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program without the packages of the extra `learn`."""
+    root = str(Path(agentlearn.__file__).parents[1])
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-W", "error", "-c", HIDE + program]
+    return subprocess.run(
+        command, cwd=folder, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+
+
+def test_public_names_are_there_or_name_the_extra(tmp_path: Path) -> None:
+    program = """
+import agentlearn
+
+for name in agentlearn.__all__:
+    try:
+        getattr(agentlearn, name)
+    except ImportError as error:
+        print(name, getattr(error, "code", ""), error)
+    else:
+        print(name)
+"""
+    ended = light(program, tmp_path)
+    assert ended.stderr == ""
+    lines = [line.split(" ", 2) for line in ended.stdout.splitlines()]
+    assert {words[0] for words in lines if len(words) == 1} >= LIGHT
+    for name, code, words in (words for words in lines if len(words) > 1):
+        assert code == "missing_extra"
+        assert words.startswith(("agentlearn.store needs", f"agentlearn.{name} needs"))
+        assert words.endswith("): pip install 'agentlearn-lib[learn]'")
+
+
+def test_lessons_are_used(tmp_path: Path) -> None:
+    ended = light(USE, tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "statement", ["from agentlearn import run_learning", "from agentlearn.store import read_store"]
+)
+def test_an_import_that_needs_the_extra_says_so(statement: str, tmp_path: Path) -> None:
+    ended = light(statement, tmp_path)
+    assert "agentlearn.errors.MissingExtra: agentlearn." in ended.stderr
+    assert ended.stderr.endswith("): pip install 'agentlearn-lib[learn]'\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["learn", "math"], ["no-such-command"]])
+@pytest.mark.parametrize("json_asked", [False, True])
+def test_the_command_is_one_sentence(arguments: list[str], json_asked: bool, tmp_path: Path) -> None:
+    words = [*arguments, *(["--json"] if json_asked else [])]
+    ended = light(f"sys.argv[1:] = {words!r}\nfrom agentlearn.cli import main\nmain()", tmp_path)
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("agentlearn: the command agentlearn needs packages that are not installed (cyclopts, ")
+    assert line.endswith("): pip install 'agentlearn-lib[learn]'")
+    if json_asked:
+        error = json.loads(ended.stdout)["error"]
+        assert error == {"code": "missing_extra", "message": line.removeprefix("agentlearn: ")}
+    else:
+        assert ended.stdout == ""
+
+
+def test_an_import_that_fails_for_another_reason_stays_as_it_is(tmp_path: Path) -> None:
+    program = """
+sys.modules["agentlearn.store"] = None
+import agentlearn
+try:
+    agentlearn.open_store
+except ModuleNotFoundError as error:
+    print(type(error).__name__, error.name)
+"""
+    assert light(program, tmp_path).stdout == "ModuleNotFoundError agentlearn.store\n"

@@ -1,0 +1,96 @@
+"""Which files are a split: cards as people write them, names as people choose them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.data.hub_splits import SplitFiles, splits_of
+
+
+def told(names: list[str], card: str = "") -> dict[tuple[str, str], tuple[str, ...]]:
+    return {(one.config, one.name): one.files for one in splits_of(names, card)}
+
+
+@pytest.mark.parametrize(
+    ("names", "splits"),
+    [
+        (["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"], ["train"]),
+        (["data/main-00000-of-00001.parquet"], ["main"]),
+        (["data/test_easy-00000-of-00001-abc123.parquet", "data/extra.parquet"], ["test_easy"]),
+        (["train.csv", "test.csv", "README.md"], ["train", "test"]),
+        (["my_training_set.jsonl", "my-dev.jsonl", "eval 1.jsonl"], ["train", "validation", "test"]),
+        (["train/a.json", "train/b.json", "validation/a.json"], ["train", "validation"]),
+        (["a.jsonl.gz", "b.jsonl.gz"], ["train"]),
+        (["trained.csv", "contest.csv"], ["train"]),
+        ([".cache/train.csv", "__pycache__/x.csv", "dataset_infos.json"], []),
+        (["rows.parquet", "rows2.parquet", "schema.json"], ["train"]),
+    ],
+)
+def test_names_give_the_splits(names: list[str], splits: list[str]) -> None:
+    assert sorted(name for _, name in told(names)) == sorted(splits)
+
+
+FORMS = {
+    "one": "data_files: rows/*.jsonl",
+    "list": "data_files: ['rows/a.jsonl', 'rows/b.jsonl']",
+    "splits": "data_files: [{split: train, path: 'rows/*'}]",
+    "paths": "data_files: [{split: train, path: ['rows/a*', 'rows/b*']}]",
+    "mapping": "data_files: {train: 'rows/**'}",
+    "folder": "data_dir: rows",
+    "both": "data_dir: rows, data_files: '*.jsonl'",
+    "dot": "data_files: './rows/[ab].jsonl'",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_card_gives_the_same_split(form: str) -> None:
+    card = f"---\nconfigs:\n- {{config_name: all, {FORMS[form]}}}\n---\n"
+    assert told(["rows/a.jsonl", "rows/b.jsonl", "other/c.jsonl"], card) == {
+        ("all", "train"): ("rows/a.jsonl", "rows/b.jsonl")
+    }
+
+
+def test_a_star_stays_in_its_folder_and_two_stars_do_not() -> None:
+    names = ["a/x.csv", "a/b/y.csv", "z.csv"]
+    card = "---\nconfigs: [{{config_name: c, data_files: '{}'}}]\n---\n"
+    assert told(names, card.format("a/*.csv")) == {("c", "train"): ("a/x.csv",)}
+    assert told(names, card.format("**/*.csv"))["c", "train"] == ("a/b/y.csv", "a/x.csv", "z.csv")
+
+
+def test_a_default_part_is_marked() -> None:
+    card = (
+        "---\nconfigs: [{config_name: a, data_files: a.csv}, {config_name: b, data_files: b.csv, default: true}]\n---"
+    )
+    assert splits_of(["a.csv", "b.csv"], card) == (
+        SplitFiles("a", "train", ("a.csv",)),
+        SplitFiles("b", "train", ("b.csv",), is_default=True),
+    )
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        "---\n: [\n---\n",
+        "---\n- a\n- b\n---\n",
+        "---\nconfigs: 3\n---\n",
+        "---\nconfigs: [3, null]\n---\n",
+        "---\nlicense: mit",
+        "--- \r\nlicense: mit\r\n---\r\n",
+    ],
+)
+def test_a_card_that_says_nothing_of_files_leaves_their_names(card: str) -> None:
+    assert told(["train.csv"], card) == {("default", "train"): ("train.csv",)}
+
+
+@given(st.text(), st.lists(st.text(min_size=1)))
+def test_any_card_and_any_names_give_only_files_of_the_repository(text: str, names: list[str]) -> None:
+    for card in (text, f"---\n{text}\n---\n", f"---\nconfigs: [{{data_files: '{text}'}}]\n---\n"):
+        for split in splits_of(names, card):
+            assert set(split.files) <= set(names)
+            assert len(set(split.files)) == len(split.files) > 0
+
+
+@pytest.mark.parametrize("pattern", ["*a" * 60 + "b", "**/" * 60 + "b", "[z-a]*", "[", "a" * 5000])
+def test_a_hostile_pattern_fits_nothing_and_costs_little(pattern: str) -> None:
+    card = f"---\nconfigs: [{{config_name: c, data_files: '{pattern}'}}]\n---\n"
+    assert told(["/".join(["a" * 200] * 40) + ".csv"], card) == {}

@@ -1,0 +1,29 @@
+"""The calls for programs without an event loop, where one is running."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agentlearn import LearnSettings, run_learning_sync
+from agentlearn.errors import ConfigError
+from agentlearn.learn.without_loop import without_loop
+
+
+async def three() -> int:
+    return 3
+
+
+def test_without_a_loop_the_result_comes_back() -> None:
+    assert without_loop(three)() == 3
+
+
+def test_inside_a_loop_one_sentence_says_what_to_await(tmp_path: Path) -> None:
+    async def cell() -> None:
+        run_learning_sync(LearnSettings(domain="math", store=tmp_path / "store"))
+
+    with pytest.raises(ConfigError) as caught:
+        asyncio.run(cell())
+    assert caught.value.code == "running_loop"
+    assert str(caught.value) == ("an event loop is running here, as in a notebook; write: await run_learning(...)")
+    assert not (tmp_path / "store").exists()
