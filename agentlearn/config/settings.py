@@ -25,6 +25,7 @@ from agentlearn.config.options import (
     TaskOptions,
     Temperature,
 )
+from agentlearn.config.result_names import name_of_result
 from agentlearn.errors import ConfigError
 from agentlearn.types.value import Value
 
@@ -104,7 +105,7 @@ class LearnSettings(RunSettings, RequestOptions, LessonOptions, StoredRolloutOpt
     @property
     def library_name(self) -> str:
         """Name of the resulting library."""
-        return self.name or self.domain
+        return self.name or name_of_result(self.domain)
 
     def as_pilot(self) -> "LearnSettings":
         """The settings of the pilot: one epoch, not measured. The same settings when no pilot is asked for."""

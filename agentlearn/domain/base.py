@@ -1,6 +1,8 @@
 """`Domain`, the base class of everything that can be learned, and how installed domains are loaded.
 
-A package announces its domain under the entry-point group `agentlearn.domains`; the library names no domain.
+A package announces its domain under the entry-point group `agentlearn.domains`; the library names no domain. A package
+that makes domains of other projects' tasks announces a prefix under `agentlearn.adapters`: a function from what follows
+the prefix in a name such as `bfcl:multiple` to a `Domain`.
 """
 
 import os
@@ -252,11 +254,23 @@ def checked_limit(limit: int | None) -> int | None:
 
 
 GROUP = "agentlearn.domains"
+GROUP_OF_ADAPTERS = "agentlearn.adapters"
 
 
 def installed_domains() -> tuple[str, ...]:
     """Return the names of the installed domains, sorted."""
     return tuple(sorted(announced(GROUP).usable))
+
+
+def is_domain(name: str) -> bool:
+    """Whether `load_domain` knows the name: an installed domain, or a name with the prefix of an installed adapter."""
+    return name in installed_domains() or _adapter(name) is not None
+
+
+def _adapter(name: str) -> Plugin | None:
+    """Return the adapter whose prefix the name has; None when there is none."""
+    prefix, colon, _ = name.partition(":")
+    return announced(GROUP_OF_ADAPTERS).get(prefix) if colon else None
 
 
 def is_source(name: str) -> bool:
@@ -267,9 +281,14 @@ def is_source(name: str) -> bool:
 
 
 def load_domain(name: str) -> Domain:
-    """Return the installed domain of that name. Raises UnknownDomain (naming the installed ones) or ConfigError."""
+    """Return the installed domain of that name, or the one that an adapter makes of `PREFIX:NAME`.
+
+    Raises UnknownDomain (naming the installed ones) or ConfigError.
+    """
     if (plugin := announced(GROUP).get(name)) is not None:
         return _loaded(plugin)
+    if (adapter := _adapter(name)) is not None:
+        return _loaded(adapter, name.partition(":")[2])
     found = ", ".join(repr(known) for known in installed_domains()) or "none"
     if is_source(name):
         raise UnknownDomain(
@@ -277,14 +296,17 @@ def load_domain(name: str) -> Domain:
             f" `agentlearn learn {name} --reward number`, and give the lessons to your own agent with Experiences",
             code="source_for_domain",
         )
+    if ":" in name:
+        found += "".join(f", {prefix + ':NAME'!r}" for prefix in sorted(announced(GROUP_OF_ADAPTERS).usable))
     raise UnknownDomain(f"domain {name!r} is not installed (found: {found}); run `agentlearn doctor`")
 
 
-def _loaded(plugin: Plugin) -> Domain:
-    loaded = load(plugin, "domain")
-    named = f"domain {plugin.name!r} ({plugin.value})"
+def _loaded(plugin: Plugin, *arguments: str) -> Domain:
+    """Return the domain of a plug-in. arguments: what an adapter is called with."""
+    loaded = load(plugin, "adapter" if arguments else "domain")
+    named = f"domain {':'.join([plugin.name, *arguments])!r} ({plugin.value})"
     try:
-        domain = loaded() if callable(loaded) else loaded
+        domain = loaded(*arguments) if callable(loaded) else loaded
     except TypeError as error:  # the class still has abstract methods, or needs arguments
         raise ConfigError(
             f"{named} cannot be created: {error}; see docs/domains.md for what a domain must have", code="bad_domain"

@@ -1,7 +1,7 @@
 """The domain and the budget of a run, from its settings."""
 
 from agentlearn.config import BudgetOptions, LearnSettings, TaskOptions
-from agentlearn.domain.base import Domain, installed_domains, load_domain
+from agentlearn.domain.base import Domain, is_domain, load_domain
 from agentlearn.domain.custom import custom_tasks
 from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.models.budget import Budget
@@ -22,7 +22,7 @@ def domain_of(settings: TaskOptions) -> Domain:
 def _judging_domain(settings: TaskOptions) -> Domain:
     if settings.reward is None:
         return load_domain(settings.domain)
-    if settings.domain in installed_domains() and (domain := load_domain(settings.domain)).rewards:
+    if is_domain(settings.domain) and (domain := load_domain(settings.domain)).rewards:
         return domain.with_reward(settings.reward)
     return custom_tasks(settings.domain, settings.reward, tools=settings.tools, instructions=settings.instructions)
 

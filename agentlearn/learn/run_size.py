@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from agentlearn.config import LearnSettings, is_lab
-from agentlearn.domain.base import RolloutShape, installed_domains, load_domain
+from agentlearn.domain.base import RolloutShape, is_domain, load_domain
 from agentlearn.domain.custom.judge_reward import JUDGE
 from agentlearn.errors import StoreError
 from agentlearn.models.endpoint import is_simulated
@@ -172,7 +172,7 @@ def average_library(settings: LearnSettings, tasks: int, final: float | None = N
 
 def _usual_shape(settings: LearnSettings) -> RolloutShape:
     """Return turns and lengths of rollouts: those of the installed domain, else those of tasks from a file."""
-    if settings.domain in installed_domains() and settings.reward != JUDGE.name:
+    if is_domain(settings.domain) and settings.reward != JUDGE.name:
         return load_domain(settings.domain).rollout_shape(settings.data)
     return file_task_shape(settings.tools).model_copy(update={"judged": settings.reward == JUDGE.name})
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, SerializeAsAny, model_validator
 
 from agentlearn.config import LAB, RunSettings, default_model, given_settings
+from agentlearn.config.result_names import name_of_result
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, GRPOArguments, gradient_arguments
 
@@ -56,7 +57,7 @@ class TrainSettings(RunSettings):
     @property
     def weights_name(self) -> str:
         """Name of the resulting weights."""
-        return self.name or self.domain
+        return self.name or name_of_result(self.domain)
 
     @property
     def samples_in_rounds(self) -> bool:
