@@ -27,7 +27,7 @@ class SummaryList(Value):
     entries: tuple[str, ...]
 
 
-class Summary(Value):
+class NotebookSummary(Value):
     """What a notebook shows of a result."""
 
     sentences: tuple[str, ...]
@@ -42,8 +42,8 @@ class Summary(Value):
     footer: str = ""
 
 
-def summary_html(part: Summary) -> str:
-    """Return a `Summary` as HTML. All texts are escaped, and long ones are cut."""
+def summary_html(part: NotebookSummary) -> str:
+    """Return a `NotebookSummary` as HTML. All texts are escaped, and long ones are cut."""
     edge = f"border-left:4px solid {_EDGES[part.tone]};padding-left:0.8em"
     cautions = SummaryList(title="Cautions", entries=part.cautions)
     return element(

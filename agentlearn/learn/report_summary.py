@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from agentlearn.html.number_format import money
-from agentlearn.html.summary import Summary, SummaryList, summary_html
+from agentlearn.html.summary import NotebookSummary, SummaryList, summary_html
 from agentlearn.html.tone import Tone
 from agentlearn.measure.contrast import ContrastVerdict
 
@@ -24,7 +24,7 @@ def report_html(report: "LearnReport", library: "Library | None") -> str:
     line, tone = report.library, _TONES[delta.verdict] if delta is not None and delta.compared else "plain"
     rollouts = sum(report.rollouts.values())
     return summary_html(
-        Summary(
+        NotebookSummary(
             sentences=tuple(filter(None, sentences)),
             tone=tone,
             cautions=tuple(dict.fromkeys(filter(None, (*cautions, *report.notes)))),

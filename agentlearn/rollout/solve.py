@@ -40,13 +40,13 @@ class Solved(Trajectory, Generic[Out]):
     """What to know about the answer."""
 
     def _repr_html_(self) -> str:
-        from agentlearn.html.summary import Summary, summary_html
+        from agentlearn.html.summary import NotebookSummary, summary_html
 
         ended = self.answer or "no answer" if self.failure is None else f"failed: {self.failure.message}"
         verdict = self.verdict
         judged = "" if verdict is None else f"{verdict.status}: {verdict.reason}"
         return summary_html(
-            Summary(
+            NotebookSummary(
                 sentences=tuple(filter(None, (ended, judged))),
                 tone="plain" if self.failure is None else "bad",
                 cautions=self.notes,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from agentlearn.html.summary import Summary, summary_html
+from agentlearn.html.summary import NotebookSummary, summary_html
 from agentlearn_evals.contrast_words import full_sentence, worst_first
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def comparison_html(found: "Comparison") -> str:
         *found.notes,
     ]
     return summary_html(
-        Summary(
+        NotebookSummary(
             sentences=tuple(map(full_sentence, contrasts)) or ("There is nothing to compare.",),
             tone=TONES[contrasts[0].verdict] if contrasts else "plain",
             cautions=tuple(dict.fromkeys(cautions)),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn import LearnReport, compare_sync, library_of, solve_sync
-from agentlearn.html.summary import CHARACTERS, MOST, Summary, SummaryList, summary_html
+from agentlearn.html.summary import CHARACTERS, MOST, NotebookSummary, SummaryList, summary_html
 from agentlearn.learn.lessons.learn import learn_sync
 from agentlearn_evals import Comparison
 from tests.support.desk import LESSON, TICKETS, desk_agent, right_team
@@ -83,7 +83,7 @@ def test_a_comparison_and_a_solved_problem_are_shown_and_escaped(tmp_path: Path)
 
 @given(st.text(), st.lists(st.text(), max_size=30))
 def test_any_text_makes_only_our_tags_and_a_bounded_page(words: str, entries: list[str]) -> None:
-    part = Summary(
+    part = NotebookSummary(
         sentences=(words, *entries),
         cautions=tuple(entries),
         header=("arm",),
