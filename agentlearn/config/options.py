@@ -5,6 +5,7 @@ the group that it needs and is handed the settings unchanged: `LearnSettings` is
 and so on. Command-line options are generated from these fields; a field's docstring is its help text.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -83,7 +84,7 @@ class OptionGroup(Value):
 class StoreOptions(OptionGroup):
     """Where results are kept, and whether traces are sent."""
 
-    store: FolderPath = Field(default_factory=default_store)
+    store: FolderPath = Field(default_factory=cast("Callable[[], FolderPath]", default_store))
     """Directory of the trajectory store, the libraries and the reports."""
     otel: bool = False
     """Send OpenTelemetry spans. Also on when OTEL_EXPORTER_OTLP_ENDPOINT is set; needs the otel extra."""

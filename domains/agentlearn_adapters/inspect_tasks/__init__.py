@@ -74,7 +74,7 @@ class InspectDomain(ForeignDomain):
         text = output.output.completion
         return Answer(text=text, answer=text or None)
 
-    async def judge(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict:
+    async def verify_output(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict:
         """Score the sample with the task's own scorers; the first one gives the reward."""
         from agentlearn_adapters.inspect_tasks.sample_run import scored
         from agentlearn_adapters.inspect_tasks.score_values import verdict_of_scores

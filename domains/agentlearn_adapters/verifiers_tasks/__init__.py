@@ -76,7 +76,7 @@ class VerifiersDomain(ForeignDomain):
         output = await calls.run(self.served.episode(foreign_task(self.env, work.task), calls))
         return Worked(output, calls.messages)
 
-    def judge(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict:
+    def verify_output(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict:
         """Return the weighted sum of the rewards, on a scale from the least to the greatest possible."""
         from agentlearn_adapters.verifiers_tasks.reward_scale import verdict_of_rewards
 
