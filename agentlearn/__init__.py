@@ -7,11 +7,12 @@ Names are loaded when they are first used, so that importing this package costs 
 TYPE_CHECKING = False  # as in `typing`, whose import would take most of the time
 if TYPE_CHECKING:
     from agentlearn.config import LearnSettings
-    from agentlearn.domain.base import Answer, Domain, RolloutContext, load_domain
+    from agentlearn.domain.base import Answer, Domain, RolloutContext, Work, Worked, load_domain
     from agentlearn.errors import AgentlearnError
-    from agentlearn.learn.lessons.run_learning import run_learning, run_learning_sync
-    from agentlearn.learn.report import LearnReport
-    from agentlearn.learn.solve_objects import solve, solve_sync
+    from agentlearn.learning.lessons.learn import learn, learn_sync
+    from agentlearn.learning.lessons.run_learning import run_learning, run_learning_sync
+    from agentlearn.learning.report import LearnReport
+    from agentlearn.learning.solve_objects import solve, solve_sync
     from agentlearn.library import LibraryStore
     from agentlearn.library.capability import Experiences
     from agentlearn.library.lessons import lessons
@@ -34,29 +35,33 @@ _HOMES = {
     "Experiences": "agentlearn.library.capability",
     "Group": "agentlearn.types.group",
     "Groups": "agentlearn.types.groups",
-    "LearnReport": "agentlearn.learn.report",
+    "LearnReport": "agentlearn.learning.report",
     "LearnSettings": "agentlearn.config",
     "Library": "agentlearn.types.experience",
+    "LibraryStore": "agentlearn.library",
     "Recorder": "agentlearn.recorder",
     "RolloutContext": "agentlearn.domain.base",
-    "LibraryStore": "agentlearn.library",
     "Shown": "agentlearn.library.shown",
     "Task": "agentlearn.types.task",
     "Trajectory": "agentlearn.types.trajectory",
     "Treatment": "agentlearn.types.treatment",
     "Verdict": "agentlearn.types.trajectory",
-    "lessons": "agentlearn.library.lessons",
+    "Work": "agentlearn.domain.base",
+    "Worked": "agentlearn.domain.base",
     "compare": "agentlearn_evals.compare_objects",
     "compare_sync": "agentlearn_evals.compare_objects",
+    "learn": "agentlearn.learning.lessons.learn",
+    "learn_sync": "agentlearn.learning.lessons.learn",
+    "lessons": "agentlearn.library.lessons",
     "library_of": "agentlearn.types.experience",
     "load_domain": "agentlearn.domain.base",
     "open_store": "agentlearn.store",
     "read_store": "agentlearn.store",
-    "run_learning": "agentlearn.learn.lessons.run_learning",
-    "run_learning_sync": "agentlearn.learn.lessons.run_learning",
+    "run_learning": "agentlearn.learning.lessons.run_learning",
+    "run_learning_sync": "agentlearn.learning.lessons.run_learning",
     "shown_in": "agentlearn.library.shown",
-    "solve": "agentlearn.learn.solve_objects",
-    "solve_sync": "agentlearn.learn.solve_objects",
+    "solve": "agentlearn.learning.solve_objects",
+    "solve_sync": "agentlearn.learning.solve_objects",
 }
 
 __all__ = [
@@ -78,8 +83,12 @@ __all__ = [
     "Trajectory",
     "Treatment",
     "Verdict",
+    "Work",
+    "Worked",
     "compare",
     "compare_sync",
+    "learn",
+    "learn_sync",
     "lessons",
     "library_of",
     "load_domain",

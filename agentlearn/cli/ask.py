@@ -4,8 +4,8 @@ import sys
 
 from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError
-from agentlearn.learn.estimate import estimate, plan, refuse_unpriced_budget
-from agentlearn.learn.open_run import domain_of
+from agentlearn.learning.estimate import estimate, plan, refuse_unpriced_budget
+from agentlearn.learning.open_run import domain_of
 from agentlearn.models.endpoint import is_paid
 from agentlearn.printing import ask_line, print_line
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agentlearn.cli.words import change_words, count_words, score_words
-from agentlearn.learn.report import Delta, HeldOutScore
+from agentlearn.learning.report import Delta, HeldOutScore
 from agentlearn.measure.contrast import ContrastVerdict
 
 if TYPE_CHECKING:
-    from agentlearn.learn.report import LearnReport
+    from agentlearn.learning.report import LearnReport
     from agentlearn.train.report import TrainReport
 
 _VERDICTS: dict[ContrastVerdict, str] = {

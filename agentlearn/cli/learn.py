@@ -54,7 +54,7 @@ def learn(
     from agentlearn.cli.interrupt import run_to_end
     from agentlearn.cli.own_tasks import require_model
     from agentlearn.cli.progress import LearnProgress, learn_command
-    from agentlearn.learn.lessons.run_learning import run_learning
+    from agentlearn.learning.lessons.run_learning import run_learning
 
     if run is None:
         require_model(settings, fields, learn_command(settings))
@@ -74,7 +74,7 @@ def _settings(
     With `resume`, the settings and the id of the interrupted run, and no fields.
     """
     if resume is not None:
-        from agentlearn.learn.resume import keep_credentials, settings_of
+        from agentlearn.learning.resume import keep_credentials, settings_of
 
         if what is not None:
             raise ConfigError(
@@ -112,8 +112,8 @@ def learn_fields(what: str, given: GivenSettings) -> dict[str, Any]:
 
 
 def _show_plan(settings: LearnSettings, *, json: bool) -> None:
-    from agentlearn.learn.estimate import plan
-    from agentlearn.learn.open_run import domain_of
+    from agentlearn.learning.estimate import plan
+    from agentlearn.learning.open_run import domain_of
 
     if settings.from_store:
         raise ConfigError(

@@ -42,7 +42,7 @@ def library_show(
     """Show the lessons of any version of a library, also of versions between two published ones."""
     from agentlearn.cli.show.origins import lesson_origins, origin_lines, origins_json, replaced_lessons
     from agentlearn.cli.show.versions import find_library
-    from agentlearn.learn.lessons.library_caution import library_caution
+    from agentlearn.learning.lessons.library_caution import library_caution
 
     found = find_library(store, reference)
     library = found.library

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from agentlearn.cli.stages import cost_words, short_count
 from agentlearn.cli.words import clock_time, count_words, proposal_words
-from agentlearn.learn.estimate import CostEstimate
-from agentlearn.learn.learner import Update
-from agentlearn.learn.lessons.curate import EndCounts, count_ends
+from agentlearn.learning.estimate import CostEstimate
+from agentlearn.learning.learner import Update
+from agentlearn.learning.lessons.curate import EndCounts, count_ends
 from agentlearn.measure.arm_score import clustered_score
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint_state import EndpointState

@@ -14,12 +14,12 @@ from agentlearn.cli.stages import print_stages
 from agentlearn.cli.words import clock_time, count_words, proposal_words, score_words
 from agentlearn.config import LearnSettings, is_lab
 from agentlearn.config.command_words import command_words
-from agentlearn.learn.callbacks import Callbacks
-from agentlearn.learn.estimate import estimate, mean_problem_tokens
-from agentlearn.learn.learner import Update
-from agentlearn.learn.report import EpochLine, HeldOutScore, LearnReport
-from agentlearn.learn.run_size import assumed_size, measured_size
-from agentlearn.learn.warnings import RunWarning
+from agentlearn.learning.callbacks import Callbacks
+from agentlearn.learning.estimate import estimate, mean_problem_tokens
+from agentlearn.learning.learner import Update
+from agentlearn.learning.report import EpochLine, HeldOutScore, LearnReport
+from agentlearn.learning.run_size import assumed_size, measured_size
+from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.discover import found_models
 from agentlearn.models.endpoint import Endpoint

@@ -9,11 +9,11 @@ from agentlearn.cli.words import count_words, score_words
 from agentlearn.config import RunSettings
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import Interrupted, may_go_on
-from agentlearn.learn.report import HeldOutScore
+from agentlearn.learning.report import HeldOutScore
 from agentlearn.models.call_context import CallContext
 
 if TYPE_CHECKING:
-    from agentlearn.learn.report import LearnReport
+    from agentlearn.learning.report import LearnReport
     from agentlearn.train.report import TrainReport
 
 

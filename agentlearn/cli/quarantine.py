@@ -16,7 +16,7 @@ from agentlearn.config.command_words import command_words
 from agentlearn.text import visible
 
 if TYPE_CHECKING:
-    from agentlearn.learn.lessons.quarantine import Approved, PendingLesson
+    from agentlearn.learning.lessons.quarantine import Approved, PendingLesson
     from agentlearn.types.decision import LessonDecision
 
 LessonId = Annotated[str, Parameter(help="Id of a lesson that `library pending` lists; its start is enough.")]
@@ -34,7 +34,7 @@ def library_pending(
     json: JsonOption = False,
 ) -> None:
     """List the lessons that wait for your decision, with the doubt and the rollouts they come from."""
-    from agentlearn.learn.lessons.quarantine import pending_lessons
+    from agentlearn.learning.lessons.quarantine import pending_lessons
     from agentlearn.store import read_store
 
     with read_store(store) as reader:
@@ -85,7 +85,7 @@ def library_reject(
 
 
 async def _approve(store: Path, lesson: str, note: str) -> "Approved":
-    from agentlearn.learn.lessons.quarantine import approve
+    from agentlearn.learning.lessons.quarantine import approve
     from agentlearn.library import LibraryStore
     from agentlearn.store import open_store
 
@@ -95,7 +95,7 @@ async def _approve(store: Path, lesson: str, note: str) -> "Approved":
 
 
 async def _reject(store: Path, lesson: str, note: str) -> "LessonDecision":
-    from agentlearn.learn.lessons.quarantine import reject_lesson
+    from agentlearn.learning.lessons.quarantine import reject_lesson
     from agentlearn.store import open_store
 
     async with open_store(store, create=False) as opened:

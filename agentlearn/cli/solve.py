@@ -59,7 +59,7 @@ def solve(
 
 def _caution(settings: SolveSettings) -> str | None:
     """A caution about lessons of a library that was given as a file."""
-    from agentlearn.learn.lessons.library_caution import library_caution
+    from agentlearn.learning.lessons.library_caution import library_caution
     from agentlearn.library import LibraryStore
 
     return library_caution(settings.library, LibraryStore(settings.store / "libraries").load(settings.library))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 
 from agentlearn.cli.table import aligned
-from agentlearn.learn.report import StageLine
+from agentlearn.learning.report import StageLine
 
 _HEADERS = ("stage", "calls", "in", "cached", "out", "cost", "seconds", "retried", "replayed", "malformed")
 _ORDER = ("rollout", "judge", "summarise", "compare", "consolidate")

@@ -8,9 +8,9 @@ from rich.console import Console
 
 from agentlearn.cli.progress_lines import ProgressLines
 from agentlearn.cli.words import clock_time, count_words, score_words
-from agentlearn.learn.learner import Update
-from agentlearn.learn.report import HeldOutScore
-from agentlearn.learn.warnings import RunWarning
+from agentlearn.learning.learner import Update
+from agentlearn.learning.report import HeldOutScore
+from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.train.callbacks import TrainCallbacks

@@ -21,9 +21,9 @@ from agentlearn.config import BudgetOptions, CallOptions
 from agentlearn.doctor.accepted import accepted, settings_without
 from agentlearn.domain.check_result import CheckResult
 from agentlearn.errors import ConfigError, RolloutError
-from agentlearn.learn.estimate import known_price
-from agentlearn.learn.lessons.stage_agent import StageReply, stage_agent
-from agentlearn.learn.lessons.stage_prompts import STAGE_PROMPTS
+from agentlearn.learning.estimate import known_price
+from agentlearn.learning.lessons.stage_agent import StageReply, stage_agent
+from agentlearn.learning.lessons.stage_prompts import STAGE_PROMPTS
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint, open_endpoint

@@ -175,7 +175,7 @@ class Recorder:
         with their nearest neighbours, if these are near enough. Rollouts of one group were made by the same model with
         the same lessons; right answers written by persons join the rollout that they correct.
         """
-        from agentlearn.learn.live_groups import read_groups
+        from agentlearn.learning.live_groups import read_groups
 
         return read_groups(self.store, self.name, min_size=min_size, max_size=max_size)
 

@@ -1,6 +1,6 @@
 """Callbacks of a training run."""
 
-from agentlearn.learn.callbacks import Callbacks
+from agentlearn.learning.callbacks import Callbacks
 from agentlearn.train.report import TrainReport
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentlearn.learn.learner import Advanced, Evidence, Held, Outcome, Update
+from agentlearn.learning.learner import Advanced, Evidence, Held, Outcome, Update
 from agentlearn.train.distributed.torchrun import broadcast_command
 from agentlearn.train.sampler import Sampler
 from agentlearn.train.settings import TrainSettings

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agentlearn.learn.report import CurvePoint, Delta, HeldOut, HeldOutScore, StageLine
+from agentlearn.learning.report import CurvePoint, Delta, HeldOut, HeldOutScore, StageLine
 from agentlearn.models.service_record import ServiceRecord
 from agentlearn.types.ids import LibraryVersion, RunId
 from agentlearn.types.value import Value

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentlearn.learn.resume import NOT_KEPT, started_with
+from agentlearn.learning.resume import NOT_KEPT, started_with
 from agentlearn.train.settings import TrainSettings, train_settings
 from agentlearn.types.ids import RunId
 

@@ -7,11 +7,11 @@ from typing import Any
 import structlog
 
 from agentlearn.domain.custom import try_reward
-from agentlearn.learn.batch import Batch, batches_of
-from agentlearn.learn.lessons.library_caution import library_caution
-from agentlearn.learn.open_run import budget_of, domain_of
-from agentlearn.learn.task_sets import TaskSets, task_sets
-from agentlearn.learn.without_loop import without_loop
+from agentlearn.learning.batch import Batch, batches_of
+from agentlearn.learning.lessons.library_caution import library_caution
+from agentlearn.learning.open_run import budget_of, domain_of
+from agentlearn.learning.task_sets import TaskSets, task_sets
+from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.tracing import open_tracing

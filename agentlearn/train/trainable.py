@@ -10,7 +10,7 @@ from torch import nn
 
 from agentlearn.config import LAB, CallOptions, RequestOptions
 from agentlearn.lab.contract import announced_lab
-from agentlearn.learn.batch_runner import rollouts_at_once
+from agentlearn.learning.batch_runner import rollouts_at_once
 from agentlearn.models.call_settings import CallSettings, call_settings
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_service
 from agentlearn.train.distributed.torchrun import accelerator_for

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentlearn.learn.batch import Batch
-from agentlearn.learn.batch_runner import rollouts_at_once
-from agentlearn.learn.evaluate import ArmNames
-from agentlearn.learn.learner import Update
-from agentlearn.learn.loop import RunLoop
-from agentlearn.learn.run_result import RunResult, verdict_notes
-from agentlearn.learn.task_sets import TaskSets
+from agentlearn.learning.batch import Batch
+from agentlearn.learning.batch_runner import rollouts_at_once
+from agentlearn.learning.evaluate import ArmNames
+from agentlearn.learning.learner import Update
+from agentlearn.learning.loop import RunLoop
+from agentlearn.learning.run_result import RunResult, verdict_notes
+from agentlearn.learning.task_sets import TaskSets
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.report import TrainedWeights, TrainReport, update_line
 from agentlearn.train.settings import TrainSettings

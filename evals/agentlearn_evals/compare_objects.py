@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import Unpack
 
-from agentlearn.config import DEFAULT_STORE, given_settings
+from agentlearn.config import given_settings
 from agentlearn.domain.base import Domain
 from agentlearn.domain.custom import CustomTasks
 from agentlearn.domain.objects import Deps, Out, OutputTasks, Program, RewardGiven, TasksGiven
 from agentlearn.domain.task_source import read_source, with_chosen_columns
 from agentlearn.errors import AgentlearnError, ConfigError
-from agentlearn.learn.subject import Subject, named_model, subject_of
-from agentlearn.learn.without_loop import without_loop
+from agentlearn.learning.given import directory_of
+from agentlearn.learning.subject import Subject, named_model, subject_of
+from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.library.library_source import GivenLibrary
 from agentlearn.store import Store
@@ -49,7 +50,7 @@ async def compare(
     answer_of: Callable[[Out], str | None] | None = None,
     k: int = 8,
     version: str | None = None,
-    store: Store | Path | str = DEFAULT_STORE,
+    store: Store | Path | str | None = None,
     callbacks: CompareCallbacks | None = None,
     **options: Unpack[CompareOptions],
 ) -> Comparison: ...
@@ -67,7 +68,7 @@ async def compare(
     answer_of: Callable[[Any], str | None] | None = None,
     k: int = 8,
     version: str | None = None,
-    store: Store | Path | str = DEFAULT_STORE,
+    store: Store | Path | str | None = None,
     callbacks: CompareCallbacks | None = None,
     **options: Unpack[CompareOptions],
 ) -> Comparison: ...
@@ -85,7 +86,7 @@ async def compare(
     answer_of: Callable[[Any], str | None] | None = None,
     k: int = 8,
     version: str | None = None,
-    store: Store | Path | str = DEFAULT_STORE,
+    store: Store | Path | str | None = None,
     callbacks: CompareCallbacks | None = None,
     **options: Unpack[CompareOptions],
 ) -> Comparison:
@@ -120,7 +121,7 @@ async def compare(
         tools=options.get("tools", "none"),
         instructions=options.get("instructions"),
     )
-    directory = store.directory if isinstance(store, Store) else Path(store)
+    directory = directory_of(store)
     judged_by_own = callable(reward) or not isinstance(what, str | Path)
     models = ArmModels.of(subject, model)
     found = arms_from(arms, models, options.get("temperature", _TEMPERATURE), LibraryStore(directory / "libraries"))

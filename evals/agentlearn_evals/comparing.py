@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 from agentlearn.domain.custom import try_reward
-from agentlearn.learn.without_loop import without_loop
+from agentlearn.learning.without_loop import without_loop
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation

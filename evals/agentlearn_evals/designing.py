@@ -8,8 +8,8 @@ from pathlib import Path
 from agentlearn.domain.base import RolloutShape
 from agentlearn.errors import ConfigError
 from agentlearn.files import readable
-from agentlearn.learn.estimate import StageEstimate, sized_rollouts
-from agentlearn.learn.run_size import rollout_size
+from agentlearn.learning.estimate import StageEstimate, sized_rollouts
+from agentlearn.learning.run_size import rollout_size
 from agentlearn.stats import (
     Clusters,
     VarianceParts,

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from agentlearn.learn.lessons.curate.answer_search import AnswerSearch
-from agentlearn.learn.lessons.curate.similarity import shingles
+from agentlearn.learning.lessons.curate.answer_search import AnswerSearch
+from agentlearn.learning.lessons.curate.similarity import shingles
 from agentlearn.store import StoreReader
 from agentlearn.types.experience import Experience
 from agentlearn.types.task import Task

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlearn.errors import ConfigError
-from agentlearn.learn.subject import Subject, named_model
+from agentlearn.learning.subject import Subject, named_model
 from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.library.given_library import library_from
 from agentlearn.types.experience import Library

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from agentlearn.config import SIMULATED_MODEL, RequestOptions, default_model
 from agentlearn.errors import ConfigError, StoreMissing
-from agentlearn.learn.estimate import StageEstimate, mean_problem_tokens, refuse_unpriced, sized_rollouts
-from agentlearn.learn.run_size import (
+from agentlearn.learning.estimate import StageEstimate, mean_problem_tokens, refuse_unpriced, sized_rollouts
+from agentlearn.learning.run_size import (
     FEWEST_ROLLOUTS,
     RolloutSize,
     assumed_rollouts,

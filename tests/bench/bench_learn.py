@@ -36,7 +36,7 @@ GROUP = 5
 ROUNDS = ("solve", "summarise", "compare", "consolidate")
 """Stages of a batch, in the order in which they run."""
 
-OWN_IMPORTS = ("agentlearn.learn.lessons.run_learning", "agentlearn_math.agent")
+OWN_IMPORTS = ("agentlearn.learning.lessons.run_learning", "agentlearn_math.agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ async def _bare(base_url: str, in_flight: int, batches: list[Batch]) -> int:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    from agentlearn.learn.lessons.reply_schema import ProposalsReply, StepsReply
+    from agentlearn.learning.lessons.reply_schema import ProposalsReply, StepsReply
 
     places, calls = asyncio.Semaphore(in_flight), 0
     limits = httpx2.Limits(max_connections=in_flight, max_keepalive_connections=in_flight)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentlearn.config import LearnSettings
-from agentlearn.learn.lessons.run_learning import run_learning
+from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.library import LibraryStore
 from agentlearn.sim.lessons import LessonReader
 from agentlearn.sim.oracle import Case, mean_success

@@ -18,8 +18,8 @@ from pathlib import Path
 import psutil
 
 from agentlearn import LearnReport, LearnSettings
-from agentlearn.learn.callbacks import Callbacks
-from agentlearn.learn.lessons.run_learning import run_learning
+from agentlearn.learning.callbacks import Callbacks
+from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.sim.sim_endpoint import sim_endpoint

@@ -10,8 +10,8 @@ from typing import Self
 import pytest
 
 from agentlearn.config import LearnSettings
-from agentlearn.learn.lessons.run_learning import run_learning
-from agentlearn.learn.report import LearnReport
+from agentlearn.learning.lessons.run_learning import run_learning
+from agentlearn.learning.report import LearnReport
 from agentlearn.store import read_store
 
 pytestmark = pytest.mark.slow

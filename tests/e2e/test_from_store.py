@@ -11,7 +11,7 @@ from agentlearn import LearnReport, LearnSettings
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import ConfigError
 from agentlearn.formats import import_file
-from agentlearn.learn.lessons.run_learning import run_learning
+from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.store import read_store
 from agentlearn.types.operation import Applied
 from tests.support.openai_script import Solver

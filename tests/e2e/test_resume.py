@@ -17,8 +17,8 @@ import pytest
 from agentlearn import LearnReport, LearnSettings
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import BudgetExceeded, ConfigError, EndpointGone
-from agentlearn.learn.lessons.run_learning import run_learning
-from agentlearn.learn.resume import settings_of
+from agentlearn.learning.lessons.run_learning import run_learning
+from agentlearn.learning.resume import settings_of
 from agentlearn.store import check_store, read_store
 from agentlearn.store import group_commit as group_commit
 from agentlearn.store.journal_file import JournalFile

@@ -15,8 +15,8 @@ torch = pytest.importorskip("torch")
 
 from agentlearn.cli.app import run  # noqa: E402
 from agentlearn.errors import Interrupted  # noqa: E402
-from agentlearn.learn.callbacks import Callbacks  # noqa: E402
-from agentlearn.learn.learner import Update  # noqa: E402
+from agentlearn.learning.callbacks import Callbacks  # noqa: E402
+from agentlearn.learning.learner import Update  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train.report import TrainReport  # noqa: E402
 from agentlearn.train.resume import resumed_train_settings  # noqa: E402

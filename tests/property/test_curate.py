@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.config.options import LessonOptions
-from agentlearn.learn.lessons.curate import (
+from agentlearn.learning.lessons.curate import (
     CheckContext,
     DropReason,
     QuarantineCode,

@@ -8,7 +8,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import BudgetOptions
-from agentlearn.learn.lessons.stage_context import StageContext
+from agentlearn.learning.lessons.stage_context import StageContext
 from agentlearn.library.render import render
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext

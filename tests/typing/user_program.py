@@ -23,7 +23,7 @@ from agentlearn import (
     solve_sync,
 )
 from agentlearn.domain.base import Work
-from agentlearn.learn.lessons.learn import learn, learn_sync
+from agentlearn.learning.lessons.learn import learn, learn_sync
 
 
 class Ticket(BaseModel):

@@ -19,7 +19,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from agentlearn.config import BudgetOptions, RolloutOptions
 from agentlearn.domain.base import Answer, Domain, RolloutContext
 from agentlearn.errors import BudgetExceeded, ConfigError, EndpointError, StoreError, ToolError, ToolLost
-from agentlearn.learn.run_stats import RunStats
+from agentlearn.learning.run_stats import RunStats
 from agentlearn.library.capability import Experiences
 from agentlearn.library.shown import Shown, shown_in
 from agentlearn.models.budget import Budget

@@ -17,7 +17,7 @@ from agentlearn.config.endpoint_address import (
 )
 from agentlearn.config.settings import SolveSettings, given_settings
 from agentlearn.errors import ConfigError, EndpointError
-from agentlearn.learn.resume import keep_credentials
+from agentlearn.learning.resume import keep_credentials
 from agentlearn.secret_values import HIDDEN, LEAST, know_environment, know_secret, without_secrets
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_web import WebDomain

@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import BudgetOptions, LearnSettings
-from agentlearn.learn.lessons.lesson_learner import LessonLearner
+from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext

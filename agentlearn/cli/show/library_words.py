@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agentlearn.cli.words import count_words
 from agentlearn.config.command_words import command_words
-from agentlearn.learn.report import LibraryLine, Proposals
+from agentlearn.learning.report import LibraryLine, Proposals
 
 
 def library_words(

@@ -8,8 +8,8 @@ from agentlearn.cli.show.labelled import labelled
 from agentlearn.cli.show.library_words import library_words, quarantine_words
 from agentlearn.cli.stages import malformed_words, stage_lines
 from agentlearn.cli.words import change_words, score_words
-from agentlearn.learn.pilot import PilotReport
-from agentlearn.learn.report import LibraryLine, Proposals, StageLine
+from agentlearn.learning.pilot import PilotReport
+from agentlearn.learning.report import LibraryLine, Proposals, StageLine
 from agentlearn.store import RunRow, StoreReader
 
 

@@ -28,8 +28,8 @@ from agentlearn.cli.app import run as command
 from agentlearn.config.learn_options import LearnOptions
 from agentlearn.domain.base import Work
 from agentlearn.errors import AgentlearnError, BudgetExceeded, ConfigError, DataError
-from agentlearn.learn.callbacks import Callbacks
-from agentlearn.learn.lessons.learn import learn, learn_sync
+from agentlearn.learning.callbacks import Callbacks
+from agentlearn.learning.lessons.learn import learn, learn_sync
 from tests.support.desk import LESSON, TICKETS, Ticket, desk_agent, desk_model, reply, right_team, right_text
 
 SMALL: dict[str, Any] = {"group_size": 3, "epochs": 1, "evaluate": False, "batch_size": 8}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from agentlearn.cli.held_out import held_out_lines
-from agentlearn.learn.report import Delta, HeldOut, HeldOutScore
+from agentlearn.learning.report import Delta, HeldOut, HeldOutScore
 from agentlearn.measure.contrast import Pass, Worst
 
 

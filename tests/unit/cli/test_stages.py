@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from agentlearn.cli.stages import cost_words, malformed_words, print_stages, short_count, stage_lines
-from agentlearn.learn.report import StageLine
+from agentlearn.learning.report import StageLine
 
 LARGEST = StageLine(
     calls=999_999,

@@ -6,7 +6,7 @@ import pytest
 
 from agentlearn.cli.train_page import train_page
 from agentlearn.html.markup import shown
-from agentlearn.learn.report import Delta, HeldOutScore
+from agentlearn.learning.report import Delta, HeldOutScore
 from agentlearn.train.report import TrainedWeights, TrainReport, UpdateLine
 from agentlearn.train.settings import TrainSettings
 from agentlearn.types.ids import LibraryVersion, RunId

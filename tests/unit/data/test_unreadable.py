@@ -13,7 +13,7 @@ from agentlearn.data import AnswerRules, check_source, readable_tasks
 from agentlearn.data.unreadable import by_reason
 from agentlearn.domain.task_source import read_source
 from agentlearn.errors import DataError
-from agentlearn.learn.task_sets import task_sets
+from agentlearn.learning.task_sets import task_sets
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.compare_settings import CompareSettings
@@ -79,7 +79,7 @@ def test_chosen_columns_reach_every_reader(tmp_path: Path) -> None:
         {"text": f"What is {n} + 1?", "value": n + 1, "context": "Sums."} for n in range(4)
     ]
     path, columns = jsonl(tmp_path, rows), "problem=context+text answer=value"
-    from agentlearn.learn.open_run import domain_of
+    from agentlearn.learning.open_run import domain_of
 
     for more in ({}, {"domain": "own", "reward": "number"}):
         chosen = settings(path, columns=columns, **more)

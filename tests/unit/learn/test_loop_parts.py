@@ -4,8 +4,8 @@ import asyncio
 
 from agentlearn.config import LearnSettings
 from agentlearn.errors import BudgetExceeded, ConfigError, root_cause
-from agentlearn.learn.batch import GroupStream
-from agentlearn.learn.estimate import estimate
+from agentlearn.learning.batch import GroupStream
+from agentlearn.learning.estimate import estimate
 from tests.support.stages import group
 
 

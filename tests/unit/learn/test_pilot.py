@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from agentlearn.cli.app import run
 from agentlearn.config import LearnSettings
-from agentlearn.learn.estimate import StageEstimate, estimate
-from agentlearn.learn.pilot import PilotReport, pilot_report, pilot_sets
-from agentlearn.learn.run_size import average_library
-from agentlearn.learn.task_sets import TaskSets
+from agentlearn.learning.estimate import StageEstimate, estimate
+from agentlearn.learning.pilot import PilotReport, pilot_report, pilot_sets
+from agentlearn.learning.run_size import average_library
+from agentlearn.learning.task_sets import TaskSets
 from agentlearn.store import StageTotals
 from agentlearn.types.task import Task
 

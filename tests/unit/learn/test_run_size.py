@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from agentlearn.cli.ask import ask_before_spending
 from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError
-from agentlearn.learn.estimate import estimate, plan
-from agentlearn.learn.open_run import domain_of
+from agentlearn.learning.estimate import estimate, plan
+from agentlearn.learning.open_run import domain_of
 
 SERVICE = "openai:gpt-5-mini"
 

@@ -7,8 +7,8 @@ import pytest
 
 from agentlearn.config import LearnSettings, learn_settings, packaged_recipe, read_recipe
 from agentlearn.errors import ConfigError, DataError
-from agentlearn.learn.estimate import plan
-from agentlearn.learn.task_sets import task_sets
+from agentlearn.learning.estimate import plan
+from agentlearn.learning.task_sets import task_sets
 from agentlearn_math import domain
 
 LONG = "A train leaves at 9 and travels 60 miles an hour for 3 hours before it stops; how many miles does it {}?"

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.config import LearnSettings
-from agentlearn.learn.callbacks import Callbacks
-from agentlearn.learn.lessons.run_learning import run_learning
-from agentlearn.learn.report import LearnReport
-from agentlearn.learn.warnings import RunSnapshot, RunWarning, run_warnings
+from agentlearn.learning.callbacks import Callbacks
+from agentlearn.learning.lessons.run_learning import run_learning
+from agentlearn.learning.report import LearnReport
+from agentlearn.learning.warnings import RunSnapshot, RunWarning, run_warnings
 from agentlearn.models.limiter import Limiter
 from tests.support.openai_script import Malformed, Script, Solver
 from tests.support.openai_stub import OpenAIStub

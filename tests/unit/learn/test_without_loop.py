@@ -7,7 +7,7 @@ import pytest
 
 from agentlearn import LearnSettings, run_learning_sync
 from agentlearn.errors import ConfigError
-from agentlearn.learn.without_loop import without_loop
+from agentlearn.learning.without_loop import without_loop
 
 
 async def three() -> int:

@@ -1,6 +1,6 @@
 """Counting ends for reports."""
 
-from agentlearn.learn.lessons.curate import EndCounts, QuarantineCode, RejectionCode, count_ends
+from agentlearn.learning.lessons.curate import EndCounts, QuarantineCode, RejectionCode, count_ends
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Applied, Dropped, End, Ended, Folded, Proposal, Quarantined, Rejected
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.learn.lessons.curate.hostile.answer_words import answer_in_other_words
-from agentlearn.learn.lessons.curate.hostile.cue import CueFamily, CueTable, Weight
-from agentlearn.learn.lessons.curate.hostile.doubt import doubtful
-from agentlearn.learn.lessons.curate.hostile.folding import fold
+from agentlearn.learning.lessons.curate.hostile.answer_words import answer_in_other_words
+from agentlearn.learning.lessons.curate.hostile.cue import CueFamily, CueTable, Weight
+from agentlearn.learning.lessons.curate.hostile.doubt import doubtful
+from agentlearn.learning.lessons.curate.hostile.folding import fold
 
 FAMILY = CueFamily.of(
     "fruit",

@@ -2,12 +2,12 @@
 
 import pytest
 
-from agentlearn.learn.lessons.curate.hostile import screened
-from agentlearn.learn.lessons.curate.hostile.act import starts_of
-from agentlearn.learn.lessons.curate.hostile.english_acts import ENGLISH_ACTS
-from agentlearn.learn.lessons.curate.hostile.indirect_acts import INDIRECT_ACTS
-from agentlearn.learn.lessons.curate.hostile.other_languages import FOREIGN_ACTS
-from agentlearn.learn.lessons.curate.lesson_text import checked_lesson
+from agentlearn.learning.lessons.curate.hostile import screened
+from agentlearn.learning.lessons.curate.hostile.act import starts_of
+from agentlearn.learning.lessons.curate.hostile.english_acts import ENGLISH_ACTS
+from agentlearn.learning.lessons.curate.hostile.indirect_acts import INDIRECT_ACTS
+from agentlearn.learning.lessons.curate.hostile.other_languages import FOREIGN_ACTS
+from agentlearn.learning.lessons.curate.lesson_text import checked_lesson
 from agentlearn.types.operation import Quarantined, Rejected
 
 HOSTILE = {

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agentlearn.config import BudgetOptions, LearnSettings
-from agentlearn.learn.learner import Update
-from agentlearn.learn.lessons.lesson_learner import LessonLearner
-from agentlearn.learn.lessons.stage_prompts import STAGE_PROMPTS, StagePrompt, StagePrompts
+from agentlearn.learning.learner import Update
+from agentlearn.learning.lessons.lesson_learner import LessonLearner
+from agentlearn.learning.lessons.stage_prompts import STAGE_PROMPTS, StagePrompt, StagePrompts
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.store import open_store, read_store

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentlearn.learn.lessons.compare import compare
-from agentlearn.learn.lessons.consolidate import consolidate
-from agentlearn.learn.lessons.curate import CheckContext
-from agentlearn.learn.lessons.proposing import Proposed
-from agentlearn.learn.lessons.summarise import Summarised, summarise
+from agentlearn.learning.lessons.compare import compare
+from agentlearn.learning.lessons.consolidate import consolidate
+from agentlearn.learning.lessons.curate import CheckContext
+from agentlearn.learning.lessons.proposing import Proposed
+from agentlearn.learning.lessons.summarise import Summarised, summarise
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.operation import Add, Dropped, Ended, Folded, Merge, Proposal, Rejected

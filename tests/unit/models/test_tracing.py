@@ -10,7 +10,7 @@ import pytest
 
 from agentlearn.config import BudgetOptions
 from agentlearn.errors import MissingExtra
-from agentlearn.learn.lessons.stage_agent import stage_agent
+from agentlearn.learning.lessons.stage_agent import stage_agent
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.learn.lessons.compare import question_of
+from agentlearn.learning.lessons.compare import question_of
 from agentlearn.sim.believing import OPPOSED, SHOWN, UNSEEN, AttemptHabits, believed_traps
 from agentlearn.sim.habits import Habit, Vocabulary
 from agentlearn.sim.lessons import stance

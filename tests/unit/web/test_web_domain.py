@@ -6,8 +6,8 @@ import pytest
 
 from agentlearn.config import LearnSettings, default_recipe, learn_settings, read_recipe
 from agentlearn.errors import ConfigError
-from agentlearn.learn.estimate import estimate
-from agentlearn.learn.open_run import domain_of
+from agentlearn.learning.estimate import estimate
+from agentlearn.learning.open_run import domain_of
 from agentlearn.types.ids import LibraryVersion, RunId, rollout_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict

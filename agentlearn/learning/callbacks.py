@@ -1,0 +1,60 @@
+"""Callbacks of a run, for progress displays and for programs. The loop calls them directly, so they must be quick."""
+
+from agentlearn.learning.learner import Update
+from agentlearn.learning.report import EpochLine, HeldOutScore, LearnReport
+from agentlearn.learning.warnings import RunWarning
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.endpoint import Endpoint
+from agentlearn.types.group import GroupKind
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
+
+
+class Callbacks:
+    """Base class whose methods do nothing; override those that you need."""
+
+    def opened(
+        self,
+        call_context: CallContext,
+        endpoint: Endpoint,
+        reflector: Endpoint,
+        train: tuple[Task, ...],
+        test: tuple[Task, ...],
+    ) -> None:
+        """Called once when the models are open and the tasks are known. `call_context.stop` ends the run.
+
+        reflector: the endpoint that writes the lessons; the same object as `endpoint` when one model does both.
+        """
+
+    def phase_started(self, phase: str, rollouts: int) -> None:
+        """Called when `epoch-N`, `during:N`, `before` or `after` starts. rollouts: how many it has.
+
+        `before+after`: both are measured at once, interleaved.
+        """
+
+    def rollout_done(self, phase: str, trajectory: Trajectory) -> None:
+        """Called when a rollout is stored."""
+
+    def group_done(self, kind: GroupKind) -> None:
+        """Called when all rollouts of one task in one batch are judged. Only a `mixed` group teaches."""
+
+    def warned(self, warning: RunWarning) -> None:
+        """Called once for each warning, with the numbers of that moment."""
+
+    def service_changed(self, words: str, silent: bool) -> None:
+        """Called when a model service has fallen silent and the run waits for it, and when it answers again.
+
+        silent: whether the run waits.
+        """
+
+    def updated(self, step: str, update: Update) -> None:
+        """Called when a batch has been learned from. step: such as `epoch-1/2`."""
+
+    def epoch_done(self, line: EpochLine) -> None:
+        """Called at the end of each pass over the tasks."""
+
+    def measured(self, updates: int, score: HeldOutScore) -> None:
+        """Called when held-out tasks were measured during learning. updates: updates made so far."""
+
+    def done(self, report: LearnReport) -> None:
+        """Called when a run that learns lessons has finished."""

@@ -1,0 +1,219 @@
+"""`learn`: lessons for an agent or a program of your own, in one call. The command line resolves to the same run."""
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from typing_extensions import Unpack
+
+from agentlearn.config import LearnSettings, learn_settings
+from agentlearn.config.learn_options import LearnOptions
+from agentlearn.domain.base import Domain
+from agentlearn.domain.custom import CustomTasks
+from agentlearn.domain.objects import Deps, Out, Program, RewardGiven, TasksGiven
+from agentlearn.domain.task_source import with_chosen_columns
+from agentlearn.errors import ConfigError
+from agentlearn.learning.callbacks import Callbacks
+from agentlearn.learning.given import Given, directory_of
+from agentlearn.learning.lessons.run_learning import run_learning
+from agentlearn.learning.report import LearnReport
+from agentlearn.learning.resume import resumed_run
+from agentlearn.learning.subject import Subject, named_model, subject_of
+from agentlearn.learning.task_sets import GivenTasks
+from agentlearn.learning.without_loop import without_loop
+from agentlearn.library import NO_LIBRARY, LibraryStore
+from agentlearn.library.given_library import library_from
+from agentlearn.library.library_source import GivenLibrary
+from agentlearn.store import Store, read_store
+from agentlearn.types.experience import Library
+from agentlearn.types.groups import Groups
+
+if TYPE_CHECKING:
+    from pydantic_ai.agent import AbstractAgent
+    from pydantic_ai.models import Model
+
+D = TypeVar("D")
+
+
+@overload
+async def learn(
+    what: "AbstractAgent[D, Out]",
+    tasks: TasksGiven | Groups | str | Path,
+    *,
+    reward: RewardGiven[Out] | None = None,
+    model: "Model | str | None" = None,
+    reflector: "Model | str | None" = None,
+    deps: Deps[D] | None = None,
+    answer_of: Callable[[Out], str | None] | None = None,
+    library: str | None = None,
+    start: GivenLibrary | None = None,
+    test: TasksGiven | str | Path | None = None,
+    store: Store | Path | str | None = None,
+    callbacks: Callbacks | None = None,
+    resume: str | None = None,
+    **options: Unpack[LearnOptions],
+) -> LearnReport: ...
+
+
+@overload
+async def learn(
+    what: Program | Domain | Groups | str | Path,
+    tasks: TasksGiven | Groups | str | Path | None = None,
+    *,
+    reward: RewardGiven[Any] | None = None,
+    model: "Model | str | None" = None,
+    reflector: "Model | str | None" = None,
+    answer_of: Callable[[Any], str | None] | None = None,
+    library: str | None = None,
+    start: GivenLibrary | None = None,
+    test: TasksGiven | str | Path | None = None,
+    store: Store | Path | str | None = None,
+    callbacks: Callbacks | None = None,
+    resume: str | None = None,
+    **options: Unpack[LearnOptions],
+) -> LearnReport: ...
+
+
+async def learn(
+    what: Any,
+    tasks: Any = None,
+    *,
+    reward: Any = None,
+    model: "Model | str | None" = None,
+    reflector: "Model | str | None" = None,
+    deps: Any = None,
+    answer_of: Callable[[Any], str | None] | None = None,
+    library: str | None = None,
+    start: GivenLibrary | None = None,
+    test: Any = None,
+    store: Store | Path | str | None = None,
+    callbacks: Callbacks | None = None,
+    resume: str | None = None,
+    **options: Unpack[LearnOptions],
+) -> LearnReport:
+    """Learn lessons from rollouts, measure them on held-out tasks, publish them, and return the report.
+
+    what: a pydantic-ai agent with any output type, deps and tools; a function `(task, lessons)` that returns an answer;
+        a `Domain`; or a name as on the command line, such as `"math"` or `"tasks.csv"`.
+    tasks: texts, pairs (problem, answer), mappings, objects, a data frame, an iterator, or a source: a file, `hf:NAME`,
+        `gym:TASK`. None: the domain's own. `Groups` of a `Recorder`, here or in place of `what`, are rollouts that
+        have been made already.
+    reward: a function `(task, output)` or `(task, output, trajectory)`, async or not, that returns True, False, a
+        number from 0 to 1, `(number, "why")` or a `Verdict`; or the name of a reward. "why" helps the lessons.
+    model: name of the model that solves the tasks, or a model of pydantic-ai. None: the agent's own.
+    reflector: the model that writes the lessons. None: `model`.
+    deps: what the agent's tools get: a value, or a function from a `Task` to a value or a context manager.
+    answer_of: returns the answer in an output as text. None: the output as text or JSON.
+    library: name under which the lessons are published. None: the agent's or the function's name. If there is such a
+        library, learning goes on from it; not so for a name, which starts from nothing, as on the command line.
+    start: the lessons to start from, in place of those; `"none"` starts from nothing.
+    test: held-out tasks. None: a share of `tasks` (`test_share`, 0.3).
+    store: directory of the store, or an open one. None: AGENTLEARN_STORE, else `.agentlearn`.
+    resume: id of an interrupted run of the same call; it goes on where it stopped.
+    options: settings of `LearnSettings`, such as `epochs`, `group_size`, `max_cost_usd`.
+
+    Raises ConfigError or DataError before anything is spent; BudgetExceeded, EndpointGone or Interrupted when the run
+    was stopped and can be resumed; StoreError when results can no longer be stored.
+    """
+    _refuse_unknown(options)
+    by_name = isinstance(what, str | Path)
+    subject = subject_of(
+        what,
+        tasks,
+        reward=reward,
+        deps=deps,
+        answer_of=answer_of,
+        tools=options.get("tools", "none"),
+        instructions=options.get("instructions"),
+    )
+    chosen = _models(subject, model, reflector)
+    groups = next((one for one in (what, tasks) if isinstance(one, Groups)), None)
+    directory = groups.store if groups is not None and store is None else directory_of(store)
+    objects = {"agent or program": not by_name, "reward": callable(reward)}
+    settings = _settings(subject, chosen, library, directory, start, test, groups, options)
+    if by_name and isinstance(subject.domain, CustomTasks) and not callable(reward):
+        settings = settings.model_copy(update={"reward": subject.domain.reward.name})
+    elif by_name and isinstance(reward, str):
+        settings = settings.model_copy(update={"reward": reward})
+    given = Given(
+        domain=with_chosen_columns(subject.domain, settings),
+        tasks=GivenTasks(await subject.tasks(tasks, limit=settings.limit), await subject.tasks(test, split="test")),
+        groups=groups,
+        model=None if isinstance(chosen[0], str) else chosen[0],
+        reflector=None if isinstance(chosen[1], str) else chosen[1],
+        store=store if isinstance(store, Store) else None,
+        start=_start("none" if by_name and start is None else start, settings, LibraryStore(directory / "libraries")),
+    )
+    objects |= {"tasks": given.tasks.train is not None, "model": given.model is not None}
+    named = tuple(name for name, used in objects.items() if used)
+    settings = settings.model_copy(update={"given": named})
+    run = None
+    if resume is not None:
+        with nullcontext(store) if isinstance(store, Store) else read_store(directory) as reader:
+            run = resumed_run(reader, resume, settings)
+    return await run_learning(settings, callbacks, resume=run, given=given)
+
+
+learn_sync = without_loop(learn)
+
+
+def _refuse_unknown(options: Mapping[str, Any]) -> None:
+    """Raise ConfigError for an option that `learn` does not have."""
+    known = sorted(LearnOptions.__annotations__)
+    for name in options.keys() - set(known):
+        meant = get_close_matches(name, known, n=1)
+        hint = f"did you mean {meant[0]!r}?" if meant else f"it has {', '.join(known)}"
+        raise ConfigError(f"learn has no option {name!r}; {hint}", code="unknown_setting")
+
+
+def _models(
+    subject: Subject, model: "Model | str | None", reflector: "Model | str | None"
+) -> "tuple[Model | str, Model | str | None]":
+    """Return the model that solves the tasks and the one that writes the lessons. Raises ConfigError without one.
+
+    A program may call models of its own. Then the model that solves the tasks is only a name for the record.
+    """
+    if model is None and subject.domain.runs_itself:
+        model = reflector
+    return subject.chosen_model(model), reflector
+
+
+def _settings(
+    subject: Subject,
+    models: "tuple[Model | str, Model | str | None]",
+    library: str | None,
+    store: Path,
+    start: GivenLibrary | None,
+    test: Any,
+    groups: Groups | None,
+    options: LearnOptions,
+) -> LearnSettings:
+    model, reflector = models
+    recorded: dict[str, Any] = {} if groups is None else {"from_store": True, "epochs": 1}
+    fields: dict[str, Any] = {
+        **recorded,
+        **options,
+        "domain": subject.domain.name,
+        "name": library,
+        "store": store,
+        "model": named_model(model),
+    }
+    if subject.source is not None:
+        fields["data"] = subject.source
+    if isinstance(test, str | Path):
+        fields["test_data"] = (str(test),)
+    if reflector is not None:
+        fields["reflector"] = named_model(reflector)
+    if isinstance(start, str):
+        fields["library"] = start
+    return learn_settings(fields)
+
+
+def _start(start: GivenLibrary | None, settings: LearnSettings, libraries: LibraryStore) -> Library | None:
+    """Return the library to start from; None when the settings name it."""
+    if start is None:
+        name = settings.library_name
+        return libraries.load(name) if name in libraries.names() else libraries.load(NO_LIBRARY)
+    return None if isinstance(start, str) else library_from(start, libraries)

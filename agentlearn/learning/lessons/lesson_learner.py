@@ -1,0 +1,192 @@
+"""Training-free GRPO as a learner: groups become proposals, and proposals become the next library version."""
+
+from asyncio import TaskGroup
+from collections import Counter
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from agentlearn.config import LearnSettings
+from agentlearn.config.options import LessonOptions
+from agentlearn.errors import EndpointError
+from agentlearn.learning.learner import Advanced, Evidence, Held, Outcome, Update
+from agentlearn.learning.lessons.compare import compare
+from agentlearn.learning.lessons.consolidate import consolidate
+from agentlearn.learning.lessons.curate import CheckContext, next_version
+from agentlearn.learning.lessons.shown_reason import shown_reason
+from agentlearn.learning.lessons.stage_context import StageContext
+from agentlearn.learning.lessons.stage_prompts import STAGE_PROMPTS, StagePrompts
+from agentlearn.learning.lessons.summarise import summarise
+from agentlearn.library.render import render
+from agentlearn.log import get_log
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.endpoint import Endpoint
+from agentlearn.store import Store
+from agentlearn.types.experience import Library
+from agentlearn.types.group import Group
+from agentlearn.types.ids import RolloutId
+from agentlearn.types.operation import Ended, Proposal, Quarantined, Rejected
+from agentlearn.types.summary import Summary
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
+from agentlearn.types.treatment import Treatment
+
+_WITHOUT_SIZE_LIMITS = {"max_lessons": 10_000, "max_library_tokens": 10**9}
+"""For checking a single group: only the whole batch's deletes and merges decide whether the library has room."""
+
+
+def no_pages(_: Trajectory) -> Iterable[str]:
+    """No texts: the domain's tools show nothing that others wrote."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupResult:
+    """The proposals of one group."""
+
+    group: Group
+    accepted: tuple[Proposal, ...] = ()
+    ended: tuple[Ended, ...] = ()
+    """Refused and dropped proposals of the compare stage."""
+    summarise_faults: Counter[str] = field(default_factory=Counter[str])
+    compare_faults: Counter[str] = field(default_factory=Counter[str])
+
+
+@dataclass(slots=True, kw_only=True)
+class LessonLearner:
+    """A learner that keeps the model and changes the library."""
+
+    library: Library
+    """The version in use; `update` replaces it with the next."""
+    settings: LearnSettings
+    call_context: CallContext
+    reflector: Endpoint
+    """Model that writes the lessons."""
+    store: Store
+    threshold: float = 1.0
+    """Reward from which an answer counts as right."""
+    pages: Callable[[Trajectory], Iterable[str]] = no_pages
+    """Returns texts that others wrote and a rollout read; no lesson may copy from them."""
+    explains: bool = True
+    """Whether the reasons of verdicts say what was right or wrong with an answer; see `Domain.explains`."""
+    prompts: StagePrompts = STAGE_PROMPTS
+    refused: frozenset[str] = frozenset()
+    """Lessons that a person refused before the run started, as `refusal_key` returns them."""
+
+    @property
+    def done(self) -> int:
+        """Always 0: a resumed run repeats its updates from stored replies, without new model calls."""
+        return 0
+
+    async def save_prompts(self) -> None:
+        """Store the text of every prompt that the stages use."""
+        for prompt in self.prompts.load_all():
+            await self.store.save_prompt(prompt.ref, prompt.text)
+
+    def assign(self, task: Task, g: int) -> Treatment:
+        """Return the same treatment for every rollout of a batch."""
+        settings = self.settings
+        return Treatment(model=settings.model, library=self.library.version, temperature=settings.temperature)
+
+    async def update(self, groups: AsyncIterable[Group], *, step: str) -> Update:
+        """Summarise and compare each group as it completes, then consolidate and make the next library version."""
+        stage_context = self._stage_context(step)
+        async with TaskGroup() as running:
+            tasks = [running.create_task(self._learn_from(group, stage_context)) async for group in groups]
+        results = sorted((task.result() for task in tasks), key=lambda result: result.group.task.id)
+        kinds = Counter(result.group.kind(self.threshold) for result in results)
+        accepted = [proposal for result in results for proposal in result.accepted]
+        context = self._check_context([result.group for result in results], self.settings)
+        consolidated = await consolidate(accepted, stage_context, context)
+        before = self.library
+        self.library, checked = next_version(consolidated.proposals, before, context)
+        ended = (*(one for result in results for one in result.ended), *consolidated.ended, *checked)
+        self._log_refusals(ended, step)
+        faults = {
+            "summarise": _sum(result.summarise_faults for result in results),
+            "compare": _sum(result.compare_faults for result in results),
+            "consolidate": dict(Counter(consolidated.faults)),
+        }
+        failed = f"consolidation failed twice in {step}: the groups' proposals were checked without it"
+        return Update(
+            outcome=_outcome(before, self.library, any_mixed=kinds["mixed"] > 0),
+            library=self.library,
+            evidence=Evidence(
+                ended=ended, groups=dict(kinds), faults=faults, notes=(failed,) if consolidated.failed else ()
+            ),
+        )
+
+    @property
+    def _shows_reasons(self) -> bool:
+        """Whether the stages see reasons. Without labels they see none: a reason may hold the expected answer."""
+        return self.explains and self.settings.labels == "gold"
+
+    def _stage_context(self, step: str) -> StageContext:
+        return StageContext(
+            call_context=self.call_context,
+            endpoint=self.reflector,
+            seed=self.settings.seed,
+            step=step,
+            library=self.library,
+            shown=render(self.library),
+            options=self.settings,
+            show_gold=self.settings.labels == "gold",
+            show_reasons=self._shows_reasons,
+            threshold=self.threshold,
+            prompts=self.prompts,
+        )
+
+    def _check_context(self, groups: Sequence[Group], options: LessonOptions) -> CheckContext:
+        pages = (page for group in groups for trajectory in group.trajectories for page in self.pages(trajectory))
+        decided = (t for group in groups for t in group.decided) if self._shows_reasons else ()
+        return CheckContext.of(
+            [task for group in groups for task in group.tasks],
+            pages=pages,
+            reasons=(shown_reason(trajectory) for trajectory in decided),
+            options=options,
+            refused=self.refused,
+        )
+
+    async def _learn_from(self, group: Group, stage_context: StageContext) -> _GroupResult:
+        """Summaries and proposals of one group. A group whose rewards do not differ costs no model call."""
+        if group.kind(self.threshold) != "mixed":
+            return _GroupResult(group)
+        async with TaskGroup() as running:
+            tasks = [running.create_task(summarise(t, group.task_of(t), stage_context)) for t in group.decided]
+        results = [task.result() for task in tasks]
+        faults = Counter(code for result in results for code in result.faults.elements())
+        summaries: dict[RolloutId, Summary] = {
+            result.summary.rollout: result.summary for result in results if result.summary is not None
+        }
+        async with TaskGroup() as saving:
+            for summary in summaries.values():
+                saving.create_task(self.store.save_summary(summary))
+        rewards = {t.reward for t in group.decided if t.id in summaries}
+        if len(rewards) < 2:  # the rewards of the remaining trajectories no longer differ
+            return _GroupResult(group, summarise_faults=faults, compare_faults=Counter({"summaries_lost": 1}))
+        context = self._check_context([group], self.settings.model_copy(update=_WITHOUT_SIZE_LIMITS))
+        try:
+            proposed = await compare(group, summaries, stage_context, context)
+        except EndpointError as error:
+            return _GroupResult(group, summarise_faults=faults, compare_faults=Counter({error.code: 1}))
+        return _GroupResult(group, proposed.accepted, proposed.ended, faults, Counter(proposed.faults))
+
+    def _log_refusals(self, ended: Sequence[Ended], step: str) -> None:
+        log = get_log(run=self.call_context.run)
+        for one in ended:
+            if isinstance(one.end, Rejected):
+                log.info("operation.refused", step=step, code=one.end.code, reason=one.end.reason)
+            elif isinstance(one.end, Quarantined):
+                log.warning("operation.quarantined", step=step, code=one.end.code, reason=one.end.reason)
+
+
+def _outcome(before: Library, after: Library, *, any_mixed: bool) -> Outcome:
+    if after.version != before.version:
+        return Advanced(version=after.version, parent=before.version)
+    return Held(reason="no proposal passed the check" if any_mixed else "no group had rewards that differ")
+
+
+def _sum(counters: Iterable[Counter[str]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for counter in counters:
+        total.update(counter)
+    return {code: count for code, count in sorted(total.items()) if count}

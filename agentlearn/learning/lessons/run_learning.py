@@ -1,0 +1,134 @@
+"""Running training-free GRPO from settings to a report, or resuming an interrupted run."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+
+import structlog
+
+from agentlearn.config import LearnSettings
+from agentlearn.domain.base import Domain
+from agentlearn.domain.custom import try_reward
+from agentlearn.errors import ConfigError
+from agentlearn.learning.callbacks import Callbacks
+from agentlearn.learning.estimate import refuse_unpriced_budget
+from agentlearn.learning.given import NOTHING_GIVEN, Given
+from agentlearn.learning.lessons.lesson_run import LessonRun
+from agentlearn.learning.lessons.library_caution import library_caution
+from agentlearn.learning.live_tasks import stored_domain
+from agentlearn.learning.open_run import budget_of, domain_of, service_settings
+from agentlearn.learning.pilot import pilot_sets
+from agentlearn.learning.report import LearnReport
+from agentlearn.learning.stored_groups import StoredGroups, refuse_contradictions, stored_task_sets
+from agentlearn.learning.task_sets import task_sets
+from agentlearn.learning.without_loop import without_loop
+from agentlearn.library import LibraryStore
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_settings import CallSettings
+from agentlearn.models.endpoint import open_endpoint
+from agentlearn.models.tracing import open_tracing
+from agentlearn.rollout.runner import open_rollouts
+from agentlearn.store import Store, open_store, read_store
+from agentlearn.types.experience import Library
+from agentlearn.types.ids import RunId, new_run_id
+
+
+async def run_learning(
+    settings: LearnSettings,
+    callbacks: Callbacks | None = None,
+    *,
+    resume: RunId | None = None,
+    given: Given = NOTHING_GIVEN,
+) -> LearnReport:
+    """Learn lessons, measure their effect and return the report. Everything is stored as it happens.
+
+    given: objects to use in place of what the settings name. resume: an interrupted run; pass the settings that
+    `agentlearn.learning.resume.settings_of` returns. The run continues where it stopped and repeats no answered call.
+
+    Raises ConfigError before anything is spent; BudgetExceeded, EndpointGone or Interrupted when the run was stopped
+    and can be resumed; StoreError when results can no longer be stored.
+    """
+    refuse_unpriced_budget(settings)
+    refuse_contradictions(settings)
+    logs = None
+    if settings.from_store:
+        with nullcontext(given.store) if given.store is not None else read_store(settings.store) as reader:
+            settings, domain = stored_domain(settings, reader, given.domain)
+            stored = StoredGroups.of(reader, settings) if given.groups is None else StoredGroups.given(given.groups)
+            logs, whole = stored_task_sets(stored, settings, domain, reader)
+    else:
+        domain = given.domain or domain_of(settings)
+        whole = task_sets(settings, domain, given.tasks)
+    sets = pilot_sets(whole, settings) if settings.pilot is not None else whole
+    if settings.labels == "none" and all(domain.answer_key(task.answer or "0") is None for task in sets.train):
+        raise ConfigError(
+            f"domain {settings.domain!r} has no answer_key, which --labels none needs to find the majority answer;"
+            " use --labels gold",
+            code="no_vote",
+        )
+    notes = await try_reward(domain, (*sets.train, *sets.test))
+    library_store = LibraryStore(settings.store / "libraries")
+    start = (given.start or library_store.load(settings.library)) if resume is None else None
+    async with AsyncExitStack() as stack:
+        store = given.store or await stack.enter_async_context(open_store(settings.store))
+        session = await stack.enter_async_context(
+            _open(settings, domain, store, callbacks or Callbacks(), resume, logs, given)
+        )
+        session.stats.notes.extend(notes)
+        if start is not None and (caution := library_caution(settings.library, start)):
+            session.stats.notes.append(caution)
+        return await session.learn(
+            sets, whole, start or _start_of(store, settings, library_store, resume), library_store
+        )
+
+
+run_learning_sync = without_loop(run_learning)
+
+
+def _start_of(store: Store, settings: LearnSettings, library_store: LibraryStore, resume: RunId | None) -> Library:
+    """The library that the interrupted run started from, even if another version was published since."""
+    run_inputs = store.run_inputs(resume) if resume is not None else None
+    return library_store.load(settings.library) if run_inputs is None else store.library(run_inputs.library)
+
+
+@asynccontextmanager
+async def _open(
+    settings: LearnSettings,
+    domain: Domain,
+    store: Store,
+    callbacks: Callbacks,
+    resume: RunId | None,
+    logs: StoredGroups | None,
+    given: Given,
+) -> AsyncGenerator[LessonRun]:
+    run = resume or new_run_id()
+    if resume is not None:
+        store.recall(resume)
+    async with AsyncExitStack() as stack:
+        tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
+        call_context = CallContext(run, store, budget_of(settings, store, resume), tracing=tracing)
+        stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
+        for_all = service_settings(settings)
+        endpoint = await stack.enter_async_context(
+            open_endpoint(settings.model, settings, seed=settings.seed, call_settings=for_all, model=given.model)
+        )
+        reflector = endpoint
+        if settings.reflector_name != settings.model or (given.reflector or given.model) is not given.model:
+            reflector = await stack.enter_async_context(
+                open_endpoint(
+                    settings.reflector_name,
+                    settings,
+                    seed=settings.seed,
+                    call_settings=CallSettings(left_out=for_all.left_out),
+                    model=given.reflector,
+                )
+            )
+        rollouts = await stack.enter_async_context(
+            open_rollouts(
+                domain,
+                endpoint,
+                settings,
+                call_context=call_context,
+                judge=reflector,
+            )
+        )
+        yield LessonRun(settings, call_context, store, rollouts, callbacks, resume is not None, logs, stages=reflector)

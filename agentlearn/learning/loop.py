@@ -1,0 +1,243 @@
+"""The loop of every run that learns: measure, then roll out and update batch by batch, then measure again.
+
+Learning lessons and training weights share it; they differ in the learner, and in what is stored and reported.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from asyncio import TaskGroup
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from agentlearn.config import RunSettings
+from agentlearn.errors import ConfigError
+from agentlearn.learning.batch import Batch, PlannedBatch, batches_of
+from agentlearn.learning.batch_runner import BatchRunner
+from agentlearn.learning.callbacks import Callbacks
+from agentlearn.learning.evaluate import ArmNames, Scores, score_of
+from agentlearn.learning.learner import Learner, Update
+from agentlearn.learning.report import HeldOutScore
+from agentlearn.learning.resume import FinishedRollouts
+from agentlearn.learning.run_monitor import RunMonitor
+from agentlearn.learning.run_result import RunResult
+from agentlearn.learning.run_stats import RunStats
+from agentlearn.learning.stored_groups import StoredGroups
+from agentlearn.learning.task_sets import TaskSets
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.endpoint import Endpoint
+from agentlearn.rollout.recorded_run import recorded_run, started_event
+from agentlearn.rollout.runner import Rollouts
+from agentlearn.store import Store
+from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.group import Group
+from agentlearn.types.run_event import RunInputs, RunKind
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
+from agentlearn.types.value import Value
+
+S = TypeVar("S", bound=RunSettings)
+R = TypeVar("R", bound=Value)
+
+
+@dataclass(slots=True)
+class RunLoop(ABC, Generic[S]):
+    """One run with everything open."""
+
+    settings: S
+    call_context: CallContext
+    store: Store
+    rollouts: Rollouts
+    callbacks: Callbacks
+    resumed: bool = False
+    """Whether an interrupted run continues. Its finished rollouts are taken from the store."""
+    stored_groups: StoredGroups | None = None
+    """Groups to learn from in a run that makes no rollouts to learn from; None: make rollouts."""
+    measured: dict[int, HeldOutScore] = field(default_factory=dict[int, HeldOutScore])
+    """Held-out scores during learning, by the number of updates before them. `before` and `after` are not included."""
+    monitor: RunMonitor = field(init=False)
+    finished: FinishedRollouts = field(init=False)
+    batches: BatchRunner = field(init=False)
+
+    def __post_init__(self) -> None:
+        endpoints = (self.rollouts.endpoint, *((self.reflector,) if self.reflector is not None else ()))
+        states = {id(one.endpoint_state): one.endpoint_state for one in endpoints}
+        self.monitor = RunMonitor(self.settings, self.call_context, self.callbacks, tuple(states.values()))
+        self.stats.notes.extend(self.rollouts.notes)
+        self.finished = FinishedRollouts(self.store, self.call_context.run, resumed=self.resumed)
+        self.batches = BatchRunner(
+            self.settings,
+            self.store,
+            self.rollouts,
+            self.monitor,
+            self.finished,
+            self.stored_groups,
+            repeats_unfinished=self.repeats_unfinished,
+            sampling_started=self.sampling_started,
+        )
+
+    @property
+    @abstractmethod
+    def kind(self) -> RunKind:
+        """Kind under which the run is stored."""
+
+    @property
+    @abstractmethod
+    def arms(self) -> ArmNames:
+        """What is measured before and after."""
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the tasks."""
+        return self.settings.epochs
+
+    @property
+    def reflector(self) -> Endpoint | None:
+        """Model that writes the lessons; None in a run without lessons."""
+        return None
+
+    @property
+    def repeats_unfinished(self) -> bool:
+        """Whether a resumed run makes all rollouts of an unfinished batch again."""
+        return False
+
+    @property
+    def stats(self) -> RunStats:
+        """Counts of the run so far."""
+        return self.monitor.stats
+
+    def sampling_started(self, rollouts: int) -> Callable[[], None]:
+        """Called before `rollouts` training rollouts start; returns a callback to call when each finishes."""
+        return lambda: None
+
+    @abstractmethod
+    async def keep_update(self, batch: Batch, update: Update) -> None:
+        """Store the result of an update."""
+
+    @abstractmethod
+    def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
+        """Called at the end of an epoch. batch: the last of the epoch."""
+
+    async def recorded(self, body: Coroutine[Any, Any, R]) -> R:
+        """Run `body` and store the run's events; the report that it returns is stored with the last one."""
+        settings = self.settings
+        event = started_event(
+            self.call_context.run,
+            self.kind,
+            domain=settings.domain,
+            model=settings.model,
+            simulated=self.rollouts.endpoint.simulated,
+            seed=settings.seed,
+            settings=settings.resolved(),
+        )
+        async with recorded_run(self.store, event, call_context=self.call_context, resumed=self.resumed) as run:
+            report = await run.until_stopped(body)
+            run.report = report
+        return report
+
+    async def save_run_inputs(self, sets: TaskSets, start: Library) -> None:
+        """Store the tasks and the library that the run starts from. Raises ConfigError when a resumed run's differ."""
+        run = self.call_context.run
+        train, test = (tuple(task.id for task in tasks) for tasks in (sets.train, sets.test))
+        run_inputs = RunInputs(train=train, test=test, library=start.version)
+        known = self.store.run_inputs(run) if self.resumed else None
+        if known is not None and known != run_inputs:
+            raise ConfigError(
+                f"run {run!r} cannot go on: its tasks have changed ({len(known.train)} to learn from and"
+                f" {len(known.test)} held out then, {len(run_inputs.train)} and {len(run_inputs.test)} now);"
+                " restore its task files, or start a new run",
+                code="other_ground",
+            )
+        await self.store.save_tasks([*sets.train, *sets.test])
+        await self.store.save_version(start if len(start) else EMPTY_LIBRARY, run=run)
+        await self.store.save_run_inputs(run, run_inputs)
+
+    async def learn_from(self, tasks: Sequence[Task], held_out: Sequence[Task], learner: Learner) -> None:
+        """Make rollouts and update, batch by batch. The learner is given each group as soon as it is complete.
+
+        With max_staleness 1, the rollouts of the next batch start when those of this batch are complete, with the state
+        from before this batch's update. Which state that is does not depend on timing.
+        """
+        settings = self.settings
+        batches = batches_of(tasks, epochs=self.epochs, size=settings.batch_size, seed=settings.seed)
+        self._recount(batches[: learner.done], held_out)
+        updates, left = learner.done, batches[learner.done :]
+        if not left:
+            return
+        started = time.perf_counter()
+        async with TaskGroup() as under_way:
+            groups = self.batches.start(self._plan(left[0], learner), under_way)
+            for batch, following in zip(left, [*left[1:], None], strict=True):
+                ahead = self._plan(following, learner) if following and settings.max_staleness else None
+                updating = under_way.create_task(learner.update(groups, step=batch.step))
+                if ahead is not None:
+                    await groups.complete.wait()
+                    groups = self.batches.start(ahead, under_way)
+                update = await updating
+                self.monitor.refuse_silence()
+                updates += 1
+                await self.keep_update(batch, update)
+                self.monitor.updated(batch, update)
+                if batch.last:
+                    seconds, started = time.perf_counter() - started, time.perf_counter()
+                    self.epoch_done(batch, update, seconds)
+                if following is not None:
+                    await self._measure(updates, held_out, update.library)
+                if following is not None and ahead is None:
+                    groups = self.batches.start(self._plan(following, learner), under_way)
+
+    def _recount(self, batches: Sequence[Batch], held_out: Sequence[Task]) -> None:
+        """Count the rollouts of batches that the learner's state already includes."""
+        every, k = self.settings.eval_every, self.settings.eval_rollouts
+        for number, batch in enumerate(batches, start=1):
+            by_task: dict[str, list[Trajectory]] = {}
+            for trajectory in self.finished.of(batch.phase, batch.number).values():
+                self.stats.add_rollout(trajectory)
+                by_task.setdefault(trajectory.task, []).append(trajectory)
+            for task in batch.tasks:
+                group = Group(task=task, trajectories=tuple(by_task.get(task.id, ())))
+                self.stats.add_group(group.kind(self.rollouts.domain.threshold))
+            if not every or number % every or not held_out:
+                continue
+            found = list(self.finished.of(f"during:{number}", 0).values())
+            if len(found) >= len(held_out) * k:
+                for trajectory in found:
+                    self.stats.add_rollout(trajectory)
+                self.measured[number] = score_of(held_out, Scores.of(found, held_out, k))
+
+    def _plan(self, batch: Batch, learner: Learner) -> PlannedBatch:
+        """Plan the batch with the learner's present state."""
+        size = self.settings.group_size
+        treatments = {task.id: tuple(learner.assign(task, g) for g in range(size)) for task in batch.tasks}
+        return PlannedBatch(batch, learner.library, treatments)
+
+    async def _measure(self, updates: int, held_out: Sequence[Task], library: Library) -> None:
+        """Measure on the held-out tasks if that is due after this number of updates."""
+        every = self.settings.eval_every
+        if every and updates % every == 0 and held_out:
+            phase = f"during:{updates}"
+            scores = await self.batches.evaluate({phase: library}, held_out)
+            self.measured[updates] = score_of(held_out, scores[phase])
+            self.callbacks.measured(updates, self.measured[updates])
+
+    async def evaluate(self, phases: Mapping[str, Library], tasks: Sequence[Task]) -> Mapping[str, Scores]:
+        """Measure on held-out tasks with each phase's library; empty where there are no such tasks."""
+        return await self.batches.evaluate(phases, tasks) if tasks else {}
+
+    def result(self, sets: TaskSets, before: Scores | None, after: Scores | None, wall_s: float) -> RunResult:
+        """Return what every report of a finished run contains."""
+        return RunResult(
+            run=self.call_context.run,
+            seed=self.settings.seed,
+            sets=sets,
+            arms=self.arms,
+            before=before,
+            after=after,
+            measured=self.measured,
+            stats=self.stats,
+            budget=self.call_context.budget,
+            endpoint_states=self.monitor.endpoint_states,
+            totals=self.store.stage_totals(self.call_context.run),
+            warnings=self.monitor.warnings(ended=True),
+            wall_s=wall_s,
+        )

@@ -1,0 +1,227 @@
+"""The report of a run that learned lessons; its fields are the JSON output of `learn --json`."""
+
+from functools import cached_property
+
+from pydantic import Field
+
+from agentlearn.errors import ConfigError
+from agentlearn.learning.pilot import PilotReport
+from agentlearn.measure.contrast import ContrastVerdict, Pass, Worst
+from agentlearn.models.service_record import ServiceRecord
+from agentlearn.types.experience import Library
+from agentlearn.types.ids import LibraryVersion, RunId
+from agentlearn.types.value import Value
+
+
+class HeldOutScore(Value):
+    """Mean reward over held-out tasks. Failed rollouts count as 0; undecided ones are left out, before and after."""
+
+    mean: float | None
+    ci: tuple[float, float] | None
+    """95 % interval over families of tasks; None with fewer than two."""
+    n: int
+    """Number of held-out tasks that are counted."""
+    k: int
+    """Rollouts per task."""
+    passes: tuple[Pass, ...] = ()
+    """pass@k and pass^k; empty unless every reward is 0 or 1."""
+    rollouts: int = 0
+    """Number of rollouts, with failed and undecided ones."""
+    failed: int = 0
+    """Rollouts in which the agent gave no usable answer."""
+    undecided: int = 0
+    """Rollouts of which nothing is known, because the verifier, a service or a tool failed."""
+    errors: dict[str, int] = Field(default_factory=dict[str, int])
+    """Number of failed and undecided rollouts by error code."""
+
+
+class CurvePoint(Value):
+    """One measurement during a run."""
+
+    updates: int
+    """Number of updates before the measurement."""
+    held_out: HeldOutScore
+
+
+class Delta(Value):
+    """Paired difference, after minus before, over the same tasks and seeds, as `compare` computes it."""
+
+    mean: float | None
+    ci: tuple[float, float] | None
+    """95 % interval over families of tasks; None with fewer than two."""
+    p: float | None
+    """Two-sided p-value of a sign-flip permutation test over families."""
+    p_mean: float | None = None
+    """Two-sided p-value of the test of the mean. A verdict needs both tests."""
+    n: int
+    """Number of tasks."""
+    clusters: int = 0
+    """Number of families; a task without a family is its own."""
+    only_family: str = ""
+    """The family of all tasks. The result then holds for tasks of this family only. Empty when there are several."""
+    worst: Worst | None = None
+    """Bounds of the difference, whatever the undecided rollouts would have been."""
+    verdict: ContrastVerdict = "cannot_tell"
+    withheld: str = ""
+    """Why there is no verdict although there are numbers; empty when nothing prevents one."""
+    caution: str = ""
+    """Why the interval may be too narrow."""
+    carried: str = ""
+    """Says that two tasks or families outweigh all others together; empty if they do not."""
+    sentence: str = ""
+    """The result in one sentence."""
+    compared: bool = True
+    """Whether two measurements were compared. False when learning changed nothing, so that there is only one."""
+
+
+class HeldOut(Value):
+    """Before against after on one set of held-out tasks."""
+
+    name: str = ""
+    """The test set, or which part of the held-out tasks it is; empty for all of them."""
+    before: HeldOutScore
+    after: HeldOutScore
+    delta: Delta
+    families: int
+    """Number of task families."""
+
+
+class LibraryLine(Value):
+    """The resulting library."""
+
+    name: str
+    version: LibraryVersion
+    parent: LibraryVersion | None
+    lessons: int
+    tokens: int
+    current: LibraryVersion | None = None
+    """The version that the name stands for at the end of the run; None when there is no library of that name. When it
+    is not `version`, the run did not write its library."""
+
+    @property
+    def reference(self) -> str:
+        """Reference for `LibraryStore.load`, `Experiences` and the command line: `NAME@VERSION`."""
+        return f"{self.name}@{self.version[:12]}"
+
+
+class Proposals(Value):
+    """What became of the proposals."""
+
+    applied: int = 0
+    folded: int = 0
+    """Proposals that were merged into applied ones."""
+    dropped: dict[str, int] = Field(default_factory=dict[str, int])
+    """Proposals that were not used, by reason."""
+    rejected: dict[str, int] = Field(default_factory=dict[str, int])
+    """Proposals that were refused, by error code."""
+    quarantined: dict[str, int] = Field(default_factory=dict[str, int])
+    """Proposals that wait for a person, by code."""
+
+
+class StageLine(Value):
+    """Calls, tokens and cost of one stage."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_cached: int = 0
+    """Input tokens that the service had cached; they are part of `tokens_in`."""
+    tokens_out: int = 0
+    cost_usd: float | None = 0.0
+    """None when the model's price is unknown."""
+    seconds: float = 0.0
+    """Sum of the durations of its calls."""
+    retried: int = 0
+    """Requests that were sent again."""
+    replayed: int = 0
+    """Calls that a resumed run took from the journal."""
+    malformed: dict[str, int] = Field(default_factory=dict[str, int])
+    """Malformed replies and failed units of work, by error code."""
+
+
+class EpochLine(Value):
+    """One pass over the tasks."""
+
+    epoch: int
+    """Number of the epoch, from 1."""
+    reward: float | None
+    """Mean reward; None when no rollout was judged."""
+    groups: dict[str, int]
+    """Groups by kind."""
+    lessons: int
+    """Lessons in the library at the end of the epoch."""
+    applied: int
+    folded: int
+    dropped: int
+    rejected: int
+    quarantined: int = 0
+    """Proposals that wait for a person."""
+    seconds: float
+
+
+class WeightsRecord(Value):
+    """Which model answered, and whether its weights changed."""
+
+    identity: str
+    """The endpoint, and the model names that its answers reported."""
+    sha256_before: str | None = None
+    sha256_after: str | None = None
+    note: str = ""
+
+
+class LearnReport(Value):
+    """Report of a finished run."""
+
+    run: RunId
+    domain: str
+    model: str
+    reflector: str
+    simulated: bool
+    seed: int
+    tasks: dict[str, int]
+    before: HeldOutScore | None
+    after: HeldOutScore | None
+    delta: Delta | None
+    known_families: HeldOut | None
+    """New tasks of families that were learned from."""
+    unseen_families: HeldOut | None
+    """Tasks of families that were not learned from."""
+    test_sets: tuple[HeldOut, ...] = ()
+    """One entry per test set, when there are several."""
+    library: LibraryLine
+    proposals: Proposals
+    groups: dict[str, int]
+    rollouts: dict[str, int]
+    stages: dict[str, StageLine]
+    failed_requests: dict[str, int]
+    """Requests that got no answer, by kind of failure; most succeeded when sent again."""
+    services: tuple[ServiceRecord, ...] = ()
+    """How each model service behaved: outages, cut-off replies, models that answered."""
+    epochs: tuple[EpochLine, ...]
+    curve: tuple[CurvePoint, ...] = ()
+    """Held-out scores during learning; empty unless `eval_every` is set."""
+    weights: WeightsRecord
+    pilot: PilotReport | None = None
+    """What a pilot measured, and the estimate for the whole run; None for a whole run."""
+    cost_usd: float | None
+    wall_s: float
+    notes: tuple[str, ...]
+
+    @cached_property
+    def learned(self) -> Library:
+        """The library itself, with its lessons. Raises ConfigError for a report read from a file or a store."""
+        raise ConfigError(
+            "this report was read from a file or a store, which hold no lessons; load them with"
+            f" LibraryStore('.agentlearn/libraries').load({self.library.reference!r})",
+            code="no_lessons",
+        )
+
+    def with_learned(self, library: Library) -> "LearnReport":
+        """Return the report with the library as `learned`. It is not part of the JSON or of equality."""
+        report = self.model_copy()
+        vars(report)["learned"] = library
+        return report
+
+    def _repr_html_(self) -> str:
+        from agentlearn.learning.report_summary import report_html
+
+        return report_html(self, vars(self).get("learned"))

@@ -1,0 +1,37 @@
+"""What a notebook shows of the report of a run that learned lessons."""
+
+from typing import TYPE_CHECKING
+
+from agentlearn.html.number_format import money
+from agentlearn.html.summary import NotebookSummary, SummaryList, summary_html
+from agentlearn.html.tone import Tone
+from agentlearn.measure.contrast import ContrastVerdict
+
+if TYPE_CHECKING:
+    from agentlearn.learning.report import LearnReport
+    from agentlearn.types.experience import Library
+
+_TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
+
+
+def report_html(report: "LearnReport", library: "Library | None") -> str:
+    """Return the report as HTML: the verdict, cautions, lessons. library: what was learned; None: not known."""
+    delta = report.delta
+    first = "" if delta is None else delta.sentence
+    cautions = () if delta is None else (delta.caution, delta.carried)
+    sentences = ("" if delta is None else delta.withheld, first or "Nothing was measured on held-out tasks.")
+    lessons = () if library is None else tuple(one.lesson for one in library.experiences)
+    line, tone = report.library, _TONES[delta.verdict] if delta is not None and delta.compared else "plain"
+    rollouts = sum(report.rollouts.values())
+    return summary_html(
+        NotebookSummary(
+            sentences=tuple(filter(None, sentences)),
+            tone=tone,
+            cautions=tuple(dict.fromkeys(filter(None, (*cautions, *report.notes)))),
+            lists=(SummaryList(title="Lessons", entries=lessons),),
+            footer=(
+                f"library {line.reference} · {line.lessons} {'lesson' if line.lessons == 1 else 'lessons'} ·"
+                f" {rollouts:,} rollouts · cost {money(report.cost_usd)} · run {report.run}"
+            ),
+        )
+    )

@@ -1,0 +1,176 @@
+"""Counts of a run while it goes on."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agentlearn.config import RunSettings
+from agentlearn.learning.learner import Held, Update
+from agentlearn.learning.lessons.curate import count_ends
+from agentlearn.learning.lessons.reply_schema import FAULTS
+from agentlearn.learning.report import EpochLine, StageLine
+from agentlearn.learning.warnings import RunSnapshot
+from agentlearn.models.budget import Budget
+from agentlearn.models.endpoint_state import EndpointState
+from agentlearn.store import StageTotals
+from agentlearn.types.group import GroupKind
+from agentlearn.types.operation import Ended
+from agentlearn.types.trajectory import ToolResult, Trajectory
+
+
+@dataclass(slots=True)
+class EpochStats:
+    """Counts of one epoch."""
+
+    rewards: list[float] = field(default_factory=list[float])
+    """Rewards of the rollouts that were judged."""
+    groups: Counter[str] = field(default_factory=Counter[str])
+    """Groups by kind, counted after the update that they were used in."""
+    ended: list[Ended] = field(default_factory=list[Ended])
+    """Proposals, each with what became of it."""
+
+
+@dataclass(slots=True)
+class RunStats:
+    """Counts of a run."""
+
+    epochs: dict[int, EpochStats] = field(default_factory=dict[int, EpochStats])
+    outcomes: Counter[str] = field(default_factory=Counter[str])
+    """Rollouts by outcome."""
+    failures: Counter[str] = field(default_factory=Counter[str])
+    """Failures by error code, of the agent and of what is around it."""
+    undecided: Counter[str] = field(default_factory=Counter[str])
+    """Undecided rollouts by code."""
+    first_causes: dict[str, str] = field(default_factory=dict[str, str])
+    """Why the first rollout failed, and why the first one was undecided."""
+    groups: Counter[str] = field(default_factory=Counter[str])
+    """Groups by kind, counted when their last rollout is judged."""
+    faults: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    """Per stage, malformed replies and failed units of work by error code."""
+    notes: list[str] = field(default_factory=list[str])
+    """Notes of the learner, for the report."""
+    held: list[str] = field(default_factory=list[str])
+    """Reasons of the updates that changed nothing."""
+    restarted: int = 0
+    """Attempts at rollouts that were given up and started again."""
+    diverged: int = 0
+    """Tool results that differed when a resumed run executed the tool again."""
+    lines: list[EpochLine] = field(default_factory=list[EpochLine])
+    """One line per finished epoch."""
+
+    def add_rollout(self, trajectory: Trajectory) -> None:
+        """Count a stored rollout."""
+        self.outcomes[trajectory.outcome] += 1
+        if trajectory.failure is not None:
+            self.failures[trajectory.failure.code] += 1
+            self.first_causes.setdefault(trajectory.outcome, trajectory.failure.message)
+        elif trajectory.outcome == "undecided" and trajectory.verdict is not None:
+            self.first_causes.setdefault("undecided", trajectory.verdict.reason)
+        if trajectory.outcome == "undecided":
+            self.undecided[trajectory.undecided_because] += 1
+        self.restarted += trajectory.attempt
+        self.diverged += sum(isinstance(step, ToolResult) and step.diverged for step in trajectory.steps)
+        if trajectory.phase.startswith("epoch-") and trajectory.reward is not None:
+            self._epoch(int(trajectory.phase.removeprefix("epoch-"))).rewards.append(trajectory.reward)
+
+    def add_stored_rollout(self, epoch: int, trajectory: Trajectory) -> None:
+        """Count a rollout that another run made."""
+        if trajectory.reward is not None:
+            self._epoch(epoch).rewards.append(trajectory.reward)
+
+    def add_group(self, kind: GroupKind) -> None:
+        """Count a complete group."""
+        self.groups[kind] += 1
+
+    def add_update(self, epoch: int, update: Update) -> None:
+        """Count an update."""
+        evidence, current = update.evidence, self._epoch(epoch)
+        current.groups.update(evidence.groups)
+        current.ended.extend(evidence.ended)
+        for stage, codes in evidence.faults.items():
+            self.faults.setdefault(stage, Counter()).update(codes)
+        self.notes.extend(evidence.notes)
+        if isinstance(update.outcome, Held):
+            self.held.append(update.outcome.reason)
+
+    def snapshot(self, settings: RunSettings, budget: Budget, endpoint_states: Sequence[EndpointState]) -> RunSnapshot:
+        """Return what warnings are derived from.
+
+        The limiter of a simulated service is left out: how many calls that takes depends only on this machine. Only
+        replies that could not be read at all count as malformed, not those with single bad items.
+        """
+        return RunSnapshot(
+            groups=self.groups if settings.group_size > 1 else {},
+            rollouts=self.outcomes.total(),
+            undecided=self.outcomes["undecided"],
+            failures=self.failures,
+            replies=sum((state.answered for state in endpoint_states), Counter[str]()),
+            malformed={stage: sum(codes[code] for code in FAULTS) for stage, codes in self.faults.items()},
+            limiters=tuple(state.limiter for state in endpoint_states if not state.free),
+            max_cost_usd=settings.max_cost_usd,
+            unpriced_calls=budget.unpriced_calls,
+        )
+
+    def epoch_line(self, epoch: int, lessons: int, seconds: float) -> EpochLine:
+        """Return the epoch's line, and keep it for the report. lessons: size of the library."""
+        current = self._epoch(epoch)
+        ends = count_ends(current.ended)
+        line = EpochLine(
+            epoch=epoch,
+            reward=sum(current.rewards) / len(current.rewards) if current.rewards else None,
+            groups=dict(sorted(current.groups.items())),
+            lessons=lessons,
+            applied=ends.applied,
+            folded=ends.folded,
+            dropped=sum(ends.dropped.values()),
+            rejected=sum(ends.rejected.values()),
+            quarantined=sum(ends.quarantined.values()),
+            seconds=seconds,
+        )
+        self.lines.append(line)
+        return line
+
+    def stage_line(self, total: StageTotals, replayed: int) -> StageLine:
+        """Return the cost of one stage. replayed: calls that were taken from the journal."""
+        return StageLine(
+            calls=total.calls,
+            tokens_in=total.tokens_in,
+            tokens_cached=total.tokens_cached,
+            tokens_out=total.tokens_out,
+            cost_usd=None if total.unpriced else total.cost_usd,
+            seconds=round(total.seconds, 3),
+            retried=total.retried,
+            replayed=replayed,
+            malformed={code: count for code, count in sorted(self.faults.get(total.stage, Counter()).items()) if count},
+        )
+
+    def failure_notes(self) -> list[str]:
+        """Return notes on failed and on undecided rollouts, by code and with the first cause."""
+        found = (
+            ("failed", "failed to answer and counted as 0", self.failures - self.undecided),
+            ("undecided", "undecided and not counted", self.undecided),
+        )
+        notes: list[str] = []
+        for outcome, words, codes in found:
+            if codes:
+                listed = ", ".join(f"{code} {count}" for code, count in codes.most_common())
+                cause = self.first_causes.get(outcome, "")
+                notes.append(f"rollouts {words}: {listed}{f'; the first because {cause}' if cause else ''}")
+        return notes
+
+    def resumption_notes(self, replayed: int) -> list[str]:
+        """Return notes on what a resumed run took from the journal and what it had to repeat."""
+        notes: list[str] = []
+        if replayed:
+            notes.append(f"resumed: {replayed:,} calls were in the journal and were not made again")
+        if self.diverged:
+            notes.append(f"{self.diverged} tool results differed when repeated; the recorded ones were used")
+        if self.restarted:
+            notes.append(
+                f"{self.restarted} rollout attempts were given up and started again, because a tool was lost (its"
+                " browser or its code sandbox ended) or the run was interrupted"
+            )
+        return notes
+
+    def _epoch(self, epoch: int) -> EpochStats:
+        return self.epochs.setdefault(epoch, EpochStats())
