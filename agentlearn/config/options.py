@@ -5,6 +5,7 @@ the group that it needs and is handed the settings unchanged: `LearnSettings` is
 and so on. Command-line options are generated from these fields; a field's docstring is its help text.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast

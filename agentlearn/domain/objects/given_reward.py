@@ -10,11 +10,11 @@ from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 
 Out = TypeVar("Out")
-Judgement = bool | float | tuple[bool | float, str] | Verdict
+RewardResult = bool | float | tuple[bool | float, str] | Verdict
 """What a reward returns: right or wrong, a number from 0 to 1, either with the reason in words, or a verdict."""
 RewardFunction = (
-    Callable[[Task, Out], Judgement | Awaitable[Judgement]]
-    | Callable[[Task, Out, Trajectory], Judgement | Awaitable[Judgement]]
+    Callable[[Task, Out], RewardResult | Awaitable[RewardResult]]
+    | Callable[[Task, Out, Trajectory], RewardResult | Awaitable[RewardResult]]
 )
 """Judges the output of a rollout. The third parameter is the record of the rollout: steps, tool calls, tokens."""
 RewardGiven = RewardFunction[Out] | str
