@@ -109,7 +109,7 @@ def __getattr__(name: str) -> object:
         try:
             return getattr(import_module(_HOMES[name]), name)
         except ModuleNotFoundError as error:
-            from agentlearn.learn_extra import missing_learn_of
+            from agentlearn.installed import missing_learn_of
 
             if (missing := missing_learn_of(f"agentlearn.{name}", error)) is None:
                 raise

@@ -11,8 +11,8 @@ from agentlearn.cli.given_command import remember_command
 from agentlearn.cli.output import console, restart_output
 from agentlearn.cli.stop_signals import nobody_reads
 from agentlearn.errors import ConfigError
+from agentlearn.installed import version
 from agentlearn.plugins import GROUP_OF_COMMANDS, Plugin, announced, guarded, is_command, load
-from agentlearn.version import version
 
 _HELP = "Agents that get better from their own rollouts, with statistics that show by how much."
 _EPILOGUE = (

@@ -47,7 +47,7 @@ def _status(arguments: Sequence[str]) -> int:
 def _without_learn(arguments: Sequence[str]) -> int | None:
     """Return the exit status where the extra `learn`, which every command needs, is not installed; None where it is."""
     from agentlearn.errors import MissingExtra
-    from agentlearn.learn_extra import require_learn
+    from agentlearn.installed import require_learn
 
     try:
         require_learn("the command agentlearn")

@@ -16,13 +16,13 @@ from agentlearn.doctor.plugin_checks import plugin_checks
 from agentlearn.domain.base import installed_domains, load_domain
 from agentlearn.domain.check_result import CheckResult
 from agentlearn.errors import StoreMissing
+from agentlearn.installed import version
 from agentlearn.models.discover import found_models
 from agentlearn.plugins import cause_words
 from agentlearn.sandbox.protocol import SandboxReport
 from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
 from agentlearn.train.serving.local import NEEDED, TRAIN_EXTRA
 from agentlearn.train.serving.vllm import without_gpu
-from agentlearn.version import version
 
 
 def _do_not_tell(_what: str) -> None:

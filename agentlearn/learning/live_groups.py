@@ -1,4 +1,4 @@
-"""Groups of recorded rollouts: those with the same task, then single ones with their nearest neighbours."""
+"""Groups of recorded rollouts: those with the same task where they differ, the others with their nearest neighbours."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -33,8 +33,8 @@ def live_groups(
     for row in rows:
         task = tasks[row.task]
         same[_kind(row), same_text(task.problem), task.answer].append(row)
-    whole = [_latest(members, max_size) for members in same.values() if len(members) >= min_size]
-    alone = [row for members in same.values() if len(members) < min_size for row in members]
+    whole = [_latest(members, max_size) for members in same.values() if _teaches(members, min_size)]
+    alone = [members[-1] for members in same.values() if not _teaches(members, min_size)]
     listed = [row for members in whole for row in members] + alone
     place = {row.id: number for number, row in enumerate(listed)}
     near = nearest_groups(
@@ -54,6 +54,11 @@ def live_groups(
             best[group.task.id] = group
     groups = tuple(best[task] for task in sorted(best))
     return Groups(name=name, store=reader.directory, groups=groups, single=single)
+
+
+def _teaches(members: Sequence[LiveRow], min_size: int) -> bool:
+    """Whether rollouts of one task are enough for a group and differ. If not, the latest one looks for neighbours."""
+    return len(members) >= min_size and len({row.reward for row in members}) > 1
 
 
 def _kind(row: LiveRow) -> _Kind:

@@ -221,6 +221,11 @@ class LearnReport(Value):
         vars(report)["learned"] = library
         return report
 
+    def __str__(self) -> str:
+        from agentlearn.learning.report_summary import report_text
+
+        return report_text(self)
+
     def _repr_html_(self) -> str:
         from agentlearn.learning.report_summary import report_html
 

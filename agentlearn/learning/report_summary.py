@@ -1,4 +1,4 @@
-"""What a notebook shows of the report of a run that learned lessons."""
+"""The report of a run that learned lessons, for a terminal and for a notebook."""
 
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from agentlearn.types.experience import Library
 
 _TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
+
+
+def report_text(report: "LearnReport") -> str:
+    """Return the report as a few lines: the verdict, what to know about it, and the library."""
+    delta, line = report.delta, report.library
+    verdict = "nothing was measured on held-out tasks" if delta is None else delta.sentence.rstrip(".")
+    cautions = () if delta is None else (delta.caution, delta.carried)
+    lessons = "1 lesson" if line.lessons == 1 else f"{line.lessons} lessons"
+    return "\n".join([verdict, f"library {line.reference}: {lessons}", *filter(None, cautions), *report.notes])
 
 
 def report_html(report: "LearnReport", library: "Library | None") -> str:

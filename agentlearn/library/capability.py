@@ -87,7 +87,7 @@ class Experiences(AbstractCapability[Any]):
         """The library, its version and the lessons that an agent reads."""
         bound = self.bound()
         lessons = tuple(bound.rendered.labels.values())
-        return Shown(library=self._source.name, version=bound.library.version, lessons=lessons)
+        return Shown(library=self._source.name, version=bound.library.version, lessons=lessons, masked=self.masked)
 
     def bound(self) -> Self:
         """Return these lessons in the version of now, which does not change any more."""

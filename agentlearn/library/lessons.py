@@ -130,7 +130,8 @@ class Lessons:
         library = self.library
         rendered = library.render(masked=self.masked)
         lessons = tuple(rendered.labels.values())
-        return Advice(rendered.text, Shown(library=self.source.name, version=library.version, lessons=lessons))
+        shown = Shown(library=self.source.name, version=library.version, lessons=lessons, masked=self.masked)
+        return Advice(rendered.text, shown)
 
     @property
     def text(self) -> str:

@@ -23,6 +23,8 @@ class Shown(Value):
     version: LibraryVersion
     lessons: tuple[ExperienceId, ...] = ()
     """The ids of the lessons, in order; withheld ones are left out."""
+    masked: tuple[ExperienceId, ...] = ()
+    """The ids of the withheld lessons."""
 
 
 @runtime_checkable

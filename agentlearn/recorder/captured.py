@@ -29,7 +29,7 @@ _ANSWER_FIELDS = ("answer", "expected", "target")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Passed:
     """What the application passed, before any of it is read. Its lists are copies."""
 
     messages: tuple[Any, ...]
@@ -59,18 +59,18 @@ class Captured:
         return sum((step.usage for step in self.steps if isinstance(step, ModelTurn)), Usage())
 
 
-def given_of(result: object) -> Given:
+def given_of(result: object) -> Passed:
     """Return what a result or a list of messages holds, unread. Raises DataError for anything else."""
     whole: Any = result
     if callable(getattr(whole, "all_messages", None)) and callable(getattr(whole, "new_messages", None)):
         messages = tuple(whole.all_messages())
-        return Given(messages, len(messages) - len(whole.new_messages()), getattr(whole, "output", None))
+        return Passed(messages, len(messages) - len(whole.new_messages()), getattr(whole, "output", None))
     if isinstance(result, Sequence) and not isinstance(result, str | bytes):
-        return Given(tuple(dict(one) if isinstance(one, Mapping) else one for one in result))
+        return Passed(tuple(dict(one) if isinstance(one, Mapping) else one for one in result))
     raise _unusable(f"it is a {type(result).__name__}")
 
 
-def captured(given: Given) -> Captured:
+def captured(given: Passed) -> Captured:
     """Read what was given. Raises DataError."""
     messages = _messages(given.messages)
     mine = messages[given.new :]

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from agentlearn.errors import ConfigError
-from agentlearn.recorder.captured import Given, captured, clean, given_of, task_of
+from agentlearn.installed import version
+from agentlearn.recorder.captured import Passed, captured, clean, given_of, task_of
 from agentlearn.recorder.journal_writer import JournalWriter, KeyedEntries
-from agentlearn.recorder.shown import Shown, shown_of
+from agentlearn.recorder.shown import ShownLibrary, shown_of
 from agentlearn.secret_values import know_environment
 from agentlearn.store.live_entries import FeedbackEntry, LibraryEntry, LiveEntry, LiveRunEntry
 from agentlearn.types.experience import EMPTY_LIBRARY
@@ -27,7 +28,6 @@ from agentlearn.types.run_event import RunEvent
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import LIVE, Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
-from agentlearn.version import version
 
 UNKNOWN_MODEL = "unknown"
 """Model of a record that names none."""
@@ -104,7 +104,8 @@ class Recorder:
 
         result: what `agent.run` returned, its messages, or OpenAI chat messages as mappings.
         task: what was asked, without the rest of the conversation. Default: the user's first message.
-        experiences: the `Experiences`, the `Library` or the library version that the agent was shown; None: no lessons.
+        experiences: the `Experiences`, the `Library` or the library version that the agent was shown. None: what the
+            messages say, see `shown_in`; no lessons where they say nothing.
         episode: name for rollouts that belong together, such as a conversation, for feedback on all of them.
         answer: default: the run's output, else the last text of the model.
         model: default: what the last reply names.
@@ -189,7 +190,7 @@ class Recorder:
         model: str | None,
         seconds: float | None,
     ) -> tuple[RolloutId, Future[None]]:
-        given, shown = given_of(result), shown_of(experiences)
+        given, shown = given_of(result), shown_of(experiences, result)
         if seconds is not None and not (math.isfinite(seconds) and seconds >= 0):
             raise ConfigError(f"seconds is {seconds!r}; pass the duration of the rollout, or leave it out")
         session, at = self._current(), datetime.now(UTC)
@@ -250,7 +251,7 @@ class Recorder:
             at=at,
         )
         return given, self._writer.submit(
-            lambda: (*_library_entries(Shown(), at), ("", lambda: FeedbackEntry(feedback=given)))
+            lambda: (*_library_entries(ShownLibrary(), at), ("", lambda: FeedbackEntry(feedback=given)))
         )
 
     def _current(self) -> _Session:
@@ -276,7 +277,7 @@ class Recorder:
         )
 
 
-def _library_entries(shown: Shown, at: datetime) -> KeyedEntries:
+def _library_entries(shown: ShownLibrary, at: datetime) -> KeyedEntries:
     """The libraries that the store has to know: the one that was shown, and the empty one."""
     libraries = {one.version: one for one in (shown.library, EMPTY_LIBRARY) if one is not None}
     return [(f"library {key}", _library_entry(one, at)) for key, one in libraries.items()]
@@ -291,9 +292,9 @@ def _live_entry(
     identity: RolloutId,
     run: RunId,
     number: int,
-    given: Given,
+    given: Passed,
     task: object,
-    shown: Shown,
+    shown: ShownLibrary,
     episode: str,
     answer: str | None,
     model: str | None,

@@ -4,13 +4,15 @@ import re
 from typing import Any, NamedTuple
 
 from agentlearn.errors import ConfigError
+from agentlearn.library.lessons import Advice
+from agentlearn.library.shown import shown_in
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 
 _VERSION = re.compile(r"[0-9a-f]{32}")
 
 
-class Shown(NamedTuple):
+class ShownLibrary(NamedTuple):
     """Lessons that were in the context of a rollout."""
 
     version: LibraryVersion = EMPTY_LIBRARY.version
@@ -20,15 +22,24 @@ class Shown(NamedTuple):
     """None when only its version is known."""
 
 
-def shown_of(experiences: object) -> Shown:
+def shown_of(experiences: object, result: object = None) -> ShownLibrary:
     """Return what was shown. Raises ConfigError.
 
-    experiences: an `Experiences` object, a `Library`, its version, or None for no lessons.
+    experiences: an `Experiences` object, what `with lessons(...)` yields, a `Library`, its version, or None. What the
+    messages of the result say comes first, because `Experiences` may have followed a newer version since.
     """
+    said = shown_in(result)
+    if said is not None and not isinstance(experiences, Library | str):
+        library: Any = getattr(experiences, "library", None)
+        known = next((one for one in (library, EMPTY_LIBRARY) if getattr(one, "version", "") == said.version), None)
+        return ShownLibrary(said.version, tuple(sorted(said.masked)), known)
     if experiences is None:
-        return Shown()
+        return ShownLibrary()
+    if isinstance(experiences, Advice):
+        shown = experiences.shown
+        return ShownLibrary(shown.version, tuple(sorted(shown.masked)), None if shown.lessons else EMPTY_LIBRARY)
     if isinstance(experiences, Library):
-        return Shown(experiences.version, (), experiences)
+        return ShownLibrary(experiences.version, (), experiences)
     if isinstance(experiences, str):
         if _VERSION.fullmatch(experiences) is None:
             raise ConfigError(
@@ -36,8 +47,8 @@ def shown_of(experiences: object) -> Shown:
                 " Library that the agent was shown",
                 code="bad_version",
             )
-        return Shown(LibraryVersion(experiences), (), None)
-    library: Any = getattr(experiences, "library", None)
+        return ShownLibrary(LibraryVersion(experiences), (), None)
+    library = getattr(experiences, "library", None)
     labels: Any = getattr(getattr(experiences, "rendered", None), "labels", None)
     if not isinstance(library, Library):
         raise ConfigError(
@@ -47,4 +58,4 @@ def shown_of(experiences: object) -> Shown:
         )
     shown = set(labels.values()) if isinstance(labels, dict) else set(library.by_id)
     masked = tuple(sorted(one for one in library.by_id if one not in shown))
-    return Shown(library.version, masked, library)
+    return ShownLibrary(library.version, masked, library)

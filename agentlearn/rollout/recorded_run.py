@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from agentlearn.errors import AgentlearnError, only_stops, root_cause
+from agentlearn.installed import version
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.secret_values import without_secrets
@@ -16,7 +17,6 @@ from agentlearn.text import storable
 from agentlearn.types.ids import RunId
 from agentlearn.types.run_event import RunEvent, RunFailure, RunKind
 from agentlearn.types.value import Value
-from agentlearn.version import version
 
 T = TypeVar("T")
 

@@ -85,7 +85,7 @@ def __getattr__(name: str) -> object:
     if name in _HOMES:
         from importlib import import_module
 
-        from agentlearn.learn_extra import require_learn
+        from agentlearn.installed import require_learn
 
         require_learn("agentlearn.store")
         return getattr(import_module(_HOMES[name]), name)

@@ -9,7 +9,7 @@ from importlib.resources import files
 import duckdb
 
 from agentlearn.errors import SchemaTooNew, StoreError
-from agentlearn.version import version
+from agentlearn.installed import version
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,15 +16,17 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic_ai import Agent
+from pydantic_ai.models import infer_model
 
-from agentlearn import AgentlearnError, Experiences, Recorder, learn_sync
+from agentlearn import AgentlearnError, Experiences, Recorder, learn_sync, shown_in
 
 MODEL = os.environ.get("SUPPORT_MODEL", "openai-chat:gpt-5-mini")
 LEARN_AFTER = int(os.environ.get("SUPPORT_LEARN_AFTER", "20"))
 """Pieces of feedback after which it learns."""
 
 lessons = Experiences("support", follow=True, missing="empty")
-agent = Agent(MODEL, instructions="Answer in one sentence.", capabilities=[lessons], defer_model_check=True)
+model = infer_model(MODEL)  # made once: with its name alone, each run would make a client of its own
+agent = Agent(model, instructions="Answer in one sentence.", capabilities=[lessons])
 recorder = Recorder("support")
 given = asyncio.Semaphore(0)
 log = logging.getLogger("support")
@@ -39,7 +41,7 @@ class Reply(BaseModel):
     """Id of the record, for feedback."""
     text: str
     library: str
-    """Version of the lessons that the agent read."""
+    """Version of the lessons that the agent read; empty when there are none."""
 
 
 class Feedback(BaseModel):
@@ -50,7 +52,11 @@ class Feedback(BaseModel):
 
 
 async def keep_learning() -> None:
-    """Learn each time enough feedback has come in. The work is in a thread of its own, so that no request waits."""
+    """Learn each time enough feedback has come in, in a thread of its own, so that no request waits.
+
+    A service that is busy all the time leaves such a thread little to do. There, let another process learn:
+    `agentlearn learn support --from-store --model ...`.
+    """
     while True:
         for _ in range(LEARN_AFTER):
             await given.acquire()
@@ -65,7 +71,8 @@ async def keep_learning() -> None:
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
     learning = asyncio.create_task(keep_learning())
-    yield
+    async with model:  # closes its connections at the end
+        yield
     learning.cancel()
 
 
@@ -76,7 +83,8 @@ app = FastAPI(lifespan=lifespan)
 async def ask(question: Question) -> Reply:
     result = await agent.run(question.text)
     rollout = await recorder.record(result, task=question.text)
-    return Reply(rollout=rollout, text=result.output, library=lessons.library.version)
+    shown = shown_in(result)
+    return Reply(rollout=rollout, text=result.output, library=shown.version if shown else "")
 
 
 @app.post("/feedback")

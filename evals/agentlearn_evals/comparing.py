@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 from agentlearn.domain.custom import try_reward
+from agentlearn.installed import version
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
@@ -19,7 +20,6 @@ from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.store import Store, open_store
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Task
-from agentlearn.version import version
 from agentlearn_evals.analysis import assemble
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.collect import Collector, open_collector

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentlearn.errors import ConfigError, DataError
+from agentlearn.installed import version
 from agentlearn.measure.contrast import Contrast, Correction
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
 from agentlearn.types.ids import content_hash
-from agentlearn.version import version
 from agentlearn_evals.analysis import assemble
 from agentlearn_evals.comparing import Compared
 from agentlearn_evals.comparison import Comparison, Reproducibility

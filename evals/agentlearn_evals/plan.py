@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from agentlearn.config import SIMULATED_MODEL, RequestOptions, default_model
 from agentlearn.errors import ConfigError, StoreMissing
+from agentlearn.installed import version
 from agentlearn.learning.estimate import StageEstimate, mean_problem_tokens, refuse_unpriced, sized_rollouts
 from agentlearn.learning.run_size import (
     FEWEST_ROLLOUTS,
@@ -22,7 +23,6 @@ from agentlearn.rollout.runner import instructions_ref, sandbox_for
 from agentlearn.store import Store, StoreReader, read_store
 from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.value import Value
-from agentlearn.version import version
 from agentlearn_evals.arms import Arm, resolve_arms, temperature_words
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import agentlearn
-from agentlearn.learn_extra import LEARN_MODULES
+from agentlearn.installed import LEARN_MODULES
 
 HIDE = f"""
 import sys

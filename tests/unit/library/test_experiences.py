@@ -288,7 +288,7 @@ def test_the_result_of_a_run_counts_only_its_own_messages() -> None:
 def test_withheld_lessons_are_not_among_those_shown() -> None:
     first, second = CARRY.by_id
     run = Agent(TestModel(), capabilities=[Experiences(CARRY, masked=(first,))]).run_sync("2 + 2?")
-    assert shown_in(run) == Shown(version=CARRY.version, lessons=(second,))
+    assert shown_in(run) == Shown(version=CARRY.version, lessons=(second,), masked=(first,))
     assert "[G2]" in instructions_of(run.all_messages())
 
 

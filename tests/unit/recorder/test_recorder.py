@@ -95,6 +95,22 @@ def test_a_result_of_an_agent_is_recorded_with_its_output_tools_and_withheld_les
         assert len(reader.seen_by(LESSONS.experiences[1].id)) == 2
 
 
+@pytest.mark.parametrize("passed", [True, False])
+def test_the_lessons_of_a_run_are_known_from_its_messages(store: Path, passed: bool) -> None:
+    """Also where the library has a newer version by now."""
+    library = library_of(["Add the tens first.", "Check the sign."])
+    (withheld, _) = library.by_id
+    agent = Agent(TestModel(), capabilities=[Experiences(library, masked=(withheld,))])
+    result = agent.run_sync("12 + 30?")
+    newer = Experiences(library_of(["Another lesson."])) if passed else None
+    with Recorder("sums", store) as recorder:
+        recorder.record_sync(result, experiences=newer)
+    with read_store(store) as reader:
+        (row,) = reader.selected(Selection(domain="sums"))
+        treatment = reader.trajectory(row.id).treatment
+    assert (treatment.library, treatment.masked) == (library.version, (withheld,))
+
+
 def test_the_last_reward_counts_and_all_feedback_is_kept(store: Path) -> None:
     recorder = Recorder("support", store)
     other = Recorder("support", store)  # another process in real life

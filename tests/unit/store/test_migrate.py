@@ -17,6 +17,7 @@ import duckdb
 import pytest
 
 from agentlearn.errors import SchemaTooNew, StoreDamaged, StoreError
+from agentlearn.installed import version
 from agentlearn.store import Store, database, open_store, read_store
 from agentlearn.store.codec import encode_entry
 from agentlearn.store.database import Database
@@ -29,7 +30,6 @@ from agentlearn.types.feedback import Feedback
 from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Verdict
-from agentlearn.version import version
 from tests.unit.store import nouns
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -1,9 +1,22 @@
-"""The extra `learn`: what learning needs and using lessons does not, and the sentence for where it is not installed."""
+"""What is installed: the version, and the extra `learn` with what learning needs and using lessons does not."""
 
 from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
 from importlib.util import find_spec
 
 from agentlearn.errors import MissingExtra
+
+
+@cache
+def version() -> str:
+    """Version of the distribution `agentlearn-lib`; `0+unknown` when it is not installed."""
+    try:
+        return installed_version("agentlearn-lib")
+    except PackageNotFoundError:
+        return "0+unknown"
+
 
 LEARN_MODULES = ("cyclopts", "duckdb", "mpmath", "numpy", "openai", "rich", "sympy", "yaml")
 """What only the extra installs, by the names under which Python imports it."""
