@@ -101,7 +101,7 @@ def test_the_lessons_of_a_run_are_known_from_its_messages(store: Path, passed: b
     library = library_of(["Add the tens first.", "Check the sign."])
     (withheld, _) = library.by_id
     agent = Agent(TestModel(), capabilities=[Experiences(library, masked=(withheld,))])
-    result = agent.run_sync("12 + 30?")
+    result = asyncio.run(agent.run("12 + 30?"))
     newer = Experiences(library_of(["Another lesson."])) if passed else None
     with Recorder("sums", store) as recorder:
         recorder.record_sync(result, experiences=newer)
