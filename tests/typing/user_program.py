@@ -11,19 +11,24 @@ from pydantic_ai.models.test import TestModel
 
 from agentlearn import (
     Experiences,
+    Groups,
     Library,
+    Recorder,
     Task,
     Trajectory,
     Verdict,
+    Work,
     compare,
     compare_sync,
+    learn,
+    learn_sync,
+    lessons,
     library_of,
     open_store,
+    shown_in,
     solve,
     solve_sync,
 )
-from agentlearn.domain.base import Work
-from agentlearn.learning.lessons.learn import learn, learn_sync
 
 
 class Ticket(BaseModel):
@@ -162,6 +167,22 @@ async def main() -> None:
 
     answer = await agent.run("No light", deps=Desk(8), capabilities=[Experiences(library)])
     print(answer.output.team)
+
+
+async def serve(recorder: Recorder) -> None:
+    """Record live traffic, take feedback, and learn from both."""
+    following = Experiences("support", follow=True, missing="empty", masked=(), store="store")
+    answer = await agent.run("No light", deps=Desk(8), capabilities=[following])
+    rollout = await recorder.record(answer, task="No light", experiences=following, episode="visit 1")
+    await recorder.feedback(rollout, reward=(0.2, "the wrong team"), comment="slow", demonstration="it", by="ana")
+    groups: Groups = recorder.groups(min_size=2)
+    await learn(groups, model=TestModel(), library="support")
+    await learn(agent, groups, reward=score, deps=Desk(8), evaluate=False)
+    shown = shown_in(answer)
+    print(shown.version if shown is not None else "", groups.summary)
+    with lessons("support", missing="empty") as advice:
+        print(advice.version, advice.messages([{"role": "user", "content": "No light"}]))
+    print(Library.of(["Ask first."]).render().text)
 
 
 def without_a_loop() -> None:
