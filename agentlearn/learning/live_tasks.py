@@ -29,17 +29,18 @@ def is_recorded(settings: LearnSettings, reader: StoreReader) -> bool:
 
 
 def stored_domain(
-    settings: LearnSettings, reader: StoreReader, given: Domain | None = None
+    settings: LearnSettings, reader: StoreReader, given: Domain | None = None, *, measured: bool = False
 ) -> tuple[LearnSettings, Domain]:
     """Return the domain of stored rollouts, which a program may have given. Raises ConfigError when there is none.
 
     A recorder needs none that is installed. Its tasks are held out only when `evaluate` is set by name: most of them
-    have no right answer, and the application's own agent is not here to be measured.
+    have no right answer, and the application's own agent is not here to be measured. measured: whether a program gave
+    tasks to measure on.
     """
     if not is_recorded(settings, reader):
         return settings, given or domain_of(settings)
     domain = given or (custom_tasks(settings.domain, _REWARD) if settings.reward is None else domain_of(settings))
-    asked = "evaluate" in settings.model_fields_set or bool(settings.test_data)
+    asked = "evaluate" in settings.model_fields_set or bool(settings.test_data) or measured
     return settings if asked else settings.model_copy(update={"evaluate": False}), domain
 
 

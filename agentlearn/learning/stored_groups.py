@@ -126,12 +126,21 @@ def refuse_contradictions(settings: LearnSettings) -> None:
 
 
 def stored_task_sets(
-    stored: StoredGroups, settings: LearnSettings, domain: Domain, reader: StoreReader
+    stored: StoredGroups,
+    settings: LearnSettings,
+    domain: Domain,
+    reader: StoreReader,
+    held_out: tuple[Task, ...] | None = None,
 ) -> tuple[StoredGroups, TaskSets]:
-    """Return the groups and the tasks of a run that learns from stored rollouts, without tasks that are held out."""
+    """Return the groups and the tasks of a run that learns from stored rollouts, without tasks that are held out.
+
+    held_out: tasks that a program gave to measure on.
+    """
     test: Sequence[Task] = ()
     notes: tuple[str, ...] = ()
-    if settings.evaluate and settings.test_data:
+    if settings.evaluate and held_out is not None:
+        test = held_out
+    elif settings.evaluate and settings.test_data:
         read = [read_source(domain, source, settings, split="test") for source in settings.test_data]
         test, notes = [task for one in read for task in one.tasks], tuple(one.note for one in read if one.note)
     elif settings.evaluate and is_recorded(settings, reader):

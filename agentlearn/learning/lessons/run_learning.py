@@ -52,9 +52,9 @@ async def run_learning(
     logs = None
     if settings.from_store:
         with nullcontext(given.store) if given.store is not None else read_store(settings.store) as reader:
-            settings, domain = stored_domain(settings, reader, given.domain)
+            settings, domain = stored_domain(settings, reader, given.domain, measured=given.tasks.test is not None)
             stored = StoredGroups.of(reader, settings) if given.groups is None else StoredGroups.given(given.groups)
-            logs, whole = stored_task_sets(stored, settings, domain, reader)
+            logs, whole = stored_task_sets(stored, settings, domain, reader, given.tasks.test)
     else:
         domain = given.domain or domain_of(settings)
         whole = task_sets(settings, domain, given.tasks)

@@ -1,0 +1,89 @@
+"""`learn` takes what a recorder kept, in place of tasks."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
+
+from agentlearn import Experiences, LearnReport, Recorder, Task, learn, open_store
+from agentlearn.errors import ConfigError
+
+LESSON = "When somebody asks about an invoice, send the question to the billing team."
+WHY = "the words about money were overlooked"
+
+
+def writes_lessons(asked: list[str], messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    """A model that summarises, compares and consolidates, and remembers what it was asked."""
+    text = "".join(str(getattr(part, "content", "")) for message in messages for part in message.parts)
+    asked.append(text)
+    if "<trajectory" in text:
+        return ModelResponse(parts=[TextPart('{"steps": [{"text": "It chose a team.", "used": []}]}')])
+    rests = ', "rests_on": ["P1"]' if "<proposals" in text else ""
+    return ModelResponse(parts=[TextPart(f'{{"proposals": [{{"op": "add", "lesson": "{LESSON}"{rests}}}]}}')])
+
+
+async def recorded(store: Path) -> Recorder:
+    recorder = Recorder("desk", store)
+    for number, (said, reward) in enumerate([("it", (0.0, WHY)), ("billing", 1.0), ("it", 0.0), ("billing", True)]):
+        messages = [{"role": "user", "content": "My invoice is wrong"}, {"role": "assistant", "content": said}]
+        rollout = await recorder.record(messages, episode=str(number))
+        await recorder.feedback(rollout, reward=reward)
+    return recorder
+
+
+@pytest.mark.parametrize("way", ["groups", "an agent and groups", "groups in an open store"])
+def test_what_was_recorded_teaches(tmp_path: Path, way: str) -> None:
+    async def work() -> tuple[LearnReport, list[str]]:
+        asked = list[str]()
+        options: dict[str, Any] = {
+            "model": FunctionModel(lambda messages, info: writes_lessons(asked, messages, info)),
+            "library": "desk",
+            "evaluate": False,
+        }
+        recorder = await recorded(tmp_path)
+        groups = recorder.groups()
+        assert [len(group.rollouts) for group in groups.groups] == [4]
+        if way == "an agent and groups":
+            agent = Agent(TestModel(), name="clerk")
+            return await learn(agent, groups, reward="exact", **options), asked
+        if way == "groups":
+            return await learn(groups, **options), asked
+        async with open_store(tmp_path) as store:
+            return await learn(groups, store=store, **options), asked
+
+    report, asked = asyncio.run(work())
+    assert [one.lesson for one in report.learned.experiences] == [LESSON]
+    assert any(f"<reason>\n{WHY}\n</reason>" in text for text in asked)
+    assert any("live traffic" in note for note in report.notes)
+    assert Experiences("desk", store=tmp_path).library == report.learned
+
+
+def test_groups_without_a_model_that_writes_lessons_are_refused(tmp_path: Path) -> None:
+    async def work() -> None:
+        recorder = await recorded(tmp_path)
+        await learn(recorder.groups(), library="desk")
+
+    with pytest.raises(ConfigError) as refused:
+        asyncio.run(work())
+    assert refused.value.code == "no_model"
+
+
+def test_a_program_may_learn_from_groups_with_tasks_to_measure_on(tmp_path: Path) -> None:
+    def clerk(task: Task, lessons: str) -> str:
+        return "billing" if LESSON in lessons else "it"
+
+    async def work() -> LearnReport:
+        recorder, asked = await recorded(tmp_path), list[str]()
+        model = FunctionModel(lambda messages, info: writes_lessons(asked, messages, info))
+        test = [(f"Invoice {number} is wrong", "billing") for number in range(6)]
+        return await learn(clerk, recorder.groups(), reward="exact", reflector=model, test=test, library="desk")
+
+    report = asyncio.run(work())
+    assert report.before is not None
+    assert report.after is not None
+    assert (report.before.mean, report.after.mean) == (0.0, 1.0)
