@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from agentlearn import Experiences, LearnReport, Recorder, Task, learn, open_store
+from agentlearn import Experiences, Groups, LearnReport, Recorder, Task, learn, open_store
 from agentlearn.errors import ConfigError
 
 LESSON = "When somebody asks about an invoice, send the question to the billing team."
@@ -27,13 +27,12 @@ def writes_lessons(asked: list[str], messages: list[ModelMessage], info: AgentIn
     return ModelResponse(parts=[TextPart(f'{{"proposals": [{{"op": "add", "lesson": "{LESSON}"{rests}}}]}}')])
 
 
-async def recorded(store: Path) -> Recorder:
-    recorder = Recorder("desk", store)
-    for number, (said, reward) in enumerate([("it", (0.0, WHY)), ("billing", 1.0), ("it", 0.0), ("billing", True)]):
-        messages = [{"role": "user", "content": "My invoice is wrong"}, {"role": "assistant", "content": said}]
-        rollout = await recorder.record(messages, episode=str(number))
-        await recorder.feedback(rollout, reward=reward)
-    return recorder
+async def recorded(store: Path) -> Groups:
+    async with Recorder("desk", store) as recorder:
+        for said, reward in [("it", (0.0, WHY)), ("billing", 1.0), ("it", 0.0), ("billing", True)]:
+            messages = [{"role": "user", "content": "My invoice is wrong"}, {"role": "assistant", "content": said}]
+            await recorder.feedback(await recorder.record(messages), reward=reward)
+        return recorder.groups()
 
 
 @pytest.mark.parametrize("way", ["groups", "an agent and groups", "groups in an open store"])
@@ -45,8 +44,7 @@ def test_what_was_recorded_teaches(tmp_path: Path, way: str) -> None:
             "library": "desk",
             "evaluate": False,
         }
-        recorder = await recorded(tmp_path)
-        groups = recorder.groups()
+        groups = await recorded(tmp_path)
         assert [len(group.rollouts) for group in groups.groups] == [4]
         if way == "an agent and groups":
             agent = Agent(TestModel(), name="clerk")
@@ -65,8 +63,7 @@ def test_what_was_recorded_teaches(tmp_path: Path, way: str) -> None:
 
 def test_groups_without_a_model_that_writes_lessons_are_refused(tmp_path: Path) -> None:
     async def work() -> None:
-        recorder = await recorded(tmp_path)
-        await learn(recorder.groups(), library="desk")
+        await learn(await recorded(tmp_path), library="desk")
 
     with pytest.raises(ConfigError) as refused:
         asyncio.run(work())
@@ -78,10 +75,10 @@ def test_a_program_may_learn_from_groups_with_tasks_to_measure_on(tmp_path: Path
         return "billing" if LESSON in lessons else "it"
 
     async def work() -> LearnReport:
-        recorder, asked = await recorded(tmp_path), list[str]()
+        groups, asked = await recorded(tmp_path), list[str]()
         model = FunctionModel(lambda messages, info: writes_lessons(asked, messages, info))
         test = [(f"Invoice {number} is wrong", "billing") for number in range(6)]
-        return await learn(clerk, recorder.groups(), reward="exact", reflector=model, test=test, library="desk")
+        return await learn(clerk, groups, reward="exact", reflector=model, test=test, library="desk")
 
     report = asyncio.run(work())
     assert report.before is not None

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import multiprocessing
+import os
 import shutil
 import subprocess
 import sys
@@ -266,25 +266,29 @@ def test_several_loops_and_threads_share_a_recorder(store: Path) -> None:
         assert len(set(ids)) == 80
 
 
-def _record_in_child(recorder: Recorder, sender: Any) -> None:
-    sender.send([recorder.record_sync(chat("a?", "child")) for _ in range(5)])
-    recorder.close()
+def recording_child(recorder: Recorder, out: Path) -> int:
+    """Fork a child that records five times and writes the ids to a file. Returns its process id."""
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        ids = [recorder.record_sync(chat("a?", "child")) for _ in range(5)]
+        recorder.close()
+        out.write_text("\n".join(ids))
+        status = 0
+    finally:
+        os._exit(status)  # what the parent would do at its end is none of the child's business
 
 
-def test_a_recorder_made_before_a_fork_works_in_every_child_and_in_the_parent(store: Path) -> None:
-    recorder = Recorder("support", store)
-    ids = [recorder.record_sync(chat("a?", "parent"))]
-    context = multiprocessing.get_context("fork")
-    pipes = [context.Pipe(duplex=False) for _ in range(3)]
-    children = [context.Process(target=_record_in_child, args=(recorder, sender)) for _, sender in pipes]
-    for child in children:
-        child.start()
-    ids += [recorder.record_sync(chat("a?", "parent")) for _ in range(5)]
-    for child, (receiver, _) in zip(children, pipes, strict=True):
-        ids += receiver.recv()
-        child.join(60)
-        assert child.exitcode == 0
-    recorder.close()
+def test_a_recorder_made_before_a_fork_works_in_every_child_and_in_the_parent(store: Path, tmp_path: Path) -> None:
+    with Recorder("support", store) as recorder:
+        ids = [recorder.record_sync(chat("a?", "parent"))]
+        files = [tmp_path / f"child-{number}" for number in range(3)]
+        children = [recording_child(recorder, file) for file in files]
+        ids += [recorder.record_sync(chat("a?", "parent")) for _ in range(5)]
+        assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
+        ids += [one for file in files for one in file.read_text().split()]
     with read_store(store) as reader:
         assert {row.id for row in reader.selected(Selection())} == set(ids)
         assert len(ids) == len(set(ids)) == 21
