@@ -1,6 +1,7 @@
 """Send a signal to a running command, and look at what it prints and at what it leaves behind."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -49,13 +50,17 @@ class Signalled:
 
 
 def handles_signals(pid: int) -> bool:
-    """Whether the process has handlers for SIGTERM and SIGHUP: agentlearn's own, since coverage handles only one."""
+    """Whether the process has handlers for SIGTERM and SIGHUP: agentlearn's own, since coverage handles only one.
+
+    SIGHUP may be ignored instead, as under `nohup`.
+    """
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
-    (caught,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")]
-    return all(int(caught, 16) >> (number - 1) & 1 for number in (signal.SIGTERM, signal.SIGHUP))
+    masks = {name: int(mask, 16) for name, mask in re.findall(r"^(SigIgn|SigCgt):\s*(\w+)$", status, re.MULTILINE)}
+    term, hup = (1 << (number - 1) for number in (signal.SIGTERM, signal.SIGHUP))
+    return bool(masks["SigCgt"] & term and (masks["SigCgt"] | masks["SigIgn"]) & hup)
 
 
 def run_and_signal(
