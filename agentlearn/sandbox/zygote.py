@@ -5,6 +5,7 @@ the thread that started it, so that thread must live as long as its event loop.
 """
 
 import asyncio
+import atexit
 import contextlib
 import errno
 import importlib.util
@@ -122,10 +123,11 @@ class Zygote:
         packages = _packages()
         try:
             scratch = tempfile.mkdtemp(prefix="agentlearn-")
+            _SCRATCH[scratch] = os.getpid()
             try:
                 return await cls._spawn(Config(os.getpid(), scratch, packages, PRELOADED, sealed, limits))
             except BaseException:
-                remove_tree(Path(scratch))
+                _remove(scratch)
                 raise
         except OSError as error:
             raise ToolLost(
@@ -292,7 +294,25 @@ class Zygote:
                 self._process.kill()
                 await self._process.wait()
             # The zygote removes its files itself unless it was killed.
-            await asyncio.to_thread(remove_tree, Path(self._config.scratch))
+            await asyncio.to_thread(_remove, self._config.scratch)
+
+
+_SCRATCH: dict[str, int] = {}
+"""Directories of zygotes that have not ended, with the process that started each."""
+
+
+def _remove(scratch: str) -> None:
+    remove_tree(Path(scratch))
+    _SCRATCH.pop(scratch, None)
+
+
+@atexit.register
+def _remove_all() -> None:
+    """Remove what is left when the process ends while a zygote runs, as `doctor` does after a signal."""
+    for scratch, process in list(_SCRATCH.items()):
+        if process == os.getpid():  # not in a forked child
+            with contextlib.suppress(OSError):
+                _remove(scratch)
 
 
 def _size_bytes(folder: Path) -> int:
