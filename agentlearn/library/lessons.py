@@ -46,7 +46,7 @@ class Advice:
     def messages(self, messages: Iterable[Any]) -> list[Any]:
         """Return these chat messages with the block of advice at the end of the first system message.
 
-        Where there is no system or developer message, one is put first. Nothing is changed in the messages given.
+        Without a system or developer message, a new one is put first. The given messages are not changed.
         Messages that hold a block of advice already are returned as they are.
         """
         given = list(messages)

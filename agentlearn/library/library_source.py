@@ -71,7 +71,7 @@ class FixedLibrary:
 
 
 _Mark = tuple[int, ...] | None
-"""What tells one state of a file from the next; None: there is no such file."""
+"""Times, size and inode of a file, which change when it is replaced; None where the file does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

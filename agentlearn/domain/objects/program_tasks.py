@@ -52,7 +52,7 @@ class ProgramTasks(OutputTasks):
         return output if isinstance(output, Worked) else Worked(output)
 
     def agent(self) -> Any:
-        """Raise ConfigError: there is no agent."""
+        """Raise ConfigError, because a function has no agent."""
         raise ConfigError(f"{self.name!r} is a function and has no agent", code="no_agent")
 
     def prompts(self) -> tuple[PromptRef, ...]:
