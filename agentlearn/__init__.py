@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agentlearn.library import LibraryStore
     from agentlearn.library.capability import Experiences
     from agentlearn.library.lessons import lessons
+    from agentlearn.library.retrieval import Retrieval
     from agentlearn.library.shown import Shown, shown_in
     from agentlearn.recorder import Recorder
     from agentlearn.store import open_store, read_store
@@ -40,6 +41,7 @@ _HOMES = {
     "Library": "agentlearn.types.experience",
     "LibraryStore": "agentlearn.library",
     "Recorder": "agentlearn.recorder",
+    "Retrieval": "agentlearn.library.retrieval",
     "RolloutContext": "agentlearn.domain.base",
     "Shown": "agentlearn.library.shown",
     "Task": "agentlearn.types.task",
@@ -77,6 +79,7 @@ __all__ = [
     "Library",
     "LibraryStore",
     "Recorder",
+    "Retrieval",
     "RolloutContext",
     "Shown",
     "Task",

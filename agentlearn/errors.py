@@ -21,6 +21,7 @@
         NeverAnswered        the model service has answered no call of the run
       WeightsDiffer          a served model has other weights than the trained ones
       Interrupted            the user stopped the run
+      ProcessLost            one of the processes that train together has ended
 
 StopSignal is not one of them: it is the KeyboardInterrupt of Ctrl-C, SIGTERM and SIGHUP.
 
@@ -28,6 +29,8 @@ A class names what failed, so that a caller can react to it. Each error has a st
 and one sentence for people: what happened, the value, the next step. Known secrets are left out of the sentence.
 """
 
+import errno
+import os
 from typing import ClassVar
 
 from agentlearn.secret_values import without_secrets
@@ -53,6 +56,33 @@ class AgentlearnError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.code))
+
+
+FILES_NEEDED = 1024
+"""Files that a process of ours may have to open: each module of the standard library is one."""
+
+
+def words_of_failed_start(error: OSError) -> str:
+    """Return why a process could not be started and what to do about it, as the end of a sentence."""
+    if error.errno not in errno.errorcode:  # uvloop reports -1 where it ran out of open files
+        error = _refusal_of_a_pipe() or error
+    match error.errno:
+        case errno.EMFILE:
+            return f"{error}; raise the limit on open files (ulimit -n) to {FILES_NEEDED:,} or more"
+        case errno.EAGAIN:
+            return f"{error}; raise the limit on processes (ulimit -u) or close other programs"
+        case _:
+            return str(error)
+
+
+def _refusal_of_a_pipe() -> OSError | None:
+    """Return why the machine opens no pipe now; None when it does."""
+    try:
+        for end in os.pipe():
+            os.close(end)
+    except OSError as error:
+        return error
+    return None
 
 
 def only_stops(error: BaseException | None) -> bool:
@@ -214,6 +244,14 @@ class Interrupted(AgentlearnError):
 
     code = "interrupted"
     exit_status = 130
+    resumable = True
+
+
+class ProcessLost(AgentlearnError):
+    """Raised when one of the processes that train together has ended; the run can be resumed."""
+
+    code = "process_lost"
+    exit_status = 3
     resumable = True
 
 

@@ -8,7 +8,9 @@ import contextlib
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from importlib.metadata import Distribution, EntryPoint, EntryPoints, distributions
+from pathlib import Path
 from typing import NamedTuple, cast
 
 from agentlearn.errors import ConfigError, StopSignal
@@ -228,7 +230,30 @@ def _entries_of(package: Distribution) -> EntryPoints:
     return cast("EntryPoints", _usual.__get__(package))
 
 
-def _packages() -> Iterator[tuple[str, tuple[EntryPoint, ...] | str]]:
+def _packages() -> tuple[tuple[str, tuple[EntryPoint, ...] | str], ...]:
+    """Return each package that announces something to agentlearn, or why its entry points cannot be read.
+
+    The folders on the path are read again when one of them, or the path, has changed.
+    """
+    return _packages_in(tuple((folder, _changed_at(folder)) for folder in sys.path), tuple(map(id, sys.meta_path)))
+
+
+def _changed_at(folder: str) -> int:
+    """Return when a folder last gained or lost an entry, or when a file was last changed; 0 if there is none."""
+    try:
+        return Path(folder).stat().st_mtime_ns
+    except (OSError, ValueError):
+        return 0
+
+
+@lru_cache(maxsize=1)
+def _packages_in(
+    _folders: tuple[tuple[str, int], ...], _finders: tuple[int, ...]
+) -> tuple[tuple[str, tuple[EntryPoint, ...] | str], ...]:
+    return tuple(_read_packages())
+
+
+def _read_packages() -> Iterator[tuple[str, tuple[EntryPoint, ...] | str]]:
     """Yield each package that announces something to agentlearn, or why its entry points cannot be read.
 
     Of two packages with one name the first on the path counts, as with modules.

@@ -14,6 +14,8 @@ _TAB = 8
 _MAX_MARKS = 8
 """Largest number of marks in a row that are drawn above and below one letter."""
 
+_TOKEN = re.compile(r"\w{1,6}|[^\w\s]")
+
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
 """Control characters except tab and line feed, separators of lines, halves of characters, and no characters."""
 _UNSEEN = (
@@ -122,3 +124,8 @@ def _python_escape(character: str) -> str:
 def _json_escape(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+
+
+def estimated_tokens(text: str) -> int:
+    """Estimated tokens of a text: one per six letters of a word, rounded up, and one per other sign."""
+    return len(_TOKEN.findall(text))

@@ -1,5 +1,7 @@
 """Guards that hold for every test: loopback only, a clean environment, nothing left running."""
 
+import gc
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -46,6 +48,16 @@ def choose_examples() -> None:
 clean_environment()
 guard_sockets()
 choose_examples()
+gc.disable()  # until all tests are collected: collections find nothing there and take long
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, but rarely: a full collection walks through all that the tests import.
+
+    Freezing what was imported would break Hypothesis, which asks for referrers of objects.
+    """
+    gc.set_threshold(20_000, 10, 50)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -58,3 +70,12 @@ def _no_process_left_behind() -> Iterator[None]:
 def _no_asyncio_task_left_behind() -> Iterator[None]:
     with no_asyncio_task_left():
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_log_level_left_behind() -> Iterator[None]:
+    """Commands that a test runs in this process choose which log events are shown."""
+    logger = logging.getLogger("agentlearn")
+    level = logger.level
+    yield
+    logger.setLevel(level)

@@ -36,29 +36,59 @@ _COMMANDS = {
         "agentlearn.cli.completion:install_completion", "Install completion for your shell."
     ),
 }
+_HISTORY = {
+    "log": "Show the changes of a library, newest first.",
+    "diff": "Show what changed between two versions, lesson by lesson.",
+    "blame": "Show where a lesson comes from, or what a rollout or a task taught.",
+    "add": "Add a lesson by hand.",
+    "edit": "Change the words of a lesson by hand.",
+    "remove": "Remove a lesson by hand.",
+    "park": "Keep a lesson without showing it to agents.",
+    "unpark": "Show a parked lesson again.",
+    "rollback": "Make an older version the current one again.",
+    "join": "Join another library or branch into this one.",
+    "branch": "Begin a branch.",
+    "tag": "Give a version a name that never changes.",
+    "pin": "Let the name of a library mean one version.",
+    "unpin": "Let the name mean the newest version again.",
+}
 _GROUPS = {
     "runs": (
         "List and show past runs.",
         {
             "list": CommandEntry("agentlearn.cli.runs:runs_list", "List runs, newest first."),
             "show": CommandEntry("agentlearn.cli.runs:runs_show", "Show one run: its report and its rollouts."),
+            "page": CommandEntry("agentlearn.cli.runs:runs_page", "Write the report page of a learn run again."),
         },
     ),
     "library": (
-        "List, show and export libraries of lessons, and decide on quarantined lessons.",
+        "List, show, change, compare and export libraries of lessons, and decide on lessons that wait.",
         {
             "list": CommandEntry("agentlearn.cli.library:library_list", "List libraries."),
             "show": CommandEntry("agentlearn.cli.library:library_show", "Show the lessons of a library."),
-            "log": CommandEntry("agentlearn.cli.library:library_log", "Show the versions of a library, newest first."),
-            "export": CommandEntry("agentlearn.cli.library:library_export", "Write a library to a file."),
+            **{
+                name: CommandEntry(f"agentlearn.cli.library_history:library_{name}", words)
+                for name, words in _HISTORY.items()
+            },
+            "export": CommandEntry("agentlearn.cli.library_files:library_export", "Write a library to a file."),
+            "import": CommandEntry("agentlearn.cli.library_files:library_import", "Import lessons from a file."),
+            "audit": CommandEntry("agentlearn.cli.library_audit:library_audit", "Find what is wrong with lessons."),
+            "card": CommandEntry("agentlearn.cli.library_audit:library_card", "Write one page about a library."),
             "pending": CommandEntry(
-                "agentlearn.cli.quarantine:library_pending", "List the lessons that wait for your decision."
+                "agentlearn.cli.quarantine:library_pending",
+                "List the versions and lessons that wait for your decision.",
             ),
             "approve": CommandEntry(
-                "agentlearn.cli.quarantine:library_approve", "Add a quarantined lesson to its library."
+                "agentlearn.cli.quarantine:library_approve", "Publish a version or add a lesson that waits."
             ),
             "reject": CommandEntry(
-                "agentlearn.cli.quarantine:library_reject", "Refuse a quarantined lesson, now and in later runs."
+                "agentlearn.cli.quarantine:library_reject", "Refuse a version or a lesson that waits."
+            ),
+            "effects": CommandEntry(
+                "agentlearn.cli.library_evidence:library_effects", "Show what each lesson does to the reward."
+            ),
+            "prune": CommandEntry(
+                "agentlearn.cli.library_evidence:library_prune", "Park the lessons that are shown to be harmful."
             ),
         },
     ),

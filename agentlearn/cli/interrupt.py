@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from agentlearn.cli.stop_signals import END_S, SIGNALS, SLOW_END_S, nothing_to_say
 from agentlearn.errors import Interrupted, StopSignal
+from agentlearn.learning.own_loop import run_in_own_loop
 
 R = TypeVar("R")
 
@@ -63,7 +64,7 @@ def run_async(work: Callable[[], Coroutine[Any, Any, R]], finish: Callable[[], b
     """
     stopping = _Stopping[R](finish)
     with SIGNALS.handled_by(stopping.arrived):
-        asyncio.run(stopping.run(work))
+        run_in_own_loop(stopping.run(work))
     if not stopping.results:
         raise StopSignal(SIGNALS.first or signal.SIGINT)
     return stopping.results[0]

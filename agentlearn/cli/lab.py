@@ -29,7 +29,7 @@ def lab_build(
         int | None, Parameter(help="Training tokens. [default: as many as the shipped model has seen]")
     ] = None,
     seed: Annotated[int, Parameter(help="Seed of the corpus and of the initial weights.")] = 0,
-    exams: Annotated[int, Parameter(help="Problems per condition in the evaluation at the end; 0: none.")] = 200,
+    exams: Annotated[int, Parameter(help="Problems per condition in the evaluation at the end; 0: none.")] = 100,
 ) -> None:
     """Train a lab model from random weights and write its checkpoint. A model that is already built is kept."""
     from agentlearn.lab.checkpoint import SHIPPED
@@ -67,7 +67,7 @@ def lab_check(
     /,
     *,
     folder: Annotated[Path | None, Parameter(help="Folder of the model. [default: the shipped one]")] = None,
-    exams: Annotated[int, Parameter(help="Problems per condition.")] = 200,
+    exams: Annotated[int, Parameter(help="Problems per condition.")] = 100,
     seed: Annotated[int, Parameter(help="Seed of the problems and of sampling.")] = 0,
     json: JsonOption = False,
 ) -> None:

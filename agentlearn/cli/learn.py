@@ -16,7 +16,7 @@ from agentlearn.cli.options import (
     YesOption,
     setting_options,
 )
-from agentlearn.cli.output import console, print_json, show_logs
+from agentlearn.cli.output import console, print_json, print_plan, show_logs
 from agentlearn.config import (
     DEFAULT_STORE,
     LearnSettings,
@@ -28,8 +28,11 @@ from agentlearn.config import (
 from agentlearn.errors import ConfigError
 from agentlearn.types.ids import RunId
 
+OPTION_NAMES = {"library": "--from", "evaluate": "--eval"}
+"""Options that are not called like their setting."""
 
-@setting_options(LearnSettings, leave_out=("domain",), names={"library": "--from", "evaluate": "--eval"})
+
+@setting_options(LearnSettings, leave_out=("domain",), names=OPTION_NAMES)
 def learn(
     what: Annotated[
         str | None,
@@ -53,6 +56,7 @@ def learn(
     from agentlearn.cli.ask import ask_before_spending
     from agentlearn.cli.interrupt import run_to_end
     from agentlearn.cli.own_tasks import require_model
+    from agentlearn.cli.pages import page_at_the_end
     from agentlearn.cli.progress import LearnProgress, learn_command
     from agentlearn.learning.lessons.run_learning import run_learning
 
@@ -62,8 +66,10 @@ def learn(
     ask_before_spending(settings, yes=yes)
     progress = LearnProgress(settings, console(to_stderr=json))
     report = run_to_end(lambda: run_learning(settings, progress, resume=run), progress)
+    page, problem = page_at_the_end(settings.store, report.run)
+    progress.line(*(("note", problem) if page is None else ("report", str(page))))
     if json:
-        print_json(report)
+        print_json({**report.model_dump(mode="json"), "page": None if page is None else str(page)})
 
 
 def _settings(
@@ -95,7 +101,7 @@ def _settings(
 
 def learn_fields(what: str, given: GivenSettings) -> dict[str, Any]:
     """All fields of a learn run: options over a recipe, the environment, and the domain's default recipe."""
-    from agentlearn.cli.own_tasks import custom_task_fields
+    from agentlearn.cli.own_tasks import custom_task_fields, with_domain
     from agentlearn.domain.base import is_source
 
     path, recipe, usual = packaged_recipe(what) or Path(what), dict[str, Any](), dict[str, Any]()
@@ -108,7 +114,8 @@ def learn_fields(what: str, given: GivenSettings) -> dict[str, Any]:
         usual = {**(read_recipe(default) if default else {}), "domain": what}
     if "from_store" in given:
         usual["epochs"] = 1  # the same rollouts teach little a second time
-    return usual | given.over(recipe)
+    fields = usual | given.over(recipe)
+    return with_domain(fields, what) if path.suffix in {".yaml", ".yml"} else fields
 
 
 def _show_plan(settings: LearnSettings, *, json: bool) -> None:
@@ -123,6 +130,4 @@ def _show_plan(settings: LearnSettings, *, json: bool) -> None:
     if json:
         print_json(planned)
         return
-    out = console()
-    for label, words in planned.lines():
-        out.print(f"  {label.ljust(16)}{words}")
+    print_plan(planned.lines())

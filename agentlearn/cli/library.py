@@ -2,13 +2,15 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import JsonOption, LibraryReference, StoreOption
+from agentlearn.cli.options import GivenSettings, JsonOption, LibraryReference, StoreOption, setting_options
 from agentlearn.cli.output import console, print_json
-from agentlearn.config import DEFAULT_STORE
+from agentlearn.cli.words import count_words
+from agentlearn.config import DEFAULT_STORE, RetrievalOptions, given_settings
+from agentlearn.types.experience import estimated_tokens
 
 if TYPE_CHECKING:
     from agentlearn.library import LibraryStore
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 OriginsOption = Annotated[
     bool, Parameter(negative="", show_default=False, help="Show the run, tasks and proposal that made each lesson.")
 ]
+
+QueryOption = Annotated[str | None, Parameter(help="A task in words: show which lessons an agent would get for it.")]
 
 
 def library_list(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
@@ -28,78 +32,66 @@ def library_list(*, store: StoreOption = DEFAULT_STORE, json: JsonOption = False
     if not found:
         out.print(f"there are no libraries in {store}; start with: agentlearn learn math")
     for one in found:
-        out.print(f"{one.name}@{one.version[:8]}  {one.lessons} lessons, {one.tokens} tokens  {one.at:%Y-%m-%d %H:%M}")
+        size = f"{count_words(one.lessons, 'lesson')}, {count_words(one.tokens, 'token')}"
+        pinned = "  pinned" if _library_store(store).history(one.name).state.pinned else ""
+        out.print(f"{one.name}@{one.version[:8]}  {size}  {one.at:%Y-%m-%d %H:%M}{pinned}")
 
 
+@setting_options(RetrievalOptions)
 def library_show(
     reference: LibraryReference,
     /,
     *,
+    given: GivenSettings,
     origins: OriginsOption = False,
+    query: QueryOption = None,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
-    """Show the lessons of any version of a library, also of versions between two published ones."""
+    """Show the lessons of any version of a library, also of versions between two published ones.
+
+    With --query TEXT: the lessons that an agent would be shown for this task, best first.
+    """
+    from agentlearn.cli.library_retrieval import chosen_for, query_json, query_lines
     from agentlearn.cli.show.origins import lesson_origins, origin_lines, origins_json, replaced_lessons
     from agentlearn.cli.show.versions import find_library
     from agentlearn.learning.lessons.library_caution import library_caution
 
     found = find_library(store, reference)
     library = found.library
+    chosen = None
+    if query is not None:
+        chosen = chosen_for(library, query, given_settings(RetrievalOptions, given.over()), store)
     made = lesson_origins(store, library) if origins else {}
     if json:
         document = {"version": library.version, "published": found.published, **library.model_dump(mode="json")}
-        print_json({**document, "origins": origins_json(made)} if origins else document)
+        document |= {"tokens": {one.id: estimated_tokens(one.lesson) for one in library.experiences}}
+        document |= {"origins": origins_json(made)} if origins else {}
+        print_json(document | ({} if chosen is None else {"query": query_json(chosen)}))
         return
     out = console()
-    size = f"{len(library)} lessons, {library.tokens} tokens (estimated)"
+    size = f"{count_words(len(library), 'lesson')}, {count_words(library.tokens, 'token')} (estimated)"
     state = "" if found.published else "  not published; to use it, write it to a file with library export"
     out.print(f"{reference}  version {library.version[:8]}  {size}{state}")
     if caution := library_caution(reference, library):
         out.print(caution)
+    if chosen is not None:
+        for line in query_lines(library, chosen):
+            out.print(line)
+        return
     replaced = replaced_lessons(store, library) if origins else {}
     for number, one in enumerate(library.experiences, start=1):
+        cost = estimated_tokens(one.lesson)
         out.print(f"[G{number}] {one.lesson}")
-        out.print(f"      {one.id[:12]}  {one.origin.kind}{'  ' + ' '.join(one.tags) if one.tags else ''}")
+        out.print(
+            f"      {one.id[:12]}  {one.origin.kind}  {cost} tokens{'  ' + ' '.join(one.tags) if one.tags else ''}"
+        )
         if origins:
             for line in origin_lines(one, made.get(one.id, ()), replaced, reference=reference):
                 out.print(f"      {line}")
-
-
-def library_log(
-    name: Annotated[str, Parameter(help="Name of a library.")],
-    /,
-    *,
-    store: StoreOption = DEFAULT_STORE,
-    json: JsonOption = False,
-) -> None:
-    """Show the versions of a library, newest first."""
-    versions = _library_store(store).log(name)
-    if json:
-        print_json({"versions": [_as_json(asdict(one)) for one in versions]})
-        return
-    out = console()
-    for one in versions:
-        out.print(f"{name}@{one.version[:8]}  {one.lessons} lessons, {one.tokens} tokens  {one.at:%Y-%m-%d %H:%M}")
-
-
-def library_export(
-    reference: LibraryReference,
-    /,
-    *,
-    out: Annotated[Path, Parameter(help="File to write.")],
-    form: Annotated[
-        Literal["agentlearn", "training-free-grpo"],
-        Parameter(name="--format", help="training-free-grpo: the JSON of the original implementation."),
-    ] = "agentlearn",
-    store: StoreOption = DEFAULT_STORE,
-) -> None:
-    """Write a library to a file that `--from`, `--library` and other programs can read."""
-    from agentlearn.cli.show.versions import find_library
-    from agentlearn.library.store import write_library
-
-    write_library(find_library(store, reference).library, out, form)
-    console().print(f"wrote {out}")
+    for one in library.withheld:
+        out.print(f"[{one.status}] {one.experience.lesson}")
+        out.print(f"      {one.experience.id[:12]}  {one.reason or 'no reason is stored'}")
 
 
 def _library_store(store: Path) -> "LibraryStore":

@@ -1,4 +1,4 @@
-"""The live view of a learn run on a terminal: phase, rewards, tasks, lessons, model calls and costs."""
+"""The live view of a run on a terminal: phase, rewards, tasks, lessons, model calls and costs."""
 
 import time
 from collections import Counter
@@ -15,7 +15,7 @@ from agentlearn.cli.stages import cost_words, short_count
 from agentlearn.cli.words import clock_time, count_words, proposal_words
 from agentlearn.learning.estimate import CostEstimate
 from agentlearn.learning.learner import Update
-from agentlearn.learning.lessons.curate import EndCounts, count_ends
+from agentlearn.library.curate import EndCounts, count_ends
 from agentlearn.measure.arm_score import clustered_score
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint_state import EndpointState
@@ -44,7 +44,7 @@ class Phase:
     """Such as `epoch-1`; `before+after` for two interleaved measurements."""
     label: str
     rollouts: int
-    """Rollouts of the whole phase."""
+    """Rollouts of the whole phase, without those that are known to be not needed."""
     started: float
     """Time of the view's clock, in seconds."""
     done: int = 0
@@ -53,6 +53,8 @@ class Phase:
     """Rewards of finished rollouts by measurement and task, without undecided rollouts."""
     undecided: int = 0
     """Finished rollouts that are undecided."""
+    written: int = 0
+    """Tokens that models had written when it started."""
 
     @property
     def parts(self) -> list[str]:
@@ -68,8 +70,18 @@ class Traffic:
     endpoint_states: tuple[EndpointState, ...]
     simulated: bool
     """Whether all models are simulated."""
-    expected: CostEstimate
-    """Estimated tokens and cost of the whole run."""
+    expected: CostEstimate | None
+    """Estimated tokens and cost of the whole run; None when there is no estimate."""
+
+    @property
+    def written(self) -> int:
+        """Tokens that models have written so far."""
+        return self.call_context.budget.usage.tokens_out
+
+    @property
+    def cut_off(self) -> int:
+        """Answers that were cut at the limit of output tokens."""
+        return sum(sum(list(state.cut_off.values())) for state in self.endpoint_states)
 
 
 @dataclass(slots=True)
@@ -88,7 +100,8 @@ class LiveView:
 
     def start_phase(self, name: str, label: str, rollouts: int) -> None:
         """Show a new phase."""
-        self.phase = Phase(name, label, rollouts, self.clock())
+        written = 0 if self.traffic is None else self.traffic.written
+        self.phase = Phase(name, label, rollouts, self.clock(), written=written)
 
     def add_rollout(self, phase: str, trajectory: Trajectory) -> None:
         """Add a finished rollout, unless its phase is no longer shown."""
@@ -100,6 +113,11 @@ class LiveView:
         else:
             self.phase.rewards.setdefault(phase, {}).setdefault(trajectory.task, []).append(trajectory.reward)
 
+    def leave_out(self, phase: str, rollouts: int) -> None:
+        """Expect fewer rollouts, because a group stopped early."""
+        if self.phase is not None and phase in self.phase.parts:
+            self.phase.rollouts -= rollouts
+
     def add_group(self, kind: GroupKind) -> None:
         """Add a finished task of a batch by the kind of its group."""
         self.groups[kind] += 1
@@ -109,6 +127,25 @@ class LiveView:
         self.lessons = len(update.library)
         self.ended.extend(update.evidence.ended)
         self._ends = count_ends(self.ended)
+
+    def words(self) -> str:
+        """The state of the run in one line."""
+        phase, traffic = self.phase, self.traffic
+        if traffic is None:
+            return "the model is being opened"
+        parts = [f"{traffic.call_context.in_flight:,} model calls in flight"]
+        if phase is not None:
+            written = f"{short_count(traffic.written - phase.written)} tokens written"
+            parts = [f"{phase.label}: {phase.done:,} of {phase.rollouts:,} rollouts", *parts, written]
+            parts += [self._speed(phase), clock_time(max(0.0, self.clock() - phase.started))]
+        if cut := traffic.cut_off:
+            parts.append(f"{count_words(cut, 'answer')} cut at the limit")
+        return "   ".join(parts)
+
+    def _speed(self, phase: Phase) -> str:
+        """Tokens that models wrote per second in a phase."""
+        written = 0 if self.traffic is None else self.traffic.written - phase.written
+        return f"{written / max(1.0, self.clock() - phase.started):,.0f} tokens/s"
 
     def __rich__(self) -> RenderableType:
         """Up to six lines, none wider than the terminal."""
@@ -132,7 +169,10 @@ class LiveView:
         return line
 
     def _elapsed(self, phase: Phase) -> Text:
-        return Text(clock_time(max(0.0, self.clock() - phase.started)), style="dim", no_wrap=True)
+        elapsed = clock_time(max(0.0, self.clock() - phase.started))
+        if self.traffic is not None and self.traffic.written > phase.written:
+            elapsed += f"  {self._speed(phase)}"
+        return Text(elapsed, style="dim", no_wrap=True)
 
     def _groups(self) -> Text:
         counts = self.groups.copy()
@@ -181,6 +221,8 @@ def _calls(traffic: Traffic) -> Text:
     for endpoint_state in traffic.endpoint_states:
         if endpoint_state.outage.down:
             words.append(f"   no answer for {endpoint_state.outage.silent_s:.0f} s", style="yellow")
+    if cut := traffic.cut_off:
+        words.append(f"   {cut:,} cut at the limit", style="yellow")
     if failures := _failures(traffic.endpoint_states):
         words.append(f"   failed: {failures}", style="yellow")
     return words
@@ -197,6 +239,8 @@ def _spent(traffic: Traffic) -> Text:
     cost = cost_words(None if budget.unpriced_calls else budget.cost_usd)
     price = "an unknown price" if cost == "unknown" else cost
     words = Text(f"{price} for {tokens} tokens")
+    if expected is None:
+        return words
     about = f"{short_count(expected.tokens_in + expected.tokens_out)} tokens"
     if not traffic.simulated and expected.cost_usd is not None:
         about = f"{cost_words(expected.cost_usd)}, {about}"

@@ -26,7 +26,9 @@ DryRunOption = Annotated[
 ]
 ResumeOption = Annotated[str | None, Parameter(help="Continue this interrupted run; the start of its id is enough.")]
 LogOption = Annotated[str, Parameter(help="Log level on stderr: debug, info, warning, error.")]
-LibraryReference = Annotated[str, Parameter(help="NAME, NAME@VERSION, @VERSION of any name, or a file.")]
+LibraryReference = Annotated[
+    str, Parameter(help="NAME, NAME@X with a branch, tag or version, @VERSION of any name, or a file.")
+]
 
 _USUAL = Group.create_default_parameters()
 _ADVANCED = Group("Advanced", sort_key=2)
@@ -34,24 +36,31 @@ ADVANCED = frozenset(
     {
         "block",
         "call_deadline_s",
+        "change_written",
         "fold_system",
+        "embedder",
         "instructions",
         "keep_checkpoints",
+        "lesson_domains",
+        "lesson_tags",
         "max_deletes",
         "max_lessons",
         "max_library_tokens",
         "max_output_tokens",
         "max_proposals",
+        "max_shown_tokens",
         "max_staleness",
         "max_turns",
         "max_unreadable",
         "no_seed",
         "otel",
+        "own_task_lessons",
         "reasoning_effort",
         "reproducible",
         "rollout_deadline_s",
         "sandbox",
         "save_every",
+        "shown_lessons",
         "tensorboard",
         "top_p",
     }

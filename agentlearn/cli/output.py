@@ -43,6 +43,13 @@ def print_json(value: "Value | Mapping[str, Any]") -> None:
     _Output.json_printed = True
 
 
+def print_plan(lines: Iterable[tuple[str, str]]) -> None:
+    """Print what a run would do, as pairs of label and text."""
+    out = console()
+    for label, words in lines:
+        out.print(f"  {label.ljust(16)}{words}")
+
+
 def print_json_error(code: str, message: str) -> None:
     """Print an error as the one JSON object on stdout, unless the command has already printed its result."""
     if not _Output.json_printed:

@@ -25,6 +25,24 @@ def require_model(settings: RunSettings, given: Container[str], command: str) ->
     )
 
 
+def with_domain(fields: dict[str, Any], recipe: str) -> dict[str, Any]:
+    """The fields of a recipe, with a name for tasks of one's own that it gives none.
+
+    Raises ConfigError when it names neither a domain nor tasks with a reward.
+    """
+    from agentlearn.domain.custom import name_for
+
+    if "domain" in fields:
+        return fields
+    source, reward = fields.get("data"), fields.get("reward")
+    if source is None or reward is None:
+        raise ConfigError(
+            f"the recipe {recipe!r} says no tasks; write `domain: math`, or `data: FILE` and `reward: number`",
+            code="no_task",
+        )
+    return {**fields, "domain": fields.get("name") or name_for(str(source))}
+
+
 def custom_task_fields(command: str, source: str, given: GivenSettings) -> dict[str, Any]:
     """The settings that a source of tasks stands for, where a command names one in place of a domain."""
     from agentlearn.domain.custom import default_reward, name_for

@@ -1,31 +1,29 @@
 """Progress of a learn run: what it runs on, a line per epoch, and the result."""
 
 import shlex
-from types import TracebackType
-from typing import Self
+import time
+from collections.abc import Callable
 
 from rich.console import Console
-from rich.live import Live
 
-from agentlearn.cli.live import LiveView, Traffic
+from agentlearn.cli.live import Traffic
 from agentlearn.cli.progress_lines import ProgressLines
-from agentlearn.cli.show.library_words import library_words, quarantine_words
+from agentlearn.cli.show.library_words import library_words, quarantine_words, selection_words
 from agentlearn.cli.stages import print_stages
-from agentlearn.cli.words import clock_time, count_words, proposal_words, score_words
+from agentlearn.cli.words import clock_time, count_words, made_words, proposal_words, score_words
 from agentlearn.config import LearnSettings, is_lab
 from agentlearn.config.command_words import command_words
+from agentlearn.learning.allocation import Allocation
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.estimate import estimate, mean_problem_tokens
-from agentlearn.learning.learner import Update
-from agentlearn.learning.report import EpochLine, HeldOutScore, LearnReport
+from agentlearn.learning.learner import RolledBack, Update
+from agentlearn.learning.report import Allocated, EpochLine, HeldOutScore, LearnReport
 from agentlearn.learning.run_size import assumed_size, measured_size
 from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.discover import found_models
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.types.group import GroupKind
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory
 
 
 class LearnProgress(ProgressLines, Callbacks):
@@ -33,26 +31,11 @@ class LearnProgress(ProgressLines, Callbacks):
 
     command = "learn"
 
-    def __init__(self, settings: LearnSettings, out: Console) -> None:
-        super().__init__(settings, out)
+    def __init__(self, settings: LearnSettings, out: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(settings, out, clock)
         self.settings = settings
         # Before the run opens the store: while it is open, this process cannot read it a second time.
         self._measured = measured_size(settings.as_pilot(), tasks=settings.limit or 60)
-        self.view = LiveView()
-        self.live: Live | None = None
-        if out.is_terminal and not out.is_dumb_terminal:
-            self.live = Live(get_renderable=lambda: self.view, console=out, transient=True, refresh_per_second=4)
-
-    def __enter__(self) -> Self:
-        if self.live is not None:
-            self.live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._close_view()
-        self.say_how_to_go_on(error)
 
     def raised(self) -> str:
         """The option that raises the limit the run reached. Minutes need none: each start counts its own."""
@@ -83,8 +66,10 @@ class LearnProgress(ProgressLines, Callbacks):
         self.view.traffic = Traffic(call_context, endpoint_states, simulated, expected)
         self.out.print(learn_command(self.settings))
         self.line("model", model_words(endpoint))
-        if reflector is not endpoint:
+        if reflector.endpoint_state is not endpoint.endpoint_state:
             self.line("reflector", model_words(reflector))
+        if limit := self.default_limit(endpoint):
+            self.line("answers", limit)
         if endpoint.simulated or is_lab(endpoint.name):
             self._suggest_models(endpoint, len(train), len(test))
         self.view.clusters = {task.id: task.cluster for task in (*train, *test)}
@@ -93,9 +78,16 @@ class LearnProgress(ProgressLines, Callbacks):
         families = f" ({unseen} of them in unseen families)" if unseen else ""
         held = f"{len(test)} held out{families}" if test else "none held out"
         epochs = self.settings.as_pilot().epochs
-        shape = f"{self.settings.group_size} rollouts each · {count_words(epochs, 'epoch')}"
+        shape = f"{rollouts_words(self.settings)} each · {count_words(epochs, 'epoch')}"
         self.line("tasks", f"{len(train)} to learn from, {held} · {shape}")
         self.line("run", call_context.run)
+
+    def default_limit(self, endpoint: Endpoint) -> str:
+        """The default limit of answers that is in use; empty when the user or the service sets it."""
+        sent = endpoint.call_settings.added.get("max_tokens")
+        if sent is None or self.settings.max_output_tokens is not None:
+            return ""
+        return f"at most {sent:,} tokens each; --max-output-tokens changes it, and answers that are cut are counted"
 
     def _suggest_models(self, endpoint: Endpoint, train: int, test: int) -> None:
         """Name real models that could be used instead, with their price."""
@@ -109,29 +101,34 @@ class LearnProgress(ProgressLines, Callbacks):
     def phase_started(self, phase: str, rollouts: int) -> None:
         number = phase.removeprefix("epoch-")
         label = phase if number == phase else f"epoch {number}/{self.settings.as_pilot().epochs}"
+        if phase.startswith("validation"):
+            label = "validation"
         self.view.start_phase(phase, label.replace("+", " and "), rollouts)
-
-    def rollout_done(self, phase: str, trajectory: Trajectory) -> None:
-        self.view.add_rollout(phase, trajectory)
-
-    def group_done(self, kind: GroupKind) -> None:
-        self.view.add_group(kind)
 
     def warned(self, warning: RunWarning) -> None:
         self.line("warning", warning.words)
 
     def updated(self, step: str, update: Update) -> None:
         self.view.add_update(update)
+        if isinstance(update.outcome, RolledBack):
+            self.line("back", f"{update.outcome.reason}, so the run goes on from it")
         for note in update.evidence.notes:
             self.line("note", note)
 
     def epoch_done(self, line: EpochLine) -> None:
         mixed, groups = line.groups.get("mixed", 0), sum(line.groups.values())
+        label = f"epoch {line.epoch}/{self.settings.as_pilot().epochs}"
+        if not groups:
+            self.line(label, "skipped: most tasks were all right when last seen")
+            return
         self.line(
-            f"epoch {line.epoch}/{self.settings.as_pilot().epochs}",
+            label,
             f"reward {score_words(line.reward)}   {count_words(line.lessons, 'lesson')}   "
             f"{mixed} of {groups} tasks had both right and wrong rollouts   {clock_time(line.seconds)}",
         )
+        planned = 0 if self.settings.from_store else (groups + line.skipped) * self.settings.group_size
+        if words := made_words(line.drawn, planned, line.skipped):
+            self.line("", words)
         self.line("", proposal_words(line.applied, line.folded, line.dropped, line.rejected, line.quarantined))
 
     def measured(self, updates: int, score: HeldOutScore) -> None:
@@ -139,17 +136,24 @@ class LearnProgress(ProgressLines, Callbacks):
 
     def done(self, report: LearnReport) -> None:
         self.finished = True
-        self._close_view()
+        self.close_view()
         self.print_held_out(report)
+        if report.selection is not None:
+            self.line("selection", selection_words(report.selection, report.versions))
         weights = report.weights
         self.line("weights", f"{weights.identity}: {weights.note}")
         if report.pilot is None:
-            self.line("library", library_words(report.library, report.proposals, report.groups, store=self.store))
+            words = library_words(
+                report.library, report.proposals, report.groups, store=self.store, selection=report.selection
+            )
+            self.line("library", words)
         else:
             for label, words in zip(("pilot", "", ""), report.pilot.lines(), strict=True):
                 self.line(label, words)
         if waiting := sum(report.proposals.quarantined.values()):
             self.line("quarantine", quarantine_words(waiting, report.run, store=self.store))
+        if words := allocated_words(report.allocated):
+            self.line("rollouts", words)
         cost = "nothing" if report.simulated else "an unknown price"
         if report.cost_usd:
             cost = f"${report.cost_usd:.4f}"
@@ -160,10 +164,21 @@ class LearnProgress(ProgressLines, Callbacks):
         for note in report.notes:
             self.line("note", note)
 
-    def _close_view(self) -> None:
-        """Remove the live view and restore the terminal."""
-        if self.live is not None:
-            self.live.stop()
+
+def rollouts_words(settings: LearnSettings) -> str:
+    """How many rollouts a task gets, such as `3 to 5 rollouts`."""
+    first, most = Allocation.of(settings).first_wave, settings.group_size
+    return f"{f'{first} to ' if first < most else ''}{count_words(most, 'rollout')}"
+
+
+def allocated_words(made: Allocated) -> str:
+    """What a run saved of the planned rollouts, and why; empty when it made all."""
+    if made.drawn >= made.planned:
+        return ""
+    stopped = f"{count_words(made.stopped, 'group')} needed no more than the first attempts ({made.saved:,} rollouts)"
+    skipped = f"skipped {count_words(made.skipped, 'visit')} to tasks that were all right when last seen"
+    why = " and ".join(words for words, count in ((stopped, made.stopped), (skipped, made.skipped)) if count)
+    return f"{made.drawn:,} of {made.planned:,} planned to learn from{f': {why}' if why else ''}"
 
 
 def model_words(endpoint: Endpoint) -> str:
@@ -175,7 +190,7 @@ def model_words(endpoint: Endpoint) -> str:
         )
     if is_lab(endpoint.name):
         return (
-            f"{endpoint.name}, a real but tiny transformer that reacts to key words of lessons, not to their sense:"
+            f"{endpoint.name}, a real but tiny transformer that has learned to read lessons on 11 habits only:"
             " this run shows how learning works, not real skill"
         )
     return endpoint.name

@@ -1,16 +1,27 @@
-"""What the progress displays of `learn` and `train` share: labelled lines, the interrupt, and the resume command."""
+"""What the progress displays of `learn` and `train` share.
 
-from typing import TYPE_CHECKING, ClassVar
+Labelled lines, a live view on a terminal and a line every 30 seconds elsewhere, the interrupt, and the resume command.
+"""
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from rich.console import Console
+from rich.live import Live
 
+from agentlearn.cli.heartbeat import Heartbeat
 from agentlearn.cli.held_out import held_out_lines
+from agentlearn.cli.live import LiveView
 from agentlearn.cli.words import count_words, score_words
 from agentlearn.config import RunSettings
 from agentlearn.config.command_words import command_words
-from agentlearn.errors import Interrupted, may_go_on
+from agentlearn.errors import Interrupted, ProcessLost, may_go_on
 from agentlearn.learning.report import HeldOutScore
 from agentlearn.models.call_context import CallContext
+from agentlearn.types.group import GroupKind
+from agentlearn.types.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from agentlearn.learning.report import LearnReport
@@ -24,16 +35,57 @@ class ProgressLines:
     """The command that resumes the run: learn or train."""
     label_width: ClassVar[int] = 11
 
-    def __init__(self, settings: RunSettings, out: Console) -> None:
+    def __init__(self, settings: RunSettings, out: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self.out = out
+        self.view = LiveView(clock)
+        self.live: Live | None = None
+        self.heartbeat = Heartbeat(self.state_words, lambda words: self.line("so far", words), clock)
+        if out.is_terminal and not out.is_dumb_terminal:
+            self.live = Live(get_renderable=lambda: self.view, console=out, transient=True, refresh_per_second=4)
         self.store = settings.store
         self.call_context: CallContext | None = None
         self.finished = False
         """Whether the run is done and its report stored."""
 
+    def __enter__(self) -> Self:
+        if self.live is not None:
+            self.live.start()
+        else:
+            self.heartbeat.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close_view()
+        self.say_how_to_go_on(error)
+
+    def close_view(self) -> None:
+        """Remove the live view and restore the terminal."""
+        self.heartbeat.stop()
+        if self.live is not None:
+            self.live.stop()
+
+    def state_words(self) -> str:
+        """How far the run is, in one line."""
+        return self.view.words()
+
+    def rollout_done(self, phase: str, trajectory: Trajectory) -> None:
+        """Show a finished rollout."""
+        self.view.add_rollout(phase, trajectory)
+
+    def group_stopped(self, phase: str, saved: int) -> None:
+        """Expect fewer rollouts."""
+        self.view.leave_out(phase, saved)
+
+    def group_done(self, kind: GroupKind) -> None:
+        """Show a finished task of a batch."""
+        self.view.add_group(kind)
+
     def line(self, label: str, text: str) -> None:
         """Print one line; an empty label continues the line above."""
         self.out.print(self.labelled(label, text))
+        self.heartbeat.printed()
 
     def labelled(self, label: str, text: str) -> str:
         """Return one line with its label."""
@@ -41,6 +93,8 @@ class ProgressLines:
 
     def interrupt(self) -> bool:
         """Stop the run in good order. Return False when it is already stopping or has not started."""
+        if self.call_context is not None and isinstance(self.call_context.stopped, ProcessLost):
+            return True  # torchrun ends every process when one has ended, and the run is ending for the same reason
         if self.call_context is None or self.call_context.stopped is not None:
             return False
         self.call_context.stop(Interrupted("interrupted; what was finished is stored"))

@@ -1,113 +1,193 @@
-"""`agentlearn library pending`, `approve` and `reject`: a person decides on lessons that may be harmful."""
+"""`agentlearn library pending`, `approve` and `reject`: a person decides on lessons and versions that wait."""
 
 import asyncio
-import getpass
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from agentlearn.cli.library_history import AcceptOption
 from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import console, print_json
+from agentlearn.cli.words import count_words
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
+from agentlearn.library.history.account import account_name
 from agentlearn.text import visible
 
 if TYPE_CHECKING:
+    from agentlearn.cli.show.held_lessons import HeldBack
+    from agentlearn.learning.lessons.pending_versions import ApprovedVersion, PendingVersion
     from agentlearn.learning.lessons.quarantine import Approved, PendingLesson
+    from agentlearn.library.history import Change
     from agentlearn.types.decision import LessonDecision
 
-LessonId = Annotated[str, Parameter(help="Id of a lesson that `library pending` lists; its start is enough.")]
+WaitingName = Annotated[
+    str, Parameter(help="Id of a lesson, or NAME@VERSION, that `library pending` lists; the start of either is enough.")
+]
 NoteOption = Annotated[str, Parameter(help="A remark that is stored with the decision.")]
 _ID_SHOWN = 12
 _ROLLOUTS_SHOWN = 3
 
 
 def library_pending(
-    domain: Annotated[str | None, Parameter(help="Only lessons for this domain or library.")] = None,
+    domain: Annotated[str | None, Parameter(help="Only what is for this domain or library.")] = None,
     /,
     *,
-    run: Annotated[str | None, Parameter(help="Only lessons of this run; the start of its id is enough.")] = None,
+    run: Annotated[str | None, Parameter(help="Only what this run made; the start of its id is enough.")] = None,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
-    """List the lessons that wait for your decision, with the doubt and the rollouts they come from."""
+    """List the versions and lessons that wait for your decision, each with the reason why it waits."""
+    from agentlearn.cli.show.held_lessons import held_json, held_lessons, held_lines
+    from agentlearn.errors import StoreMissing
+    from agentlearn.learning.lessons.pending_versions import pending_versions
     from agentlearn.learning.lessons.quarantine import pending_lessons
+    from agentlearn.library import LibraryStore
     from agentlearn.store import read_store
 
-    with read_store(store) as reader:
-        waiting = pending_lessons(reader, domain=domain, run=run)
+    libraries = LibraryStore(store / "libraries")
+    held = held_lessons(libraries, domain) if run is None else []
+    try:
+        with read_store(store) as reader:
+            versions = pending_versions(reader, libraries, domain=domain, run=run)
+            waiting = pending_lessons(reader, domain=domain, run=run)
+    except StoreMissing:
+        if not held:
+            raise
+        versions, waiting = [], []
     if json:
-        print_json({"pending": [_pending_json(one) for one in waiting]})
+        lessons = [*map(_pending_json, waiting), *map(held_json, held)]
+        print_json({"pending": lessons, "versions": [_version_json(one) for one in versions]})
         return
     out = console()
-    if not waiting:
-        out.print("no lesson waits for a decision")
-    for one in waiting:
-        for line in _pending_lines(one, store):
+    if not waiting and not versions and not held:
+        out.print("nothing waits for a decision")
+    for lines in (
+        *(_version_lines(one, store) for one in versions),
+        *(_pending_lines(one, store) for one in waiting),
+        *(held_lines(one) for one in held),
+    ):
+        for line in lines:
             out.print(line)
-    if waiting:
-        out.print(f"to add one:    {command_words('library', 'approve', 'ID', store=store)}")
-        out.print(f"to refuse one: {command_words('library', 'reject', 'ID', store=store)}")
+    if waiting or held:
+        out.print(f"to add a lesson:    {command_words('library', 'approve', 'ID', store=store)}")
+        out.print(f"to refuse a lesson: {command_words('library', 'reject', 'ID', store=store)}")
 
 
 def library_approve(
-    lesson: LessonId, /, *, note: NoteOption = "", store: StoreOption = DEFAULT_STORE, json: JsonOption = False
+    waiting: WaitingName,
+    /,
+    *,
+    accept: AcceptOption = (),
+    note: NoteOption = "",
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
 ) -> None:
-    """Add a quarantined lesson to the current version of its library, and publish the result.
+    """Publish a version that a run left pending, or add a quarantined lesson to its library and publish the result.
 
-    The other rules still hold. Your account's name, the time and the note are stored.
+    A pending lesson of a library is shown from then on. For a lesson, the other rules still hold. Your account's name,
+    the time and the note are stored.
     """
-    approved = asyncio.run(_approve(store, lesson, note))
-    decision = approved.decision
+    if (held := _held(store, waiting)) is not None:
+        change = held.history.approve(held.withheld.experience.id, accept=accept, note=note)
+        _report_held(held, change, "approved", store, json=json)
+        return
+    approved = asyncio.run(_approve(store, waiting, note))
+    decision, replaced = approved.decision, getattr(approved, "replaced", None)
     if json:
         print_json({"decision": decision.model_dump(mode="json"), "lessons": len(approved.library)})
         return
     show = command_words("library", "show", decision.library, store=store)
     version = approved.library.version[:8]
-    console().print(f"approved: {decision.library}@{version} has {len(approved.library)} lessons      {show}")
+    instead = f" and replaces version {replaced[:8]}" if replaced else ""
+    lessons = count_words(len(approved.library), "lesson")
+    console().print(f"approved: {decision.library}@{version} has {lessons}{instead}      {show}")
 
 
 def library_reject(
-    lesson: LessonId, /, *, note: NoteOption = "", store: StoreOption = DEFAULT_STORE, json: JsonOption = False
+    waiting: WaitingName, /, *, note: NoteOption = "", store: StoreOption = DEFAULT_STORE, json: JsonOption = False
 ) -> None:
-    """Refuse a quarantined lesson. Later runs refuse the same words without asking.
+    """Refuse a version or a lesson that waits. Later runs refuse the same words of a lesson without asking.
 
-    Your account's name, the time and the note are stored.
+    A refused version stays in the store and is no longer listed. Your account's name, the time and the note are stored.
     """
-    decision = asyncio.run(_reject(store, lesson, note))
+    if (held := _held(store, waiting)) is not None:
+        change = held.history.reject(held.withheld.experience.id, note=note)
+        _report_held(held, change, "rejected", store, json=json)
+        return
+    decision = asyncio.run(_reject(store, waiting, note))
     if json:
         print_json({"decision": decision.model_dump(mode="json")})
         return
-    console().print(f"rejected: {decision.proposal[:_ID_SHOWN]}; later runs refuse the same lesson")
+    words = f"{decision.proposal[:_ID_SHOWN]}; later runs refuse the same lesson"
+    if decision.of_version and decision.version is not None:
+        words = f"{decision.library}@{decision.version[:_ID_SHOWN]}; it stays in the store and is not published"
+    console().print(f"rejected: {words}")
 
 
-async def _approve(store: Path, lesson: str, note: str) -> "Approved":
+async def _approve(store: Path, waiting: str, note: str) -> "Approved | ApprovedVersion":
+    from agentlearn.learning.lessons.pending_versions import approve_version, find_version
     from agentlearn.learning.lessons.quarantine import approve
     from agentlearn.library import LibraryStore
     from agentlearn.store import open_store
 
     async with open_store(store, create=False) as opened:
-        libraries = LibraryStore(store / "libraries")
-        return await approve(opened, libraries, lesson, who=_who(), note=note, at=datetime.now(UTC))
+        libraries, at = LibraryStore(store / "libraries"), datetime.now(UTC)
+        version = find_version(opened, libraries, waiting)
+        if version is not None:
+            return await approve_version(opened, libraries, version, who=account_name(), note=note, at=at)
+        return await approve(opened, libraries, waiting, who=account_name(), note=note, at=at)
 
 
-async def _reject(store: Path, lesson: str, note: str) -> "LessonDecision":
+async def _reject(store: Path, waiting: str, note: str) -> "LessonDecision":
+    from agentlearn.learning.lessons.pending_versions import find_version, reject_version
     from agentlearn.learning.lessons.quarantine import reject_lesson
+    from agentlearn.library import LibraryStore
     from agentlearn.store import open_store
 
     async with open_store(store, create=False) as opened:
-        return await reject_lesson(opened, lesson, who=_who(), note=note, at=datetime.now(UTC))
+        version, at = find_version(opened, LibraryStore(store / "libraries"), waiting), datetime.now(UTC)
+        if version is not None:
+            return await reject_version(opened, version, who=account_name(), note=note, at=at)
+        return await reject_lesson(opened, waiting, who=account_name(), note=note, at=at)
 
 
-def _who() -> str:
-    """The name of this account, or its number when it has none."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return f"uid {os.getuid()}"
+def _held(store: Path, waiting: str) -> "HeldBack | None":
+    from agentlearn.cli.show.held_lessons import find_held
+
+    return find_held(store, waiting)
+
+
+def _report_held(held: "HeldBack", change: "Change", word: str, store: Path, *, json: bool) -> None:
+    if json:
+        print_json({"change": change.model_dump(mode="json")})
+        return
+    diff = command_words("library", "diff", held.history.name, store=store)
+    identity = held.withheld.experience.id[:_ID_SHOWN]
+    console().print(f"{word}: {identity} of {held.history.name}; version {change.version[:_ID_SHOWN]}      {diff}")
+
+
+def _version_lines(one: "PendingVersion", store: Path) -> list[str]:
+    return [
+        f"{one.reference}  {count_words(one.lessons, 'lesson')}  not published",
+        f"    {visible(one.reason)}",
+        f"    run {one.run}      {command_words('library', 'show', one.reference, store=store)}",
+        f"    to publish it:  {command_words('library', 'approve', one.reference, store=store)}",
+        f"    to refuse it:   {command_words('library', 'reject', one.reference, store=store)}",
+    ]
+
+
+def _version_json(one: "PendingVersion") -> dict[str, Any]:
+    return {
+        "library": one.library,
+        "version": one.version,
+        "lessons": one.lessons,
+        "reason": one.reason,
+        "domain": one.domain,
+        "run": one.run,
+    }
 
 
 def _pending_lines(one: "PendingLesson", store: Path) -> list[str]:

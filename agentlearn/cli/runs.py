@@ -1,6 +1,7 @@
 """`agentlearn runs`."""
 
 import json as json_module
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -57,6 +58,24 @@ def runs_show(
     out = console()
     for line in run_lines(record, short=short):
         out.print(line)
+
+
+def runs_page(
+    run: Annotated[str, Parameter(help="The id of a learn run, or the start of it.")],
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(help="File to write. Default: reports/RUN.html in the store.")] = None,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
+) -> None:
+    """Write the report page of a learn run again, from the store."""
+    from agentlearn.cli.pages import write_learn_page
+
+    page = write_learn_page(store, run, out)
+    if json:
+        print_json({"page": str(page)})
+    else:
+        console().print(str(page))
 
 
 def _result(report: str) -> str:

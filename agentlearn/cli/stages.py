@@ -30,7 +30,7 @@ def stage_lines(stages: Mapping[str, StageLine]) -> tuple[str, ...]:
     named = [(name, line) for name, line in stage_order(stages) if line.calls]
     rows = [_cells(name, line) for name, line in named]
     if len(rows) > 1:
-        rows.append(_cells("all", _sum([line for _, line in named])))
+        rows.append(_cells("all", sum_of_stages([line for _, line in named])))
     return aligned([_HEADERS, *rows], label=_LABEL)
 
 
@@ -80,7 +80,8 @@ def short_count(number: int) -> str:
     return str(number)
 
 
-def _sum(lines: Sequence[StageLine]) -> StageLine:
+def sum_of_stages(lines: Sequence[StageLine]) -> StageLine:
+    """The sum of several stages."""
     costs = [line.cost_usd for line in lines if line.cost_usd is not None]
     return StageLine(
         calls=sum(line.calls for line in lines),

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import GivenSettings, JsonOption, LogOption, ResumeOption, setting_options
-from agentlearn.cli.output import console, print_json, show_logs
+from agentlearn.cli.options import DryRunOption, GivenSettings, JsonOption, LogOption, ResumeOption, setting_options
+from agentlearn.cli.output import console, print_json, print_plan, show_logs
+from agentlearn.cli.stop_signals import END_S, SIGNALS
+from agentlearn.cli.words import count_words
 from agentlearn.config import DEFAULT_STORE, LAB, default_model, packaged_recipe, read_recipe
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GRPOArguments, LossName
@@ -39,20 +41,25 @@ def train(
         Parameter(name="--set", negative="", help="Another setting of the update, such as kl=k3; may be repeated."),
     ] = None,
     resume: ResumeOption = None,
+    dry_run: DryRunOption = False,
     json: JsonOption = False,
     log: LogOption = "error",
 ) -> None:
     """Train the weights of a local model on rollouts (gradient GRPO) and measure the result."""
+    if _is_other_process():
+        if resume is None:
+            train_run(what, resume, given, gradient, _pairs(set_ or ()))  # wrong settings end this process too
+        if not dry_run:
+            _follow(log)
+        return
     settings, run = train_run(what, resume, given, gradient, _pairs(set_ or ()))
     show_logs(log)
-    _require_training_packages()
-    if _is_other_process():
-        from agentlearn.train.run_training import follow_training
-
-        follow_training(settings)
+    if dry_run:
+        _show_plan(settings, run, json=json)
         return
+    _require_training_packages()
     from agentlearn.cli.interrupt import run_to_end
-    from agentlearn.cli.train_page import write_train_page
+    from agentlearn.cli.pages.train_page import write_train_page
     from agentlearn.cli.train_progress import TrainProgress
     from agentlearn.train.run_training import run_training
 
@@ -62,6 +69,28 @@ def train(
     out.print(f"  report        {write_train_page(report, settings)}")
     if json:
         print_json(report)
+
+
+def _show_plan(settings: TrainSettings, resumed: RunId | None, *, json: bool) -> None:
+    """Print what the run will do. Raises ConfigError after that when the run would stop before it samples."""
+    from agentlearn.train.training_plan import plan_training
+
+    if resumed is not None:
+        raise ConfigError(
+            f"a dry run shows what a new run would do, and {resumed!r} has begun; leave out --dry-run or --resume",
+            code="contradiction",
+        )
+    planned = plan_training(settings)
+    if json:
+        print_json(planned)
+    else:
+        print_plan(planned.lines())
+    if planned.refusals:
+        raise ConfigError(
+            f"the run would stop before it samples anything, for {count_words(len(planned.refusals), 'reason')}; change"
+            " what is named under 'refused'",
+            code="would_be_refused",
+        )
 
 
 def _require_training_packages() -> None:
@@ -74,6 +103,22 @@ def _require_training_packages() -> None:
 def _is_other_process() -> bool:
     """Whether this is any process of `torchrun` but the first."""
     return int(os.environ.get("RANK", "0")) != 0
+
+
+def _follow(log: LogOption) -> None:
+    """Take part in the run that the first process leads, with the settings of that process."""
+    show_logs(log)
+    _require_training_packages()
+    from agentlearn.train.run_training import follow_training
+
+    with SIGNALS.handled_by(_leader_decides):
+        follow_training()
+
+
+def _leader_decides() -> None:
+    """React to a signal in a process that does not lead: the first process gets it too, and ends the run in order."""
+    if SIGNALS.count > 1:
+        SIGNALS.end_within(END_S)
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
@@ -104,7 +149,9 @@ def train_run(
         return settings, run
     if what is None:
         raise ConfigError(
-            "say what to train on: a domain (agentlearn train math --model PATH) or a recipe", code="no_task"
+            "say what to train on: a domain (agentlearn train math --model PATH), a recipe, or a task file with"
+            " --reward",
+            code="no_task",
         )
     fields = _fields(what, given)
     recipe: dict[str, Any] = fields.get("gradient") or {}
@@ -122,11 +169,11 @@ def _fields(what: str, given: GivenSettings) -> dict[str, Any]:
 
     A domain without `--model` is trained by the recipe of its lab model, if any.
     """
-    if _is_recipe(what):
-        return given.over(read_recipe(packaged_recipe(what) or Path(what)))
-    from agentlearn.cli.own_tasks import custom_task_fields
+    from agentlearn.cli.own_tasks import custom_task_fields, with_domain
     from agentlearn.domain.base import is_source
 
+    if _is_recipe(what):
+        return with_domain(given.over(read_recipe(packaged_recipe(what) or Path(what))), what)
     if is_source(what):
         return given.over(custom_task_fields("train", what, given))
     usual: dict[str, Any] = {"domain": what}

@@ -1,11 +1,12 @@
 """Progress of a training run: what it runs on, a line per few updates, and the result."""
 
-from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 
+from agentlearn.cli.live import Traffic
 from agentlearn.cli.progress_lines import ProgressLines
 from agentlearn.cli.words import clock_time, count_words, score_words
 from agentlearn.learning.learner import Update
@@ -16,6 +17,7 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.train.callbacks import TrainCallbacks
 from agentlearn.train.report import TrainReport, UpdateLine, update_line
 from agentlearn.train.settings import TrainSettings
+from agentlearn.train.weights.model_source import is_adapter
 from agentlearn.types.task import Task
 
 LINES = 15
@@ -28,20 +30,16 @@ class TrainProgress(ProgressLines, TrainCallbacks):
     command = "train"
     label_width = 14
 
-    def __init__(self, settings: TrainSettings, out: Console) -> None:
-        super().__init__(settings, out)
+    def __init__(self, settings: TrainSettings, out: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(settings, out, clock)
         self.settings = settings
         self.updates = 0
         self.total = 0
         self.waiting: list[UpdateLine] = []
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.say_how_to_go_on(error)
+    def state_words(self) -> str:
+        made = f"{self.updates} of {count_words(self.total, 'update')} made   " if self.total else ""
+        return made + super().state_words()
 
     def opened(
         self,
@@ -53,10 +51,13 @@ class TrainProgress(ProgressLines, TrainCallbacks):
     ) -> None:
         settings, gradient = self.settings, self.settings.gradient
         self.call_context = call_context
+        self.view.traffic = Traffic(call_context, (endpoint.endpoint_state,), endpoint.simulated, None)
+        self.view.clusters = {task.id: task.cluster for task in (*train, *test)}
         batches = -(-len(train) // settings.batch_size)
         self.total = settings.epochs * batches
         self.out.print(f"agentlearn train {settings.domain}")
-        trained = f"an adapter of rank {gradient.lora_rank}" if gradient.lora_rank else "all weights"
+        whole = "its adapter" if is_adapter(Path(settings.model)) else "all weights"
+        trained = f"an adapter of rank {gradient.lora_rank}" if gradient.lora_rank else whole
         self.line("model", f"{endpoint.name}, training {trained}")
         self.line("update", f"{gradient.loss}, learning rate {gradient.learning_rate:g}, KL {gradient.kl}")
         if settings.library != "none":
@@ -64,9 +65,16 @@ class TrainProgress(ProgressLines, TrainCallbacks):
         held = f"{len(test)} held out" if test else "none held out"
         updates = f"{count_words(self.total, 'update')} of {settings.batch_size} tasks"
         self.line("tasks", f"{len(train)} to learn from, {held} · {settings.group_size} rollouts each · {updates}")
+        self.line("answers", f"at most {settings.max_output_tokens:,} tokens each")
         self.line("run", call_context.run)
 
+    def continued(self, updates: int) -> None:
+        self.updates = updates
+        self.line("resumed", f"after {count_words(updates, 'update')}")
+
     def phase_started(self, phase: str, rollouts: int) -> None:
+        number = phase.removeprefix("epoch-")
+        self.view.start_phase(phase, phase if number == phase else f"epoch {number}/{self.settings.epochs}", rollouts)
         if phase in {"before", "after"}:
             self.line("measuring", f"{phase} training, with {rollouts} rollouts")
 
@@ -88,13 +96,16 @@ class TrainProgress(ProgressLines, TrainCallbacks):
 
     def trained(self, report: TrainReport) -> None:
         self.finished = True
+        self.close_view()
         self.print_held_out(report)
         weights, turns = report.weights, report.turns
         self.line("weights", f"{weights.sha256_before[:12]} → {weights.sha256_after[:12]}      {weights.path}")
         self.line("use them", f"agentlearn solve {report.domain} PROBLEM --model local:{weights.path}")
         self.line("turns", f"{turns['clean']:,} continue the exact tokens before them, {turns['forked']:,} do not")
         parts = ", ".join(f"{name} {clock_time(seconds)}" for name, seconds in report.seconds.items())
-        self.line("time", f"{clock_time(report.wall_s)}, of which {parts}")
+        wall = clock_time(report.wall_s)
+        said = f"{wall} since the resume; all updates: {parts}" if report.resumed else f"{wall}, of which {parts}"
+        self.line("time", said)
         for note in report.notes:
             self.line("note", note)
 

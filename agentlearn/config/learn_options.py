@@ -44,6 +44,21 @@ class LearnOptions(TypedDict, total=False):
     max_deletes: int
     max_lessons: int
     max_library_tokens: int
+    change_written: bool
+    max_shown_tokens: int
+    shown_lessons: int
+    embedder: str | None
+    lesson_tags: tuple[str, ...]
+    lesson_domains: tuple[str, ...]
+    own_task_lessons: Literal["show", "hide"]
+    stop_after: int
+    revisit_every: int
+    end_when_settled: float
+    reward_margin: float
+    select: Literal["best", "last"]
+    finalists: int
+    validation_rollouts: int
+    hidden_rollouts: int
     from_store: bool
     from_run: str | None
     from_phase: str | None

@@ -17,6 +17,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 from agentlearn.config.endpoint_address import endpoint_name
 from agentlearn.config.environment import BUILT_IN_STORE, default_store
 from agentlearn.config.model_names import SIMULATED_MODEL
+from agentlearn.types.ranking import Retrieval
 from agentlearn.types.value import Value
 
 DEFAULT_STORE = BUILT_IN_STORE
@@ -155,7 +156,8 @@ class RequestOptions(OptionGroup):
     top_p: TopP = None
     """Sample from the most likely tokens that together have this probability, or none. Default: none is sent."""
     max_output_tokens: int | None = Field(default=None, ge=1)
-    """Largest number of tokens in one answer of the model. Default: the limit of the service."""
+    """Largest number of tokens in one answer of the model. Default: the limit of the service; for local: and vllm:
+    models, a number that fits the domain, and at most a quarter of the model's context."""
     reasoning_effort: Literal["minimal", "low", "medium", "high"] | None = None
     """How much a reasoning model thinks before it answers. Default: the effort of the service."""
     fold_system: bool = False
@@ -202,6 +204,37 @@ class LoopOptions(OptionGroup):
     """none: learn without expected answers; the majority answer of a group counts as right."""
 
 
+class AllocationOptions(OptionGroup):
+    """How many rollouts to learn from are made, and on which tasks."""
+
+    stop_after: int = Field(default=3, ge=2, le=256)
+    """Rollouts that a task gets at first. It gets more only while all are wrong; `group_size` or more: always all."""
+    revisit_every: int = Field(default=4, ge=1, le=100)
+    """Visit a task that was all right when last seen in one of this many epochs; 1: in every epoch."""
+    end_when_settled: float = Field(default=0.8, gt=0, le=1)
+    """Start no further epoch when more than this share of the tasks was all right when last seen; 1: run all epochs."""
+    reward_margin: float = Field(default=0.05, ge=0, le=1)
+    """Rewards of a group that differ by no more than this count as equal."""
+
+
+class SelectionOptions(OptionGroup):
+    """Which version of the library a run continues with and publishes."""
+
+    select: Literal["best", "last"] = "best"
+    """best: choose the version with the best evidence; last: take the last one, as published."""
+    finalists: int = Field(default=3, ge=1, le=20)
+    """Versions that are compared on validation tasks at the end."""
+    validation_rollouts: int = Field(default=3, ge=0, le=64)
+    """Largest number of rollouts per validation task and version; 0: choose by the rollouts to learn from alone."""
+
+
+class EvidenceOptions(OptionGroup):
+    """How the effect of single lessons is measured while a run learns."""
+
+    hidden_rollouts: int = Field(default=0, ge=0, le=255)
+    """Rollouts of each group that a lesson is hidden from, to measure its effect; 0: hide none."""
+
+
 class EvalOptions(OptionGroup):
     """How the result is measured on held-out tasks."""
 
@@ -237,6 +270,41 @@ class LessonOptions(OptionGroup):
     """Largest number of lessons in the library."""
     max_library_tokens: int = Field(default=4_000, ge=32)
     """Largest size of the library in tokens."""
+    change_written: bool = False
+    """Also change, merge and delete lessons that a person wrote with `library add` and `library edit`."""
+
+
+class RetrievalOptions(OptionGroup):
+    """Which lessons of a library an agent is shown, where they may be too many to show all."""
+
+    max_shown_tokens: int = Field(default=4_000, ge=1)
+    """Show all lessons while they have at most this many tokens (estimated); above that, those that fit the task."""
+    shown_lessons: int = Field(default=8, ge=0, le=1_000)
+    """Largest number of lessons to show of a library above that size; 0: always show all."""
+    embedder: str | None = None
+    """Embedding model that helps to choose lessons, such as openai:text-embedding-3-small. Default: words alone."""
+    lesson_tags: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
+    """Show only lessons with this tag; may be repeated."""
+    lesson_domains: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
+    """Show only lessons that have the name of this domain among their tags; may be repeated."""
+
+    @property
+    def retrieval(self) -> Retrieval:
+        """The settings of retrieval."""
+        return Retrieval(
+            max_shown_tokens=self.max_shown_tokens,
+            shown_lessons=self.shown_lessons,
+            embedder=self.embedder,
+            tags=self.lesson_tags,
+            domains=self.lesson_domains,
+        )
+
+
+class OwnTaskOptions(OptionGroup):
+    """What a rollout to learn from sees of earlier work on its own task."""
+
+    own_task_lessons: Literal["show", "hide"] = "show"
+    """hide: lessons that were learned from a task are not shown in further rollouts to learn from on that task."""
 
 
 class StoredRolloutOptions(OptionGroup):

@@ -10,16 +10,21 @@ from agentlearn.config.endpoint_address import credentials_of, has_login
 from agentlearn.config.environment import EnvironmentText
 from agentlearn.config.model_names import SIMULATED_MODEL, default_model, default_reflector
 from agentlearn.config.options import (
+    AllocationOptions,
     BudgetOptions,
     EvalOptions,
+    EvidenceOptions,
     LessonOptions,
     LoopOptions,
     ModelName,
     ModelOptions,
+    OwnTaskOptions,
     RequestOptions,
+    RetrievalOptions,
     RolloutOptions,
     SamplingOptions,
     SeedOptions,
+    SelectionOptions,
     StoredRolloutOptions,
     StoreOptions,
     TaskOptions,
@@ -38,6 +43,7 @@ class RunSettings(
     SamplingOptions,
     LoopOptions,
     RolloutOptions,
+    RetrievalOptions,
     EvalOptions,
     BudgetOptions,
     SeedOptions,
@@ -84,9 +90,20 @@ class RunSettings(
         return self.model_copy(update={"private_addresses": private}).model_dump_json()
 
 
-class LearnSettings(RunSettings, RequestOptions, LessonOptions, StoredRolloutOptions):
+class LearnSettings(
+    RunSettings,
+    RequestOptions,
+    LessonOptions,
+    OwnTaskOptions,
+    AllocationOptions,
+    SelectionOptions,
+    EvidenceOptions,
+    StoredRolloutOptions,
+):
     """Settings of `learn`."""
 
+    batch_size: int = Field(default=5, ge=1, le=10_000)
+    """Tasks per update. Small batches correct a wrong lesson sooner; the published recipe takes all tasks at once."""
     reflector: ModelName | None = None
     """Model that writes the lessons. Default: the model; for a lab model, the simulated reflector."""
     pilot: int | None = Field(default=None, ge=1)
@@ -122,7 +139,7 @@ def _without_login(start: str) -> str:
     return start
 
 
-class SolveSettings(ModelOptions, RequestOptions, RolloutOptions, SeedOptions, StoreOptions):
+class SolveSettings(ModelOptions, RequestOptions, RolloutOptions, RetrievalOptions, SeedOptions, StoreOptions):
     """Settings of `solve`."""
 
     domain: str

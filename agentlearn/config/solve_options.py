@@ -25,6 +25,11 @@ class RolloutKeywords(TypedDict, total=False):
     max_attempts: int
     max_outage_minutes: float
     temperature: float | None
+    max_shown_tokens: int
+    shown_lessons: int
+    embedder: str | None
+    lesson_tags: tuple[str, ...]
+    lesson_domains: tuple[str, ...]
 
 
 class SolveOptions(RolloutKeywords, total=False):

@@ -1,5 +1,6 @@
 """HTML reports: `render_page` turns typed parts into one self-contained file."""
 
+from agentlearn.html.bars import Bar, BarGroup, Bars
 from agentlearn.html.dumbbell import Dumbbell, DumbbellRow
 from agentlearn.html.forest import Forest, ForestRow
 from agentlearn.html.lines import LineChart, Point, Series
@@ -10,6 +11,9 @@ from agentlearn.html.table import Column, Table, TableCell
 from agentlearn.html.tone import Tone
 
 __all__ = [
+    "Bar",
+    "BarGroup",
+    "Bars",
     "CodeBlock",
     "Column",
     "Details",

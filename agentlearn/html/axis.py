@@ -28,7 +28,7 @@ def level(start: float, end: float, kind: str, y: str = "50%") -> Html:
 
 def placed(mark: Html, x: float, y: str = "50%", kind: str | None = None) -> Html:
     """A mark drawn around (0, 0), moved to a percentage of the width and not scaled."""
-    return element("svg", mark, x=percent(x), y=y, overflow="visible", class_=kind)
+    return element("svg", mark, x=percent(x), y=y, class_=kind)
 
 
 def grid(scale: Scale, zero: bool) -> Html:

@@ -6,6 +6,7 @@ from agentlearn.html.axis import axis, grid, level, row_plot
 from agentlearn.html.figure import figure, fold, named
 from agentlearn.html.markup import Html, clipped, element, joined
 from agentlearn.html.number_format import decimal, signed
+from agentlearn.html.saved_figure import INNER, Strip, legend_strips, line_of, placed_svg, rows_strip, words_at
 from agentlearn.html.scale import Scale, percent, scale_of
 from agentlearn.types.value import Value
 
@@ -60,7 +61,8 @@ def dumbbell(part: Dumbbell, mark: str) -> Html:
         _table(part, tail, scale, f"{name}, largest losses", subs=True) if tail else None,
         fold(f"{len(same)} with no difference", _names(same)) if same else None,
     )
-    return figure("chart dumbbell", part.caption, content, mark=mark)
+    saved = _saved(part, [*head, *tail], scale) if changed else None
+    return figure("chart dumbbell", part.caption, content, mark=mark, saved=saved)
 
 
 def _parted(changed: list[DumbbellRow], shown: int) -> tuple[list[DumbbellRow], list[DumbbellRow], list[DumbbellRow]]:
@@ -75,11 +77,15 @@ def _parted(changed: list[DumbbellRow], shown: int) -> tuple[list[DumbbellRow], 
 
 def _summary(part: Dumbbell, changed: list[DumbbellRow], same: list[DumbbellRow]) -> str:
     gains = sum(row.difference > 0 for row in changed)
-    plural = part.row_name if len(part.rows) == 1 else f"{part.row_name}s"
+    plural = part.row_name if len(part.rows) == 1 else _plural(part.row_name)
     return (
         f"Of {len(part.rows)} {plural}, {part.after} scores higher than {part.before} on {gains}, "
         f"lower on {len(changed) - gains}, the same on {len(same)}."
     )
+
+
+def _plural(noun: str) -> str:
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
 
 
 def _key(part: Dumbbell) -> Html:
@@ -105,13 +111,8 @@ def _table(part: Dumbbell, rows: list[DumbbellRow], scale: Scale, name: str, *, 
 
 
 def _row(row: DumbbellRow, scale: Scale, subs: bool) -> Html:
-    start, end = scale.at(row.before), scale.at(row.after)
-    plot = row_plot(
-        grid(scale, zero=False) if subs else None,  # folded lists have no grid, to keep the file small
-        level(start, end, "up" if row.difference > 0 else "down"),
-        element("circle", class_="from", cx=percent(start), cy="50%", r=5),
-        element("circle", class_="to", cx=percent(end), cy="50%", r=5),
-    )
+    # folded lists have no grid, to keep the file small
+    plot = row_plot(grid(scale, zero=False) if subs else None, *_dots(row, scale))
     sub = element("span", element("bdi", row.sub), class_="sub") if subs and row.sub else None
     return element(
         "tr",
@@ -120,6 +121,37 @@ def _row(row: DumbbellRow, scale: Scale, subs: bool) -> Html:
         element("td", f"{decimal(row.before)} → {decimal(row.after)}"),
         element("td", signed(row.difference)),
     )
+
+
+def _dots(row: DumbbellRow, scale: Scale) -> tuple[Html, ...]:
+    start, end = scale.at(row.before), scale.at(row.after)
+    return (
+        level(start, end, "up" if row.difference > 0 else "down"),
+        element("circle", class_="from", cx=percent(start), cy="50%", r=5),
+        element("circle", class_="to", cx=percent(end), cy="50%", r=5),
+    )
+
+
+def _saved(part: Dumbbell, rows: list[DumbbellRow], scale: Scale) -> list[Strip]:
+    """Rows of a saved figure: the label, the drawing and the scores. Folded rows are left out."""
+    left, width = round(INNER * 0.34), round(INNER * 0.38)
+    samples = [
+        (element("circle", class_=kind, cx=0, cy=0, r=5), name)
+        for kind, name in (("from", part.before), ("to", part.after))
+    ]
+    lines = [
+        joined(
+            words_at(row.label, 0, 18, "strong", most=34),
+            placed_svg(_dots(row, scale), left, 0, width, 28),
+            words_at(f"{decimal(row.before)} → {decimal(row.after)}, {signed(row.difference)}", left + width + 10, 18),
+        )
+        for row in rows
+    ]
+    drawn = rows_strip(lines, 28, grid(scale, zero=False), left, width)
+    more = len(part.rows) - len(rows)
+    left_out = line_of(f"{more:,} more with smaller differences or none" if more else "")
+    ticks = placed_svg([axis(scale, sign=False)], left, 0, width, 20)
+    return [*legend_strips(samples), drawn, Strip(ticks, 24), left_out]
 
 
 def _names(rows: list[DumbbellRow]) -> Html:

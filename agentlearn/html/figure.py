@@ -1,15 +1,24 @@
 """Containers: a figure with its caption, a box that scrolls sideways, and a fold."""
 
+from collections.abc import Iterable
+
 from agentlearn.html.markup import Html, element, joined
+from agentlearn.html.saved_figure import Strip, save_link
 
 
-def figure(kind: str, caption: str, content: Html, *, mark: str, note: str = "") -> Html:
-    """A figure with a caption. kind: its CSS class. mark: label in the caption, such as `simulated`."""
+def figure(
+    kind: str, caption: str, content: Html, *, mark: str, note: str = "", saved: Iterable[Strip] | None = None
+) -> Html:
+    """A figure with a caption. kind: its CSS class. mark: label in the caption, such as `simulated`.
+
+    saved: what the file holds that its link saves; None: the figure has no such link.
+    """
     return element(
         "figure",
         element("figcaption", element("bdi", caption), marked(mark)),
         content,
         element("p", note, class_="quiet") if note else None,
+        save_link(caption, mark, saved) if saved is not None else None,
         class_=kind,
     )
 

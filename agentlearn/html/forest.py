@@ -6,8 +6,9 @@ from pydantic import Field
 
 from agentlearn.html.axis import axis, grid, level, placed, row_plot, upright
 from agentlearn.html.figure import figure, named
-from agentlearn.html.markup import Html, element
+from agentlearn.html.markup import Html, element, joined
 from agentlearn.html.number_format import finite, interval, signed
+from agentlearn.html.saved_figure import INNER, Strip, placed_svg, rows_strip, words_at
 from agentlearn.html.scale import Scale, scale_of
 from agentlearn.html.tone import Tone, glyph, shape
 from agentlearn.types.value import Value
@@ -73,7 +74,7 @@ def forest(part: Forest, mark: str) -> Html:
         element("tfoot", foot),
         aria_label=named(part.caption, mark),
     )
-    return figure("chart forest", part.caption, content, mark=mark, note=_note(part))
+    return figure("chart forest", part.caption, content, mark=mark, note=_note(part), saved=_saved(part, scale))
 
 
 def _scale(part: Forest) -> Scale:
@@ -98,10 +99,33 @@ def _sides(part: Forest) -> Html | None:
 def _row(row: ForestRow, scale: Scale, verdicts: bool) -> Html:
     ends = interval(row.low, row.high, sign=True)
     label = element("th", element("bdi", row.label), _sub(row.sub), scope="row")
-    plot = element("td", row_plot(*_marks(row, scale), name=_description(row)), class_="plot")
+    plot = element("td", row_plot(grid(scale, zero=True), *_marks(row, scale), name=_description(row)), class_="plot")
     number = element("td", element("b", signed(row.mean)), _sub(ends), class_="num")
     verdict = element("td", glyph(row.tone), element("bdi", row.words), class_="verdict") if verdicts else None
     return element("tr", label, plot, number, verdict, class_=row.tone)
+
+
+def _saved(part: Forest, scale: Scale) -> list[Strip]:
+    """Rows of a saved figure: the label, the drawing, the numbers and the verdict."""
+    left, width = round(INNER * 0.27), round(INNER * 0.4)
+    right = left + width
+    sides = joined(
+        words_at(f"← {part.left}" if part.left else "", left, 12, most=22),
+        words_at(f"{part.right} →" if part.right else "", right, 12, anchor="end", most=22),
+    )
+    rows = [
+        joined(
+            words_at(row.label, 0, 20, "strong", most=28),
+            words_at(row.sub, 0, 36, most=30),
+            element("g", placed_svg(_marks(row, scale), left, 0, width, 44), class_=row.tone),
+            words_at(f"{signed(row.mean)} {interval(row.low, row.high, sign=True)}", right + 10, 20, "strong"),
+            words_at(row.words, right + 10, 36, most=36),
+        )
+        for row in part.rows
+    ]
+    ticks = element("g", placed_svg([axis(scale, sign=True)], left, 0, width, 20))
+    behind = grid(scale, zero=True)
+    return [Strip(sides, 20), rows_strip(rows, 44, behind, left, width), Strip(ticks, 24)]
 
 
 def _sub(text: str) -> Html | None:
@@ -112,7 +136,6 @@ def _marks(row: ForestRow, scale: Scale) -> tuple[Html | None, ...]:
     mean = finite(row.mean)
     margin = None if row.margin is None else upright(scale.at(-row.margin), "margin")
     return (
-        grid(scale, zero=True),
         margin,
         *_whiskers(row, scale),
         None if mean is None else placed(shape(row.tone), scale.at(mean), kind="marker"),

@@ -8,7 +8,8 @@ from agentlearn.html.axis import placed
 from agentlearn.html.figure import figure, named
 from agentlearn.html.markup import Html, element, joined
 from agentlearn.html.number_format import DASH, decimal, finite, interval
-from agentlearn.html.plane import across_of, plane, up_of, values_fold, whisker
+from agentlearn.html.plane import across_of, plane, saved_plane, up_of, values_fold, whisker
+from agentlearn.html.saved_figure import legend_strips
 from agentlearn.html.scale import Scale, percent
 from agentlearn.html.table import Column, Table, TableCell, table
 from agentlearn.types.value import Value
@@ -30,6 +31,8 @@ class Series(Value):
 
     label: str
     points: tuple[Point, ...]
+    connected: bool = True
+    """Whether a line connects the points. False for points that stand for themselves, such as chosen ones."""
 
 
 class LineChart(Value):
@@ -52,17 +55,29 @@ def line_chart(part: LineChart, mark: str) -> Html:
     points = [point for series in part.series for point in series.points]
     across = across_of([point.x for point in points])
     up = up_of([end for point in points for end in (point.y, point.low, point.high)])
-    series = [_series(one, n, len(part.series), across, up) for n, one in enumerate(part.series)]
+    asides = _asides(part.series)
+    drawing = joined(*(_series(one, n, asides[n], across, up) for n, one in enumerate(part.series)))
     name = f"{named(part.caption, mark)}: {part.y_name} by {part.x_name}. A table of the values follows."
     content = joined(
-        plane(joined(*series), across, up, name=name, x_name=part.x_name, y_name=part.y_name),
+        plane(drawing, across, up, name=name, x_name=part.x_name, y_name=part.y_name),
         _key(part.series) if len(part.series) > 1 else None,
         values_fold(table(_as_table(part), mark)),
     )
-    return figure("chart lines", part.caption, content, mark=mark, note=part.note)
+    saved = saved_plane(drawing, across, up, x_name=part.x_name, y_name=part.y_name)
+    if len(part.series) > 1:
+        saved += legend_strips([(_sample(n, one), one.label) for n, one in enumerate(part.series)])
+    return figure("chart lines", part.caption, content, mark=mark, note=part.note, saved=saved)
 
 
-def _series(series: Series, number: int, of: int, across: Scale, up: Scale) -> Html:
+def _asides(series: tuple[Series, ...]) -> list[float]:
+    """How far each series is moved aside, which keeps the intervals of lines apart. Points without a line stay."""
+    lines = [n for n, one in enumerate(series) if one.connected]
+    return [
+        round((lines.index(n) - (len(lines) - 1) / 2) * 5, 1) if one.connected else 0.0 for n, one in enumerate(series)
+    ]
+
+
+def _series(series: Series, number: int, aside: float, across: Scale, up: Scale) -> Html:
     measured = [(point, y) for point in series.points if (y := finite(point.y)) is not None]
     measured.sort(key=lambda pair: pair[0].x)
     strokes = [
@@ -74,14 +89,13 @@ def _series(series: Series, number: int, of: int, across: Scale, up: Scale) -> H
             y1=percent(up.at(y_one)),
             y2=percent(up.at(y_other)),
         )
-        for (one, y_one), (other, y_other) in pairwise(measured)
+        for (one, y_one), (other, y_other) in pairwise(measured if series.connected else [])
     ]
     whiskers = [whisker(point.x, point.low, point.high, across, up) for point, _ in measured]
     markers = [
         placed(_marker(number, f"{series.label}: {_description(point)}"), across.at(point.x), percent(up.at(y)))
         for point, y in measured
     ]
-    aside = round((number - (of - 1) / 2) * 5, 1)  # keeps the intervals of one step apart
     return element("g", *strokes, *whiskers, *markers, class_=_kind(number), transform=f"translate({aside} 0)")
 
 
@@ -95,13 +109,16 @@ def _marker(number: int, words: str = "") -> Html:
 
 
 def _key(series: tuple[Series, ...]) -> Html:
-    def sample(number: int) -> Html:
-        stroke = element("line", class_="stroke", x1=-12, x2=12, y1=0, y2=0)
-        inside = element("g", stroke, _marker(number), class_=_kind(number))
-        return element("svg", inside, class_="glyph wide", viewBox="-14 -8 28 16", aria_hidden="true")
+    def sample(number: int, one: Series) -> Html:
+        return element("svg", _sample(number, one), class_="glyph wide", viewBox="-14 -8 28 16", aria_hidden="true")
 
-    items = [element("li", sample(n), element("bdi", one.label)) for n, one in enumerate(series)]
+    items = [element("li", sample(n, one), element("bdi", one.label)) for n, one in enumerate(series)]
     return element("ul", *items, class_="legend")
+
+
+def _sample(number: int, series: Series) -> Html:
+    stroke = element("line", class_="stroke", x1=-12, x2=12, y1=0, y2=0) if series.connected else None
+    return element("g", stroke, _marker(number), class_=_kind(number))
 
 
 def _description(point: Point) -> str:

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import assert_never
 
+from agentlearn.html.bars import Bars, bar_chart
 from agentlearn.html.dumbbell import Dumbbell, dumbbell
 from agentlearn.html.figure import fold, marked
 from agentlearn.html.forest import Forest, forest
@@ -41,7 +42,18 @@ class Details(Value):
 
 
 PagePart = (
-    CodeBlock | Details | Dumbbell | Forest | KeyFigures | LineChart | Note | Paragraph | Scatter | Statement | Table
+    Bars
+    | CodeBlock
+    | Details
+    | Dumbbell
+    | Forest
+    | KeyFigures
+    | LineChart
+    | Note
+    | Paragraph
+    | Scatter
+    | Statement
+    | Table
 )
 """A part of a page."""
 
@@ -166,6 +178,8 @@ def _details(part: Details, mark: str) -> Html:
 
 def _part(part: PagePart, mark: str) -> Html:
     match part:
+        case Bars():
+            return bar_chart(part, mark)
         case CodeBlock():
             return code(part)
         case Details():

@@ -5,7 +5,11 @@ from collections.abc import Sequence
 from agentlearn.html.figure import fold
 from agentlearn.html.markup import Html, element, joined
 from agentlearn.html.number_format import decimal, finite
+from agentlearn.html.saved_figure import INNER, Strip, line_of, placed_svg, words_at
 from agentlearn.html.scale import Scale, percent, scale_of
+
+_HEIGHT = 300
+"""Height of the drawing in pixels, as in the style sheet."""
 
 
 def across_of(values: Sequence[float]) -> Scale:
@@ -27,6 +31,16 @@ def plane(drawing: Html, across: Scale, up: Scale, *, name: str, x_name: str, y_
         picture,
         element("p", element("bdi", x_name), class_="x-name", aria_hidden="true"),
     )
+
+
+def saved_plane(drawing: Html, across: Scale, up: Scale, *, x_name: str, y_name: str) -> list[Strip]:
+    """The same drawing in its frame, for the file that a figure is saved as."""
+    picture = placed_svg([_frame(across, up), drawing], 0, 0, INNER, _HEIGHT)
+    return [
+        line_of(y_name),
+        Strip(picture, _HEIGHT),
+        Strip(joined(words_at(x_name, INNER / 2, 14, anchor="middle")), 24),
+    ]
 
 
 def whisker(x: float, low: float | None, high: float | None, across: Scale, up: Scale) -> Html | None:

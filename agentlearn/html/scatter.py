@@ -9,7 +9,7 @@ from agentlearn.html.axis import placed
 from agentlearn.html.figure import figure, named
 from agentlearn.html.markup import Html, clipped, element, joined
 from agentlearn.html.number_format import decimal, interval
-from agentlearn.html.plane import across_of, plane, up_of, values_fold, whisker
+from agentlearn.html.plane import across_of, plane, saved_plane, up_of, values_fold, whisker
 from agentlearn.html.scale import percent
 from agentlearn.html.table import Column, Table, TableCell, table
 from agentlearn.html.tone import Tone, shape
@@ -49,6 +49,8 @@ LETTER, LINE = 7.4, 15
 """Largest width and height of a letter of a label, in pixels."""
 LONGEST = 20
 """Largest number of letters of a label in the drawing; the table has the whole label."""
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ def scatter(part: Scatter, mark: str) -> Html:
         plane(drawing, across, up, name=name, x_name=part.x_name, y_name=part.y_name),
         values_fold(table(_as_table(part), mark)),
     )
-    return figure("chart scatter", part.caption, content, mark=mark, note=part.note)
+    saved = saved_plane(drawing, across, up, x_name=part.x_name, y_name=part.y_name)
+    return figure("chart scatter", part.caption, content, mark=mark, note=part.note, saved=saved)
 
 
 def labelled(names: list[str], places: list[tuple[float, float]]) -> list[Label | None]:
@@ -92,14 +95,14 @@ def labelled(names: list[str], places: list[tuple[float, float]]) -> list[Label 
     the point, then left, then further away.
     """
     dots = [(x / 100 * NARROWEST, y / 100 * HEIGHT) for x, y in places]
-    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in dots]
+    taken = [(x, (x - 6, y - 6, x + 6, y + 6)) for x, y in dots]
     labels: list[Label | None] = []
     for (x, y), name, own in zip(dots, names, list(taken), strict=True):
-        others = [box for box in taken if box != own]
-        label = next((one for one in _candidates(clipped(name, LONGEST)) if _free(one.box(x, y), others)), None)
+        others = [one for one in taken if one != own]
+        label = next((one for one in _candidates(clipped(name, LONGEST)) if _free(x, one.box(x, y), others)), None)
         labels.append(label)
         if label is not None:
-            taken.append(label.box(x, y))
+            taken.append((x, label.box(x, y)))
     return labels
 
 
@@ -110,11 +113,19 @@ def _candidates(words: str) -> list[Label]:
     ] + [Label(words, -6 if anchor == "start" else 6, dy, anchor) for dy in (-12, 22) for anchor in ("start", "end")]
 
 
-def _free(box: tuple[float, float, float, float], others: list[tuple[float, float, float, float]]) -> bool:
+def _free(x: float, box: Box, others: list[tuple[float, Box]]) -> bool:
+    """Whether the box of the point at x overlaps no other, on the narrowest page and on every wider one.
+
+    On a wider page two points move apart. Boxes that lie in the order of their points move apart with them; others
+    would cross.
+    """
     left, top, right, bottom = box
     if left < NUMBERS or right > NARROWEST or top < 0 or bottom > HEIGHT * 0.9:
         return False
-    return all(right <= one[0] or left >= one[2] or bottom <= one[1] or top >= one[3] for one in others)
+    return all(
+        bottom <= one[1] or top >= one[3] or (right <= one[0] and x <= at) or (left >= one[2] and x >= at)
+        for at, one in others
+    )
 
 
 def _point(point: ScatterPoint, x: float, y: float, label: Label | None) -> Html:

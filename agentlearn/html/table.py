@@ -16,6 +16,8 @@ class Column(Value):
 
     name: str
     kind: Literal["text", "number"] = "text"
+    choices: bool = False
+    """Whether rows can be chosen by the texts of this column when scripts run. For columns of a few distinct texts."""
 
 
 class TableCell(Value):
@@ -62,7 +64,8 @@ def table(part: Table, mark: str) -> Html:
 
 
 def _heading(column: Column) -> Html:
-    return element("th", column.name, scope="col", class_="num" if column.kind == "number" else None)
+    classes = "num" if column.kind == "number" else "choices" if column.choices else None
+    return element("th", column.name, scope="col", class_=classes)
 
 
 def _classes(cell: TableCell, column: Column) -> list[str]:

@@ -110,9 +110,9 @@ def _code(call: CallInMessage) -> str:
 
 
 async def evaluate_lab_model(
-    lab: Lab, folder: Path, number: int, seed: int, *, sandbox: str = SANDBOX
+    lab: Lab, folder: Path, number: int, seed: int, *, conditions: Sequence[str] = (), sandbox: str = SANDBOX
 ) -> list[ConditionScore]:
-    """Evaluate the model in a folder under each of the lab's conditions.
+    """Evaluate the model in a folder under these conditions, or under all of the lab's if none are given.
 
     Raises ConfigError as `read_checkpoint` does.
     """
@@ -121,4 +121,4 @@ async def evaluate_lab_model(
     (end,) = chat.stop_ids
     async with open_sandbox(sandbox) as box, open_lab_engine(model, end) as engine:
         evaluated = EvaluatedModel(lab, engine, chat, box)
-        return [await evaluated.score(condition, number, seed) for condition in lab.conditions]
+        return [await evaluated.score(condition, number, seed) for condition in conditions or lab.conditions]

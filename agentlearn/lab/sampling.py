@@ -20,7 +20,7 @@ def sample_next_tokens(
     weights = np.exp(scaled)
     totals = weights.sum(1)
     for row, one in enumerate(samplings):
-        if one.temperature and (one.top_p < 1 or one.top_k):
+        if one.temperature and (one.top_p < 1 or one.top_k or one.min_p):
             weights[row] = _kept(weights[row], one)
     cumulative = np.cumsum(weights, 1)
     thresholds = np.array(uniform_N) * cumulative[:, -1]
@@ -32,7 +32,8 @@ def sample_next_tokens(
 
 
 def _kept(weights_V: NDArray[np.float64], sampling: Sampling) -> NDArray[np.float64]:
-    """Set weights outside top_k and top_p to 0. The likeliest token always stays."""
+    """Set weights outside min_p, top_k and top_p to 0. The likeliest token always stays."""
+    weights_V = np.where(weights_V >= sampling.min_p * weights_V.max(), weights_V, 0)
     order = np.argsort(-weights_V, kind="stable")
     shares = weights_V[order] / weights_V.sum()
     stays = np.cumsum(shares) - shares < sampling.top_p

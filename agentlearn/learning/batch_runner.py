@@ -2,22 +2,25 @@
 
 import asyncio
 from asyncio import TaskGroup
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agentlearn.config import RunSettings
+from agentlearn.config import OwnTaskOptions, RunSettings
+from agentlearn.learning.allocation import Allocation
 from agentlearn.learning.batch import Batch, GroupStream, PlannedBatch
 from agentlearn.learning.evaluate import Scores
+from agentlearn.learning.hidden_lessons import HiddenLessons
 from agentlearn.learning.majority import by_majority
 from agentlearn.learning.resume import FinishedRollouts, TaskRollout
 from agentlearn.learning.run_monitor import RunMonitor
 from agentlearn.learning.stored_groups import StoredGroups
 from agentlearn.library.capability import Experiences
+from agentlearn.library.retrieval import Retriever
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot
 from agentlearn.store import Store
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group
-from agentlearn.types.ids import LibraryVersion, derive_seed
+from agentlearn.types.ids import ExperienceId, LibraryVersion, TaskId, derive_seed
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.treatment import Treatment
@@ -31,11 +34,16 @@ def rollouts_at_once(concurrency: int) -> int:
     return concurrency + concurrency // 2
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 @dataclass(slots=True)
 class BatchRunner:
     """Runs rollouts, and takes those that an interrupted run had finished from the store."""
 
     settings: RunSettings
+    allocation: Allocation
     store: Store
     rollouts: Rollouts
     monitor: RunMonitor
@@ -45,40 +53,98 @@ class BatchRunner:
     repeats_unfinished: bool
     """Whether a resumed run makes all rollouts of an unfinished batch again."""
     sampling_started: SamplingStarted
+    group_done: Callable[[Group], None]
+    """Called with each group when all its rollouts are judged, before it is learned from."""
+    hidden_lessons: HiddenLessons | None = None
+    """Which lessons rollouts to learn from are not shown; None: they are shown all."""
     _experiences: dict[LibraryVersion, Experiences] = field(default_factory=dict[LibraryVersion, Experiences])
+    _learned_on: dict[LibraryVersion, Mapping[TaskId, Collection[ExperienceId]]] = field(
+        default_factory=dict[LibraryVersion, Mapping[TaskId, Collection[ExperienceId]]]
+    )
+    """The tasks that lessons of a version were learned from."""
+    _retriever: Retriever = field(init=False)
     _slots: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
+        self._retriever = Retriever.in_store(self.settings.retrieval, self.settings.store)
         self._slots = asyncio.Semaphore(rollouts_at_once(self.settings.concurrency))
 
     def start(self, planned: PlannedBatch, under_way: TaskGroup) -> GroupStream:
-        """Start all rollouts of the batch in `under_way`; return its groups as they complete."""
-        batch, groups = planned.batch, GroupStream(len(planned.batch.tasks))
+        """Start the rollouts of the batch in `under_way`; return its groups as they complete."""
+        batch = planned.batch
+        groups = GroupStream(len(batch.tasks), rollouts=len(batch.tasks) * self.allocation.first_wave)
+        if self.hidden_lessons is not None:
+            planned = self.hidden_lessons.apply(planned)
         if self.stored_groups is not None:
             self._read_stored(self.stored_groups, batch, groups)
             return groups
         if batch.first:
-            self.monitor.callbacks.phase_started(batch.phase, batch.of_epoch * self.settings.group_size)
+            self.monitor.callbacks.phase_started(batch.phase, batch.of_epoch * self.allocation.group_size)
         finished = self.finished.of(batch.phase, batch.number)
-        one_done = self.sampling_started(len(batch.tasks) * self.settings.group_size)
+        one_done = self.sampling_started(len(batch.tasks) * self.allocation.first_wave)
+        for task in batch.tasks:
+            under_way.create_task(self._group(task, planned, finished, one_done, groups))
+        return groups
 
-        async def one(task: Task, g: int, treatment: Treatment) -> Finished:
+    async def _group(
+        self,
+        task: Task,
+        planned: PlannedBatch,
+        finished: Mapping[TaskRollout, Trajectory],
+        one_done: Callable[[], None],
+        groups: GroupStream,
+    ) -> None:
+        """Make the rollouts of one task: the first wave, and the others while all are wrong or one is undecided.
+
+        The decision depends only on the first wave's rewards, so a resumed run makes the same rollouts.
+        """
+        allocation = self.allocation
+        first = range(allocation.first_wave)
+        members = await self._wave(task, first, planned, finished, one_done, groups.rollout_started)
+        if more := allocation.more(self._rewards(task, members), self.rollouts.domain.threshold):
+            further = range(len(members), len(members) + more)
+            members += await self._wave(task, further, planned, finished, self.sampling_started(more))
+        group = await self._complete(task, members)
+        if saved := allocation.group_size - len(members):
+            self.monitor.group_stopped(planned.batch, saved)
+        self._report(group)
+        groups.put(group)
+
+    async def _wave(
+        self,
+        task: Task,
+        numbers: range,
+        planned: PlannedBatch,
+        finished: Mapping[TaskRollout, Trajectory],
+        one_done: Callable[[], None],
+        one_started: Callable[[], None] = _nothing,
+    ) -> list[Finished]:
+        """Run the rollouts of a task with these numbers; return them in order."""
+
+        async def one(g: int) -> Finished:
+            slot = self._slot(planned.batch, task, g)
             try:
-                return await self._one(task, self._slot(batch, task, g), treatment, planned.library, finished)
+                treatment = planned.treatments[task.id][g]
+                return await self._one(task, slot, treatment, planned.library, finished, one_started)
             finally:
                 one_done()
 
-        async def group(task: Task) -> None:
-            async with TaskGroup() as members:
-                running = [
-                    members.create_task(one(task, g, treatment))
-                    for g, treatment in enumerate(planned.treatments[task.id])
-                ]
-            groups.put(await self._complete(task, [member.result() for member in running]))
+        async with TaskGroup() as members:
+            running = [members.create_task(one(g)) for g in numbers]
+        return [member.result() for member in running]
 
-        for task in batch.tasks:
-            under_way.create_task(group(task))
-        return groups
+    def _rewards(self, task: Task, members: Sequence[Finished]) -> list[float | None]:
+        """Return the rewards of the first wave. With labels `none`, its own majority judges it, and nothing is stored:
+        the whole group is judged when it is complete."""
+        trajectories = tuple(member.trajectory for member in members)
+        if self.settings.labels == "none":
+            trajectories = by_majority(Group(task=task, trajectories=trajectories), self.rollouts.domain).trajectories
+        return [one.reward for one in trajectories]
+
+    def _report(self, group: Group) -> None:
+        """Count a complete group."""
+        self.monitor.group_done(group.kind(self.rollouts.domain.threshold, self.allocation.margin))
+        self.group_done(group)
 
     async def evaluate(self, phases: Mapping[str, Library], tasks: Sequence[Task]) -> dict[str, Scores]:
         """Run k rollouts per held-out task in each phase, with the phase's library; return the scores by phase.
@@ -87,23 +153,30 @@ class BatchRunner:
         change of the service affects all of them alike.
         """
         k = self.settings.eval_rollouts
-        self.monitor.callbacks.phase_started("+".join(phases), len(phases) * len(tasks) * k)
+        found = await self.measure(phases, [(task, g) for g in range(k) for task in tasks], seeds="held-out")
+        return {phase: Scores.of(members, tasks, k) for phase, members in found.items()}
+
+    async def measure(
+        self, phases: Mapping[str, Library], work: Sequence[tuple[Task, int]], *, seeds: str
+    ) -> dict[str, list[Trajectory]]:
+        """Run these rollouts in each phase, as `evaluate` does; return them by phase.
+
+        work: task and number of each rollout. seeds: the same word gives the same seeds.
+        """
+        self.monitor.callbacks.phase_started("+".join(phases), len(phases) * len(work))
         finished = {phase: self.finished.of(phase, 0) for phase in phases}
         order = list(phases)
         running: dict[str, list[asyncio.Task[Finished]]] = {phase: [] for phase in phases}
         async with TaskGroup() as members:
-            for g in range(k):
-                for task in tasks:
-                    for phase in order:
-                        slot, library = self._evaluation_slot(phase, task, g), phases[phase]
-                        rollout = self._one(task, slot, self._evaluation_treatment(library), library, finished[phase])
-                        running[phase].append(members.create_task(rollout))
-                    order.reverse()  # each phase goes first equally often
+            for task, g in work:
+                for phase in order:
+                    slot = RolloutSlot(phase, g, derive_seed(self.settings.seed, seeds, task.id, g))
+                    library = phases[phase]
+                    rollout = self._one(task, slot, self._evaluation_treatment(library), library, finished[phase])
+                    running[phase].append(members.create_task(rollout))
+                order.reverse()  # each phase goes first equally often
         self.monitor.refuse_silence()
-        return {
-            phase: Scores.of([one.result().trajectory for one in rollouts], tasks, k)
-            for phase, rollouts in running.items()
-        }
+        return {phase: [one.result().trajectory for one in rollouts] for phase, rollouts in running.items()}
 
     def _evaluation_treatment(self, library: Library) -> Treatment:
         return Treatment(
@@ -120,14 +193,11 @@ class BatchRunner:
                 group = by_majority(group, self.rollouts.domain)
             for trajectory in group.trajectories:
                 self.monitor.stored_rollout_read(batch, trajectory)
-            self.monitor.group_done(group, self.rollouts.domain.threshold)
+            self._report(group)
             groups.put(group)
 
     def _slot(self, batch: Batch, task: Task, g: int) -> RolloutSlot:
         return RolloutSlot(batch.phase, g, derive_seed(self.settings.seed, batch.phase, task.id, g), batch.number)
-
-    def _evaluation_slot(self, phase: str, task: Task, g: int) -> RolloutSlot:
-        return RolloutSlot(phase, g, derive_seed(self.settings.seed, "held-out", task.id, g))
 
     async def _complete(self, task: Task, members: Sequence[Finished]) -> Group:
         """Return the group. With labels `none`, judge its rollouts by majority and store them first."""
@@ -136,7 +206,6 @@ class BatchRunner:
             group = by_majority(group, self.rollouts.domain)
             for member, judged in zip(members, group.trajectories, strict=True):
                 await self._keep(replace(member, trajectory=judged))
-        self.monitor.group_done(group, self.rollouts.domain.threshold)
         return group
 
     async def _one(
@@ -146,19 +215,37 @@ class BatchRunner:
         treatment: Treatment,
         library: Library,
         finished: Mapping[TaskRollout, Trajectory],
+        started: Callable[[], None] = _nothing,
     ) -> Finished:
         learning, before = slot.phase.startswith("epoch"), finished.get((task.id, slot.g))
         if before is not None and not (self.repeats_unfinished and learning):
+            started()
             done = Finished(before, b"", stored=True)
         else:
-            if library.version not in self._experiences:
-                self._experiences[library.version] = Experiences(library)
+            without = self._own_lessons(library).get(task.id, frozenset()) if learning else frozenset[ExperienceId]()
             async with self._slots:
-                done = await self.rollouts.one(task, slot, treatment, self._experiences[library.version])
+                started()
+                shown = self._shown(library, treatment)
+                done = await self.rollouts.one(task, slot, treatment, shown, without=without)
             done = replace(done, stored=before is not None)
         if self.settings.labels == "gold" or not learning:
             await self._keep(done)
         return done
+
+    def _shown(self, library: Library, treatment: Treatment) -> Experiences:
+        if treatment.masked:  # nearly every rollout hides other lessons
+            return Experiences(library, masked=treatment.masked, retrieval=self._retriever)
+        if library.version not in self._experiences:
+            self._experiences[library.version] = Experiences(library, retrieval=self._retriever)
+        return self._experiences[library.version]
+
+    def _own_lessons(self, library: Library) -> Mapping[TaskId, Collection[ExperienceId]]:
+        """The lessons that are not to be shown in rollouts to learn from, by task."""
+        if not isinstance(self.settings, OwnTaskOptions) or self.settings.own_task_lessons == "show":
+            return {}
+        if library.version not in self._learned_on:
+            self._learned_on[library.version] = self.store.learned_on(list(library.by_id))
+        return self._learned_on[library.version]
 
     async def _keep(self, finished: Finished) -> None:
         if not finished.stored:

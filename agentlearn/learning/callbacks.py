@@ -26,14 +26,21 @@ class Callbacks:
         reflector: the endpoint that writes the lessons; the same object as `endpoint` when one model does both.
         """
 
-    def phase_started(self, phase: str, rollouts: int) -> None:
-        """Called when `epoch-N`, `during:N`, `before` or `after` starts. rollouts: how many it has.
+    def continued(self, updates: int) -> None:
+        """Called once when a resumed run goes on learning. updates: updates that were made before."""
 
-        `before+after`: both are measured at once, interleaved.
+    def phase_started(self, phase: str, rollouts: int) -> None:
+        """Called when `epoch-N`, `during:N`, `before` or `after` starts, or a round of `validation:VERSION`.
+
+        rollouts: how many it has at most. `before+after`: both are measured at once, interleaved. So are all versions
+        of a round.
         """
 
     def rollout_done(self, phase: str, trajectory: Trajectory) -> None:
         """Called when a rollout is stored."""
+
+    def group_stopped(self, phase: str, saved: int) -> None:
+        """Called when a group ends early because its rewards agree. saved: rollouts that are not made."""
 
     def group_done(self, kind: GroupKind) -> None:
         """Called when all rollouts of one task in one batch are judged. Only a `mixed` group teaches."""

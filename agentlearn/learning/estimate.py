@@ -4,11 +4,12 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentlearn.config import ONLINE, LearnSettings
+from agentlearn.config import ONLINE, LearnSettings, RunSettings
 from agentlearn.data.gym import GYM, parse_gym
 from agentlearn.data.hub import HUB, published
 from agentlearn.domain.base import Domain
 from agentlearn.errors import ConfigError
+from agentlearn.learning.allocation import Allocation
 from agentlearn.learning.run_size import (
     LONG_ANSWER,
     SHORT_ANSWER,
@@ -19,6 +20,8 @@ from agentlearn.learning.run_size import (
     average_library,
     batches_of,
     measured_size,
+    most_validation_rollouts,
+    visits_of,
 )
 from agentlearn.learning.task_sets import task_sets
 from agentlearn.models.endpoint import is_paid
@@ -34,6 +37,8 @@ _DEFAULT_TRAIN, _DEFAULT_TEST = 60, 60
 """Usual number of tasks to learn from and of held-out tasks of a domain."""
 HELD_OUT = "held out"
 """Suffix of the names of stages that measure and do not learn."""
+VALIDATION = "validation"
+"""The stage that compares versions of the library on validation tasks. The estimate is the most that it can take."""
 
 
 class StageEstimate(Value):
@@ -63,7 +68,8 @@ class CostEstimate(Value):
 
     rollouts: int
     stages: tuple[StageEstimate, ...]
-    """`rollout`, `summarise`, `compare` and `consolidate` are learning; `held out` is measuring before and after.
+    """`rollout`, `summarise`, `compare` and `consolidate` are learning, and so is `validation`, which chooses among
+    versions; `held out` is measuring before and after.
 
     With the reward `judge` there are also `judge` and `judge held out`, with one question per rollout.
     """
@@ -146,19 +152,23 @@ def estimate(
 
 
 def _of_size(settings: LearnSettings, train: int, test: int, size: RunSize) -> CostEstimate:
-    learning = 0 if settings.from_store else train * settings.group_size * settings.epochs
+    allocation = Allocation.of(settings)
+    visits = train * settings.epochs if settings.from_store else visits_of(settings, train, size.right)
+    learning = 0 if settings.from_store else round(visits * allocation.expected_size(1 - size.mixed - size.right))
     measuring = test * settings.eval_rollouts
-    batches = batches_of(settings, train) * settings.epochs
+    batches = batches_of(settings, train, size.right)
     # Rewards of a group of one cannot differ.
-    mixed = round(train * settings.epochs * size.mixed) if settings.group_size > 1 else 0
+    mixed = round(visits * size.mixed) if settings.group_size > 1 else 0
     lessons = average_library(settings, train, size.library)
+    validating = round(most_validation_rollouts(settings, train, batches) * size.validated)
     before = sized_rollouts(settings.model, HELD_OUT, measuring, 0, size.rollout)
     after = sized_rollouts("", "", measuring, size.library, size.rollout)
     stages = (
         sized_rollouts(settings.model, "rollout", learning, lessons, size.rollout),
-        _stage(settings, "summarise", mixed * settings.group_size, size.summarise),
+        _stage(settings, "summarise", mixed * allocation.first_wave, size.summarise),
         _stage(settings, "compare", mixed, size.compare),
         _stage(settings, "consolidate", batches if mixed else 0, size.consolidate),
+        *([sized_rollouts(settings.model, VALIDATION, validating, lessons, size.rollout)] if validating else []),
         _priced(
             settings.model,
             HELD_OUT,
@@ -166,9 +176,9 @@ def _of_size(settings: LearnSettings, train: int, test: int, size: RunSize) -> C
             before.tokens_in + after.tokens_in,
             before.tokens_out + after.tokens_out,
         ),
-        *(_judging(settings, learning, 2 * measuring) if size.judged else ()),
+        *(_judging(settings, learning + validating, 2 * measuring) if size.judged else ()),
     )
-    return CostEstimate(rollouts=learning + 2 * measuring, stages=stages, basis=size.basis)
+    return CostEstimate(rollouts=learning + validating + 2 * measuring, stages=stages, basis=size.basis)
 
 
 def sized_rollouts(model: str, stage: str, rollouts: int, library: float, size: RolloutSize) -> StageEstimate:
@@ -237,23 +247,34 @@ class RunPlan(Value):
     """Whether the tasks were read and counted. Otherwise the sizes are published or usual ones."""
     epochs: int
     group_size: int
+    first_wave: int
+    """Rollouts after which a group stops when their rewards agree; `group_size`: never."""
     batches: int
+    """Most batches of the run."""
     eval_rollouts: int
+    saved: str = ""
+    """What the estimate assumes of groups that stop early and of tasks that are skipped; empty without such."""
     estimate: CostEstimate
+
+    def _rollouts(self) -> str:
+        return str(self.group_size) if self.first_wave == self.group_size else f"{self.first_wave} to {self.group_size}"
+
+    def _batches(self) -> str:
+        return f"up to {self.batches}" if "skipped" in self.saved else str(self.batches)
 
     def lines(self) -> tuple[tuple[str, str], ...]:
         """Return the plan as pairs of label and text."""
         by = "" if self.reflector == self.model else f", reflector {self.reflector}"
-        held = f"{self.test:,} held out x {self.eval_rollouts} before and after" if self.test else "none held out"
         tests = f", held out from {' and '.join(self.test_data)}" if self.test_data else ""
-        size = "" if self.counted else " (not downloaded; published or usual sizes)"
+        tasks = TaskCounts(train=self.train, test=self.test, counted=self.counted)
         learning = self.estimate.learning
         tokens_in, tokens_out = sum(one.tokens_in for one in learning), sum(one.tokens_out for one in learning)
         return (
             ("model", f"{self.model}{by}"),
             ("data", f"{self.data}{tests}"),
-            ("tasks", f"{self.train:,} to learn from, {held}{size}"),
-            ("rounds", f"{self.group_size} rollouts each, {self.epochs} epochs, {self.batches} batches"),
+            ("tasks", tasks.words(self.eval_rollouts)),
+            ("rounds", f"{self._rollouts()} rollouts each, {self.epochs} epochs, {self._batches()} batches"),
+            *((("saved", self.saved),) if self.saved else ()),
             *((one.stage, one.words()) for one in self.estimate.stages),
             ("learning", f"{_short(tokens_in)} tokens in and {_short(tokens_out)} out, without measuring"),
             ("total", self.estimate.sentence()),
@@ -266,17 +287,11 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
     Raises DataError or ConfigError, as the run would.
     """
     refuse_unpriced_budget(settings)
-    sources = [one for one in (settings.data, *settings.test_data) if one is not None]
-    counted = not any(source.startswith(ONLINE) for source in sources)
-    problem_tokens = 0
-    if counted:
-        sets = task_sets(settings, domain)
-        train, test = len(sets.train), len(sets.test)
-        problem_tokens = mean_problem_tokens(sets.train)
-    else:
-        train, test = _sizes(settings, domain)
+    counts = task_counts(settings, domain)
+    train, test = counts.train, counts.test
     if settings.pilot is not None:
         settings, train, test = settings.as_pilot(), min(settings.pilot, train), 0
+    size = run_size(settings, train, counts.problem_tokens)
     return RunPlan(
         domain=settings.domain,
         model=settings.model,
@@ -285,13 +300,66 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
         test_data=settings.test_data,
         train=train,
         test=test,
-        counted=counted,
+        counted=counts.counted,
         epochs=settings.epochs,
         group_size=settings.group_size,
+        first_wave=Allocation.of(settings).first_wave,
         batches=math.ceil(train / settings.batch_size) * settings.epochs,
         eval_rollouts=settings.eval_rollouts,
-        estimate=estimate(settings, train=train, test=test, size=run_size(settings, train, problem_tokens)),
+        saved=_saved_words(settings, size),
+        estimate=estimate(settings, train=train, test=test, size=size),
     )
+
+
+class TaskCounts(Value):
+    """How many tasks a run has."""
+
+    train: int
+    test: int
+    counted: bool
+    """Whether the tasks were read and counted. Otherwise the sizes are published or usual ones."""
+    problem_tokens: int = 0
+    """Mean length of a problem; 0 when it is not known."""
+
+    def words(self, eval_rollouts: int) -> str:
+        """Return the numbers in words. eval_rollouts: rollouts per held-out task."""
+        held = f"{self.test:,} held out x {eval_rollouts} before and after" if self.test else "none held out"
+        size = "" if self.counted else " (not downloaded; published or usual sizes)"
+        return f"{self.train:,} to learn from, {held}{size}"
+
+
+def task_counts(settings: RunSettings, domain: Domain) -> TaskCounts:
+    """Return how many tasks a run has. Local tasks are read; online tasks are not downloaded.
+
+    Raises DataError or ConfigError, as the run would.
+    """
+    sources = [one for one in (settings.data, *settings.test_data) if one is not None]
+    if any(source.startswith(ONLINE) for source in sources):
+        train, test = _sizes(settings, domain)
+        return TaskCounts(train=train, test=test, counted=False)
+    sets = task_sets(settings, domain)
+    return TaskCounts(
+        train=len(sets.train), test=len(sets.test), counted=True, problem_tokens=mean_problem_tokens(sets.train)
+    )
+
+
+def source_words(settings: RunSettings) -> str:
+    """Return where a run's tasks come from."""
+    tests = f", held out from {' and '.join(settings.test_data)}" if settings.test_data else ""
+    own = f"{settings.domain}'s own tasks"
+    return f"{settings.data or own}{tests}"
+
+
+def _saved_words(settings: LearnSettings, size: RunSize) -> str:
+    """Return what the estimate assumes of groups that stop early and of tasks that are skipped."""
+    allocation = Allocation.of(settings)
+    stopped, skipped = allocation.first_wave < allocation.group_size, settings.epochs > 1 < allocation.revisit_every
+    agree = (
+        f"{size.mixed + size.right:.0%} of groups stop after {allocation.first_wave} rollouts, which are enough to tell"
+    )
+    every = f"{allocation.revisit_every - 1} of {allocation.revisit_every} epochs"
+    settled = f"{size.right:.0%} are all right, and their tasks are skipped in {every}"
+    return "; ".join(one for one, said in ((agree, stopped), (settled, skipped)) if said)
 
 
 def run_size(settings: LearnSettings, tasks: int, problem_tokens: int = 0) -> RunSize:
@@ -307,7 +375,7 @@ def mean_problem_tokens(tasks: Sequence[Task]) -> int:
     return round(sum(estimated_tokens(one.problem) for one in tasks) / max(1, len(tasks)))
 
 
-def _sizes(settings: LearnSettings, domain: Domain) -> tuple[int, int]:
+def _sizes(settings: RunSettings, domain: Domain) -> tuple[int, int]:
     train = _size(settings.data, domain, _DEFAULT_TRAIN)
     if settings.limit is not None:
         train = min(train, settings.limit) if settings.data is not None else settings.limit

@@ -132,7 +132,7 @@ def _delta(contrast: Contrast) -> Delta:
 
 
 def _unchanged(tasks: int) -> Delta:
-    words = "learning changed nothing, so the held-out tasks were measured once and nothing was compared"
+    words = "the library is the one at the start, so the held-out tasks were measured once and nothing was compared"
     return Delta(mean=0.0, ci=None, p=None, n=tasks, sentence=words, compared=False)
 
 

@@ -4,11 +4,19 @@ from collections import Counter
 from dataclasses import dataclass
 
 from agentlearn.config import LearnSettings, is_lab
-from agentlearn.learning.lessons.curate import count_ends
 from agentlearn.learning.pilot import pilot_report
-from agentlearn.learning.report import Delta, LearnReport, LibraryLine, Proposals, WeightsRecord
+from agentlearn.learning.report import (
+    Delta,
+    LearnReport,
+    LibraryLine,
+    Proposals,
+    SelectedVersion,
+    VersionLine,
+    WeightsRecord,
+)
 from agentlearn.learning.run_result import RunResult, verdict_notes
 from agentlearn.learning.task_sets import TaskSets
+from agentlearn.library.curate import count_ends
 from agentlearn.types.experience import Library
 from agentlearn.types.group import GROUP_KINDS
 from agentlearn.types.ids import LibraryVersion
@@ -25,7 +33,11 @@ class LessonResult:
     start: Library
     """Library that the run started from."""
     library: Library
-    """Library that it ended with."""
+    """Library that it selected."""
+    selection: SelectedVersion | None
+    """Which version was selected, and whether it was published; None in a pilot."""
+    versions: tuple[VersionLine, ...]
+    """Every version, in the order in which they were made."""
     simulated_model: bool
     """Whether the model that solves the tasks is simulated."""
     simulated_reflector: bool
@@ -49,6 +61,7 @@ def learn_report(result: RunResult, lessons: LessonResult) -> LearnReport:
             tasks=len(result.sets.train),
             whole=lessons.whole,
             groups=groups,
+            drawn=result.stats.allocated(0).drawn,
             stages=result.totals,
             library=lessons.start.tokens,
         )
@@ -87,6 +100,9 @@ def learn_report(result: RunResult, lessons: LessonResult) -> LearnReport:
         failed_requests=result.failed_requests,
         services=result.services,
         epochs=tuple(result.stats.lines),
+        versions=lessons.versions,
+        selection=lessons.selection,
+        allocated=result.stats.allocated(_planned(settings, len(result.sets.train))),
         curve=result.curve,
         weights=lessons.weights,
         pilot=pilot,
@@ -96,16 +112,20 @@ def learn_report(result: RunResult, lessons: LessonResult) -> LearnReport:
     )
 
 
+def _planned(settings: LearnSettings, tasks: int) -> int:
+    """Rollouts to learn from that a run would make if no group stopped early and no task were skipped."""
+    return 0 if settings.from_store else tasks * settings.group_size * settings.as_pilot().epochs
+
+
 def _notes(result: RunResult, lessons: LessonResult, groups: Counter[str], delta: Delta | None) -> list[str]:
     """The notes that only a run with lessons has."""
     settings, notes = lessons.settings, list[str]()
     changed = lessons.library.version != lessons.start.version
     if changed:
-        published = "" if settings.pilot is not None else f", although it is published as {settings.library_name}"
         notes.extend(
             verdict_notes(
                 delta,
-                worse=f"do not use this library{published}",
+                worse=f"version {lessons.library.version[:8]} is not published",
                 unclear="more held-out tasks would narrow it",
             )
         )
@@ -121,7 +141,7 @@ def _notes(result: RunResult, lessons: LessonResult, groups: Counter[str], delta
         )
     if settings.group_size == 1:
         notes.append("G = 1 teaches nothing: there is no second rollout to compare with; use --group-size 5")
-    elif not changed and (groups["mixed"] or not groups.total()):
+    elif not any(one.updates for one in lessons.versions) and (groups["mixed"] or not groups.total()):
         held = "; ".join(sorted(set(result.stats.held))) or "no proposal was made"
         notes.append(f"the library did not change: {held}")
     if settings.labels == "none":

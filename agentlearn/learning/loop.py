@@ -12,7 +12,8 @@ from typing import Any, Generic, TypeVar
 
 from agentlearn.config import RunSettings
 from agentlearn.errors import ConfigError
-from agentlearn.learning.batch import Batch, PlannedBatch, batches_of
+from agentlearn.learning.allocation import Allocation
+from agentlearn.learning.batch import Batch, LearnerState, Schedule
 from agentlearn.learning.batch_runner import BatchRunner
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.evaluate import ArmNames, Scores, score_of
@@ -22,6 +23,7 @@ from agentlearn.learning.resume import FinishedRollouts
 from agentlearn.learning.run_monitor import RunMonitor
 from agentlearn.learning.run_result import RunResult
 from agentlearn.learning.run_stats import RunStats
+from agentlearn.learning.sampling_ahead import SamplingAhead
 from agentlearn.learning.stored_groups import StoredGroups
 from agentlearn.learning.task_sets import TaskSets
 from agentlearn.models.call_context import CallContext
@@ -31,6 +33,7 @@ from agentlearn.rollout.runner import Rollouts
 from agentlearn.store import Store
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.group import Group
+from agentlearn.types.ids import TaskId
 from agentlearn.types.run_event import RunInputs, RunKind
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
@@ -58,6 +61,8 @@ class RunLoop(ABC, Generic[S]):
     monitor: RunMonitor = field(init=False)
     finished: FinishedRollouts = field(init=False)
     batches: BatchRunner = field(init=False)
+    _settled: dict[TaskId, bool] = field(init=False, default_factory=dict[TaskId, bool])
+    """Whether a task was all right when it was last visited."""
 
     def __post_init__(self) -> None:
         endpoints = (self.rollouts.endpoint, *((self.reflector,) if self.reflector is not None else ()))
@@ -67,6 +72,7 @@ class RunLoop(ABC, Generic[S]):
         self.finished = FinishedRollouts(self.store, self.call_context.run, resumed=self.resumed)
         self.batches = BatchRunner(
             self.settings,
+            self.allocation,
             self.store,
             self.rollouts,
             self.monitor,
@@ -74,6 +80,7 @@ class RunLoop(ABC, Generic[S]):
             self.stored_groups,
             repeats_unfinished=self.repeats_unfinished,
             sampling_started=self.sampling_started,
+            group_done=self.group_done,
         )
 
     @property
@@ -92,6 +99,11 @@ class RunLoop(ABC, Generic[S]):
         return self.settings.epochs
 
     @property
+    @abstractmethod
+    def allocation(self) -> Allocation:
+        """How many rollouts a group gets, and which tasks an epoch visits."""
+
+    @property
     def reflector(self) -> Endpoint | None:
         """Model that writes the lessons; None in a run without lessons."""
         return None
@@ -102,6 +114,14 @@ class RunLoop(ABC, Generic[S]):
         return False
 
     @property
+    def batches_ahead(self) -> int:
+        """Number of batches whose rollouts may start before the updates of the batches before them are made.
+
+        0: none, apart from the one batch that `max_staleness` 1 allows a run that learns lessons.
+        """
+        return 0
+
+    @property
     def stats(self) -> RunStats:
         """Counts of the run so far."""
         return self.monitor.stats
@@ -110,13 +130,17 @@ class RunLoop(ABC, Generic[S]):
         """Called before `rollouts` training rollouts start; returns a callback to call when each finishes."""
         return lambda: None
 
+    def group_done(self, group: Group) -> None:
+        """Called with each complete group of rollouts to learn from, before it is learned from."""
+        self._settled[group.task.id] = group.settled(self.rollouts.domain.threshold, self.allocation.margin)
+
     @abstractmethod
     async def keep_update(self, batch: Batch, update: Update) -> None:
         """Store the result of an update."""
 
     @abstractmethod
     def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
-        """Called at the end of an epoch. batch: the last of the epoch."""
+        """Called at the end of an epoch. batch: the last of the epoch; without tasks when all were skipped."""
 
     async def recorded(self, body: Coroutine[Any, Any, R]) -> R:
         """Run `body` and store the run's events; the report that it returns is stored with the last one."""
@@ -155,36 +179,93 @@ class RunLoop(ABC, Generic[S]):
     async def learn_from(self, tasks: Sequence[Task], held_out: Sequence[Task], learner: Learner) -> None:
         """Make rollouts and update, batch by batch. The learner is given each group as soon as it is complete.
 
-        With max_staleness 1, the rollouts of the next batch start when those of this batch are complete, with the state
-        from before this batch's update. Which state that is does not depend on timing.
+        In a run that learns lessons with max_staleness 1, the rollouts of the next batch start when those of this batch
+        are complete, with the state from before this batch's update. Which state that is does not depend on timing, nor
+        do the tasks of a batch: an epoch is planned when all groups of the epoch before are complete.
+
+        In a run with `batches_ahead`, the rollouts of a batch start as soon as no earlier rollout waits to start, with
+        the learner's state of that moment, which at most `batches_ahead` of the updates before it are missing from.
         """
         settings = self.settings
-        batches = batches_of(tasks, epochs=self.epochs, size=settings.batch_size, seed=settings.seed)
-        self._recount(batches[: learner.done], held_out)
-        updates, left = learner.done, batches[learner.done :]
-        if not left:
+        schedule = Schedule(
+            tasks,
+            self.allocation,
+            epochs=self.epochs,
+            size=settings.batch_size,
+            seed=settings.seed,
+            settled=self._settled,
+        )
+        included = [one for _ in range(learner.done) if (one := schedule.following()) is not None]
+        self._recount(included, held_out)
+        if included:
+            self.callbacks.continued(len(included))
+        if self.batches_ahead:
+            await self._learn_ahead(schedule, held_out, learner)
+        else:
+            await self._learn_in_turn(schedule, held_out, learner)
+
+    async def _learn_ahead(self, schedule: Schedule, held_out: Sequence[Task], learner: Learner) -> None:
+        """Sample up to `batches_ahead` batches before the updates that they do not wait for, and update in order."""
+        async with TaskGroup() as under_way:
+            sampling = SamplingAhead(
+                schedule,
+                lambda batch: self.batches.start(self._state(batch.tasks, learner).of(batch), under_way),
+                most=self.batches_ahead,
+                updates=learner.done,
+            )
+            under_way.create_task(sampling.run())
+            found = await sampling.next()
+            while found is not None:
+                batch, groups = found
+                update = await learner.update(groups, step=batch.step)
+                self.monitor.refuse_silence()
+                await self.keep_update(batch, update)
+                self.monitor.updated(batch, update)
+                found = await sampling.next()
+                if found is not None:
+                    await self._measure(sampling.updates + 1, held_out, update.library)
+                sampling.updated()
+
+    async def _learn_in_turn(self, schedule: Schedule, held_out: Sequence[Task], learner: Learner) -> None:
+        settings, updates = self.settings, learner.done
+        batch = schedule.following()
+        if batch is None:
             return
         started = time.perf_counter()
         async with TaskGroup() as under_way:
-            groups = self.batches.start(self._plan(left[0], learner), under_way)
-            for batch, following in zip(left, [*left[1:], None], strict=True):
-                ahead = self._plan(following, learner) if following and settings.max_staleness else None
+            groups = self.batches.start(self._state(batch.tasks, learner).of(batch), under_way)
+            while batch is not None:
+                following: Batch | None = None
+                ahead = self._state(schedule.may_follow(), learner) if settings.max_staleness else None
                 updating = under_way.create_task(learner.update(groups, step=batch.step))
                 if ahead is not None:
                     await groups.complete.wait()
-                    groups = self.batches.start(ahead, under_way)
+                    if (following := schedule.following()) is not None:
+                        groups = self.batches.start(ahead.of(following), under_way)
                 update = await updating
                 self.monitor.refuse_silence()
                 updates += 1
                 await self.keep_update(batch, update)
                 self.monitor.updated(batch, update)
+                if ahead is None:
+                    following = schedule.following()
                 if batch.last:
                     seconds, started = time.perf_counter() - started, time.perf_counter()
-                    self.epoch_done(batch, update, seconds)
+                    self._end_epochs(batch, following, update, seconds)
                 if following is not None:
                     await self._measure(updates, held_out, update.library)
-                if following is not None and ahead is None:
-                    groups = self.batches.start(self._plan(following, learner), under_way)
+                    if ahead is None:
+                        groups = self.batches.start(self._state(following.tasks, learner).of(following), under_way)
+                batch = following
+
+    def _end_epochs(self, batch: Batch, following: Batch | None, update: Update, seconds: float) -> None:
+        """End the epoch of the batch, and the epochs up to the following batch, which visit no task."""
+        self.stats.add_skipped(batch.epoch, batch.skipped)
+        self.epoch_done(batch, update, seconds)
+        for epoch in range(batch.epoch + 1, self.epochs + 1 if following is None else following.epoch):
+            empty = batch.without_tasks(epoch)
+            self.stats.add_skipped(epoch, empty.skipped)
+            self.epoch_done(empty, update, 0.0)
 
     def _recount(self, batches: Sequence[Batch], held_out: Sequence[Task]) -> None:
         """Count the rollouts of batches that the learner's state already includes."""
@@ -196,7 +277,7 @@ class RunLoop(ABC, Generic[S]):
                 by_task.setdefault(trajectory.task, []).append(trajectory)
             for task in batch.tasks:
                 group = Group(task=task, trajectories=tuple(by_task.get(task.id, ())))
-                self.stats.add_group(group.kind(self.rollouts.domain.threshold))
+                self.stats.add_group(group.kind(self.rollouts.domain.threshold, self.allocation.margin))
             if not every or number % every or not held_out:
                 continue
             found = list(self.finished.of(f"during:{number}", 0).values())
@@ -205,11 +286,11 @@ class RunLoop(ABC, Generic[S]):
                     self.stats.add_rollout(trajectory)
                 self.measured[number] = score_of(held_out, Scores.of(found, held_out, k))
 
-    def _plan(self, batch: Batch, learner: Learner) -> PlannedBatch:
-        """Plan the batch with the learner's present state."""
-        size = self.settings.group_size
-        treatments = {task.id: tuple(learner.assign(task, g) for g in range(size)) for task in batch.tasks}
-        return PlannedBatch(batch, learner.library, treatments)
+    def _state(self, tasks: Sequence[Task], learner: Learner) -> LearnerState:
+        """Return the learner's present library, and the treatments it assigns to these tasks."""
+        size = self.allocation.group_size
+        treatments = {task.id: tuple(learner.assign(task, g) for g in range(size)) for task in tasks}
+        return LearnerState(learner.library, treatments)
 
     async def _measure(self, updates: int, held_out: Sequence[Task], library: Library) -> None:
         """Measure on the held-out tasks if that is due after this number of updates."""

@@ -4,6 +4,7 @@ from agentlearn.config import BudgetOptions, LearnSettings, TaskOptions
 from agentlearn.domain.base import Domain, is_domain, load_domain
 from agentlearn.domain.custom import custom_tasks
 from agentlearn.domain.task_source import with_chosen_columns
+from agentlearn.models.answer_limit import AnswerLimit, local_answer_limit
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_settings import CallSettings, call_settings
 from agentlearn.store import Store
@@ -32,6 +33,18 @@ def service_settings(settings: LearnSettings) -> CallSettings:
     return call_settings(
         settings, temperature=settings.temperature is not None or settings.eval_temperature is not None
     )
+
+
+def answer_limit_of(settings: LearnSettings, domain: Domain) -> AnswerLimit | None:
+    """Return the default limit of the model's answers; None where the user set one or the service has its own."""
+    if settings.max_output_tokens is not None:
+        return None
+    return local_answer_limit(settings.model, domain.rollout_shape(settings.data).turn_out)
+
+
+def reflector_limit_of(settings: LearnSettings, domain: Domain) -> AnswerLimit | None:
+    """Return the default limit of a reflector of its own; None where its service has one."""
+    return local_answer_limit(settings.reflector_name, domain.rollout_shape(settings.data).turn_out)
 
 
 def budget_of(settings: BudgetOptions, store: Store, resume: RunId | None) -> Budget:

@@ -5,17 +5,19 @@ A pilot does not measure on held-out tasks and does not publish a library.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from agentlearn.config import LearnSettings
 from agentlearn.learning.estimate import (
     HELD_OUT,
+    VALIDATION,
     CostEstimate,
     StageEstimate,
     estimate,
     known_price,
 )
-from agentlearn.learning.run_size import MIXED, average_library
+from agentlearn.learning.run_size import MIXED, average_library, batches_of, most_validation_rollouts, visits_of
 from agentlearn.learning.task_sets import TaskSets
 from agentlearn.store import StageTotals
 from agentlearn.types.ids import derive_seed
@@ -33,6 +35,7 @@ class PilotReport(Value):
     of_tasks: int
     """Tasks that the whole run would learn from."""
     rollouts: int
+    """Rollouts that the pilot made."""
     groups: int
     mixed: int
     """Groups whose rewards differ."""
@@ -74,70 +77,81 @@ def pilot_report(
     tasks: int,
     whole: TaskSets,
     groups: Mapping[str, int],
+    drawn: int,
     stages: Sequence[StageTotals],
     library: int,
 ) -> PilotReport:
     """Return the report of a pilot.
 
-    tasks: number of tasks it learned from. library: tokens of the lessons in its prompts.
+    tasks: number of tasks it learned from. drawn: rollouts that it made. library: tokens of the lessons in its prompts.
     """
     measured = {one.stage: one for one in stages}
     total, mixed = sum(groups.values()), groups.get("mixed", 0)
     share = mixed / total if total else None
-    rollouts = tasks * settings.group_size
     asked = measured.get("rollout")
     return PilotReport(
         tasks=tasks,
         of_tasks=len(whole.train),
-        rollouts=rollouts,
+        rollouts=drawn,
         groups=total,
         mixed=mixed,
         mixed_share=share,
         assumed_mixed_share=MIXED,
-        turns=asked.calls / rollouts if asked is not None else None,
-        whole=_extrapolated(settings, tasks, whole, mixed, measured, library),
+        turns=asked.calls / drawn if asked is not None and drawn else None,
+        whole=_Pilot(tasks, drawn, mixed, groups.get("all_right", 0) / total if total else 0.0, library).extrapolated(
+            settings.model_copy(update={"pilot": None}), whole, measured
+        ),
         assumed=estimate(settings.model_copy(update={"pilot": None}), train=len(whole.train), test=len(whole.test)),
     )
 
 
-def _extrapolated(
-    settings: LearnSettings,
-    tasks: int,
-    whole: TaskSets,
-    mixed: int,
-    measured: Mapping[str, StageTotals],
-    library: int,
-) -> CostEstimate:
-    """Scale the measured costs to the whole run.
+@dataclass(frozen=True, slots=True)
+class _Pilot:
+    """The counts of a pilot."""
 
-    Rollouts are scaled by their number, summaries and comparisons by tasks and epochs, consolidations by batches. The
-    pilot's prompts had `library` tokens of lessons; the whole run is assumed to have as many as an estimate does.
-    """
-    learning = len(whole.train) * settings.epochs / tasks
-    measuring = len(whole.test) * settings.eval_rollouts / (tasks * settings.group_size)
-    batches = _batches(settings, len(whole.train)) * settings.epochs / _batches(settings, tasks)
-    lessons = max(0, average_library(settings.model_copy(update={"pilot": None}), len(whole.train)) - library)
-    stages: list[StageEstimate] = []
-    for name, one in measured.items():
-        model = settings.model if name == "rollout" else settings.reflector_name
-        calls = batches if name == "consolidate" else learning
-        # every stage except the judge reads the library
-        more = 0 if name == "judge" else lessons
-        if name in _PER_ROLLOUT or mixed:
-            stages.append(_scaled(name, one, model, times=learning, calls=calls, lessons=more))
-        if name in _PER_ROLLOUT and measuring:
-            held_out = HELD_OUT if name == "rollout" else f"{name} {HELD_OUT}"
-            # half is measured with the pilot's library, half with the whole run's
-            stages.append(_scaled(held_out, one, model, times=2 * measuring, calls=2 * measuring, lessons=more / 2))
-    rollouts = len(whole.train) * settings.epochs * settings.group_size
-    return CostEstimate(
-        rollouts=rollouts + 2 * len(whole.test) * settings.eval_rollouts,
-        stages=tuple(stages),
-    )
+    tasks: int
+    drawn: int
+    mixed: int
+    right: float
+    """Share of groups that were all right."""
+    library: int
+    """Tokens of lessons in its prompts."""
 
+    def extrapolated(
+        self, settings: LearnSettings, whole: TaskSets, measured: Mapping[str, StageTotals]
+    ) -> CostEstimate:
+        """Scale the measured costs to the whole run, whose settings these are.
 
-def _batches(settings: LearnSettings, tasks: int) -> int:
-    return math.ceil(tasks / settings.batch_size)
+        Rollouts, summaries and comparisons are scaled by the expected visits to tasks, consolidations by batches. The
+        whole run is assumed to have as many lessons in its prompts as an estimate does.
+        """
+        train, drawn = len(whole.train), max(1, self.drawn)
+        learning = visits_of(settings, train, self.right) / self.tasks
+        batches = batches_of(settings, train, self.right)
+        held_out = 2 * len(whole.test) * settings.eval_rollouts
+        validating = most_validation_rollouts(settings, train, batches)
+        more_batches = batches / math.ceil(self.tasks / settings.batch_size)
+        lessons = max(0, average_library(settings, train) - self.library)
+        stages: list[StageEstimate] = []
+        for name, one in measured.items():
+            model = settings.model if name == "rollout" else settings.reflector_name
+            calls = more_batches if name == "consolidate" else learning
+            # every stage except the judge reads the library
+            more = 0 if name == "judge" else lessons
+            if name in _PER_ROLLOUT or self.mixed:
+                stages.append(_scaled(name, one, model, times=learning, calls=calls, lessons=more))
+            if name not in _PER_ROLLOUT:
+                continue
+            # half of the held-out rollouts are measured with the pilot's library, half with the whole run's
+            for suffix, rollouts, read in ((VALIDATION, validating, more), (HELD_OUT, held_out, more / 2)):
+                if rollouts:
+                    times = rollouts / drawn
+                    title = suffix if name == "rollout" else f"{name} {suffix}"
+                    stages.append(_scaled(title, one, model, times=times, calls=times, lessons=read))
+        return CostEstimate(
+            rollouts=round(self.drawn * learning) + validating + held_out,
+            stages=tuple(stages),
+        )
 
 
 def _scaled(name: str, one: StageTotals, model: str, *, times: float, calls: float, lessons: float) -> StageEstimate:

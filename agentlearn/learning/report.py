@@ -1,6 +1,7 @@
 """The report of a run that learned lessons; its fields are the JSON output of `learn --json`."""
 
 from functools import cached_property
+from typing import Literal
 
 from pydantic import Field
 
@@ -104,6 +105,68 @@ class LibraryLine(Value):
         return f"{self.name}@{self.version[:12]}"
 
 
+class VersionLine(Value):
+    """One version of the library during a run, with the evidence about it."""
+
+    version: LibraryVersion
+    parent: LibraryVersion | None
+    updates: int
+    """Number of updates before it; 0 for the library at the start and for the empty one."""
+    lessons: int
+    tokens: int
+    rollouts: int = 0
+    """Judged rollouts to learn from that were shown it."""
+    reward: float | None = None
+    """Their mean reward; None without rollouts. Versions met different tasks, so do not compare these means."""
+    estimate: float | None = None
+    """Estimated difference to the start on the same tasks; None when nothing is known."""
+    ci: tuple[float, float] | None = None
+    """95 % interval of the estimate."""
+    validation: HeldOutScore | None = None
+    """Its score on the validation tasks; None for a version that was not compared there."""
+    role: Literal["start", "empty", "candidate", "finalist", "selected"] = "candidate"
+
+
+class SelectedVersion(Value):
+    """Which version a run selected, and whether it was published."""
+
+    selected: LibraryVersion
+    last: LibraryVersion
+    """The last version that the updates made."""
+    basis: Literal["validation", "rollouts", "last"]
+    """validation: the finalists were compared on validation tasks; rollouts: the rollouts to learn from decided; last:
+    the last version was taken, because only it could be, or by the setting `select`."""
+    tasks: int = 0
+    """Validation tasks."""
+    learned_from: bool = False
+    """Whether they are the tasks learned from, because there were no others."""
+    rollouts: int = 0
+    """Rollouts on validation tasks, of all finalists together."""
+    delta: Delta | None = None
+    """The selected version minus the start on the validation tasks; None when they were not compared."""
+    status: Literal["published", "pending", "unchanged"]
+    """pending: the version is stored but has no name; a person decides. unchanged: the start was selected."""
+    reason: str
+    """Why, in one sentence."""
+    command: str = ""
+    """The command that publishes a pending version."""
+
+
+class Allocated(Value):
+    """Rollouts to learn from: how many were planned, and how many were made."""
+
+    planned: int = 0
+    """Tasks times G times epochs; 0 in a run over stored rollouts."""
+    drawn: int = 0
+    """Rollouts that were made: the planned ones without the saved ones and without G for each skipped visit."""
+    stopped: int = 0
+    """Groups that stopped early: their first rollouts differed, or were all right."""
+    saved: int = 0
+    """Rollouts that these groups did not need."""
+    skipped: int = 0
+    """Visits to tasks that were left out because the task was all right when last seen."""
+
+
 class Proposals(Value):
     """What became of the proposals."""
 
@@ -156,6 +219,10 @@ class EpochLine(Value):
     quarantined: int = 0
     """Proposals that wait for a person."""
     seconds: float
+    skipped: int = 0
+    """Tasks that were left out because they were all right when last seen."""
+    drawn: int = 0
+    """Rollouts that were made; 0 in a run over stored rollouts."""
 
 
 class WeightsRecord(Value):
@@ -197,6 +264,11 @@ class LearnReport(Value):
     services: tuple[ServiceRecord, ...] = ()
     """How each model service behaved: outages, cut-off replies, models that answered."""
     epochs: tuple[EpochLine, ...]
+    allocated: Allocated = Allocated()
+    versions: tuple[VersionLine, ...] = ()
+    """Every version of the library in this run, in the order in which they were made."""
+    selection: SelectedVersion | None = None
+    """Which version was selected; None in reports of older runs and of pilots."""
     curve: tuple[CurvePoint, ...] = ()
     """Held-out scores during learning; empty unless `eval_every` is set."""
     weights: WeightsRecord

@@ -20,7 +20,8 @@ def report_text(report: "LearnReport") -> str:
     verdict = "nothing was measured on held-out tasks" if delta is None else delta.sentence.rstrip(".")
     cautions = () if delta is None else (delta.caution, delta.carried)
     lessons = "1 lesson" if line.lessons == 1 else f"{line.lessons} lessons"
-    return "\n".join([verdict, f"library {line.reference}: {lessons}", *filter(None, cautions), *report.notes])
+    chosen = _selection_lines(report)
+    return "\n".join([verdict, *chosen, f"library {line.reference}: {lessons}", *filter(None, cautions), *report.notes])
 
 
 def report_html(report: "LearnReport", library: "Library | None") -> str:
@@ -34,7 +35,7 @@ def report_html(report: "LearnReport", library: "Library | None") -> str:
     rollouts = sum(report.rollouts.values())
     return summary_html(
         NotebookSummary(
-            sentences=tuple(filter(None, sentences)),
+            sentences=tuple(filter(None, (*sentences, *_selection_lines(report)))),
             tone=tone,
             cautions=tuple(dict.fromkeys(filter(None, (*cautions, *report.notes)))),
             lists=(SummaryList(title="Lessons", entries=lessons),),
@@ -44,3 +45,20 @@ def report_html(report: "LearnReport", library: "Library | None") -> str:
             ),
         )
     )
+
+
+def _selection_lines(report: "LearnReport") -> tuple[str, ...]:
+    """What became of the selected version, and why; nothing for a report without a selection."""
+    selection = report.selection
+    if selection is None:
+        return ()
+    match selection.status:
+        case "published":
+            return (f"Version {selection.selected[:8]} is published: {selection.reason}.",)
+        case "pending":
+            return (
+                f"Version {selection.selected[:8]} is NOT published: {selection.reason}.",
+                f"To publish it anyway: {selection.command}",
+            )
+        case "unchanged":
+            return (f"The library at the start was selected: {selection.reason}.",)

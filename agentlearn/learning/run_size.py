@@ -6,14 +6,17 @@ ship, or from assumptions about models that nothing is known of (`assumed_size`)
 
 import json
 import math
+from functools import cache
 from typing import Any
 
-from agentlearn.config import LearnSettings, is_lab
+from agentlearn.config import LearnSettings, RunSettings, is_lab
 from agentlearn.domain.base import RolloutShape, is_domain, load_domain
 from agentlearn.domain.custom.judge_reward import JUDGE
 from agentlearn.errors import StoreError
+from agentlearn.learning.allocation import Allocation
 from agentlearn.models.endpoint import is_simulated
 from agentlearn.store import RunRow, StoreReader, read_store
+from agentlearn.types.run_event import RunKind
 from agentlearn.types.value import Value
 
 # arXiv:2510.08191 reports the total tokens of one run of training-free GRPO: 38M in and 6.6M out for 1,500 rollouts of
@@ -22,7 +25,9 @@ from agentlearn.types.value import Value
 _LIBRARY, _SHIPPED_LIBRARY = 1_500, 400
 """Most tokens of lessons at the end of a run: assumed, and with the reflector that ships. The run's limit caps it."""
 MIXED = 0.5
-"""Assumed share of groups whose rewards differ. Only those are summarised and compared."""
+"""Assumed share of groups whose rewards differ. Only those are summarised, compared and made as large as planned."""
+RIGHT = 0.25
+"""Assumed share of groups that are all right: half of those whose rewards agree. Their tasks are skipped at times."""
 _STAGE_PROMPT, _SUMMARY, _COMPARISON, PROPOSAL = 450, 700, 700, 45
 """Assumed tokens of a stage's instructions, of a summary, of a comparison and of a proposal."""
 _SHIPPED_SUMMARY, _SHIPPED_COMPARISON, _SHIPPED_CONSOLIDATION = 145, 50, 300
@@ -67,6 +72,10 @@ class RunSize(Value):
     consolidate: CallSize
     mixed: float
     """Share of groups whose rewards differ."""
+    right: float = RIGHT
+    """Share of groups that are all right."""
+    validated: float = 1.0
+    """Share of the largest number of rollouts on validation tasks that is made."""
     library: float
     """Tokens of lessons in a prompt at the end of the run."""
     judged: bool = False
@@ -93,9 +102,39 @@ def shipped_shape(shape: RolloutShape, model: str) -> RolloutShape | None:
     return None if kind is None else shape.shipped.get(kind)
 
 
-def batches_of(settings: LearnSettings, tasks: int) -> int:
-    """Return the number of batches of one epoch."""
-    return math.ceil(tasks / settings.batch_size)
+def batches_of(settings: LearnSettings, tasks: int, right: float = RIGHT) -> int:
+    """Return the expected number of batches of a run. right: share of groups that are all right."""
+    visits = Allocation.of(settings).expected_visits(settings.epochs, right)
+    return sum(math.ceil(tasks * share / settings.batch_size) for share in visits)
+
+
+def visits_of(settings: LearnSettings, tasks: int, right: float = RIGHT) -> float:
+    """Return the expected number of groups of a run. right: share of groups that are all right."""
+    return tasks * sum(Allocation.of(settings).expected_visits(settings.epochs, right))
+
+
+def most_validation_rollouts(settings: LearnSettings, tasks: int, batches: int) -> int:
+    """Return the largest number of rollouts that compare versions after learning from `tasks` tasks in `batches`.
+
+    The versions compared are the finalists, the start, and the empty library where the start has lessons.
+    """
+    if settings.select == "last" or settings.pilot is not None or not tasks:
+        return 0
+    versions = min(settings.finalists, batches) + (2 if settings.library != "none" else 1)
+    return versions * settings.validation_rollouts * _validation_tasks(settings, tasks)
+
+
+def _validation_tasks(settings: LearnSettings, tasks: int) -> int:
+    """Return the number of validation tasks: the domain's own; of other tasks, those learned from."""
+    own = settings.data is None and settings.reward is None and not settings.given and not settings.from_store
+    if not own or not is_domain(settings.domain):
+        return tasks
+    return _own_validation_tasks(settings.domain, settings.seed) or tasks
+
+
+@cache
+def _own_validation_tasks(domain: str, seed: int) -> int:
+    return len(load_domain(domain).tasks("validation", seed=seed))
 
 
 def assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 0, answer: int | None = None) -> RunSize:
@@ -103,7 +142,7 @@ def assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 0
 
     problem_tokens: mean length of a problem. answer: tokens per call, instead of the domain's usual number.
     """
-    usual = _usual_shape(settings)
+    usual = usual_shape(settings)
     shipped = shipped_shape(usual, settings.model)
     shape = shipped or _assumed_shape(usual, problem_tokens, answer)
     terse = answer is not None and answer < usual.turn_out
@@ -111,8 +150,8 @@ def assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 0
     small = terse or is_simulated(settings.reflector_name)
     summary, comparison = (_SHIPPED_SUMMARY, _SHIPPED_COMPARISON) if small else (_SUMMARY, _COMPARISON)
     question = _STAGE_PROMPT + average_library(settings, tasks, library)
-    batches = batches_of(settings, tasks) * settings.epochs
-    proposals = PROPOSAL * round(tasks * settings.epochs * MIXED) * settings.max_proposals // max(1, batches)
+    batches = batches_of(settings, tasks)
+    proposals = PROPOSAL * round(visits_of(settings, tasks) * MIXED) * settings.max_proposals // max(1, batches)
     transcript = shape.turns * (shape.turn_out + min(shape.tool_result, _SHOWN_RESULT))
     return RunSize(
         rollout=rollout_size(shape),
@@ -156,7 +195,8 @@ def assumption(shape: RolloutShape) -> str:
 def final_library(settings: LearnSettings, tasks: int) -> int:
     """Return the assumed tokens of lessons at the end of a run: no more than its proposals can hold."""
     most = _SHIPPED_LIBRARY if is_simulated(settings.reflector_name) else _LIBRARY
-    proposals = round(tasks * settings.epochs * MIXED) * settings.max_proposals if settings.group_size > 1 else 0
+    mixed = round(visits_of(settings, tasks) * MIXED) if settings.group_size > 1 else 0
+    proposals = mixed * settings.max_proposals
     return min(most, settings.max_library_tokens, PROPOSAL * proposals)
 
 
@@ -165,12 +205,12 @@ def average_library(settings: LearnSettings, tasks: int, final: float | None = N
 
     final: tokens at the end of the run; None: the assumed number.
     """
-    batches = batches_of(settings, tasks) * settings.epochs
+    batches = batches_of(settings, tasks)
     end = final_library(settings, tasks) if final is None else final
     return round(end * (1 - 1 / max(1, batches)))
 
 
-def _usual_shape(settings: LearnSettings) -> RolloutShape:
+def usual_shape(settings: RunSettings) -> RolloutShape:
     """Return turns and lengths of rollouts: those of the installed domain, else those of tasks from a file."""
     if is_domain(settings.domain) and settings.reward != JUDGE.name:
         return load_domain(settings.domain).rollout_shape(settings.data)
@@ -226,6 +266,8 @@ def _size_of(reader: StoreReader, row: RunRow, settings: LearnSettings, tasks: i
         | {
             "rollout": size,
             "mixed": min(1.0, totals["compare"].calls / len(groups)) if "compare" in totals and groups else MIXED,
+            "right": _right_share(row),
+            "validated": _validated_share(row, batches=len({(phase, batch) for phase, batch, _ in groups})),
             "library": _library_of(row, settings, tasks, len(groups)),
             "measured": True,
             "basis": (
@@ -238,11 +280,23 @@ def _size_of(reader: StoreReader, row: RunRow, settings: LearnSettings, tasks: i
 
 def measured_rollouts(reader: StoreReader, domain: str, model: str, data: str | None) -> RolloutSize | None:
     """Return the size of rollouts in the latest finished learning run of the model on that source; None without one."""
+    found = latest_run(reader, "learn", domain, model, data=data)
+    return None if found is None else found[1]
+
+
+def latest_run(
+    reader: StoreReader, kind: RunKind, domain: str, model: str, **settings: object
+) -> tuple[RunRow, RolloutSize] | None:
+    """Return the latest finished run of that kind and model with these settings, and the size of its rollouts.
+
+    None when there is none that is large enough to go by.
+    """
     for row in reader.runs():
-        if (row.kind, row.state, row.domain, row.model) == ("learn", "done", domain, model):
+        if (row.kind, row.state, row.domain, row.model) == (kind, "done", domain, model):
             given: dict[str, Any] = json.loads(row.settings)
-            if given.get("data") == data and (found := _rollouts_of(reader, row)) is not None:
-                return found
+            same = all(given.get(name) == value for name, value in settings.items())
+            if same and (found := _rollouts_of(reader, row)) is not None:
+                return row, found
     return None
 
 
@@ -267,5 +321,21 @@ def _library_of(row: RunRow, settings: LearnSettings, tasks: int, groups: int) -
     most = final_library(settings, tasks)
     if not isinstance(found, int) or not groups:
         return most
-    grown = found * max(1.0, tasks * settings.epochs / groups)
+    grown = found * max(1.0, visits_of(settings, tasks) / groups)
     return max(found, min(most, grown))
+
+
+def _right_share(row: RunRow) -> float:
+    """Return the share of a run's groups that were all right."""
+    groups: dict[str, int] = json.loads(row.report or "{}").get("groups") or {}
+    total = sum(groups.values())
+    return groups.get("all_right", 0) / total if total else RIGHT
+
+
+def _validated_share(row: RunRow, batches: int) -> float:
+    """Return the share of the largest number of rollouts on validation tasks that a run made; 1 where none was due."""
+    report: dict[str, Any] = json.loads(row.report or "{}")
+    made = (report.get("selection") or {}).get("rollouts")
+    settings = LearnSettings.model_validate_json(row.settings)
+    most = most_validation_rollouts(settings, report.get("tasks", {}).get("train", 0), batches)
+    return min(1.0, made / most) if made and most else 1.0

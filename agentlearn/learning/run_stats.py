@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from agentlearn.config import RunSettings
 from agentlearn.learning.learner import Held, Update
-from agentlearn.learning.lessons.curate import count_ends
 from agentlearn.learning.lessons.reply_schema import FAULTS
-from agentlearn.learning.report import EpochLine, StageLine
+from agentlearn.learning.report import Allocated, EpochLine, StageLine
 from agentlearn.learning.warnings import RunSnapshot
+from agentlearn.library.curate import count_ends
 from agentlearn.models.budget import Budget
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.store import StageTotals
@@ -24,10 +24,16 @@ class EpochStats:
 
     rewards: list[float] = field(default_factory=list[float])
     """Rewards of the rollouts that were judged."""
+    by_task: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """The same rewards by task."""
     groups: Counter[str] = field(default_factory=Counter[str])
     """Groups by kind, counted after the update that they were used in."""
     ended: list[Ended] = field(default_factory=list[Ended])
     """Proposals, each with what became of it."""
+    drawn: int = 0
+    """Rollouts that were made."""
+    skipped: int = 0
+    """Tasks that were left out because they were all right when last seen."""
 
 
 @dataclass(slots=True)
@@ -45,6 +51,10 @@ class RunStats:
     """Why the first rollout failed, and why the first one was undecided."""
     groups: Counter[str] = field(default_factory=Counter[str])
     """Groups by kind, counted when their last rollout is judged."""
+    stopped: int = 0
+    """Groups that stopped early: their first rollouts differed, or were all right."""
+    saved: int = 0
+    """Rollouts that these groups did not need."""
     faults: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     """Per stage, malformed replies and failed units of work by error code."""
     notes: list[str] = field(default_factory=list[str])
@@ -70,8 +80,12 @@ class RunStats:
             self.undecided[trajectory.undecided_because] += 1
         self.restarted += trajectory.attempt
         self.diverged += sum(isinstance(step, ToolResult) and step.diverged for step in trajectory.steps)
-        if trajectory.phase.startswith("epoch-") and trajectory.reward is not None:
-            self._epoch(int(trajectory.phase.removeprefix("epoch-"))).rewards.append(trajectory.reward)
+        if trajectory.phase.startswith("epoch-"):
+            epoch = self._epoch(int(trajectory.phase.removeprefix("epoch-")))
+            epoch.drawn += 1
+            if trajectory.reward is not None:
+                epoch.rewards.append(trajectory.reward)
+                epoch.by_task.setdefault(trajectory.task, []).append(trajectory.reward)
 
     def add_stored_rollout(self, epoch: int, trajectory: Trajectory) -> None:
         """Count a rollout that another run made."""
@@ -81,6 +95,26 @@ class RunStats:
     def add_group(self, kind: GroupKind) -> None:
         """Count a complete group."""
         self.groups[kind] += 1
+
+    def add_stopped(self, saved: int) -> None:
+        """Count a group that stopped early. saved: rollouts that it did not need."""
+        self.stopped += 1
+        self.saved += saved
+
+    def add_skipped(self, epoch: int, tasks: int) -> None:
+        """Count the tasks that an epoch left out."""
+        self._epoch(epoch).skipped = tasks
+
+    def allocated(self, planned: int) -> Allocated:
+        """Return how many rollouts to learn from were made, of those planned."""
+        epochs = self.epochs.values()
+        return Allocated(
+            planned=planned,
+            drawn=sum(one.drawn for one in epochs),
+            stopped=self.stopped,
+            saved=self.saved,
+            skipped=sum(one.skipped for one in epochs),
+        )
 
     def add_update(self, epoch: int, update: Update) -> None:
         """Count an update."""
@@ -126,9 +160,16 @@ class RunStats:
             rejected=sum(ends.rejected.values()),
             quarantined=sum(ends.quarantined.values()),
             seconds=seconds,
+            skipped=current.skipped,
+            drawn=current.drawn,
         )
         self.lines.append(line)
         return line
+
+    def task_rewards(self, epoch: int) -> dict[str, float]:
+        """Return the mean reward of each task in an epoch; empty for an epoch without rollouts."""
+        by_task = self.epochs[epoch].by_task if epoch in self.epochs else {}
+        return {task: sum(rewards) / len(rewards) for task, rewards in by_task.items()}
 
     def stage_line(self, total: StageTotals, replayed: int) -> StageLine:
         """Return the cost of one stage. replayed: calls that were taken from the journal."""

@@ -1,9 +1,9 @@
 """The tasks that a run learns from and the tasks that it holds out. The two never overlap, not even as near-copies."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from agentlearn.config import RunSettings
+from agentlearn.config import LearnSettings, RunSettings
 from agentlearn.data.overlap import overlaps
 from agentlearn.data.split import hold_out
 from agentlearn.domain.base import Domain
@@ -24,6 +24,13 @@ class TaskSets:
     """Name and tasks of each test set that the user gave."""
     notes: tuple[str, ...] = ()
     """What was left out of the sources, and why."""
+    validation: tuple[Task, ...] = ()
+    """Tasks on which versions of the library are compared at the end; empty when they are not compared."""
+
+    @property
+    def validates_on_train(self) -> bool:
+        """Whether versions are compared on the tasks learned from, because there are no others."""
+        return bool(self.validation) and self.validation[0] in self.train
 
     @property
     def test_known(self) -> tuple[Task, ...]:
@@ -79,6 +86,35 @@ def task_sets(settings: RunSettings, domain: Domain, given: GivenTasks = GivenTa
     if not settings.evaluate:
         return TaskSets(tuple(train), (), notes=kept)
     return TaskSets(tuple(train), tuple(test), tuple(test_sets), kept)
+
+
+def with_validation(sets: TaskSets, settings: LearnSettings, domain: Domain, *, own: bool) -> TaskSets:
+    """Return the sets with the tasks on which versions are compared, if the settings ask for that.
+
+    own: whether the tasks to learn from are the domain's own. If so, its validation tasks are used, without near-copies
+    of the other two sets. Otherwise, or when it has none, the tasks learned from are used: those with an expected
+    answer, if any has one.
+    """
+    if settings.pilot is not None or settings.select == "last" or not settings.validation_rollouts:
+        return sets
+    found = _validation_tasks(domain, settings.seed) if own else ()
+    if {_origin(one) for one in sets.train} - {_origin(one) for one in found}:
+        found = ()  # such as stored rollouts on tasks of a file
+    copies = {one.id for one, _ in overlaps(found, (*sets.test, *sets.train), domain.answer_key)}
+    kept = tuple(task for task in found if task.id not in copies)
+    return replace(sets, validation=kept or tuple(one for one in sets.train if one.answer is not None) or sets.train)
+
+
+def _origin(task: Task) -> str:
+    """Where a task comes from: a file, a project, or `generated`."""
+    return task.source.partition(":")[0]
+
+
+def _validation_tasks(domain: Domain, seed: int) -> Sequence[Task]:
+    try:
+        return domain.tasks("validation", seed=seed)
+    except ConfigError:  # it has no tasks of its own
+        return ()
 
 
 def _joined(sources: Sequence[Sequence[Task]]) -> Sequence[Task]:

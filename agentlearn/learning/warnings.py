@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agentlearn.models.limiter import Limiter
+from agentlearn.stats import sign_flip_p
 from agentlearn.types.value import Value
 
 MIN_GROUPS = 10
@@ -23,7 +24,10 @@ FAILED = 0.2
 MALFORMED = 0.3
 """Largest share of malformed replies of a stage that is not a warning."""
 
-WarningCode = Literal["groups", "undecided", "failed", "limiter", "unpriced", "malformed"]
+FALLEN = 0.05
+"""Largest probability, over all epochs of a run, of a warning about a falling reward when nothing has changed."""
+
+WarningCode = Literal["groups", "undecided", "failed", "limiter", "unpriced", "malformed", "fallen", "unprotected"]
 
 _TRACE = "{trace} lists them by task"
 _KINDS = {
@@ -45,7 +49,7 @@ class RunWarning(Value):
 
     code: WarningCode
     subject: str = ""
-    """What it is about, where there can be several: the kind of group, the error code, or the stage."""
+    """What it is about, where there can be several: the kind of group, the error code, the stage, or the epoch."""
     words: str
     """The warning in one sentence."""
 
@@ -161,3 +165,35 @@ def _malformed(counts: RunSnapshot) -> tuple[RunWarning, ...]:
         for stage, (count, replies) in shares.items()
         if count > MALFORMED * replies
     )
+
+
+def fallen_reward(
+    epoch: int, before: Mapping[str, float], now: Mapping[str, float], *, comparisons: int, seed: int, best: str
+) -> RunWarning | None:
+    """Return a warning if the reward of an epoch is lower than in the epoch before, on the tasks that both visited.
+
+    The test is one-sided, by random signs of the tasks' differences. It assumes only that a task is as likely to gain
+    as to lose when nothing has changed. The level is divided by the number of comparisons in the run.
+
+    before, now: mean reward by task. best: the best version so far, in words.
+    """
+    tasks = sorted(now.keys() & before.keys())
+    differences = [now[task] - before[task] for task in tasks]
+    if not differences or sum(differences) >= 0 or sign_flip_p(differences, seed=seed) / 2 > FALLEN / comparisons:
+        return None
+    first, second = (sum(one[task] for task in tasks) / len(tasks) for one in (before, now))
+    words = (
+        f"the reward on the same {len(tasks):,} tasks fell from {first:.2f} in epoch {epoch - 1} to {second:.2f} in"
+        f" epoch {epoch}, so new lessons may do harm; {best}"
+    )
+    return RunWarning(code="fallen", subject=str(epoch), words=words)
+
+
+def unprotected(*, one_update: bool) -> RunWarning:
+    """Return the warning about a setting that is as published. one_update: whether each epoch is one update."""
+    once = ", with one update per epoch" if one_update else ""
+    words = (
+        f"the last version is taken{once}, as published: nothing protects it from lessons that do harm; --select best"
+        " chooses by the evidence"
+    )
+    return RunWarning(code="unprotected", words=words)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
 from agentlearn.errors import ConfigError
+from agentlearn.learning.own_loop import run_in_own_loop
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,7 +22,7 @@ def without_loop(call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(call(*args, **kwargs))
+            return run_in_own_loop(call(*args, **kwargs))
         raise ConfigError(
             f"an event loop is running here, as in a notebook; write: await {awaited}(...)", code="running_loop"
         )

@@ -1,7 +1,8 @@
 """`Experiences`: shows lessons to an agent, the same way in learning, evaluation and applications."""
 
 import copy
-from collections.abc import Sequence
+import secrets
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -14,7 +15,10 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
 from agentlearn.errors import LibraryError
+from agentlearn.library.hiding import hidden_in_episode, share_of
+from agentlearn.library.last_prompt import asked_in, text_of
 from agentlearn.library.library_source import FixedLibrary, GivenLibrary, LibrarySource, WhenMissing, open_source
+from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
 from agentlearn.library.shown import Shown, with_shown
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId
@@ -34,6 +38,12 @@ class Experiences(AbstractCapability[Any]):
     store: the directory that `agentlearn learn --store` wrote to, for references by name. Default: `AGENTLEARN_STORE`,
     else `.agentlearn` in the working directory.
     masked: lessons withheld from this agent.
+    hide: the share of episodes that each lesson is hidden in, such as "1/5", to measure what each lesson does. Which
+    lessons an episode is not shown depends only on the episode.
+    episode: with `hide`, the name of the conversation or job; the same name hides the same lessons. Default: each run
+    is an episode of its own.
+    retrieval: how many lessons are shown of a library that is too large to show all, and by which embedder they are
+    chosen for the prompt of the run; a `Retriever` to choose them with an embedder of your own.
     id: the name of these lessons in a run. Where an agent and a run have the same id, the run's lessons are shown. Give
     an id to show a second library together with the first; its labels then start with the id.
     follow: use a new version as soon as it is published, from the next run on. A run never changes its version.
@@ -52,6 +62,9 @@ class Experiences(AbstractCapability[Any]):
         *,
         store: Path | str | None = None,
         masked: Sequence[ExperienceId] = (),
+        hide: str | float | None = None,
+        episode: str | None = None,
+        retrieval: Retrieval | Retriever | None = None,
         id: str | None = None,  # noqa: A002  # the base class's name for it
         follow: bool = False,
         missing: WhenMissing = "error",
@@ -63,9 +76,12 @@ class Experiences(AbstractCapability[Any]):
         self.id = id or DEFAULT_ID
         self.description = description
         self.defer_loading = defer_loading
-        self.masked = tuple(dict.fromkeys(masked))
+        self.hide, self.episode = share_of(hide), episode
+        self._withheld = tuple(dict.fromkeys(masked))
         self._source: LibrarySource = open_source(library, store=store, follow=follow, missing=missing)
-        self._rendered: tuple[Library, Rendered] | None = None
+        self._retriever = retrieval if isinstance(retrieval, Retriever) else Retriever(retrieval or Retrieval())
+        self._choice: ChosenLessons | None = None
+        self._rendered: tuple[Library, tuple[ExperienceId, ...], Rendered] | None = None
         self._run_span: Span | None = None
         self._recorded = False
 
@@ -75,24 +91,63 @@ class Experiences(AbstractCapability[Any]):
         return self._source.current()
 
     @property
+    def masked(self) -> tuple[ExperienceId, ...]:
+        """The lessons that are not shown: those given as `masked`, and those that `hide` leaves out of this episode."""
+        return self._masked_in(self.library)
+
+    def _masked_in(self, library: Library) -> tuple[ExperienceId, ...]:
+        if not self.hide or self.episode is None:
+            return self._withheld
+        drawn = hidden_in_episode(library.by_id, share=self.hide, episode=self.episode)
+        return tuple(dict.fromkeys((*self._withheld, *drawn)))
+
+    @property
+    def choice(self) -> ChosenLessons:
+        """The lessons that were chosen for the run. Where no task is known yet, all lessons that pass the filters."""
+        return self._choice or self._retriever.all_of(self.library)
+
+    @property
     def rendered(self) -> Rendered:
         """The block of advice and the lessons behind its labels."""
         library = self.library
-        if self._rendered is None or self._rendered[0] is not library:
-            self._rendered = (library, library.render(masked=self.masked, name=self._block_name))
-        return self._rendered[1]
+        masked = self._masked_in(library)
+        if self._rendered is None or self._rendered[0] is not library or self._rendered[1] != masked:
+            block = library.render(masked=masked, name=self._block_name, chosen=self.choice.lessons)
+            self._rendered = (library, masked, block)
+        return self._rendered[2]
 
     @property
     def shown(self) -> Shown:
         """The library, its version and the lessons that an agent reads."""
-        bound = self.bound()
-        lessons = tuple(bound.rendered.labels.values())
-        return Shown(library=self._source.name, version=bound.library.version, lessons=lessons, masked=self.masked)
+        bound = self if self._choice is not None else self._fixed()
+        return Shown(
+            library=self._source.name,
+            version=bound.library.version,
+            lessons=tuple(bound.rendered.labels.values()),
+            masked=bound.masked,
+            offered=bound.choice.lessons,
+        )
 
     def bound(self) -> Self:
-        """Return these lessons in the version of now, which does not change any more."""
-        bound = copy.copy(self)
-        vars(bound)["_source"] = FixedLibrary(self.library, self._source.name)
+        """Return these lessons in the version and the episode of now, which do not change any more."""
+        bound = self._fixed()
+        if self.hide and self.episode is None:
+            bound.episode = secrets.token_hex(16)
+        return bound
+
+    def _fixed(self) -> Self:
+        fixed = copy.copy(self)
+        vars(fixed)["_source"] = FixedLibrary(self.library, self._source.name)
+        return fixed
+
+    async def for_query(self, query: str, *, without: Collection[ExperienceId] = ()) -> Self:
+        """Return these lessons in the version of now, with those that are chosen for a task.
+
+        query: the task in words. without: lessons that are not to be chosen.
+        """
+        bound = self.bound()
+        bound._choice = await self._retriever.choose(bound.library, query, without=without)  # noqa: SLF001
+        bound._rendered = None  # noqa: SLF001
         return bound
 
     @property
@@ -111,8 +166,10 @@ class Experiences(AbstractCapability[Any]):
         return self.description or f"Lessons from earlier work on such tasks{named}."
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
-        """Return the lessons in one version, which holds for the whole run."""
-        return self.bound()
+        """Return the lessons for the prompt of this run, in one version, which holds for the whole run."""
+        if self._choice is not None:
+            return self.bound()
+        return await self.for_query(text_of(ctx.prompt) or asked_in(ctx.messages))
 
     async def before_run(self, ctx: RunContext[Any]) -> None:
         """Remember the span of the run."""
@@ -146,7 +203,15 @@ class Experiences(AbstractCapability[Any]):
 
     @property
     def _identity(self) -> tuple[object, ...]:
-        return (type(self), self.id, self._source.follows, self._source.identity, frozenset(self.masked))
+        hidden = (frozenset(self._withheld), self.hide, self.episode)
+        return (
+            type(self),
+            self.id,
+            self._source.follows,
+            self._source.identity,
+            *hidden,
+            self._retriever.identity,
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Experiences) and self._identity == other._identity
@@ -159,6 +224,7 @@ class Experiences(AbstractCapability[Any]):
         words = [repr(self._source.name)] if self._source.name else []
         words += [f"version {library.version[:8]}", counted_lessons(len(library))]
         words += [f"{len(self.masked)} masked"] if self.masked else []
+        words += [f"hides each in {self.hide:.0%} of episodes"] if self.hide else []
         words += [f"id={self.id!r}"] if self._block_name else []
         return words + (["follow=True"] if self._source.follows else [])
 

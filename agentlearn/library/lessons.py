@@ -13,9 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
-from agentlearn.errors import LibraryError
+from agentlearn.errors import ConfigError, LibraryError
+from agentlearn.library.hiding import hidden_in_episode, share_of
+from agentlearn.library.last_prompt import text_of
 from agentlearn.library.library_source import GivenLibrary, LibrarySource, WhenMissing, open_source
 from agentlearn.library.openai_calls import CHAT, OpenAICalls
+from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
 from agentlearn.library.shown import Shown
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
@@ -72,9 +75,15 @@ class _Block:
     """An open `with` block."""
 
     owner: "Lessons"
+    library: Library
+    """The version of the block's start."""
     advice: Advice
     outer: "_Block | None"
     is_open: bool = True
+
+    def advice_for(self, query: str) -> Advice:
+        """The lessons for one call."""
+        return self.owner.chosen(self.library, query)
 
 
 _current: ContextVar[_Block | None] = ContextVar("agentlearn_lessons", default=None)
@@ -93,11 +102,13 @@ def _add(path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     if block is None:
         return body
     if path == CHAT:
-        return {**body, "messages": block.advice.messages(body.get("messages") or ())}
+        messages = body.get("messages") or ()
+        return {**body, "messages": block.advice_for(_asked(messages)).messages(messages)}
     given, sent = body.get("instructions"), body.get("input")
     if isinstance(sent, list | tuple) and _advised(cast("Sequence[Any]", sent)):
         return body
-    instructions = block.advice.instructions(given if isinstance(given, str) else None)
+    advice = block.advice_for(sent if isinstance(sent, str) else _asked(sent))
+    instructions = advice.instructions(given if isinstance(given, str) else None)
     return body if instructions is None else {**body, "instructions": instructions}
 
 
@@ -111,11 +122,18 @@ class Lessons:
     Inside the block, `chat.completions` and `responses` of every OpenAI client get the lessons in their system message
     or instructions: `create`, `parse` and `stream`, sync and async. Tasks that are started in the block count as inside
     until the block ends; other tasks and threads are outside. Of blocks inside each other the inner one counts. One
-    object may be used for several blocks, also at the same time; each block has the version of its start.
+    object may be used for several blocks, also at the same time; each block has the version of its start. Of a library
+    that is too large to show all, each call gets the lessons whose words fit its last user message.
     """
 
     source: LibrarySource
     masked: tuple[ExperienceId, ...] = ()
+    """Lessons that are never shown."""
+    hide: float = 0.0
+    """Share of episodes that each lesson is hidden in."""
+    episode: str = ""
+    """The episode that decides which lessons `hide` leaves out."""
+    retriever: Retriever = field(default_factory=Retriever, repr=False)
     _blocks: list[_Block] = field(default_factory=list[_Block], repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -126,11 +144,34 @@ class Lessons:
 
     @property
     def advice(self) -> Advice:
-        """The lessons in the version of now."""
+        """All lessons in the version of now, however many they are; `for_query` chooses."""
         library = self.library
-        rendered = library.render(masked=self.masked)
-        lessons = tuple(rendered.labels.values())
-        shown = Shown(library=self.source.name, version=library.version, lessons=lessons, masked=self.masked)
+        return self._advice(library, self.retriever.all_of(library))
+
+    def for_query(self, query: str) -> Advice:
+        """Return the lessons for a task, in the version of now: all, or those whose words fit it best."""
+        return self.chosen(self.library, query)
+
+    async def for_query_async(self, query: str) -> Advice:
+        """Return the lessons for a task as `for_query` does, and also by embeddings where an embedder is configured."""
+        library = self.library
+        return self._advice(library, await self.retriever.choose(library, query))
+
+    def chosen(self, library: Library, query: str) -> Advice:
+        """Return the lessons of a version for a task, chosen by their words."""
+        return self._advice(library, self.retriever.choose_by_words(library, query))
+
+    def _advice(self, library: Library, choice: ChosenLessons) -> Advice:
+        drawn = hidden_in_episode(library.by_id, share=self.hide, episode=self.episode) if self.hide else ()
+        masked = tuple(dict.fromkeys((*self.masked, *drawn)))
+        rendered = library.render(masked=masked, chosen=choice.lessons)
+        shown = Shown(
+            library=self.source.name,
+            version=library.version,
+            lessons=tuple(rendered.labels.values()),
+            masked=masked,
+            offered=choice.lessons,
+        )
         return Advice(rendered.text, shown)
 
     @property
@@ -149,7 +190,8 @@ class Lessons:
 
     def __enter__(self) -> Advice:
         """Open a block. Raises MissingExtra without `openai`, LibraryError when `openai` has changed inside."""
-        block = _Block(self, self.advice, _current.get())
+        library = self.library
+        block = _Block(self, library, self._advice(library, self.retriever.all_of(library)), _current.get())
         _calls.open()
         with self._lock:
             self._blocks.append(block)
@@ -171,7 +213,7 @@ class Lessons:
         _calls.close()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Lessons, (self.source, self.masked))
+        return (Lessons, (self.source, self.masked, self.hide, self.episode, self.retriever))
 
     def __str__(self) -> str:
         return self.text
@@ -190,16 +232,28 @@ def lessons(
     *,
     store: Path | str | None = None,
     masked: Sequence[ExperienceId] = (),
+    hide: str | float | None = None,
+    episode: str = "",
+    retrieval: Retrieval | Retriever | None = None,
     follow: bool = False,
     missing: WhenMissing = "error",
 ) -> Lessons:
     """Return the lessons of a library, for any program: `lessons("math").text`, or `with lessons("math"): …`.
 
-    library, store, masked, follow and missing mean what they mean for `Experiences`. Raises LibraryError when the
-    library cannot be used.
+    library, store, masked, hide, episode, retrieval, follow and missing mean what they mean for `Experiences`, but
+    `hide` needs an episode. A task is not known here: `lessons("math").for_query("…")` chooses from a library that is
+    too large to show all. Raises LibraryError when the library cannot be used, ConfigError for `hide` without an
+    episode.
     """
+    share = share_of(hide)
+    if share and not episode:
+        raise ConfigError(
+            f"hide is {hide!r}, but there is no episode; pass the name of the conversation or job as `episode`",
+            code="bad_hide",
+        )
     source = open_source(library, store=store, follow=follow, missing=missing)
-    return Lessons(source, tuple(dict.fromkeys(masked)))
+    retriever = retrieval if isinstance(retrieval, Retriever) else Retriever(retrieval or Retrieval())
+    return Lessons(source, tuple(dict.fromkeys(masked)), share, episode, retriever)
 
 
 def _part(message: Any, name: str) -> Any:
@@ -210,6 +264,12 @@ def _part(message: Any, name: str) -> Any:
 
 def _instructs(message: Any) -> bool:
     return _part(message, "role") in _INSTRUCTING
+
+
+def _asked(messages: Any) -> str:
+    """The text of the last user message."""
+    listed = cast("Sequence[Any]", messages) if isinstance(messages, list | tuple) else ()
+    return next((text_of(_part(one, "content")) for one in reversed(listed) if _part(one, "role") == "user"), "")
 
 
 def _advised(messages: Iterable[Any]) -> bool:

@@ -201,6 +201,8 @@ def _by_reference(reference: str, store: LibraryStore, *, follow: bool, missing:
     if any(sign.isspace() for sign in reference.strip()):
         raise LibraryError(f"{reference!r:.80} is not the name of a library; give lessons in words as a list")
     if reference == NO_LIBRARY or "@" in reference:
+        if follow and reference != NO_LIBRARY and (log := store.watched(reference)) is not None:
+            return FollowedLibrary(reference, log, _LoadName(store, reference), missing=missing)
         because = f"{reference!r} always means the same lessons"
         return _fixed(_loaded(lambda: store.load(reference), missing), reference, follow, because)
     head = store.head(reference)

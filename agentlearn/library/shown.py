@@ -6,7 +6,7 @@ The metadata of messages is never sent to a model. It stays in `all_messages()` 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 from agentlearn.types.value import Value
@@ -25,6 +25,8 @@ class Shown(Value):
     """The ids of the lessons, in order; withheld ones are left out."""
     masked: tuple[ExperienceId, ...] = ()
     """The ids of the withheld lessons."""
+    offered: tuple[ExperienceId, ...] | None = Field(default=None, exclude_if=lambda lessons: lessons is None)
+    """The ids of the lessons that retrieval chose for the task, withheld ones included; None: all lessons."""
 
 
 @runtime_checkable

@@ -1,25 +1,26 @@
 """Published libraries as plain files, readable without the database and its lock.
 
 DIR/NAME/VERSION.json    one file per published version, written once
-DIR/NAME/HEAD            one line per publication, `VERSION TIME`; the last line is the current version
+DIR/NAME/history.jsonl   one line per change, only appended to (`library.history`)
+DIR/NAME/HEAD            one line per version that the name came to mean, `VERSION TIME`; the last is current
 """
 
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from agentlearn.errors import LibraryError
-from agentlearn.files import readable, write_whole
-from agentlearn.library.form import Form, format_library, parse_library
+from agentlearn.files import readable
+from agentlearn.library.formats import Form, parse_library
+from agentlearn.library.formats.write_form import write_form
+from agentlearn.library.history import ChangeKind, History
+from agentlearn.library.history.change_log import HEAD_FILE, LOG_FILE, ChangeLog
+from agentlearn.library.history.lesson_blame import HeldLesson, lessons_from
+from agentlearn.library.history.library_names import NO_LIBRARY, checked_library_name, is_library_name
+from agentlearn.library.history.library_state import HeadEntry, head_entries
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
-from agentlearn.types.ids import LibraryVersion
-
-NO_LIBRARY = "none"
-"""The reference to the empty library."""
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-_PREFIX = re.compile(r"[0-9a-f]{1,32}")
+from agentlearn.types.ids import ExperienceId, LibraryVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,56 +62,84 @@ class LibraryStore:
     def __init__(self, directory: Path | str) -> None:
         self.directory = Path(directory)
 
-    def publish(self, name: str, library: Library) -> Path:
-        """Make the library the current version under that name and return its file. Raises LibraryError."""
-        folder = self._folder(name)
-        file = folder / f"{library.version}.json"
+    def history(self, name: str) -> History:
+        """Return the history of a library, which need not exist yet. Raises LibraryError for a bad name."""
+        return History(self.directory, name)
+
+    def publish(
+        self,
+        name: str,
+        library: Library,
+        *,
+        kind: ChangeKind = "publish",
+        base: LibraryVersion | None = None,
+        run: str = "",
+        who: str = "",
+        note: str = "",
+    ) -> Path:
+        """Make the library the current version of `main` under that name and return its file. Raises LibraryError.
+
+        kind: what made it. base: the version that a run started from. A pinned name goes on meaning the pinned version.
+        """
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if not file.exists():
-                _write(file, format_library(library, "agentlearn"))
-            history = self._history(name) if (folder / "HEAD").exists() else ()
-            if not history or history[-1][0] != library.version:
-                history = (*history, (library.version, datetime.now(UTC)))
-                _write(folder / "HEAD", "".join(f"{version} {at.isoformat()}\n" for version, at in history))
-        except OSError as error:
-            raise LibraryError(f"library {name!r} could not be published: {error}") from error
-        return file
+            self.history(name).publish(library, kind=kind, base=base, run=run, who=who, note=note)
+        except LibraryError as error:
+            if error.code != "not_written":
+                raise
+            reason = error.__cause__
+            raise LibraryError(f"library {name!r} could not be published: {reason}", code=error.code) from reason
+        return self._folder(name) / f"{library.version}.json"
 
     def load(self, reference: str) -> Library:
-        """Return the library of a reference: `NAME`, `NAME@VERSION`, a JSON file, or `none`. Raises LibraryError.
+        """Return the library of a reference: `NAME`, `NAME@X`, a JSON file, or `none`. Raises LibraryError.
 
-        VERSION is any prefix of exactly one version. A reference that ends in `.json` or holds a `/` is a file.
+        X is a branch, a tag, or any prefix of exactly one version. A reference that ends in `.json` or holds a `/` is a
+        file.
         """
         if reference == NO_LIBRARY:
             return EMPTY_LIBRARY
         if reference.endswith(".json") or "/" in reference:
             return read_library(Path(reference))
-        name, at, prefix = reference.partition("@")
+        name, at, wanted = reference.partition("@")
         self._refuse_unknown(name)
-        return self._version(name, self._resolve(name, prefix) if at else self._history(name)[-1][0])
+        history = self.history(name)
+        return history.load(wanted if at else None)
 
     def head(self, name: str) -> Path:
         """Return the file that a publication under that name replaces. Raises LibraryError for a bad name."""
-        return self._folder(name) / "HEAD"
+        return self._folder(name) / HEAD_FILE
+
+    def watched(self, reference: str) -> Path | None:
+        """Return the file that changes when a reference gets another meaning; None for one that never does."""
+        name, at, label = reference.partition("@")
+        if not at:
+            return self.head(name)
+        moves = self._known(name) and label in self.history(name).state.branches
+        return self._folder(name) / LOG_FILE if moves else None
+
+    def is_label(self, name: str, label: str) -> bool:
+        """Whether a library has a branch or a tag of that name."""
+        if not is_library_name(name) or not self._known(name):
+            return False
+        state = self.history(name).state
+        return label in state.branches or label in state.tags
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all libraries, sorted."""
-        return tuple(
-            sorted(head.parent.name for head in self.directory.glob("*/HEAD") if _NAME.fullmatch(head.parent.name))
-        )
+        folders = {file.parent.name for name in (HEAD_FILE, LOG_FILE) for file in self.directory.glob(f"*/{name}")}
+        return tuple(sorted(name for name in folders if is_library_name(name) and self._known(name)))
 
     def versions(self, name: str) -> tuple[LibraryVersion, ...]:
         """Return every published version of a library, sorted; none for an unknown name. Raises LibraryError."""
-        return tuple(LibraryVersion(file.stem) for file in sorted(self._folder(name).glob("*.json")))
+        return self.history(name).versions()
 
     def log(self, name: str) -> list[Publication]:
-        """Return the publications under that name, newest first. Raises LibraryError."""
+        """Return the versions that the name came to mean, newest first. Raises LibraryError."""
         self._refuse_unknown(name)
         publications: list[Publication] = []
         before = EMPTY_LIBRARY
-        for version, at in self._history(name):
-            library = self._version(name, version)
+        for version, at in self._heads(name):
+            library = self.history(name).load(version)
             publications.append(
                 Publication(
                     version=version,
@@ -125,6 +154,15 @@ class LibraryStore:
             before = library
         return publications[::-1]
 
+    def lessons_from(self, identities: Iterable[ExperienceId]) -> tuple[HeldLesson, ...]:
+        """Return the lessons, and those that go back to one of them, with the versions of all libraries that hold each.
+
+        Raises LibraryError for a version that cannot be read.
+        """
+        histories = [(name, self.history(name)) for name in self.names()]
+        named = ((name, history.load(version)) for name, history in histories for version in history.versions())
+        return lessons_from(identities, named)
+
     def export(self, reference: str, out: Path, format: Form = "agentlearn") -> None:  # noqa: A002 - the name of the option
         """Write a library to a file. Raises LibraryError."""
         write_library(self.load(reference), out, format)
@@ -134,16 +172,13 @@ class LibraryStore:
         return [self._current(name) for name in self.names()]
 
     def _folder(self, name: str) -> Path:
-        if not _NAME.fullmatch(name) or name.endswith(".json") or name == NO_LIBRARY:
-            raise LibraryError(
-                f"{name!r} is not a valid library name; use up to 64 lower-case letters, digits, '.', '_' and '-', a"
-                f" letter or digit first, other than {NO_LIBRARY!r} and not ending in '.json'",
-                code="bad_library_name",
-            )
-        return self.directory / name
+        return self.directory / checked_library_name(name)
+
+    def _known(self, name: str) -> bool:
+        return ChangeLog(self._folder(name)).exists()
 
     def _refuse_unknown(self, name: str) -> None:
-        if not (self._folder(name) / "HEAD").is_file():
+        if not self._known(name):
             found = ", ".join(repr(one) for one in self.names()) or "none"
             raise LibraryError(
                 f"library {name!r} is not in the library store {str(self.directory)!r} (found: {found});"
@@ -151,52 +186,19 @@ class LibraryStore:
                 code="unknown_library",
             )
 
-    def _history(self, name: str) -> tuple[tuple[LibraryVersion, datetime], ...]:
-        """Versions with the times at which they became current, oldest first."""
-        head = self._folder(name) / "HEAD"
-        try:
-            lines = [line.split(" ") for line in head.read_text(encoding="utf-8").splitlines()]
-            history = tuple((LibraryVersion(version), datetime.fromisoformat(at)) for version, at in lines)
-        except OSError as error:
-            raise LibraryError(f"{str(head)!r} cannot be read: {error}") from error
-        except ValueError as error:
-            raise LibraryError(f"{str(head)!r} is damaged: {error}; publish the library again") from error
-        if not history:
-            raise LibraryError(f"{str(head)!r} is empty; publish the library again")
-        return history
-
-    def _resolve(self, name: str, prefix: str) -> LibraryVersion:
-        """The one published version that starts with the prefix."""
-        versions = self.versions(name)
-        matching = [one for one in versions if one.startswith(prefix)] if _PREFIX.fullmatch(prefix) else []
-        if len(matching) != 1:
-            wrong = f"{len(matching)} versions" if matching else "no version"
-            found = ", ".join(repr(one[:8]) for one in matching or versions)
-            raise LibraryError(
-                f"library {name!r} has {wrong} starting with {prefix!r} (found: {found})", code="unknown_version"
-            )
-        return LibraryVersion(matching[0])
-
-    def _version(self, name: str, version: LibraryVersion) -> Library:
-        file = self._folder(name) / f"{version}.json"
-        library = read_library(file)
-        if library.version != version:
-            raise LibraryError(f"{str(file)!r} holds version {library.version[:8]!r}; publish the library again")
-        return library
+    def _heads(self, name: str) -> tuple[HeadEntry, ...]:
+        """Versions with the times at which the name came to mean them, oldest first."""
+        return head_entries(self.history(name).changes)
 
     def _current(self, name: str) -> StoredLibrary:
-        version, at = self._history(name)[-1]
-        library = self._version(name, version)
+        version, at = self._heads(name)[-1]
+        library = self.history(name).load(version)
         return StoredLibrary(name=name, version=version, lessons=len(library), tokens=library.tokens, at=at)
 
 
 def write_library(library: Library, out: Path, form: Form) -> None:
-    """Write a library to a file in that format. Raises LibraryError."""
-    text = format_library(library, form)
-    try:
-        _write(out, text)
-    except OSError as error:
-        raise LibraryError(f"the library could not be written to {str(out)!r}: {error}") from error
+    """Write a library to a file, or for the format `skill` to a folder. Raises LibraryError."""
+    write_form(library, out, form)
 
 
 def read_library(file: Path) -> Library:
@@ -206,8 +208,3 @@ def read_library(file: Path) -> Library:
     except (OSError, UnicodeDecodeError) as error:
         raise LibraryError(f"library file {str(file)!r} cannot be read: {error}") from error
     return parse_library(text, str(file))
-
-
-def _write(file: Path, text: str) -> None:
-    """Write the file in one step. A lone surrogate becomes JSON's escape for it."""
-    write_whole(file, text.encode("utf-8", "backslashreplace"))

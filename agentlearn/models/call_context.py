@@ -60,19 +60,20 @@ class CallContext:
     @asynccontextmanager
     async def one_call(
         self,
-        expected: ExpectedCall | None = None,
+        expected: Callable[[], ExpectedCall | None] = lambda: None,
         *,
         slots: int = 1,
         while_held: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> AsyncGenerator[Reservation | None]:
         """Count the block as one call in flight. Raises the reason when the run is stopped or over its budget.
 
-        expected: what the call will probably take. It waits while that does not fit together with the calls in flight.
-        None: the call is never held. slots: number of calls that may be in flight. while_held: entered while it waits.
+        expected: returns what the call will probably take. It waits while that does not fit together with the calls in
+        flight. None: the call is never held. It is asked again after a wait if it knew no price. slots: number of calls
+        that may be in flight. while_held: entered while it waits.
 
         Under `until_stopped` it waits to be cancelled instead of raising: an error would end calls in flight too.
         """
-        reserved = await self._reserved(expected if self.budget.limits_calls else None, slots, while_held)
+        reserved = await self._reserved(expected, slots, while_held)
         self.in_flight += 1
         try:
             yield reserved
@@ -84,9 +85,13 @@ class CallContext:
             self._check_idle()
 
     async def _reserved(
-        self, wanted: ExpectedCall | None, slots: int, while_held: Callable[[], AbstractContextManager[None]]
+        self,
+        expected: Callable[[], ExpectedCall | None],
+        slots: int,
+        while_held: Callable[[], AbstractContextManager[None]],
     ) -> Reservation | None:
         """Return what was reserved for a call, when it may be made."""
+        wanted = expected() if self.budget.limits_calls else None
         while True:
             reserved = None
             if self.stopped is None:
@@ -102,6 +107,8 @@ class CallContext:
                 return reserved
             with while_held():
                 await self._until_released(wanted)
+            if wanted.price is None:
+                wanted = expected()
 
     def _reserve(self, wanted: ExpectedCall, slots: int) -> Reservation | None:
         """Reserve what a call can take; None when it has to wait. A call that is too large lets smaller ones go on."""

@@ -49,6 +49,8 @@ class TokenRequest(Value):
     """Sample from the most likely tokens that together have this probability."""
     top_k: int = Field(default=0, ge=0)
     """Sample from this many most likely tokens; 0: from all."""
+    min_p: float = Field(default=0.0, ge=0, le=1)
+    """Sample from tokens with at least this share of the likeliest token's probability; 0: from all."""
 
 
 class Service(Protocol):
@@ -277,11 +279,12 @@ async def _served(
     credentials: Credentials = NO_CREDENTIALS,
 ) -> AsyncGenerator["Model"]:
     import httpx2
-    from openai import AsyncOpenAI
     from pydantic_ai.providers.openai import OpenAIProvider
 
     from agentlearn.models.body_limits import ACCEPTED, read_within_limit
+    from agentlearn.models.chat_client import ChatClient
     from agentlearn.models.chat_model import ChatModel
+    from agentlearn.models.http_transport import http_transport
 
     limits = httpx2.Limits(max_connections=options.concurrency, max_keepalive_connections=options.concurrency)
     # `ModelClient` has the deadline and the retries; a second set in the HTTP client would multiply them.
@@ -289,12 +292,13 @@ async def _served(
     async with httpx2.AsyncClient(
         limits=limits,
         timeout=timeout,
+        transport=http_transport(options.concurrency, proxies=not _loopback(base_url)),
         trust_env=not _loopback(base_url),
         auth=_basic_auth(credentials),
         headers={"Accept-Encoding": ACCEPTED},
         event_hooks={"response": [read_within_limit]},
     ) as http:
-        client = AsyncOpenAI(
+        client = ChatClient(
             base_url=base_url,
             api_key=api_key or "none",
             http_client=http,
@@ -307,7 +311,7 @@ async def _served(
             return
         from agentlearn.models.token_model import TokenModel
 
-        yield TokenModel.with_tokens(model_name, provider, top_p=tokens.top_p, top_k=tokens.top_k)
+        yield TokenModel.with_tokens(model_name, provider, top_p=tokens.top_p, top_k=tokens.top_k, min_p=tokens.min_p)
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from agentlearn.models.budget import Budget
 from agentlearn.models.first_calls import FirstCalls, unanswered
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import Outage
+from agentlearn.models.price import ObservedPrice
 from agentlearn.models.retry import RetryPolicy
 from agentlearn.models.token_estimate import TokenEstimates
 
@@ -45,10 +46,8 @@ class EndpointState:
     """Replies by stage that a content filter of the service ended."""
     without_usage: int = 0
     """Replies without believable numbers of tokens."""
-    priced_usd: float = 0.0
-    """Cost of the replies whose cost is known."""
-    priced_tokens: int = 0
-    """Tokens of these replies."""
+    price: ObservedPrice = field(default_factory=ObservedPrice)
+    """Prices that the replies with a known cost show."""
     refused_output: int | None = None
     """Smallest limit on the output, set by the budget, that the service has refused; None when it refused none."""
     refused_outputs: int = 0

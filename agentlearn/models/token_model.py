@@ -17,10 +17,11 @@ class TokenModel(ChatModel):
 
     @classmethod
     def with_tokens(
-        cls, name: str, provider: Provider[AsyncOpenAI], *, top_p: float = 1.0, top_k: int = 0
+        cls, name: str, provider: Provider[AsyncOpenAI], *, top_p: float = 1.0, top_k: int = 0, min_p: float = 0.0
     ) -> "TokenModel":
         """Return the model of that name, set to ask for tokens and log-probabilities in every request."""
-        body: dict[str, object] = {"return_token_ids": True, **({"top_k": top_k} if top_k else {})}
+        cut = {name: value for name, value in (("top_k", top_k), ("min_p", min_p)) if value}
+        body: dict[str, object] = {"return_token_ids": True, **cut}
         wanted = OpenAIChatModelSettings(openai_logprobs=True, extra_body=body)
         if top_p < 1:
             wanted["top_p"] = top_p

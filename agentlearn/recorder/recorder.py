@@ -313,6 +313,7 @@ def _live_entry(
         treatment=Treatment(
             model=clean(model) if model else found.model or UNKNOWN_MODEL, library=shown.version, masked=shown.masked
         ),
+        offered=shown.offered,
         steps=found.steps,
         answer=found.answer if answer is None else clean(_text("answer", answer)),
         verdict=Verdict(status="undecided", reason="recorded without feedback"),

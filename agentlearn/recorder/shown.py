@@ -20,6 +20,8 @@ class ShownLibrary(NamedTuple):
     """Lessons of that version that were not shown, sorted."""
     library: Library | None = EMPTY_LIBRARY
     """None when only its version is known."""
+    offered: tuple[ExperienceId, ...] | None = None
+    """Lessons that retrieval chose, withheld ones included; None: all."""
 
 
 def shown_of(experiences: object, result: object = None) -> ShownLibrary:
@@ -32,12 +34,13 @@ def shown_of(experiences: object, result: object = None) -> ShownLibrary:
     if said is not None and not isinstance(experiences, Library | str):
         library: Any = getattr(experiences, "library", None)
         known = next((one for one in (library, EMPTY_LIBRARY) if getattr(one, "version", "") == said.version), None)
-        return ShownLibrary(said.version, tuple(sorted(said.masked)), known)
+        return ShownLibrary(said.version, tuple(sorted(said.masked)), known, said.offered)
     if experiences is None:
         return ShownLibrary()
     if isinstance(experiences, Advice):
         shown = experiences.shown
-        return ShownLibrary(shown.version, tuple(sorted(shown.masked)), None if shown.lessons else EMPTY_LIBRARY)
+        known = None if shown.lessons else EMPTY_LIBRARY
+        return ShownLibrary(shown.version, tuple(sorted(shown.masked)), known, shown.offered)
     if isinstance(experiences, Library):
         return ShownLibrary(experiences.version, (), experiences)
     if isinstance(experiences, str):
@@ -57,5 +60,6 @@ def shown_of(experiences: object, result: object = None) -> ShownLibrary:
             code="bad_experiences",
         )
     shown = set(labels.values()) if isinstance(labels, dict) else set(library.by_id)
-    masked = tuple(sorted(one for one in library.by_id if one not in shown))
-    return ShownLibrary(library.version, masked, library)
+    offered: tuple[ExperienceId, ...] | None = getattr(getattr(experiences, "choice", None), "lessons", None)
+    masked = tuple(sorted(one for one in (library.by_id if offered is None else offered) if one not in shown))
+    return ShownLibrary(library.version, masked, library, offered)

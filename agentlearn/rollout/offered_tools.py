@@ -5,9 +5,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_ai import RunContext
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from agentlearn.text import storable
@@ -15,27 +13,26 @@ from agentlearn.types.trajectory import TOOLS, PromptRef
 
 
 @dataclass(slots=True)
-class OfferedTools(AbstractCapability[Any]):
-    """Records each tool that was offered in any request of a rollout, in order of first use."""
+class OfferedTools:
+    """Each tool that was offered in any request of a rollout, in order of first use."""
 
     found: dict[str, None] = field(default_factory=dict[str, None])
     """Tools as JSON texts, each once."""
     asked: bool = False
     """Whether any request was made."""
 
-    def __post_init__(self) -> None:
-        self.id = None
+    _latest: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
+    """The last definition of each tool, by name."""
 
-    async def before_model_request(
-        self, ctx: RunContext[Any], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        offered = request_context.model_request_parameters
+    def add(self, offered: ModelRequestParameters) -> None:
+        """Add the tools that a request offers."""
         self.asked = True
         for tool in (*offered.function_tools, *offered.output_tools):
-            self.found[_json(_described(tool))] = None
+            if self._latest.get(tool.name) != tool:  # most requests repeat the tools of the one before
+                self._latest[tool.name] = tool
+                self.found[_json(_described(tool))] = None
         for native in offered.native_tools:
             self.found[_json({"name": native.kind, "kind": "native", "description": "", "parameters": {}})] = None
-        return request_context
 
     def recorded(self) -> tuple[tuple[PromptRef, str], ...]:
         """The tools as one JSON text, after its reference; nothing when no request was made."""

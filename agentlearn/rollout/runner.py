@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import time
 import traceback
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Collection, Generator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -45,14 +45,13 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.tokens import without_tokens
 from agentlearn.models.work_unit import WorkUnit
-from agentlearn.rollout.offered_tools import OfferedTools
 from agentlearn.rollout.shortage import shortage_is_lost
 from agentlearn.rollout.tool_journal import ToolJournal
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.sandbox import open_sandbox
 from agentlearn.secret_values import without_secrets
 from agentlearn.store import Store
-from agentlearn.types.ids import RolloutId, derive_seed, rollout_id
+from agentlearn.types.ids import ExperienceId, RolloutId, derive_seed, rollout_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import VERIFY_RAISED, Failure, PromptRef, Trajectory, Usage, Verdict
 from agentlearn.types.treatment import Treatment
@@ -143,12 +142,24 @@ class Rollouts:
             )
         return replace(self, instructions=instructions)
 
-    async def one(self, task: Task, slot: RolloutSlot, treatment: Treatment, experiences: Experiences) -> Finished:
+    async def one(
+        self,
+        task: Task,
+        slot: RolloutSlot,
+        treatment: Treatment,
+        experiences: Experiences,
+        *,
+        without: Collection[ExperienceId] = (),
+    ) -> Finished:
         """Run the agent and judge its answer. Raises only BudgetExceeded, StoreError, bugs and cancellation.
+
+        Of a library that is too large to show all, the agent gets the lessons that fit the task's problem. without:
+        lessons that are not to be chosen.
 
         A rollout whose tools were lost is started again as a new attempt. So is one that an interrupted run started, if
         what its tools did cannot be repeated. `Trajectory.attempt` counts the attempts before.
         """
+        experiences = await experiences.for_query(task.problem, without=without)
         try:
             return await self._attempts(task, slot, treatment, experiences)
         except asyncio.CancelledError as error:
@@ -193,14 +204,14 @@ class Rollouts:
         identity = self._identity(task, slot)
         structlog.contextvars.bind_contextvars(task=task.id, rollout=identity)  # each rollout is an asyncio task
         unit = WorkUnit(self.call_context, "rollout", identity, slot.seed)
-        tools, offered = ToolJournal(unit), OfferedTools()
+        tools = ToolJournal(unit)
         started_at, started = datetime.now(UTC), time.perf_counter()
         output, answer, failure = None, None, None
         own_messages: list[ModelMessage] = []
         with capture_run_messages() as messages:
             try:
                 with unit.traced({"task": task.id, "rollout": identity, "phase": slot.phase}) as tracing:
-                    capabilities = [experiences, tools, offered, *tracing]
+                    capabilities = [experiences, tools, *tracing]
                     worked = await self._act(task, slot, treatment, experiences, capabilities, unit)
                     output, answer = worked.output, self._answer(worked.output)
                     own_messages = list(worked.messages)
@@ -225,6 +236,7 @@ class Rollouts:
             attempt=slot.attempt,
             seed=slot.seed,
             treatment=treatment,
+            offered=experiences.choice.lessons,
             steps=steps_of(said, unit.calls, tools.seconds, tools.diverged),
             answer=None if answer is None else answer.answer,
             failure=failure,
@@ -232,12 +244,12 @@ class Rollouts:
             cost_usd=_total_cost(unit.calls),
             started_at=started_at,
             seconds=time.perf_counter() - started,
-            prompts=(*self.prompts, *(ref for ref, _ in offered.recorded())),
+            prompts=(*self.prompts, *(ref for ref, _ in tools.offered.recorded())),
             isolation=self.isolation,
         )
         judged = await self._judged(task, trajectory, output)
         kept = output if failure is None else None
-        return Finished(judged, _dump(said), texts=offered.recorded(), output=kept)
+        return Finished(judged, _dump(said), texts=tools.offered.recorded(), output=kept)
 
     def _answer(self, output: Any) -> Answer:
         with self._errors("answer_of"):

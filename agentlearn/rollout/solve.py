@@ -10,6 +10,8 @@ from agentlearn.config import BudgetOptions, SolveSettings
 from agentlearn.domain.base import Domain, load_domain
 from agentlearn.domain.objects import Out
 from agentlearn.library.capability import Experiences
+from agentlearn.library.retrieval import Retriever
+from agentlearn.models.answer_limit import local_answer_limit
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.call_settings import call_settings
@@ -19,7 +21,7 @@ from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts
 from agentlearn.store import Store, open_store
-from agentlearn.types.experience import Library
+from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import derive_seed, new_run_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
@@ -74,9 +76,13 @@ async def run_solving(settings: SolveSettings, given: SolveGiven = NOTHING_GIVEN
     """Run one rollout on the problem, store it and return it; `failure` says what broke, if anything did."""
     domain = given.domain or load_domain(settings.domain)
     library = settings.library if given.library is None else given.library
-    experiences = Experiences(library, store=settings.store)
+    retriever = Retriever.in_store(settings.retrieval, settings.store)
+    experiences = Experiences(library, store=settings.store, retrieval=retriever)
     task = given.task or Task.of(settings.domain, settings.problem, None, source="solve", start=settings.start)
     sent = call_settings(settings, temperature=settings.temperature is not None)
+    limit = local_answer_limit(settings.model, domain.rollout_shape().turn_out)
+    if limit is not None and settings.max_output_tokens is None and given.model is None:
+        sent = limit.applied(sent)
     async with AsyncExitStack() as stack:
         tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
         store = given.store or await stack.enter_async_context(open_store(settings.store))
@@ -88,9 +94,22 @@ async def run_solving(settings: SolveSettings, given: SolveGiven = NOTHING_GIVEN
             open_rollouts(domain, endpoint, settings, call_context=call_context, record=settings.record)
         )
         finished = await _recorded(settings, store, rollouts, task, experiences)
+        own = _own_task_note(store, task, finished.trajectory, experiences.library)
         services = service_records([endpoint.endpoint_state])
     fields = {name: getattr(finished.trajectory, name) for name in Trajectory.model_fields}
-    return Solved(**fields, output=finished.output, services=services, notes=service_notes(services))
+    return Solved(**fields, output=finished.output, services=services, notes=(*own, *service_notes(services)))
+
+
+def _own_task_note(store: Store, task: Task, solved: Trajectory, library: Library) -> tuple[str, ...]:
+    """A note where lessons were shown that the store says were learned from this very problem."""
+    shown = [one for one in library.by_id if solved.offered is None or one in solved.offered]
+    learned = store.learned_on(shown)
+    same = [one for one, known in store.tasks(list(learned)).items() if known.problem == task.problem]
+    lessons = frozenset[str]().union(*(learned[one] for one in same))
+    if not lessons:
+        return ()
+    counted = counted_lessons(len(lessons))
+    return (f"{counted} of those shown were learned from this very problem: the answer says little about new problems",)
 
 
 async def _recorded(

@@ -1,4 +1,4 @@
-"""Tool results in the journal."""
+"""Tool results in the journal, and the tools that were offered."""
 
 import time
 from dataclasses import dataclass, field
@@ -8,10 +8,12 @@ from typing import Any
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ToolCallPart, ToolReturn
+from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import ToolDefinition
 
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.work_unit import WorkUnit
+from agentlearn.rollout.offered_tools import OfferedTools
 from agentlearn.types.ids import content_hash
 from agentlearn.types.trajectory import STATUS
 
@@ -20,11 +22,14 @@ from agentlearn.types.trajectory import STATUS
 class ToolJournal(AbstractCapability[Any]):
     """Commits every tool result to the journal before the agent sees it, and measures how long each call took.
 
+    It also notes the tools that each request offers, because each further capability slows every step of an agent.
+
     A resumed run executes a recorded tool call again, because later calls may need the state that it leaves. The agent
     is given the recorded result, even if the new one differs.
     """
 
     unit: WorkUnit
+    offered: OfferedTools = field(default_factory=OfferedTools)
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     """Duration of each call, by tool call id."""
     diverged: set[str] = field(default_factory=set[str])
@@ -32,6 +37,12 @@ class ToolJournal(AbstractCapability[Any]):
 
     def __post_init__(self) -> None:
         self.id = None
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        self.offered.add(request_context.model_request_parameters)
+        return request_context
 
     async def wrap_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], handler: Any

@@ -7,7 +7,6 @@ the thread that started it, so that thread must live as long as its event loop.
 import asyncio
 import atexit
 import contextlib
-import errno
 import importlib.util
 import itertools
 import os
@@ -22,7 +21,7 @@ from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from agentlearn.errors import ConfigError, ToolError, ToolLost
+from agentlearn.errors import FILES_NEEDED, ConfigError, ToolError, ToolLost, words_of_failed_start
 from agentlearn.sandbox.inside.config import Config, SandboxLimits
 from agentlearn.sandbox.inside.scratch import remove_tree
 from agentlearn.sandbox.interpreter import Exit
@@ -80,21 +79,6 @@ _MESSAGE: TypeAdapter[Hello | ZygoteReady | ZygoteFailed | Exit] = TypeAdapter(
 )
 
 
-_FILES_NEEDED = 1024
-"""Files that the process may open where nobody has set another limit. It opens each module of the standard library."""
-
-
-def _remedy(error: OSError) -> str:
-    """Return what to do about the limit that an error names, as the end of a sentence; or nothing."""
-    match error.errno:
-        case errno.EMFILE:
-            return f"; raise the limit on open files (ulimit -n) to {_FILES_NEEDED:,} or more"
-        case errno.EAGAIN:
-            return "; raise the limit on processes (ulimit -u) or close other programs"
-        case _:
-            return ""
-
-
 class Zygote:
     """A running zygote process, used by the event loop that started it."""
 
@@ -131,7 +115,7 @@ class Zygote:
                 raise
         except OSError as error:
             raise ToolLost(
-                f"the code sandbox's process could not be started: {error}{_remedy(error)}", code=CODE
+                f"the code sandbox's process could not be started: {words_of_failed_start(error)}", code=CODE
             ) from error
 
     @classmethod
@@ -227,9 +211,9 @@ class Zygote:
     def _cause(self) -> str:
         """Return what probably ended a process that has not said hello, as the end of a sentence; or nothing."""
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        if self._hello.done() or not 0 <= most < _FILES_NEEDED:
+        if self._hello.done() or not 0 <= most < FILES_NEEDED:
             return ""
-        return f": it may open only {most:,} files; raise the limit (ulimit -n) to {_FILES_NEEDED:,} or more"
+        return f": it may open only {most:,} files; raise the limit (ulimit -n) to {FILES_NEEDED:,} or more"
 
     def _receive_message(self) -> None:
         """Handle one message of the zygote."""

@@ -79,6 +79,7 @@ class ChatRequest:
     max_tokens: int | None = None
     top_p: float | None = None
     top_k: int | None = None
+    min_p: float | None = None
     logprobs: bool = False
     token_ids: bool = False
     """Whether to return the token ids of prompt and answer (`return_token_ids`)."""
@@ -102,7 +103,7 @@ class ChatRequest:
 _READ = frozenset(
     {
         *("model", "messages", "n", "tools", "tool_choice", "response_format", "seed", "temperature", "top_p", "top_k"),
-        *("max_tokens", "max_completion_tokens", "logprobs", "return_token_ids", "stream", "stream_options"),
+        *("min_p", "max_tokens", "max_completion_tokens", "logprobs", "return_token_ids", "stream", "stream_options"),
     }
 )
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
@@ -137,6 +138,7 @@ def chat_request(body: bytes) -> ChatRequest:
         max_tokens=_integer(sent, "max_completion_tokens") or _integer(sent, "max_tokens"),
         top_p=_real(sent, "top_p"),
         top_k=_integer(sent, "top_k"),
+        min_p=_real(sent, "min_p"),
         logprobs=sent.get("logprobs") is True,
         token_ids=sent.get("return_token_ids") is True,
         stream=sent.get("stream") is True,

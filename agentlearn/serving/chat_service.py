@@ -1,9 +1,9 @@
 """An OpenAI-compatible chat service around an `Engine`.
 
-Besides the usual fields it supports `top_k` and `return_token_ids`, and returns the exact token ids of prompt and
-answer. A conversation that continues starts with exactly the ids of its earlier prompt and answer. Unsupported features
-(JSON schemas, stop sequences, penalties) are refused. `tool_choice` "required" or a tool's name means "auto", because a
-model in training must choose by itself.
+Besides the usual fields it supports `top_k`, `min_p` and `return_token_ids`, and returns the exact token ids of prompt
+and answer. A conversation that continues starts with exactly the ids of its earlier prompt and answer. Unsupported
+features (JSON schemas, stop sequences, penalties) are refused. `tool_choice` "required" or a tool's name means "auto",
+because a model in training must choose by itself.
 """
 
 import json
@@ -32,7 +32,6 @@ _NEUTRAL = {
     "frequency_penalty": (None, 0),
     "presence_penalty": (None, 0),
     "repetition_penalty": (None, 1),
-    "min_p": (None, 0),
     "logit_bias": (None, {}),
 }
 """Fields that would change the sampled tokens, and the values at which they have no effect."""
@@ -155,6 +154,7 @@ class ChatService:
             temperature=1.0 if request.temperature is None else request.temperature,
             top_p=1.0 if request.top_p is None else request.top_p,
             top_k=max(0, request.top_k or 0),
+            min_p=request.min_p or 0.0,
         )
 
     def _completion(self, prepared: _PreparedRequest, sampled: Sampled) -> Completion:
@@ -208,6 +208,7 @@ def _check(request: ChatRequest) -> None:
     _range("temperature", request.temperature, 0 <= (request.temperature or 0) < float("inf"), "0 or more")
     _range("top_p", request.top_p, request.top_p is None or 0 < request.top_p <= 1, "above 0 and at most 1")
     _range("top_k", request.top_k, (request.top_k or 0) >= -1, "0 or -1 for all, or a number of tokens")
+    _range("min_p", request.min_p, 0 <= (request.min_p or 0) <= 1, "between 0 and 1")
     _range("max_tokens", request.max_tokens, request.max_tokens is None or request.max_tokens > 0, "1 or more")
     _range("seed", request.seed, 0 <= (request.seed or 0) <= _MAX_SEED, f"between 0 and {_MAX_SEED}")
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import IO
 from urllib.parse import urlsplit
 
-from agentlearn.errors import EndpointError
+from agentlearn.errors import EndpointError, words_of_failed_start
 from agentlearn.log import get_log
 from agentlearn.printing import print_line
 from agentlearn.serving.subprocesses import end_process, start_module, wait_for_stdin_end
@@ -147,7 +147,9 @@ async def _start(child: ChildService, stderr: IO[bytes]) -> asyncio.subprocess.P
             environment=_environment(child.environment),
         )
     except OSError as error:
-        raise EndpointError(f"{child.called} could not be started: {error}", code=child.code) from error
+        raise EndpointError(
+            f"{child.called} could not be started: {words_of_failed_start(error)}", code=child.code
+        ) from error
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:

@@ -19,6 +19,8 @@ class Sampling:
     top_p: float = 1.0
     top_k: int = 0
     """0: all tokens."""
+    min_p: float = 0.0
+    """Tokens below this share of the likeliest token's probability are left out, before top_k and top_p; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,14 @@ def _suspects(seen: Sequence[AttemptHabits], reflector_state: ReflectorState) ->
     traps = reflector_state.vocabulary.traps
     by_name = {trap.name: trap for trap in traps}
     told = [by_name[name] for name in believed_traps(seen, reflector_state.belief)]
-    return [*told, *(trap for trap in _separating(seen, traps) if trap not in told)]
+    blamed = [_mistaken(trap, traps, reflector_state) for trap in _separating(seen, traps) if trap not in told]
+    return list({trap.name: trap for trap in (*told, *blamed)}.values())
+
+
+def _mistaken(trap: Trap, traps: Sequence[Trap], reflector_state: ReflectorState) -> Trap:
+    """The trap, or by chance another one that the attempts do not prove."""
+    share = reflector_state.parameters.mistaken
+    return reflector_state.rng.choice(traps) if share and reflector_state.rng.random() < share else trap
 
 
 def _separating(seen: Sequence[AttemptHabits], traps: Sequence[Trap]) -> list[Trap]:

@@ -1,9 +1,13 @@
-"""Stage 3 of the simulated reflector: merge proposals about the same trap into one change, and drop the rest."""
+"""Stage 3 of the simulated reflector: merge proposals about the same trap into one change, and drop the rest.
+
+A reflector that is not blind knows which lessons give reversed advice. A blind one decides by support (`deciding`).
+"""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentlearn.sim.deciding import Side, decided_sides, subject_of
 from agentlearn.sim.lesson_writer import LessonSource, within_lesson_limits
 from agentlearn.sim.malformed import Item
 from agentlearn.sim.reflector_state import ReflectorState
@@ -40,7 +44,16 @@ class _Theme:
 def reflector_consolidate(prompt: ConsolidatePrompt, reflector_state: ReflectorState) -> list[Item]:
     """Return the final proposals ordered by first source, deletions last; each lesson is changed at most once."""
     shown = frozenset(one.label for one in prompt.experiences)
-    themes = _themes([one for one in prompt.suggestions if shown.issuperset(one.targets)], reflector_state)
+    known = [one for one in prompt.suggestions if shown.issuperset(one.targets)]
+    decide = _decided_blindly if reflector_state.parameters.blind else _decided
+    # A lesson that is corrected need not be deleted.
+    return _without_overlaps(sorted(decide(known, prompt, reflector_state), key=lambda item: item["op"] == "delete"))
+
+
+def _decided(
+    suggestions: Sequence[Suggestion], prompt: ConsolidatePrompt, reflector_state: ReflectorState
+) -> list[Item]:
+    themes = _themes(suggestions, reflector_state)
     addressed = {theme.trap.name for theme in themes if theme.trap is not None and not theme.against}
     items: list[Item] = []
     for theme in themes:
@@ -50,8 +63,37 @@ def reflector_consolidate(prompt: ConsolidatePrompt, reflector_state: ReflectorS
             items += _harmful_theme(theme, reflector_state) if theme.trap.name not in addressed else []
         else:
             items += _trap_theme(theme, theme.trap, prompt, reflector_state)
-    # A lesson that is corrected need not be deleted.
-    return _without_overlaps(sorted(items, key=lambda item: item["op"] == "delete"))
+    return items
+
+
+def _decided_blindly(
+    suggestions: Sequence[Suggestion], prompt: ConsolidatePrompt, reflector_state: ReflectorState
+) -> list[Item]:
+    unknown = [one for one in suggestions if subject_of(one, prompt, reflector_state) is None]
+    sides = decided_sides(suggestions, prompt, reflector_state)
+    return [
+        *(item for side in sides for item in _side(side, reflector_state)),
+        *(item for theme in _themes(unknown, reflector_state) for item in _unknown_theme(theme, reflector_state)),
+    ]
+
+
+def _side(side: Side, reflector_state: ReflectorState) -> list[Item]:
+    """Changes for the side of a subject that is kept: lessons of the other side are turned round or deleted."""
+    spoken = tuple(one for one in side.members if one.lesson)
+    asked = tuple(target for one in side.members if not one.lesson for target in one.targets)
+    losing = tuple(dict.fromkeys((*side.other, *asked)))
+    theme = _Theme(side.trap, side.against, spoken)
+    turned = losing[:1] if spoken and side.other and not side.same else ()
+    deletes: list[Item] = [
+        {"op": "delete", "target": label, "rests_on": side.labels} for label in losing if label not in turned
+    ]
+    if not spoken or (side.other and side.same):
+        return deletes
+    lesson = min((one.lesson for one in spoken), key=lambda one: (len(one), one)) if side.against else None
+    lesson = lesson or _best_lesson(theme, side.trap, reflector_state)
+    if turned:
+        return [{"op": "modify", "target": turned[0], "lesson": lesson, "rests_on": side.labels}, *deletes]
+    return [*_changes(theme, side.trap, side.same, lesson, reflector_state), *deletes]
 
 
 def _themes(suggestions: Sequence[Suggestion], reflector_state: ReflectorState) -> list[_Theme]:
@@ -78,15 +120,22 @@ def _trap_theme(theme: _Theme, trap: Trap, prompt: ConsolidatePrompt, reflector_
     """At most one change (two for a duplicate) about a known trap."""
     known = reflector_state.known_lessons(trap.name, prompt.experiences)
     lesson = _best_lesson(theme, trap, reflector_state)
-    if len(known.general) > 1 and reflector_state.rng.random() < MERGE_CHANCE:
-        return [{"op": "merge", "targets": list(known.general), "lesson": lesson, "rests_on": theme.labels}]
+    return _changes(theme, trap, known.general, lesson, reflector_state)
+
+
+def _changes(
+    theme: _Theme, trap: Trap, same: Sequence[str], lesson: str, reflector_state: ReflectorState
+) -> list[Item]:
+    """At most one change (two for a duplicate) that puts a lesson into the library. same: its lessons that say it."""
+    if len(same) > 1 and reflector_state.rng.random() < MERGE_CHANCE:
+        return [{"op": "merge", "targets": list(same), "lesson": lesson, "rests_on": theme.labels}]
     modified = [target for one in theme.members if one.op == "modify" for target in one.targets]
     if modified:
         return [{"op": "modify", "target": modified[0], "lesson": lesson, "rests_on": theme.labels}]
-    if known.general and reflector_state.rng.random() >= REPEAT_CHANCE:
+    if same and reflector_state.rng.random() >= REPEAT_CHANCE:
         return []
     add: Item = {"op": "add", "lesson": lesson, "rests_on": theme.labels}
-    if reflector_state.defect() == "duplicate":
+    if reflector_state.defect() == "duplicate" and not theme.against:
         return [add, {**add, "lesson": reflector_state.writer.lesson(trap, reflector_state.rng)}]
     return [add]
 

@@ -29,8 +29,13 @@ class ReflectorParameters:
     """Share of lessons that contain the task's answer."""
     malformed: float = 0.04
     """Share of replies that are malformed."""
+    mistaken: float = 0.0
+    """Share of the habits that a comparison blames that are replaced by a random one."""
     malformations: tuple[Malformation, ...] = MALFORMATIONS
     """The kinds of malformed replies, chosen with equal probability."""
+    blind: bool = False
+    """Whether the stage consolidate cannot tell which way a lesson should point. It then decides by support where the
+    prompt shows it, and takes the first proposal of a subject where not."""
 
 
 FLAWLESS = ReflectorParameters(useless=0, over_specific=0, over_long=0, duplicate=0, harmful=0, leaking=0, malformed=0)

@@ -20,9 +20,11 @@ _ATTEMPT = re.compile(r"<attempt\b([^>]*)>(.*?)</attempt\s*>", re.DOTALL)
 _REASON = re.compile(r"^<reason>\n(.*)\n</reason>\n", re.MULTILINE)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 _PROPOSAL = re.compile(
-    r"^[ \t]*\[(P\d+)\][ \t]*(add|modify|merge|delete)\b[ \t]*([\w, ]*?)[ \t]*(?::[ \t]*(.*?))?[ \t]*$",
+    r"^[ \t]*\[(P\d+)\][ \t]*(add|modify|merge|delete)\b[ \t]*([\w, ]*?)[ \t]*(?::[ \t]*(.*?))?[ \t]*$"
+    r"(?:\n  task (\d+): ([^\n“]*?)(?:; reason: “(.*)”)?$)?",
     re.MULTILINE | re.IGNORECASE,
 )
+_QUOTED = re.compile(r"^(  task \d+: [^\n“]*?); reason: “.*”$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,18 @@ class ComparePrompt:
 
 
 @dataclass(frozen=True, slots=True)
+class SuggestionEvidence:
+    """Where a proposal of the stage compare comes from, as the stage consolidate is shown it."""
+
+    task: int
+    """Number of the task among those of the prompt."""
+    outcomes: str = ""
+    """How the task's attempts ended, in words."""
+    reason: str = ""
+    """What was said about a wrong attempt; empty if nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Suggestion:
     """A proposal of the stage compare, as shown to the stage consolidate."""
 
@@ -77,6 +91,8 @@ class Suggestion:
     op: str
     targets: tuple[str, ...] = ()
     lesson: str = ""
+    evidence: SuggestionEvidence | None = None
+    """None in a prompt of version 1, which shows no evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +101,11 @@ class ConsolidatePrompt:
 
     experiences: tuple[ShownLesson, ...]
     suggestions: tuple[Suggestion, ...]
+
+    @property
+    def shows_evidence(self) -> bool:
+        """Whether the prompt says which tasks the proposals come from."""
+        return any(one.evidence is not None for one in self.suggestions)
 
 
 def stage_of(text: str) -> ReflectorStage | None:
@@ -114,15 +135,17 @@ def compare_prompt(text: str) -> ComparePrompt:
 
 
 def consolidate_prompt(text: str) -> ConsolidatePrompt:
-    """Parse a prompt of the stage consolidate; detail lines under a proposal are ignored."""
-    lines = _PROPOSAL.findall(_section(text, "proposals", last=True))
+    """Parse a prompt of the stage consolidate. Other detail lines under a proposal are ignored."""
     return ConsolidatePrompt(
         experiences=experiences_in(text),
-        suggestions=tuple(
-            Suggestion(label, op.lower(), tuple(re.findall(r"\w+", targets)), lesson)
-            for label, op, targets, lesson in lines
-        ),
+        suggestions=tuple(map(_suggestion, _PROPOSAL.finditer(_section(text, "proposals", last=True)))),
     )
+
+
+def _suggestion(line: re.Match[str]) -> Suggestion:
+    label, op, targets, lesson, task, outcomes, reason = line.groups(default="")
+    evidence = SuggestionEvidence(int(task), outcomes, reason) if task else None
+    return Suggestion(label, op.lower(), tuple(re.findall(r"\w+", targets)), lesson, evidence)
 
 
 def _section(text: str, tag: str, *, last: bool = False) -> str:
@@ -136,7 +159,7 @@ def _section(text: str, tag: str, *, last: bool = False) -> str:
 
 def without_reasons(text: str) -> str:
     """The prompt without the reasons of verdicts."""
-    return _REASON.sub("", text)
+    return _QUOTED.sub(r"\1", _REASON.sub("", text))
 
 
 def _attempt(head: str, body: str) -> Attempt:
@@ -148,7 +171,8 @@ def _attempt(head: str, body: str) -> Attempt:
 
 
 def _is_right(attributes: dict[str, str]) -> bool:
-    return attributes.get("verdict", "").lower().startswith("right")
+    """Whether the attempt was right, or better than others where rewards are partial."""
+    return attributes.get("verdict", "").lower().startswith(("right", "better"))
 
 
 def _steps(text: str) -> Iterator[ShownStep]:

@@ -5,6 +5,7 @@ Every function takes numbers and returns numbers. Randomness comes from a seed a
 
 from agentlearn.stats.clustered import clustered_mean
 from agentlearn.stats.difference import MeanDifference, detectable_difference, estimate_difference, no_worse
+from agentlearn.stats.e_process import EProcess, e_bh, log_threshold
 from agentlearn.stats.interim_looks import look_factor
 from agentlearn.stats.interval import Interval, mean_interval
 from agentlearn.stats.mcnemar import mcnemar_p
@@ -32,6 +33,7 @@ from agentlearn.stats.two_way import two_way_mean
 __all__ = [
     "Anytime",
     "Clusters",
+    "EProcess",
     "Interval",
     "MeanDifference",
     "MeanTest",
@@ -43,9 +45,11 @@ __all__ = [
     "detectable_difference",
     "detectable_effect",
     "detectable_from_error",
+    "e_bh",
     "estimate_difference",
     "guessed_parts",
     "holm",
+    "log_threshold",
     "look_factor",
     "mcnemar_p",
     "mean_interval",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agentlearn.store.trajectory_store import Store, open_store, read_store
     from agentlearn.store.views import (
         EvaluatedRow,
+        ExposedRow,
         Exposure,
         LessonUnit,
         LiveRow,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "EvaluatedRow": "agentlearn.store.views",
+    "ExposedRow": "agentlearn.store.views",
     "Exposure": "agentlearn.store.views",
     "LessonUnit": "agentlearn.store.views",
     "LiveRow": "agentlearn.store.views",
@@ -56,6 +58,7 @@ _HOMES = {
 
 __all__ = [
     "EvaluatedRow",
+    "ExposedRow",
     "Exposure",
     "LessonUnit",
     "LiveRow",

@@ -18,7 +18,7 @@ from agentlearn.store.stored_arm import read_arm, stored_arm
 from agentlearn.store.table_row import RowGroup, TableRow, row
 from agentlearn.store.text import escape, from_json, to_json, unescape
 from agentlearn.types.decision import LessonDecision
-from agentlearn.types.experience import Experience, Library, Origin
+from agentlearn.types.experience import Experience, Library, Origin, Withheld
 from agentlearn.types.feedback import Feedback
 from agentlearn.types.ids import RunId, content_hash
 from agentlearn.types.operation import Applied, End, Ended, Folded, Operation, Proposal, Quarantined, Rejected
@@ -103,6 +103,7 @@ def _metadata_row(trajectory: Trajectory) -> TableRow:
         model=treatment.model,
         library_version=treatment.library,
         masked=treatment.masked,
+        offered=trajectory.offered,
         arm=stored_arm(trajectory),
         temperature=treatment.temperature,
         outcome=trajectory.outcome,
@@ -174,6 +175,7 @@ def trajectory_from_row(found: Mapping[str, Any]) -> Trajectory:
             arm=read_arm(found["arm"], found["phase"]),
             temperature=found["temperature"],
         ),
+        offered=None if found["offered"] is None else tuple(found["offered"]),
         steps=from_json(_adapter(tuple[Step, ...]), found["steps"]),
         answer=found["answer"],
         failure=failure,
@@ -360,10 +362,18 @@ def library_rows(library: Library, run: RunId | None, at: datetime) -> RowGroup:
         version=library.version,
         parent=library.parent,
         experiences=tuple(library.by_id),
+        joined=library.joined,
+        withheld=to_json(_adapter(tuple[Withheld, ...]), library.withheld) if library.withheld else None,
         saved_at=at,
         run=run,
     )
-    return (version, *(_experience_row(experience) for experience in library.experiences))
+    held = (*library.experiences, *(one.experience for one in library.withheld))
+    return (version, *(_experience_row(experience) for experience in held))
+
+
+def withheld_of(found: Mapping[str, Any]) -> tuple[Withheld, ...]:
+    """The withheld lessons in the row of a library version; none in a row from before schema 8."""
+    return from_json(_adapter(tuple[Withheld, ...]), found["withheld"]) if found["withheld"] else ()
 
 
 def _experience_row(experience: Experience) -> TableRow:

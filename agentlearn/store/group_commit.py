@@ -12,6 +12,7 @@ from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store.consistency import database_state
 from agentlearn.store.database import CHECKPOINT_BYTES, Database
 from agentlearn.store.demonstrations import new_demonstrations
+from agentlearn.store.known_rollouts import KnownRollouts
 from agentlearn.store.table_row import RowGroup, unfit_number
 from agentlearn.store.text import error_line
 
@@ -64,6 +65,7 @@ class GroupCommit:
         self._waiting: dict[int, RowGroup] = {}
         self._waiting_bytes = 0
         self._waiting_rollouts: set[str] = set()
+        self._known_rollouts = KnownRollouts()
         self._unsure = False
         """Whether the last commit failed, so that it may be in the database or not."""
         with suppress(duckdb.Error):  # then they are read with the first commit
@@ -119,13 +121,9 @@ class GroupCommit:
 
     def _stored(self, units: Sequence[RowGroup]) -> set[str]:
         """Ids of the rollouts among `units` that the store already has. Raises duckdb.Error, StoreError."""
-        rollouts = {rollout for unit in units if (rollout := _rollout_of(unit)) is not None}
+        rollouts = _rollouts_of(units)
         waiting = rollouts & self._waiting_rollouts
-        if not (asked := sorted(rollouts - waiting)):
-            return waiting
-        places = ", ".join("?" * len(asked))
-        found = self._connected().execute(f"SELECT id FROM trajectory WHERE id IN ({places})", asked)  # noqa: S608
-        return waiting | {rollout for (rollout,) in found.fetchall()}
+        return waiting | self._known_rollouts.among(self._connected(), rollouts - waiting)
 
     def _add_waiting(self, number: int, unit: RowGroup, size_bytes: int) -> None:
         """Note that a row group is in the journal and not yet in the database."""
@@ -179,7 +177,7 @@ class GroupCommit:
         self._seq += 1  # never used for two groups, so finding it in the database proves the commit durable
         failure: Exception | None = None
         for pause_s in RETRY_PAUSES_S:
-            time.sleep(pause_s)
+            _pause(pause_s)
             try:
                 connection = self._connected()
                 taken = self._stored_already() if self._unsure else None
@@ -187,11 +185,13 @@ class GroupCommit:
                     taken = self._read_journal()
                     waiting = [unit for at, unit in sorted(self._waiting.items()) if unit and at <= taken]
                     self._transaction(connection, [*waiting, *units], taken)
+                    self._known_rollouts.add(_rollouts_of([*waiting, *units]))
                 self._database.acknowledge(self._seq, taken)
             except StoreDamaged as error:
                 return error
             except (*_TRANSIENT, *_INVALIDATES) as error:
                 self._unsure, failure = True, error
+                self._known_rollouts.forget()
                 if isinstance(error, _INVALIDATES) or "invalidated" in str(error):
                     self._connection = None
             except duckdb.Error as error:
@@ -228,7 +228,7 @@ class GroupCommit:
             return None
         failure: StoreError | None = None
         for pause_s in RETRY_PAUSES_S:
-            time.sleep(pause_s)
+            _pause(pause_s)
             try:
                 numbers = self._journal.append([entry.content for entry in entries])
             except StoreDamaged as error:
@@ -308,6 +308,12 @@ class GroupCommit:
         return 0 if inserted is None else int(inserted[0])
 
 
+def _pause(seconds: float) -> None:
+    """Wait before an attempt. Even a sleep of 0 s would make this thread wait for the interpreter."""
+    if seconds:
+        time.sleep(seconds)
+
+
 def _rows_by_table(units: Sequence[RowGroup]) -> _TableRows:
     by_table: _TableRows = {}
     for unit in units:
@@ -320,6 +326,11 @@ def _rollout_of(unit: RowGroup) -> str | None:
     """The rollout id of a row group that holds a rollout; None for other row groups."""
     first = unit[0]
     return str(first.values["id"]) if first.table == "trajectory" else None
+
+
+def _rollouts_of(units: Sequence[RowGroup]) -> set[str]:
+    """The ids of the rollouts in row groups."""
+    return {rollout for unit in units if (rollout := _rollout_of(unit)) is not None}
 
 
 def _refused(unit: RowGroup, why: str) -> StoreError:

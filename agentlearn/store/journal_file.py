@@ -23,6 +23,8 @@ JOURNAL_PARTS = (JOURNAL, JOURNAL + "-wal", JOURNAL + "-shm")
 _FORMAT = 1
 _BUSY_TIMEOUT_S = 60.0
 _KEPT_PAGES = 64
+_ONE_STATEMENT = 32
+"""Largest number of entries in one statement."""
 _TABLES = """
     CREATE TABLE meta (format INTEGER NOT NULL, identity TEXT NOT NULL);
     CREATE TABLE entry (seq INTEGER PRIMARY KEY AUTOINCREMENT, checksum INTEGER NOT NULL, content BLOB NOT NULL);
@@ -127,10 +129,8 @@ class JournalFile:
         self._refuse(last < acknowledged, f"ends with entry {last}, but {acknowledged} were acknowledged")
         numbers = range(last + 1, last + 1 + len(contents))
         rows = [(at, checksum(at, content), content) for at, content in zip(numbers, contents, strict=True)]
-        connection.execute("BEGIN IMMEDIATE")
         try:
-            connection.executemany("INSERT INTO entry VALUES (?, ?, ?)", rows)
-            connection.execute("COMMIT")
+            _insert_rows(connection, rows)
         except BaseException as error:
             with suppress(sqlite3.Error):
                 if connection.in_transaction:
@@ -170,6 +170,17 @@ class JournalFile:
         return StoreDamaged(
             f"{str(self._path)!r} {problem}; copy the store's directory, then run `agentlearn store repair`"
         )
+
+
+def _insert_rows(connection: sqlite3.Connection, rows: Sequence[tuple[int, int, bytes]]) -> None:
+    """Commit entries. A few go into one statement: after each statement this thread waits for the interpreter."""
+    if len(rows) <= _ONE_STATEMENT:
+        places = ", ".join(["(?, ?, ?)"] * len(rows))
+        connection.execute(f"INSERT INTO entry VALUES {places}", [value for one in rows for value in one])  # noqa: S608
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    connection.executemany("INSERT INTO entry VALUES (?, ?, ?)", rows)
+    connection.execute("COMMIT")
 
 
 def make_journal(path: Path, identity: str, *, after: int = 0, entries: Sequence[bytes] = ()) -> None:

@@ -186,7 +186,7 @@ class Query(StrEnum):
     """
     COUNT_PROPOSALS = f"SELECT ended AS key, count(*) AS n FROM ({_PROPOSALS}) GROUP BY ended ORDER BY key"
 
-    LIBRARY = "SELECT parent, experiences FROM library_version WHERE version = $1"
+    LIBRARY = "SELECT parent, experiences, joined, withheld FROM library_version WHERE version = $1"
     # The versions that start with $1, each with every run that made it or that had rollouts with it.
     VERSIONS = """
         SELECT v.version, v.parent, len(v.experiences) AS lessons, u.run
@@ -214,12 +214,48 @@ class Query(StrEnum):
         )
         SELECT DISTINCT unnest(evidence) AS rollout FROM maker ORDER BY rollout
     """
+    # The same for several experiences, with the tasks of those rollouts.
+    LEARNED_ON = """
+        WITH RECURSIVE maker AS (
+          SELECT experience AS lesson, run, phase, batch, id, rests_on, evidence FROM proposal
+          WHERE list_contains($1::VARCHAR[], experience)
+          UNION
+          SELECT d.experience AS lesson, p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence FROM proposal p
+          JOIN decision d ON d.run = p.run AND d.phase = p.phase AND d.batch = p.batch AND d.proposal = p.id
+          WHERE list_contains($1::VARCHAR[], d.experience)
+          UNION
+          SELECT m.lesson, p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence
+          FROM proposal p JOIN maker m ON p.run = m.run AND p.phase = m.phase AND p.batch = m.batch
+          WHERE list_contains(m.rests_on, p.id) OR list_contains(p.folded_into, m.id)
+        )
+        SELECT DISTINCT made.lesson, t.task
+        FROM (SELECT lesson, unnest(evidence) AS rollout FROM maker) made JOIN trajectory t ON t.id = made.rollout
+        ORDER BY made.lesson, t.task
+    """
     SHOWN_TO = f"""
         SELECT t.id AS rollout, t.reward
         FROM ({_TRAJECTORY}) t JOIN library_version v ON v.version = t.library_version
         WHERE list_contains(v.experiences, $1) AND NOT list_contains(t.masked, $1)
+          AND (t.offered IS NULL OR list_contains(t.offered, $1))
         ORDER BY t.started_at, t.id
     """
+    # Rollouts that could have been shown one of the lessons $1, or were shown one of the versions $2, in batches of a
+    # task and in live traffic where some lesson was hidden from some rollout.
+    EXPOSED = f"""
+        SELECT t.id, t.run, t.phase, t.batch, t.task, t.g, t.attempt, t.seed, t.model, t.library_version AS library,
+               t.masked, t.offered, t.arm, t.reward, epoch_us(t.started_at) AS at, coalesce(l.name, '') AS run_name,
+               coalesce(l.episode, '') AS episode, v.experiences
+        FROM ({_TRAJECTORY}) t
+        LEFT JOIN library_version v ON v.version = t.library_version
+        LEFT JOIN live l ON l.rollout = t.id
+        WHERE list_has_any(v.experiences, $1::VARCHAR[]) OR list_contains($2::VARCHAR[], t.library_version)
+        QUALIFY max(len(t.masked)) OVER (
+          PARTITION BY t.library_version, CASE WHEN t.phase = '{LIVE}' THEN '' ELSE t.run END, t.phase,
+                       CASE WHEN t.phase = '{LIVE}' THEN '' ELSE t.task END
+        ) > 0
+        ORDER BY t.started_at, t.id
+    """
+    TASKS_OF = "SELECT id, task FROM trajectory WHERE list_contains($1::VARCHAR[], id)"
 
     # Recorded rollouts of a recorder with a verdict, and the answers that persons wrote for them; the latest
     # first. The treatment of such an answer is that of the rollout that it corrects.

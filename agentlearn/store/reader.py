@@ -3,7 +3,7 @@
 An id may be given by any unambiguous prefix.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from agentlearn.store.codec import (
     task_from_row,
     time_of,
     trajectory_from_row,
+    withheld_of,
 )
 from agentlearn.store.parquet import SNAPSHOTS, TableFile, move_tables, remove_drafts
 from agentlearn.store.queries import Query
@@ -31,6 +32,7 @@ from agentlearn.store.rollout_texts import SelectedTexts
 from agentlearn.store.text import escape, unescape
 from agentlearn.store.views import (
     EvaluatedRow,
+    ExposedRow,
     Exposure,
     LessonUnit,
     LiveRow,
@@ -54,6 +56,8 @@ from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 
+LessonsOfVersions = Mapping[LibraryVersion, Sequence[ExperienceId]]
+"""The lessons that library versions show."""
 _ASKED_AT_ONCE = 1_000
 """Ids in one query: a question to another process has room for about 1,800."""
 
@@ -195,7 +199,12 @@ class StoreReader:
         (found,) = self._query(Query.LIBRARY, self._resolve("version", prefix))
         ids = found["experiences"]
         by_id = {one.id: one for one in self.experiences(ids)}
-        return Library(parent=found["parent"], experiences=tuple(by_id[one] for one in ids))
+        return Library(
+            parent=found["parent"],
+            joined=found["joined"],
+            experiences=tuple(by_id[one] for one in ids),
+            withheld=withheld_of(found),
+        )
 
     def experiences(self, ids: Sequence[ExperienceId]) -> list[Experience]:
         """The experiences with these ids, in no order; ids that are not in the store are left out."""
@@ -214,9 +223,36 @@ class StoreReader:
         """The rollouts that the experience was learned from: the evidence of every proposal that went into it."""
         return [one["rollout"] for one in self._query(Query.MADE_FROM, experience)]
 
+    def learned_on(self, experiences: Sequence[ExperienceId]) -> dict[TaskId, frozenset[ExperienceId]]:
+        """The tasks that these experiences were learned from, each with those that were. Unknown ones are left out."""
+        found: dict[TaskId, set[ExperienceId]] = {}
+        for row in self._query(Query.LEARNED_ON, list(experiences)):
+            found.setdefault(row["task"], set()).add(row["lesson"])
+        return {task: frozenset(lessons) for task, lessons in found.items()}
+
     def seen_by(self, experience: ExperienceId) -> list[Exposure]:
         """The rollouts that had the experience in their context, in order of start."""
         return [Exposure(**one) for one in self._query(Query.SHOWN_TO, experience)]
+
+    def exposed(
+        self, experiences: Sequence[ExperienceId], versions: LessonsOfVersions | None = None
+    ) -> list[ExposedRow]:
+        """The rollouts that could have been shown one of these lessons, where some lesson was hidden from some rollout.
+
+        In order of time. Attempts that were repeated and undecided rollouts are among them. versions: the lessons of
+        published versions, of which the store may know no more than the hash.
+        """
+        known, found = versions or {}, dict[RolloutId, ExposedRow]()
+        asked = [([*part], list[str]()) for part in _parts(experiences)] + [([], [*part]) for part in _parts([*known])]
+        for lessons, shown in asked:
+            for one in self._query(Query.EXPOSED, lessons, shown):
+                one["experiences"] = one["experiences"] or list(known.get(one["library"], ()))
+                found.setdefault(one["id"], ExposedRow(**one))
+        return sorted(found.values(), key=lambda row: (row.at, row.id))
+
+    def tasks_behind(self, experience: ExperienceId) -> frozenset[TaskId]:
+        """The tasks of the rollouts that a lesson was learned from."""
+        return frozenset(one["task"] for one in self._query(Query.TASKS_OF, self.made_by(experience)))
 
     def summaries(self, run: RunId) -> list[Summary]:
         """The run's summaries, by rollout."""
@@ -319,6 +355,11 @@ class StoreReader:
     def _query(self, query: Query, *parameters: Parameter) -> list[dict[str, Any]]:
         bound = [escape(one) if isinstance(one, str) else one for one in parameters]
         return [{name: _plain(one) for name, one in row.items()} for row in self._source.rows(query, bound)]
+
+
+def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The ids in parts that one query has room for."""
+    return (ids[at : at + _ASKED_AT_ONCE] for at in range(0, len(ids), _ASKED_AT_ONCE))
 
 
 def _proposal_row(found: Mapping[str, Any]) -> ProposalRow:

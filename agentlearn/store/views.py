@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
+from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.operation import Ended
 from agentlearn.types.run_event import RunKind, RunState
 from agentlearn.types.trajectory import RolloutOutcome, Trajectory
@@ -191,6 +191,36 @@ class Exposure:
 
     rollout: RolloutId
     reward: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedRow:
+    """A rollout that could have been shown some lessons, and those that were hidden from it."""
+
+    id: RolloutId
+    run: RunId
+    phase: str
+    batch: int
+    task: TaskId
+    g: int
+    attempt: int
+    seed: int
+    model: str
+    library: LibraryVersion
+    masked: list[ExperienceId]
+    """Lessons that were hidden from it."""
+    offered: list[ExperienceId] | None
+    """Lessons that retrieval chose for the task; None: all of the version."""
+    arm: str
+    reward: float | None
+    """None when it is undecided."""
+    at: int
+    """When it began: microseconds since 1970."""
+    run_name: str
+    """Name of the recorder; empty for a rollout that a run made."""
+    episode: str
+    experiences: list[ExperienceId]
+    """All lessons that the version shows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Settings of a weight update: `GRPOArguments` and `GSPOArguments` with a common base.
 
-They do not need torch, so recipes are checked before torch is imported. GSPO has its own class because its defaults
-differ: it clips the ratio of a whole sequence, which changes about a hundred times less than that of a token.
+They do not need torch, so recipes are checked before torch is imported. GSPO and LUSPO have their own class because
+their defaults differ: they clip the ratio of a whole sequence, which changes about a hundred times less than that of a
+token.
 """
 
 from collections.abc import Mapping
@@ -12,10 +13,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from agentlearn.config import OptionGroup, given_settings
 from agentlearn.errors import ConfigError
 
-LossName = Literal["grpo", "dr_grpo", "bnpo", "dapo", "cispo", "gspo"]
+LossName = Literal["grpo", "dr_grpo", "bnpo", "dapo", "cispo", "sapo", "vespo", "gspo", "luspo"]
 Divergence = Literal["none", "k1", "k2", "k3"]
 Importance = Literal["none", "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
-Scaling = Literal["group", "batch", "none"]
+Scaling = Literal["group", "batch", "none", "leave_one_out", "max_rl"]
+Combination = Literal["sum_then_normalise", "normalise_then_sum"]
 ReferenceModel = Literal["none", "adapter_off", "copy", "copy_int8"]
 
 
@@ -23,8 +25,20 @@ def _as_tuple(given: object) -> object:
     return (given,) if isinstance(given, str) else given
 
 
+def _as_weights(given: object) -> object:
+    """Rewards given as text, `module:function=WEIGHT,…`, as names with weights; a weight that is left out is 1."""
+    if not isinstance(given, str):
+        return given
+    pairs = [one.partition("=") for one in given.split(",")]
+    return {name.strip(): weight.strip() or "1" for name, _, weight in pairs}
+
+
+RewardWeights = Annotated[dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]], BeforeValidator(_as_weights)]
+"""Weights of rewards by name."""
+
+
 class GradientArguments(OptionGroup):
-    """Settings that GRPO and GSPO share."""
+    """Settings that all losses share."""
 
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
     """Seed of a new adapter's weights, of dropout, and of the minibatches."""
@@ -55,9 +69,23 @@ class GradientArguments(OptionGroup):
     """Upper bound of the ratio for advantages of either sign (arXiv:2505.07291). None: no bound."""
 
     advantages: Scaling = "group"
-    """What rewards minus their group's mean are divided by: the std of the group, that of the batch, or nothing."""
+    """How advantages follow from rewards. group, batch, none: rewards minus their group's mean, divided by the std of
+    the group, by that of the batch, or by nothing. leave_one_out: rewards minus the mean of the group's other rewards.
+    max_rl: rewards minus their group's mean, divided by that mean (arXiv:2602.02710)."""
     advantage_eps: float = Field(default=1e-6, gt=0, le=1)
     """Added to the std that advantages are divided by."""
+    rewards: RewardWeights = Field(default_factory=dict[str, float])
+    """Further rewards and their weights: functions of yours, called with every answer. In a recipe a mapping of
+    module:function to its weight; with --set the text module:function=WEIGHT,…"""
+    reward_weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    """Weight of the domain's own reward among several rewards."""
+    reward_combination: Combination = "sum_then_normalise"
+    """How several rewards become one advantage. sum_then_normalise: the advantage of their weighted sum.
+    normalise_then_sum: each minus its mean and divided by its std in the group, then the weighted sum divided by its
+    std in the batch (GDPO, arXiv:2601.05242)."""
+    dynamic_sampling_limit: int | None = Field(default=None, ge=2, le=1000)
+    """Dynamic sampling (DAPO, arXiv:2503.14476): groups without an advantage are left out, and an update waits until it
+    has batch_size other groups, or until this number of batches was sampled for it. None: every batch is an update."""
 
     kl: Divergence = "none"
     """Estimator of the KL divergence from the reference, added to each token's loss."""
@@ -75,15 +103,36 @@ class GradientArguments(OptionGroup):
     the whole sequence, limited to the cap (truncate) or set to 0 above it (mask)."""
     importance_cap: float = Field(default=2.0, ge=1)
     """Largest correction: larger ones are limited to it or set to 0."""
-    max_staleness: int = Field(default=4, ge=0)
-    """Rows are dropped when more optimiser steps than this were made since their weights. Dropped rows are counted."""
+    importance_floor: float | None = Field(default=None, gt=0, lt=1)
+    """Smallest correction: smaller ones are raised to it (truncate) or set to 0 (mask). None: no bound."""
+    off_policy_mask_threshold: float | None = Field(default=None, gt=0)
+    """Rows with a negative advantage lose their policy loss when their tokens' mean log-probability has fallen by more
+    than this since they were sampled (DeepSeek-V3.2, arXiv:2512.02556). None: no row is masked."""
+
+    entropy_coef: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Weight of the mean entropy of a step's tokens, which is subtracted from the loss."""
+    entropy_target: float | None = Field(default=None, gt=0)
+    """Adaptive entropy (Skywork-OR1, arXiv:2505.22312): entropy_coef rises after each step whose entropy in nats is at
+    most this, falls after the others, and counts only while the entropy is at most this. None: it is constant."""
+    entropy_coef_delta: float = Field(default=0.005, gt=0, allow_inf_nan=False)
+    """With entropy_target: change of entropy_coef after each step."""
+    entropy_coef_min: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """With entropy_target: smallest entropy_coef."""
+    entropy_coef_max: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    """With entropy_target: largest entropy_coef."""
+    top_entropy_quantile: float = Field(default=1.0, ge=0, le=1)
+    """Share of a step's tokens, those with the highest entropy, that get a policy loss (arXiv:2506.01939)."""
 
     iterations: int = Field(default=1, ge=1, le=64)
     """Number of passes over each batch."""
     minibatches: int = Field(default=1, ge=1, le=1024)
     """Number of optimiser steps in one pass."""
-    tokens_per_microbatch: int = Field(default=8192, ge=1)
-    """Tokens in one forward pass, padding included; a longer row is computed alone. Affects memory, not gradients."""
+    tokens_per_microbatch: int | None = Field(default=None, ge=1)
+    """Tokens in one forward pass, padding included; a longer row is computed alone. Affects memory, not gradients.
+    None: as many as the free memory allows, up to 8,192 on a CPU and 65,536 on a GPU."""
+    packing: bool | None = None
+    """Lay the rows of a forward pass end to end instead of padding them. None: only with flash attention. Other kinds
+    of attention compute the whole square of the packed length. Refused for models that do not keep the rows apart."""
     logits_mib: int = Field(default=150, ge=1)
     """Memory for logits in MiB, which hold two fp32 copies of the logits of the tokens computed at once."""
 
@@ -99,14 +148,21 @@ class GradientArguments(OptionGroup):
     """Top-p of the sampler; 1: all tokens."""
     top_k: int = Field(default=0, ge=0)
     """Top-k of the sampler; 0: all tokens."""
+    min_p: float = Field(default=0.0, ge=0, le=1)
+    """Min-p of the sampler: it leaves out tokens whose probability is below this share of the likeliest token's; 0: all
+    tokens (arXiv:2407.01082)."""
 
     dtype: Literal["fp32", "bf16"] = "fp32"
-    """Number format of products and of frozen weights. Trained weights are always fp32."""
+    """Number format of products and of frozen weights. Trained weights are fp32, unless master_weights is false."""
+    master_weights: bool = True
+    """Whether trained weights are fp32. False, with dtype=bf16 and no adapter: they are bf16 too. This saves a fifth of
+    the memory for weights, gradients and AdamW. A step rounds each weight up or down by chance, so that small changes
+    add up."""
     gradient_checkpointing: bool = False
     """Recompute layers in the backward pass: less memory, about a third more time."""
 
     lora_rank: int = Field(default=0, ge=0, le=4096)
-    """Rank of the LoRA adapter to train; 0: train all weights."""
+    """Rank of the LoRA adapter to train; 0: train all weights of a model, or an adapter on as it is."""
     lora_alpha: float = Field(default=32.0, gt=0)
     """Scale of the adapter's output: alpha / rank."""
     lora_dropout: float = Field(default=0.0, ge=0, lt=1)
@@ -126,21 +182,41 @@ class GradientArguments(OptionGroup):
 
 
 class GRPOArguments(GradientArguments):
-    """Settings of GRPO (group relative policy optimisation), which has a ratio per token."""
+    """Settings of losses that have a ratio per token: GRPO (group relative policy optimisation) and its variants."""
 
-    loss: Literal["grpo", "dr_grpo", "bnpo", "dapo", "cispo"] = "dapo"
-    """Loss: how token losses are averaged, and for cispo also the token loss."""
+    loss: Literal["grpo", "dr_grpo", "bnpo", "dapo", "cispo", "sapo", "vespo"] = "dapo"
+    """Loss: how token losses are averaged, and for cispo, sapo and vespo also the token loss."""
     cispo_cap: float = Field(default=5.0, gt=0)
     """For cispo: largest ratio that weights a token's gradient (arXiv:2506.13585)."""
     completion_length: int | None = Field(default=None, ge=1)
     """For dr_grpo: constant length that it divides by, the largest number of tokens of a rollout."""
+    sapo_temperature_pos: float = Field(default=1.0, gt=0)
+    """For sapo (arXiv:2511.20347): how fast tokens with a positive advantage lose weight as their ratio leaves 1."""
+    sapo_temperature_neg: float = Field(default=1.05, gt=0)
+    """For sapo: the same for tokens with a negative advantage."""
+    vespo_k_pos: float = Field(default=2.0, ge=0)
+    """For vespo (arXiv:2602.10693), advantage at least 0: how fast rows lose weight as their ratio falls below 1."""
+    vespo_lambda_pos: float = Field(default=3.0, ge=1e-4)
+    """For vespo, advantage at least 0: how fast rows lose weight as their ratio rises above 1."""
+    vespo_k_neg: float = Field(default=3.0, ge=0)
+    """For vespo, negative advantage: how fast rows lose weight as their ratio falls below 1."""
+    vespo_lambda_neg: float = Field(default=2.0, ge=1e-4)
+    """For vespo, negative advantage: how fast rows lose weight as their ratio rises above 1."""
 
     @model_validator(mode="after")
     def _consistent_loss(self) -> Self:
+        bound = {"cispo": "bounds its ratio by cispo_cap", "sapo": "has a smooth bound", "vespo": "has a smooth bound"}
         _refuse(
             (
-                self.delta is not None and self.loss == "cispo",
-                f"delta is {self.delta}, but cispo bounds its ratio by cispo_cap; leave delta out",
+                self.delta is not None and self.loss in bound,
+                f"delta is {self.delta}, but {self.loss} {bound.get(self.loss)}; leave delta out",
+            ),
+            *(
+                (
+                    self.loss in bound and getattr(self, name) != type(self).model_fields[name].default,
+                    f"{name} is {getattr(self, name)}, but {self.loss} {bound.get(self.loss)}; leave {name} out",
+                )
+                for name in ("eps_low", "eps_high")
             ),
             (
                 (self.loss == "dr_grpo") != (self.completion_length is not None),
@@ -149,14 +225,46 @@ class GRPOArguments(GradientArguments):
                     "divides by it, and needs it; set it to the largest number of tokens of a rollout, or leave it out"
                 ),
             ),
+            (
+                self.loss == "vespo" and self.importance_sampling.startswith("sequence"),
+                (
+                    f"importance_sampling is {self.importance_sampling!r}, but vespo takes the ratio of the whole "
+                    "sequence from the ratios of its tokens; set token_truncate, token_mask or none"
+                ),
+            ),
+            *(self._belongs(name, name.partition("_")[0]) for name in type(self).model_fields if name in _OF_ONE_LOSS),
         )
         return self
 
+    def _belongs(self, name: str, loss: str) -> tuple[bool, str]:
+        """Whether a setting of one loss is set for another one, and the error message."""
+        given = getattr(self, name)
+        return (
+            self.loss != loss and given != type(self).model_fields[name].default,
+            f"{name} is {given}, but loss is {self.loss!r}, which does not use it; set loss={loss}, or leave it out",
+        )
+
+
+_OF_ONE_LOSS = (
+    "cispo_cap",
+    "sapo_temperature_pos",
+    "sapo_temperature_neg",
+    "vespo_k_pos",
+    "vespo_lambda_pos",
+    "vespo_k_neg",
+    "vespo_lambda_neg",
+)
+"""Settings that only the loss in the first part of their name uses."""
+
 
 class GSPOArguments(GradientArguments):
-    """Settings of GSPO (arXiv:2507.18071), which has one ratio per sequence, the geometric mean over its tokens."""
+    """Settings of losses that have one ratio per sequence, the geometric mean over its tokens.
 
-    loss: Literal["gspo"] = "gspo"
+    GSPO: arXiv:2507.18071. LUSPO, which does not divide a row's loss by its length: arXiv:2602.05261.
+    """
+
+    loss: Literal["gspo", "luspo"] = "gspo"
+    """Loss: gspo takes the mean over a row's tokens, luspo the sum."""
     eps_low: float = Field(default=3e-4, ge=0, lt=1)
     """Clipping from below: a sequence ratio below 1 - eps_low no longer lowers the probability of a bad sequence."""
     eps_high: float = Field(default=4e-4, ge=0)
@@ -167,8 +275,8 @@ Arguments = GRPOArguments | GSPOArguments
 
 
 def gradient_arguments(fields: Mapping[str, Any]) -> Arguments:
-    """Return the arguments from options or a recipe; `loss: gspo` selects GSPO. Raises ConfigError."""
-    return given_settings(GSPOArguments if fields.get("loss") == "gspo" else GRPOArguments, fields)
+    """Return the arguments from options or a recipe; the loss selects the class. Raises ConfigError."""
+    return given_settings(GSPOArguments if fields.get("loss") in ("gspo", "luspo") else GRPOArguments, fields)
 
 
 def _refuse(*findings: tuple[bool, str]) -> None:
@@ -179,20 +287,30 @@ def _refuse(*findings: tuple[bool, str]) -> None:
 
 def _contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
     """Contradictory combinations: whether each applies, and its error message."""
-    full = given.lora_rank == 0
-    cut = given.top_p < 1 or given.top_k > 0
+    cut = given.top_p < 1 or given.top_k > 0 or given.min_p > 0
     return (
         (
             given.importance_sampling != "none" and cut,
             (
-                f"importance_sampling is {given.importance_sampling!r}, but a sampler with top_p={given.top_p} and "
-                f"top_k={given.top_k} excludes tokens and does not report the resulting probabilities; "
-                "set top_p=1 and top_k=0, or importance_sampling=none"
+                f"importance_sampling is {given.importance_sampling!r}, but a sampler with top_p={given.top_p}, "
+                f"top_k={given.top_k} and min_p={given.min_p} excludes tokens and does not report the resulting "
+                "probabilities; set top_p=1, top_k=0 and min_p=0, or importance_sampling=none"
             ),
         ),
         (
-            full and given.reference == "adapter_off",
-            "reference is 'adapter_off', but lora_rank=0 trains without an adapter; set lora_rank, or reference=copy",
+            given.off_policy_mask_threshold is not None and cut,
+            (
+                f"off_policy_mask_threshold is {given.off_policy_mask_threshold}, but a sampler with "
+                f"top_p={given.top_p}, top_k={given.top_k} and min_p={given.min_p} does not report the probabilities "
+                "that it is measured with; set top_p=1, top_k=0 and min_p=0, or leave it out"
+            ),
+        ),
+        (
+            given.importance_sampling == "none" and given.importance_floor is not None,
+            (
+                f"importance_floor is {given.importance_floor}, but importance_sampling=none corrects nothing; "
+                "set importance_sampling, or leave importance_floor out"
+            ),
         ),
         (
             given.kl != "none" and given.reference == "none",
@@ -225,8 +343,90 @@ def _contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
             given.overlong != "punish" and given.overlong_window is not None,
             f"overlong_window is {given.overlong_window}, but overlong is {given.overlong!r}; set overlong=punish",
         ),
+        *_format_contradictions(given),
         (
-            full and given.lora_dropout > 0,
-            f"lora_dropout is {given.lora_dropout}, but lora_rank=0 trains without an adapter; set lora_rank",
+            given.dynamic_sampling_limit is not None and given.schedule != "constant",
+            (
+                f"schedule is {given.schedule!r} and falls to 0 at the last step, but with dynamic_sampling_limit the "
+                "number of steps is not known before; set schedule=constant, or leave dynamic_sampling_limit out"
+            ),
+        ),
+        *_entropy_contradictions(given),
+        *_reward_contradictions(given),
+    )
+
+
+def _format_contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
+    return (
+        (
+            not given.master_weights and given.dtype != "bf16",
+            f"master_weights is false, but dtype is {given.dtype!r}; set dtype=bf16, or leave master_weights out",
+        ),
+        (
+            not given.master_weights and given.lora_rank > 0,
+            (
+                f"master_weights is false, but with lora_rank={given.lora_rank} only the small adapter is fp32; leave "
+                "master_weights out, or set lora_rank=0"
+            ),
+        ),
+        (
+            not given.master_weights and given.optimizer == "sgd",
+            "master_weights is false, but optimizer=sgd would round small steps away; set optimizer=adamw",
+        ),
+    )
+
+
+def _entropy_contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
+    low, high = given.entropy_coef_min, given.entropy_coef_max
+    only_adaptive = ("entropy_coef_delta", "entropy_coef_min", "entropy_coef_max")
+    return (
+        *(
+            (
+                given.entropy_target is None and getattr(given, name) != GradientArguments.model_fields[name].default,
+                (
+                    f"{name} is {getattr(given, name)}, but entropy_coef changes only with a target; set "
+                    f"entropy_target, or leave {name} out"
+                ),
+            )
+            for name in only_adaptive
+        ),
+        (
+            given.entropy_target is not None and not low <= given.entropy_coef <= high,
+            (
+                f"entropy_coef is {given.entropy_coef}, but with entropy_target it stays between "
+                f"entropy_coef_min={low} and entropy_coef_max={high}; give a value between them"
+            ),
+        ),
+    )
+
+
+def _reward_contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
+    names = [name for name in given.rewards if not all(name.partition(":"))]
+    each = given.reward_combination == "normalise_then_sum"
+    return (
+        (
+            bool(names),
+            f"rewards names {', '.join(map(repr, names))}, but a further reward is a function; write module:function",
+        ),
+        (
+            not given.rewards and (given.reward_weight != 1 or each),
+            (
+                f"reward_weight is {given.reward_weight} and reward_combination is {given.reward_combination!r}, but "
+                "there is only one reward; add rewards, or leave both out"
+            ),
+        ),
+        (
+            each and given.advantages != "group",
+            (
+                f"advantages is {given.advantages!r}, but reward_combination=normalise_then_sum has an advantage of "
+                "its own; leave advantages out, or set reward_combination=sum_then_normalise"
+            ),
+        ),
+        (
+            given.advantages == "max_rl" and given.overlong == "punish",
+            (
+                "advantages is 'max_rl', which needs rewards of at least 0, but overlong=punish makes rewards "
+                "negative; set overlong=mask, or other advantages"
+            ),
         ),
     )

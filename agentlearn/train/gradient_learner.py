@@ -3,12 +3,14 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentlearn.learning.learner import Advanced, Evidence, Held, Outcome, Update
-from agentlearn.train.distributed.torchrun import broadcast_command
+from agentlearn.train.distributed.torchrun import all_processes, whole_hash
+from agentlearn.train.dynamic_sampling import DynamicSampling
+from agentlearn.train.further_rewards import FurtherRewards
 from agentlearn.train.sampler import Sampler
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.update.advantages import BatchAdvantages, batch_advantages, length_penalised
@@ -16,8 +18,8 @@ from agentlearn.train.update.metrics import StepMetrics
 from agentlearn.train.update.sequences import training_rows
 from agentlearn.train.update.training_row import TrainingRow
 from agentlearn.train.update.updater import Updater
+from agentlearn.train.weight_versions import WeightVersions
 from agentlearn.train.weights.checkpoint import CheckpointStore
-from agentlearn.train.weights.model import weights_hash
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group
 from agentlearn.types.ids import RolloutId
@@ -32,6 +34,11 @@ class _Batch:
 
     advantages: BatchAdvantages
     rows: tuple[TrainingRow, ...]
+    """Without rows whose weights are too old."""
+    stale: int
+    """Number of rows whose weights are too old."""
+    staleness: Counter[int]
+    """Number of all rows by their staleness in updates."""
     clean: int
     forked: int
 
@@ -50,10 +57,21 @@ class GradientLearner:
     """Number of batches learned from so far."""
     total: int = 0
     """Number of batches of the whole run. After the last one, a checkpoint is always saved."""
+    versions: WeightVersions = field(default_factory=lambda: WeightVersions.of(0, 0, {}))
+    """The weights that the sampler has and had."""
     first_sha256: str = ""
     """Hash of the weights that the run started with."""
     seconds: Counter[str] = field(default_factory=Counter[str])
     """Seconds spent on `sampling`, `updating` and `synchronising`."""
+    rewards: FurtherRewards = field(init=False)
+    """Rewards in addition to the domain's own."""
+    waiting: DynamicSampling = field(init=False)
+    """Groups that wait for the next update."""
+    _save_due: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.rewards = FurtherRewards.load(self.settings.gradient)
+        self.waiting = DynamicSampling(self.settings.batch_size, self.settings.gradient.dynamic_sampling_limit)
 
     @property
     def library(self) -> Library:
@@ -61,12 +79,12 @@ class GradientLearner:
         return self.start
 
     def assign(self, task: Task, g: int) -> Treatment:
-        """Return a treatment with the current weights, named by the number of optimiser steps."""
+        """Return a treatment with the weights that the sampler has, named by the number of optimiser steps."""
         return Treatment(
             model=self.settings.endpoint,
             library=self.start.version,
             temperature=self.settings.temperature,
-            weights_step=self.updater.steps,
+            weights_step=self.versions.step,
         )
 
     async def update(self, groups: AsyncIterable[Group], *, step: str) -> Update:
@@ -75,7 +93,12 @@ class GradientLearner:
         collected = sorted([group async for group in groups], key=lambda group: group.task.id)
         sampled = time.perf_counter()
         before = self.updater.steps
-        batch = self._batch(collected)
+        await self.rewards.judge(collected)
+        self.waiting.add(collected, self._advantages(collected).by_rollout)
+        if not self.waiting.enough and self.done + 1 < self.total:
+            return await self._wait(collected, step=step, seconds=sampled - began)
+        batch = self._batch(self.waiting.take())
+        self.rewards.forget()
         async with self.sampler.paused():
             metrics = await asyncio.to_thread(self._step, batch)
         updated = time.perf_counter()
@@ -84,55 +107,89 @@ class GradientLearner:
         synchronised = time.perf_counter()
         parts = {"sampling": sampled - began, "updating": updated - sampled, "synchronising": synchronised - updated}
         self.seconds.update(parts)
-        self.done += 1
-        if self.done % self.settings.save_every == 0 or self.done == self.total:
-            await asyncio.to_thread(self._save)
+        await self._batch_done()
         kinds = Counter(group.kind() for group in collected)
         figures = {
             **metrics.figures,
+            **self._batch_figures(collected),
             **{f"seconds/{name}": value for name, value in parts.items()},
-            **{f"staleness/{age}": float(rows) for age, rows in metrics.staleness.items()},
-            "groups": float(len(collected)),
-            "groups/mixed": float(kinds["mixed"]),
-            "optimiser_steps": float(self.updater.steps),
+            **{f"staleness/{age}": float(rows) for age, rows in sorted(batch.staleness.items())},
             "rows": float(metrics.rows),
-            "rows/stale": float(metrics.stale),
+            "rows/stale": float(batch.stale),
             "rows/masked": float(metrics.masked),
             "skipped": float(metrics.skipped),
             "tokens": float(metrics.tokens),
             "turns/clean": float(batch.clean),
             "turns/forked": float(batch.forked),
         }
-        note = metrics.skip_note
+        notes = tuple(f"{step}: {note}" for note in (metrics.skip_note, self.rewards.note) if note)
         return Update(
             outcome=self._outcome(before),
             library=self.start,
-            evidence=Evidence(groups=dict(kinds), notes=(f"{step}: {note}",) if note else (), metrics=figures),
+            evidence=Evidence(groups=dict(kinds), notes=notes, metrics=figures),
         )
 
-    def restore(self, checkpoint: str) -> None:
-        """Restore the state from a checkpoint's folder."""
-        broadcast_command("restore", checkpoint)
-        self.done = self.checkpoints.restore(self.updater, Path(checkpoint))
+    async def _wait(self, groups: Sequence[Group], *, step: str, seconds: float) -> Update:
+        """Keep the groups for a later update."""
+        self.seconds.update({"sampling": seconds})
+        await self._batch_done()
+        note = self.rewards.note
+        return Update(
+            outcome=Held(reason=self.waiting.waits_because),
+            library=self.start,
+            evidence=Evidence(
+                groups=dict(Counter(group.kind() for group in groups)),
+                notes=(f"{step}: {note}",) if note else (),
+                metrics={**self._batch_figures(groups), "seconds/sampling": seconds},
+            ),
+        )
+
+    async def _batch_done(self) -> None:
+        """Count a batch, and save a checkpoint if that is due and no group waits: waiting groups are not saved."""
+        self.done += 1
+        self.versions.add(self.updater.steps, self.done)
+        self._save_due |= self.done % self.settings.save_every == 0 or self.done == self.total
+        if self._save_due and not self.waiting.batches:
+            await asyncio.to_thread(self._save)
+            self._save_due = False
+
+    def _batch_figures(self, groups: Sequence[Group]) -> dict[str, float]:
+        """Metrics of the groups that were just sampled."""
+        figures = {
+            "groups": float(len(groups)),
+            "groups/mixed": float(sum(group.kind() == "mixed" for group in groups)),
+            "optimiser_steps": float(self.updater.steps),
+            **self.rewards.figures(),
+        }
+        if self.waiting.limit is None:
+            return figures
+        rewards = [reward for group in groups for reward in group.rewards_G]
+        mean = {"reward": sum(rewards) / len(rewards)} if rewards else {}
+        return figures | mean | {"groups/waiting": float(len(self.waiting.groups))}
+
+    def restore(self, checkpoint: str, metrics: Mapping[int, Mapping[str, float]]) -> None:
+        """Restore the state from a checkpoint's folder. metrics: stored metrics of the run's updates by number."""
+        with all_processes("restore", checkpoint):
+            self.done = self.checkpoints.restore(self.updater, Path(checkpoint))
+        self.versions = WeightVersions.of(self.updater.steps, self.done, metrics)
+        self.waiting.take()
+        self.rewards.forget()
 
     def publish(self) -> Path:
         """Write the current weights to the folder of the result; returns its path. Blocks."""
-        broadcast_command("publish")
-        return self.checkpoints.publish(self.updater)
+        with all_processes("publish"):
+            return self.checkpoints.publish(self.updater)
 
     def _step(self, batch: _Batch) -> StepMetrics:
-        broadcast_command("step", batch.rows)
-        return self.updater.step(batch.rows, forks=batch.forked, zero_std_share=batch.advantages.zero_std_share)
+        with all_processes("step", batch.rows):
+            return self.updater.step(batch.rows, forks=batch.forked, zero_std_share=batch.advantages.zero_std_share)
 
     def _save(self) -> None:
-        broadcast_command("save", self.done)
-        self.checkpoints.save(self.updater, self.done)
+        with all_processes("save", self.done):
+            self.checkpoints.save(self.updater, self.done)
 
     def _batch(self, groups: Sequence[Group]) -> _Batch:
-        given = self.settings.gradient
-        found = batch_advantages(
-            groups, scaling=given.advantages, eps=given.advantage_eps, rewards=self._penalised_rewards(groups)
-        )
+        found = self._advantages(groups)
         made = [
             training_rows(
                 trajectory,
@@ -142,31 +199,46 @@ class GradientLearner:
             )
             for group in groups
             for trajectory in group.decided
+            if trajectory.id in found.by_rollout
         ]
+        rows = [row for one in made for row in one.rows]
+        fresh = tuple(row for row in rows if row.staleness <= self.settings.max_staleness)
         return _Batch(
             advantages=found,
-            rows=tuple(row for one in made for row in one.rows),
+            rows=fresh,
+            stale=len(rows) - len(fresh),
+            staleness=Counter(row.staleness for row in rows),
             clean=sum(one.clean for one in made),
             forked=sum(one.forked for one in made),
         )
 
-    def _penalised_rewards(self, groups: Sequence[Group]) -> dict[RolloutId, float] | None:
-        """Rewards with a penalty for length, by rollout; None without `overlong: punish`."""
+    def _advantages(self, groups: Sequence[Group]) -> BatchAdvantages:
+        given, own = self.settings.gradient, self._own_rewards(groups)
+        return batch_advantages(
+            groups,
+            scaling=given.advantages,
+            eps=given.advantage_eps,
+            rewards=own,
+            several=self.rewards.several(own),
+        )
+
+    def _own_rewards(self, groups: Sequence[Group]) -> dict[RolloutId, float]:
+        """The domain's rewards by rollout, with a penalty for length with `overlong: punish`."""
         window = self.settings.gradient.overlong_window
+        decided = [one for group in groups for one in group.decided]
         if self.settings.gradient.overlong != "punish" or window is None:
-            return None
+            return {one.id: one.reward or 0.0 for one in decided}
         return {
             one.id: length_penalised(
                 one.reward or 0.0, _longest_answer(one), longest=self.settings.max_output_tokens, window=window
             )
-            for group in groups
-            for one in group.decided
+            for one in decided
         }
 
     def _staleness(self, trajectory: Trajectory) -> int:
-        """Number of optimiser steps made since the rollout was planned."""
+        """Number of updates made since the rollout was planned."""
         step = trajectory.treatment.weights_step
-        return 0 if step is None else self.updater.steps - step
+        return 0 if step is None else self.versions.staleness(step, self.done)
 
     def _outcome(self, before: int) -> Outcome:
         if self.updater.steps == before:
@@ -175,7 +247,7 @@ class GradientLearner:
 
     def weights_sha256(self) -> str:
         """Hash of the current weights."""
-        return weights_hash(self.updater.model)
+        return whole_hash(self.updater.model)
 
 
 def _longest_answer(trajectory: Trajectory) -> int:

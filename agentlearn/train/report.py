@@ -94,12 +94,14 @@ class TrainReport(Value):
     skipped: int
     """Optimiser steps that were skipped because the loss or the gradient was not finite."""
     stale: int
-    """Rows left out because the weights that sampled them were too old."""
+    """Rows left out because more than `max_staleness` updates were made since their rollout was planned."""
     stages: dict[str, StageLine]
     services: tuple[ServiceRecord, ...] = ()
     """How the service that samples behaved: outages, cut-off replies, models that answered."""
     seconds: dict[str, float]
-    """Seconds spent on `sampling`, `updating` and `synchronising`."""
+    """Seconds spent on `sampling`, `updating` and `synchronising` in all updates, those before a resume included."""
     wall_s: float
-    """Seconds of the whole run."""
+    """Seconds since the run was started or, if it was resumed, since the last resume."""
+    resumed: bool = False
+    """Whether the run was interrupted and resumed."""
     notes: tuple[str, ...]

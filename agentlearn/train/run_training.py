@@ -1,10 +1,12 @@
 """Training weights, from settings to a report: opens everything, starts or resumes the run, and closes it."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import structlog
+import torch
 
 from agentlearn.domain.custom import try_reward
 from agentlearn.learning.batch import Batch, batches_of
@@ -18,16 +20,30 @@ from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.runner import open_rollouts
 from agentlearn.store import Store, open_store
 from agentlearn.train.callbacks import TrainCallbacks
-from agentlearn.train.distributed.torchrun import Follower, accelerator_for, lead_processes
+from agentlearn.train.distributed.sampling_share import share_in_sampling
+from agentlearn.train.distributed.torchrun import (
+    Follower,
+    begin_run,
+    connected_accelerator,
+    follow_processes,
+    follower_links,
+    joining_processes,
+    lead_processes,
+    leaving,
+    release_when_idle,
+    shared_by_leader,
+    whole_hash,
+)
 from agentlearn.train.gradient_learner import GradientLearner
+from agentlearn.train.planned_model import refuse_own_judge
 from agentlearn.train.report import TrainReport
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.trainable import TrainableModel, model_source, open_trainable
+from agentlearn.train.trainable import TrainableModel, open_trainable
 from agentlearn.train.training_run import MetricsWriter, TrainingRun
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.train.weights.loading import LoadedModel
-from agentlearn.train.weights.model import load_for_training, weights_hash
+from agentlearn.train.weights.model import load_for_training, load_reference_model
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import RunId, new_run_id
 
@@ -46,16 +62,17 @@ async def run_training(
     """
     callbacks = callbacks or TrainCallbacks()
     domain = domain_of(settings)
+    refuse_own_judge(domain, settings)
     sets = task_sets(settings, domain)
     notes = await try_reward(domain, (*sets.train, *sets.test))
     library_store = LibraryStore(settings.store / "libraries")
     async with AsyncExitStack() as stack:
-        stack.enter_context(lead_processes())
+        stack.enter_context(lead_processes(settings))
         store = await stack.enter_async_context(open_store(settings.store))
         run_inputs = store.run_inputs(resume) if resume is not None else None
         start = library_store.load(settings.library) if run_inputs is None else store.library(run_inputs.library)
         training_run = await stack.enter_async_context(_open(settings, sets, start, store, callbacks, resume))
-        training_run.stats.notes.extend(notes)
+        training_run.stats.notes.extend((*notes, training_run.learner.updater.memory.sentence))
         if caution := library_caution(settings.library, start):
             training_run.stats.notes.append(caution)
         report = await training_run.train(sets, start)
@@ -63,13 +80,39 @@ async def run_training(
         return report
 
 
-def follow_training(settings: TrainSettings) -> None:
-    """Take part in a run that the first process of `torchrun` leads, until it ends. Blocks."""
-    accelerator = accelerator_for(settings)
+def follow_training() -> None:
+    """Take part in a run that the first process of `torchrun` leads, until it ends. Blocks.
+
+    Raises ProcessLost when the first process ends before the run is over.
+    """
+    if (settings := follow_processes()) is None:
+        return
     sets = task_sets(settings, domain_of(settings))
-    loaded = load_for_training(model_source(settings), settings.gradient, device=str(accelerator.device))
-    updater = _updater(settings, sets, loaded, accelerator)
-    Follower(updater, _checkpoints(settings, RunId(""), loaded.tokenizer)).follow()
+    with leaving(follower_links()):
+        if (loaded := _followers_model(settings)) is None:
+            return
+        updater = _updater(settings, sets, loaded, connected_accelerator())
+        checkpoints = _checkpoints(settings, RunId(""), loaded.tokenizer)
+        with share_in_sampling(loaded, follower_links(), wanted=settings.sampler == "local") as paused:
+            Follower(updater, checkpoints, paused).follow()
+
+
+def _followers_model(settings: TrainSettings) -> LoadedModel | None:
+    """The model as a process that does not lead has it; None when the leader has given up.
+
+    When weights are sharded, the process gets them from the leader. Only a frozen copy is read from files.
+    """
+    if (source := shared_by_leader("source")) is None:
+        return None
+    if settings.processes == "replicate":
+        return load_for_training(source[0], settings.gradient, device=str(connected_accelerator().device))
+    if (layout := shared_by_leader("model")) is None:
+        return None
+    torch.manual_seed(settings.gradient.seed)
+    model, tokenizer, name = layout
+    copied = settings.gradient.reference in {"copy", "copy_int8"}
+    reference = load_reference_model(source[0], settings.gradient) if copied else None
+    return LoadedModel(model=model, tokenizer=tokenizer, name=name, reference=reference)
 
 
 run_training_sync = without_loop(run_training)
@@ -91,13 +134,15 @@ async def _open(
         tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
         call_context = CallContext(run, store, budget_of(settings, store, resume), tracing=tracing)
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
+        loop = asyncio.get_running_loop()
         trainable = await stack.enter_async_context(open_trainable(settings))
         learner = _learner(settings, sets, start, run, trainable)
         if trainable.accelerator is not None:
-            stack.callback(learner.updater.release)
+            stack.callback(release_when_idle, learner.updater)
         if resume is not None and (newest := learner.checkpoints.newest()) is not None:
-            learner.restore(str(newest))
+            learner.restore(str(newest), store.metrics(resume))
             await trainable.sampler.synchronise(learner.updater.model)
+        begin_run(run, lambda lost: loop.call_soon_threadsafe(call_context.stop, lost))
         rollouts = await stack.enter_async_context(
             open_rollouts(
                 domain_of(settings),
@@ -106,7 +151,7 @@ async def _open(
                 call_context=call_context,
             )
         )
-        write_metrics = stack.enter_context(_tensorboard(settings, run))
+        write_metrics = stack.enter_context(_tensorboard(settings, run, done=learner.done))
         resumed = resume is not None
         yield TrainingRun(
             settings, call_context, store, rollouts, callbacks, resumed, learner=learner, write_metrics=write_metrics
@@ -124,15 +169,16 @@ def _learner(
         trainable.sampler,
         _checkpoints(settings, run, trainable.loaded.tokenizer),
         total=len(_batches(settings, sets)),
-        first_sha256=weights_hash(updater.model),
+        first_sha256=whole_hash(updater.model),
     )
 
 
 def _updater(settings: TrainSettings, sets: TaskSets, loaded: LoadedModel, accelerator: Any) -> Updater:
     steps = len(_batches(settings, sets)) * settings.gradient.passes
-    return Updater(
-        loaded.model, settings.gradient, reference=loaded.reference, total_steps=steps, accelerator=accelerator
-    )
+    with joining_processes():
+        return Updater(
+            loaded.model, settings.gradient, reference=loaded.reference, total_steps=steps, accelerator=accelerator
+        )
 
 
 def _batches(settings: TrainSettings, sets: TaskSets) -> list[Batch]:
@@ -149,14 +195,18 @@ def _checkpoints(settings: TrainSettings, run: RunId, tokenizer: Any) -> Checkpo
 
 
 @contextmanager
-def _tensorboard(settings: TrainSettings, run: RunId) -> Generator[MetricsWriter | None]:
-    """A writer for TensorBoard; None when the settings do not ask for one."""
+def _tensorboard(settings: TrainSettings, run: RunId, *, done: int) -> Generator[MetricsWriter | None]:
+    """A writer for TensorBoard; None when the settings do not ask for one.
+
+    done: updates that the run has made. What it wrote of later ones before it was interrupted is no longer shown.
+    """
     if not settings.tensorboard:
         yield None
         return
     from torch.utils.tensorboard import SummaryWriter
 
-    with SummaryWriter(str(settings.store / "tensorboard" / run)) as writer:
+    folder = str(settings.store / "tensorboard" / run)
+    with SummaryWriter(folder, purge_step=done + 1) as writer:
 
         def write(update: int, values: Mapping[str, float]) -> None:
             for name, value in values.items():

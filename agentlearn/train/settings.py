@@ -2,27 +2,52 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, SerializeAsAny, model_validator
+from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
 from agentlearn.config import LAB, RunSettings, default_model, given_settings
 from agentlearn.config.result_names import name_of_result
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, GRPOArguments, gradient_arguments
+from agentlearn.train.serving.vllm_options import VllmOptions, given_options
 
 SAMPLERS = ("local", "vllm")
+_OLD_LIMIT = "max_staleness"
+"""A setting of the update in earlier versions. Staleness is now counted in updates and limited by the run's setting."""
 
 
-class TrainSettings(RunSettings):
+def _sampler(given: str) -> str:
+    if given in SAMPLERS:
+        return given
+    address = urlsplit(given)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise ConfigError(
+            f"sampler is {given!r}; use local, vllm, or the address of a vLLM server such as http://127.0.0.1:8000/v1",
+            code="unknown_sampler",
+        )
+    if address.username or address.password or address.query:
+        raise ConfigError(
+            "the address of a sampler must not hold a password or a key; start the server without them, on this"
+            " machine",
+            code="unknown_sampler",
+        )
+    return given.rstrip("/").removesuffix("/v1") + "/v1"
+
+
+class TrainSettings(VllmOptions, RunSettings):
     """All settings of `train`."""
 
     model: str = ""
     """Model to train: a folder or hub id of a causal language model or an adapter, or lab:NAME."""
-    sampler: Literal["local", "vllm"] = "local"
-    """What samples rollouts: local, the weights in training; or vllm, a server that gets them after each update."""
+    sampler: Annotated[str, AfterValidator(_sampler)] = "local"
+    """What samples rollouts: local, the weights in training; vllm, a server that gets them after each update; or the
+    address of a vLLM server that runs on this machine, such as http://127.0.0.1:8000/v1."""
     gradient: SerializeAsAny[Arguments] = Field(default_factory=GRPOArguments)
     """Settings of the update; set with --set NAME=VALUE or in a recipe."""
+    processes: Literal["replicate", "shard"] = "replicate"
+    """Under torchrun: replicate, each process holds all weights; or shard, each holds a share of them (FSDP2)."""
     name: str | None = None
     """Name of the resulting weights. Default: the domain's name."""
     temperature: float = Field(default=1.0, gt=0, le=2)  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -38,12 +63,24 @@ class TrainSettings(RunSettings):
     reproducible: bool = True
     """Sample in rounds, so that the same run gives the same weights, bit by bit on a CPU. False is faster, because no
     rollout waits for the slowest of its round. Only with the sampler `local`."""
+    max_staleness: int = Field(default=0, ge=0, le=8)
+    """Updates that sampling may run ahead of the weights; 0: each update waits for its rollouts, and sampling for the
+    update. Above 0 only with the sampler `vllm`."""
     save_every: int = Field(default=20, ge=1)
     """Updates between two checkpoints that a run can resume from. The last update is always saved."""
     keep_checkpoints: int = Field(default=2, ge=1)
     """Number of newest checkpoints to keep."""
     tensorboard: bool = True
     """Also write the metrics of each update for TensorBoard."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_earlier_limit(cls, fields: Any) -> Any:
+        """Read stored settings of earlier versions, whose `gradient.max_staleness` counted optimiser steps."""
+        gradient = fields.get("gradient") if isinstance(fields, Mapping) else None
+        if isinstance(gradient, Mapping) and _OLD_LIMIT in gradient:
+            return {**fields, "gradient": {name: value for name, value in gradient.items() if name != _OLD_LIMIT}}
+        return fields
 
     @model_validator(mode="before")
     @classmethod
@@ -67,7 +104,7 @@ class TrainSettings(RunSettings):
     @property
     def endpoint(self) -> str:
         """Endpoint that samples the rollouts."""
-        return f"{self.sampler}:{self.model}"
+        return f"{'local' if self.sampler == 'local' else 'vllm'}:{self.model}"
 
     @property
     def folder(self) -> Path:
@@ -83,10 +120,28 @@ class TrainSettings(RunSettings):
                 " the same probabilities",
                 code="temperature_mismatch",
             )
+        if self.sampler != "vllm" and (given := given_options(self)):
+            raise ConfigError(
+                f"{given[0]} is an option of the vLLM server that training starts, and the sampler is {self.sampler!r};"
+                " use --sampler vllm, or leave the option out",
+                code="contradiction",
+            )
+        if self.vllm_sleep and self.max_staleness:
+            raise ConfigError(
+                f"vllm_sleep stops the server during updates, and max_staleness {self.max_staleness} samples rollouts"
+                " then; leave out one of them",
+                code="contradiction",
+            )
+        if self.sampler == "local" and self.processes == "shard":
+            raise ConfigError(
+                "processes is 'shard', but the sampler 'local' needs all weights in each process; use --sampler vllm,"
+                " or processes=replicate",
+                code="sharded_weights",
+            )
         if self.sampler == "local" and self.max_staleness:
             raise ConfigError(
-                "max_staleness 1 samples rollouts while weights change, but the sampler 'local' uses these weights"
-                " itself; use --sampler vllm, or max_staleness 0",
+                f"max_staleness {self.max_staleness} samples rollouts while weights change, but the sampler 'local'"
+                " uses these weights itself; use --sampler vllm, or max_staleness 0",
                 code="contradiction",
             )
         return self
@@ -107,6 +162,12 @@ def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
             f"the weights of {model!r} cannot be trained here; give a folder or hub id with --model", code="no_weights"
         )
     given = dict(fields.get("gradient") or {})
+    if _OLD_LIMIT in given:
+        raise ConfigError(
+            f"gradient.max_staleness is {given[_OLD_LIMIT]!r}, but the limit is a setting of the run now and counts"
+            " updates; leave it out of gradient, or write max_staleness (0 to 8) outside it",
+            code="renamed_setting",
+        )
     shared = {"temperature": fields.get("temperature", 1.0), "seed": fields.get("seed", 0)}
     return given_settings(TrainSettings, {**fields, "gradient": gradient_arguments({**shared, **given})})
 

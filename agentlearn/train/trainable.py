@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,18 @@ from agentlearn.lab.contract import announced_lab
 from agentlearn.learning.batch_runner import rollouts_at_once
 from agentlearn.models.call_settings import CallSettings, call_settings
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_service
-from agentlearn.train.distributed.torchrun import accelerator_for
+from agentlearn.train.distributed.spread_engine import SpreadEngine, spread_over
+from agentlearn.train.distributed.torchrun import (
+    connected_accelerator,
+    leader_links,
+    share_layout,
+    share_source,
+    whole_model,
+)
 from agentlearn.train.engine.torch_engine import TorchEngine
 from agentlearn.train.lab.build import export_lab_model
 from agentlearn.train.sampler import Sampler
+from agentlearn.train.serving.existing_vllm import existing_vllm
 from agentlearn.train.serving.local import serve_model
 from agentlearn.train.serving.vllm import VllmService, vllm_endpoint
 from agentlearn.train.settings import TrainSettings
@@ -39,7 +47,7 @@ class TrainableModel:
 class SharedWeights:
     """A sampler that uses the weights in training themselves. Nothing has to be copied after an update."""
 
-    engine: TorchEngine
+    engine: TorchEngine | SpreadEngine
     model: nn.Module
 
     def weights_sha256(self) -> str:
@@ -73,6 +81,8 @@ class ServedWeights:
     """A vLLM server that gets the weights after each update. Each transfer is verified."""
 
     service: VllmService
+    sleeps: bool = False
+    """Whether the server frees its GPU memory during updates."""
     sha256: str = ""
     """Hash of the weights that the server got last."""
 
@@ -85,11 +95,22 @@ class ServedWeights:
 
     @asynccontextmanager
     async def paused(self) -> AsyncGenerator[None]:
-        """Do nothing: the server has its own copy of the weights."""
-        yield
+        """Let the server sleep, if wanted; else do nothing, because it has its own copy of the weights.
+
+        Its weights are kept in main memory, because an update without an optimiser step sends it no new ones.
+        """
+        if not self.sleeps:
+            yield
+            return
+        await self.service.sleep()
+        try:
+            yield
+        finally:
+            await self.service.wake()
 
     async def synchronise(self, model: nn.Module) -> None:
         """Give the server the model's weights. Raises WeightsDiffer when it does not use them, EndpointError."""
+        model = await asyncio.to_thread(whole_model, model)
         await self.service.sync(model)
         self.sha256 = await asyncio.to_thread(weights_hash, model)
 
@@ -97,11 +118,15 @@ class ServedWeights:
 @asynccontextmanager
 async def open_trainable(settings: TrainSettings) -> AsyncGenerator[TrainableModel]:
     """Load the model and open its sampler. Raises ConfigError or EndpointError."""
-    accelerator = accelerator_for(settings)
+    accelerator = connected_accelerator()
     source = await asyncio.to_thread(model_source, settings)
-    device = _device() if accelerator is None else str(accelerator.device)
+    share_source(source)
+    sharded = settings.processes == "shard"  # the whole model stays on the CPU, and each device gets its share
+    device = "cpu" if sharded else _device() if accelerator is None else str(accelerator.device)
     loaded = await asyncio.to_thread(load_for_training, source, settings.gradient, device=device)
-    open_sampler = _vllm_sampler if settings.sampler == "vllm" else _local_sampler
+    if sharded:
+        await asyncio.to_thread(share_layout, loaded)
+    open_sampler = _local_sampler if settings.sampler == "local" else _vllm_sampler
     async with open_sampler(settings, source, loaded) as (endpoint, sampler):
         yield TrainableModel(loaded, accelerator, endpoint, sampler)
 
@@ -115,7 +140,7 @@ async def _local_sampler(
         call_deadline_s=settings.rollout_deadline_s,  # a call may wait for the slowest conversation of its round
     )
     async with (
-        serve_model(loaded, seed=settings.seed) as service,
+        serve_model(loaded, seed=settings.seed, shared=spread_over(leader_links())) as service,
         open_service(
             settings.endpoint,
             service,
@@ -133,14 +158,23 @@ async def _vllm_sampler(
     settings: TrainSettings, source: str, loaded: LoadedModel
 ) -> AsyncGenerator[tuple[Endpoint, Sampler]]:
     async with (
-        vllm_endpoint(source, seed=settings.seed, trained=True) as service,
+        _vllm_service(settings, source, loaded) as service,
         open_service(
             settings.endpoint, service, settings, tokens=_tokens(settings), call_settings=_call_settings(settings)
         ) as endpoint,
     ):
-        sampler = ServedWeights(service)
+        sampler = ServedWeights(service, settings.vllm_sleep)
         await sampler.synchronise(loaded.model)  # a new adapter or another dtype: the server must use our weights
         yield endpoint, sampler
+
+
+def _vllm_service(
+    settings: TrainSettings, source: str, loaded: LoadedModel
+) -> AbstractAsyncContextManager[VllmService]:
+    """A vLLM server of our own, or the existing one that the settings name."""
+    if settings.sampler == "vllm":
+        return vllm_endpoint(source, seed=settings.seed, trained=True, options=settings)
+    return existing_vllm(settings.sampler, source, loaded, seed=settings.seed)
 
 
 def model_source(settings: TrainSettings) -> str:
@@ -155,7 +189,8 @@ def model_source(settings: TrainSettings) -> str:
 
 
 def _tokens(settings: TrainSettings) -> TokenRequest:
-    return TokenRequest(top_p=settings.gradient.top_p, top_k=settings.gradient.top_k)
+    given = settings.gradient
+    return TokenRequest(top_p=given.top_p, top_k=given.top_k, min_p=given.min_p)
 
 
 def _call_settings(settings: TrainSettings) -> CallSettings:

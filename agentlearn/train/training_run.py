@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentlearn.learning.allocation import Allocation
 from agentlearn.learning.batch import Batch
 from agentlearn.learning.batch_runner import rollouts_at_once
 from agentlearn.learning.evaluate import ArmNames
@@ -17,6 +18,7 @@ from agentlearn.learning.task_sets import TaskSets
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.report import TrainedWeights, TrainReport, update_line
 from agentlearn.train.settings import TrainSettings
+from agentlearn.train.weights.adapter import has_adapter
 from agentlearn.types.experience import Library
 from agentlearn.types.group import GROUP_KINDS
 from agentlearn.types.run_event import RunKind
@@ -58,6 +60,14 @@ class TrainingRun(RunLoop[TrainSettings]):
         return self._report(
             self.result(sets, before.get("before"), after.get("after"), time.perf_counter() - started), start, path
         )
+
+    @property
+    def allocation(self) -> Allocation:
+        return Allocation.of_all(self.settings.group_size)
+
+    @property
+    def batches_ahead(self) -> int:
+        return self.settings.max_staleness
 
     @property
     def repeats_unfinished(self) -> bool:
@@ -118,7 +128,7 @@ class TrainingRun(RunLoop[TrainSettings]):
                 sha256_before=learner.first_sha256,
                 sha256_after=learner.weights_sha256(),
                 path=str(path),
-                adapter=settings.gradient.lora_rank > 0,
+                adapter=has_adapter(learner.updater.model),
             ),
             groups={kind: stats.groups[kind] for kind in GROUP_KINDS},
             rollouts={outcome: stats.outcomes[outcome] for outcome in ROLLOUT_OUTCOMES},
@@ -127,7 +137,8 @@ class TrainingRun(RunLoop[TrainSettings]):
             stale=totals["rows/stale"],
             stages=result.stages,
             services=result.services,
-            seconds={name: round(seconds, 3) for name, seconds in sorted(learner.seconds.items())},
+            seconds=_seconds_of(kept),
+            resumed=self.resumed,
             wall_s=result.wall_rounded_s,
             notes=(
                 *verdict_notes(
@@ -140,4 +151,13 @@ class TrainingRun(RunLoop[TrainSettings]):
         )
 
 
+def _seconds_of(kept: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
+    """Return the seconds spent on each part of all updates, from their stored metrics."""
+    totals = Counter[str]()
+    for values in kept.values():
+        totals.update({name: value for name, value in values.items() if name.startswith(_SECONDS)})
+    return {name.removeprefix(_SECONDS): round(seconds, 3) for name, seconds in sorted(totals.items())}
+
+
+_SECONDS = "seconds/"
 _COUNTED = ("turns/clean", "turns/forked", "skipped", "rows/stale")

@@ -1,10 +1,13 @@
-"""What a person decided about a quarantined lesson."""
+"""What a person decided about a quarantined lesson, or about a version that a run left pending."""
 
 from datetime import datetime
 from typing import Literal
 
 from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId, RunId
 from agentlearn.types.value import Value
+
+OF_VERSION = "version"
+"""Phase of a decision about a whole version. Such a decision has no proposal and no words of a lesson."""
 
 
 class LessonDecision(Value):
@@ -25,6 +28,11 @@ class LessonDecision(Value):
     library: str
     """Name of the library that the run learned."""
     version: LibraryVersion | None = None
-    """The version that the approval made; None for a rejection."""
+    """The version that the approval made, or the whole version that was decided on; None for a rejected lesson."""
     experience: ExperienceId | None = None
     """The experience that the approval made."""
+
+    @property
+    def of_version(self) -> bool:
+        """Whether it is about a whole version, not about a lesson."""
+        return self.phase == OF_VERSION

@@ -4,36 +4,31 @@ An experience id always names the same text: a modified or merged lesson is a ne
 old ones (docs/decisions/0003). A library is an immutable version; a change makes a new version.
 """
 
-import re
 from collections.abc import Collection, Iterable
 from functools import cached_property
 from html import escape
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from agentlearn.errors import LibraryError
+from agentlearn.text import estimated_tokens
 from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash
+from agentlearn.types.ranking import Retrieval, lesson_index
 from agentlearn.types.rendering import BLOCK_NAME_RULE, Rendered, is_block_name, render_lines
 from agentlearn.types.value import Value
 
 MAX_LESSON_WORDS = 32
 MAX_LESSON_CHARACTERS = 400
+DEFAULT_RETRIEVAL = Retrieval()
 _MOST_ROWS = 100
 _MOST_QUOTED = 60
 _MOST_NAMED = 10
-
-_TOKEN = re.compile(r"\w{1,6}|[^\w\s]")
 
 
 def word_count(text: str) -> int:
     """Number of white-space separated words."""
     return len(text.split())
-
-
-def estimated_tokens(text: str) -> int:
-    """Estimated tokens of a text: one per six letters of a word, rounded up, and one per other sign."""
-    return len(_TOKEN.findall(text))
 
 
 def _lesson(text: str) -> str:
@@ -50,7 +45,7 @@ Lesson = Annotated[str, AfterValidator(_lesson)]
 """One printable line of 1 to 32 words, at most 400 characters."""
 
 OriginKind = Literal["add", "modify", "merge", "person", "import"]
-"""How an experience was made: by an operation of a run, by a person, or by another program."""
+"""How an experience was made: by an operation of a run, by a person, or by another program (a foreign lesson)."""
 
 
 class Origin(Value):
@@ -58,7 +53,7 @@ class Origin(Value):
 
     kind: OriginKind
     parents: tuple[ExperienceId, ...] = ()
-    """The experiences it replaces: one for modify, two or more for merge, else none."""
+    """The experiences it replaces: one for modify and for an edit by a person, two or more for merge, else none."""
     library: LibraryVersion | None = None
     """The version that the operation changed; None for a lesson from a person or a file."""
 
@@ -72,16 +67,34 @@ class Experience(Value):
     origin: Origin
 
 
+WithheldStatus = Literal["parked", "pending"]
+"""Why a lesson is withheld: parked because of evidence or by a person, or pending until a person approves it."""
+
+
+class Withheld(Value):
+    """A lesson that a library keeps and shows to no agent."""
+
+    experience: Experience
+    status: WithheldStatus
+    reason: str = ""
+    """Why, in a sentence."""
+
+
 class Library(Value):
     """An immutable version of an experience library. Lessons are shown in the order of `experiences`."""
 
     parent: LibraryVersion | None = None
     """The version that it was made from."""
+    joined: LibraryVersion | None = Field(default=None, exclude_if=lambda version: version is None)
+    """The other version that it was made from, for a join of two libraries. Left out of dumps where it is None."""
     experiences: tuple[Experience, ...] = ()
+    withheld: tuple[Withheld, ...] = Field(default=(), exclude_if=lambda lessons: not lessons)
+    """Lessons that are kept and not shown. Left out of dumps where there are none."""
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Self:
-        if len(self.by_id) != len(self.experiences):
+        ids = {*self.by_id, *(one.experience.id for one in self.withheld)}
+        if len(ids) != len(self.experiences) + len(self.withheld):
             raise ValueError("a library holds each experience once")
         return self
 
@@ -92,9 +105,15 @@ class Library(Value):
 
     @cached_property
     def version(self) -> LibraryVersion:
-        """Hash of the parent and of the ordered (id, lesson) pairs. Times, runs and rollouts are not part of it."""
+        """Hash of the parents and of the ordered (id, lesson) pairs, and of the withheld ones with their status.
+
+        Times, runs, rollouts and reasons are not part of it.
+        """
         lessons = [[experience.id, experience.lesson] for experience in self.experiences]
-        return LibraryVersion(content_hash("library", self.parent, lessons))
+        if self.joined is None and not self.withheld:
+            return LibraryVersion(content_hash("library", self.parent, lessons))
+        withheld = [[one.experience.id, one.experience.lesson, one.status] for one in self.withheld]
+        return LibraryVersion(content_hash("library", self.parent, lessons, self.joined, withheld))
 
     @cached_property
     def tokens(self) -> int:
@@ -113,16 +132,29 @@ class Library(Value):
             raise LibraryError(f"{named}{more}; correct each lesson or leave it out", code="bad_lesson")
         return cls(experiences=library_of(given).experiences)
 
-    def render(self, query: str | None = None, *, masked: Collection[ExperienceId] = (), name: str = "") -> Rendered:
+    def render(
+        self,
+        query: str | None = None,
+        *,
+        masked: Collection[ExperienceId] = (),
+        name: str = "",
+        retrieval: Retrieval = DEFAULT_RETRIEVAL,
+        chosen: Collection[ExperienceId] | None = None,
+    ) -> Rendered:
         """Return the block of advice that agents read; `str(library.render())` is its text, empty without lessons.
 
-        query: the task at hand, for retrieval, which a later version adds. This version shows every lesson, with or
-        without it. masked: lessons to leave out. name: for the second and further libraries that one agent reads; it
-        is part of the labels, so that `G1` stays unique. Raises LibraryError for a name that labels cannot hold.
+        query: the task at hand. Of a library with more than `retrieval.max_shown_tokens` tokens, only the lessons whose
+        words fit it best are shown; without a query, every lesson is. masked: lessons to leave out; no other lesson
+        takes their place. name: for the second and further libraries that one agent reads; it is part of the labels,
+        so that `G1` stays unique. retrieval: how many lessons are shown, and which. chosen: the lessons to show, where
+        they were chosen already. Raises LibraryError for a name that labels cannot hold.
         """
         if name and not is_block_name(name):
             raise LibraryError(f"{name!r} cannot name lessons; use {BLOCK_NAME_RULE}", code="bad_block_name")
-        return render_lines(self.experiences, masked, name=name)
+        if chosen is None:
+            index = lesson_index(self.experiences, retrieval)
+            chosen = (index.all() if query is None else index.choose(query, retrieval)).lessons
+        return render_lines(self.experiences, masked, name=name, chosen=chosen)
 
     def _repr_html_(self) -> str:
         """A table of the lessons, for notebooks."""

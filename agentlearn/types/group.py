@@ -1,5 +1,6 @@
 """A group: one task and its G trajectories."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal, Self, get_args
 
@@ -11,9 +12,11 @@ from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.value import Value
 
 GroupKind = Literal["mixed", "all_right", "all_wrong", "undecided", "failed"]
-"""mixed: rewards differ; all_right, all_wrong: all rewards are equal; failed: the agent answered in no rollout;
-undecided: no rollout has a reward."""
+"""mixed: rewards differ; all_right: they are equal and all count as right; all_wrong: they are equal, and not all are
+right; failed: the agent answered in no rollout; undecided: no rollout has a reward."""
 GROUP_KINDS: tuple[GroupKind, ...] = get_args(GroupKind)
+_ROUNDING = 1e-9
+"""Larger than the error of a sum of rewards. It counts only with a margin."""
 
 
 class Group(Value):
@@ -53,15 +56,27 @@ class Group(Value):
         """Rewards of the decided trajectories, in order."""
         return tuple(t.reward for t in self.decided if t.reward is not None)
 
-    def kind(self, threshold: float = 1.0) -> GroupKind:
+    def kind(self, threshold: float = 1.0, margin: float = 0.0) -> GroupKind:
         """Kind of the group. Only a mixed group, whose rewards differ, can be learned from.
 
-        threshold: reward from which an answer counts as right.
+        threshold: reward from which an answer counts as right. margin: rewards that differ by no more count as equal,
+        also when the threshold lies between them.
         """
         if not self.decided:
             return "undecided"
-        if max(self.rewards_G) - min(self.rewards_G) > 0:
+        if differ(self.rewards_G, margin):
             return "mixed"
         if all(t.outcome == "failed" for t in self.decided):
             return "failed"
-        return "all_right" if self.rewards_G[0] >= threshold else "all_wrong"
+        return "all_right" if min(self.rewards_G) >= threshold else "all_wrong"
+
+    def settled(self, threshold: float = 1.0, margin: float = 0.0) -> bool:
+        """Whether every rollout was judged and is all right."""
+        return len(self.decided) == len(self.trajectories) and self.kind(threshold, margin) == "all_right"
+
+
+def differ(rewards: Sequence[float], margin: float = 0.0) -> bool:
+    """Whether rewards differ by more than the margin. Without a margin, any difference counts."""
+    if not rewards:
+        return False
+    return max(rewards) - min(rewards) > (margin + _ROUNDING if margin else 0.0)

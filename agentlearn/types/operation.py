@@ -1,6 +1,6 @@
 """Operations on a library, the proposals that carry them, and how a proposal ends.
 
-A `Proposal` is not checked yet. `next_version` in `learn.lessons.curate` checks proposals and applies those that pass.
+A `Proposal` is not checked yet. `next_version` in `library.curate` checks proposals and applies those that pass.
 """
 
 from typing import Annotated, Literal

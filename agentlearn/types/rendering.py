@@ -1,7 +1,7 @@
 """The block of advice that agents read, the same in learning, evaluation and applications.
 
 Labels such as `G7` exist only inside a block. They number all lessons of the library in order, withheld ones included,
-so `G7` means the same lesson under every mask of one version.
+so `G7` means the same lesson under every mask and for every task of one version.
 """
 
 import re
@@ -57,19 +57,25 @@ def is_block_name(name: str) -> bool:
 
 
 def render_lines(
-    experiences: Iterable[Labelled], masked: Collection[ExperienceId] = (), *, letter: str = "G", name: str = ""
+    experiences: Iterable[Labelled],
+    masked: Collection[ExperienceId] = (),
+    *,
+    letter: str = "G",
+    name: str = "",
+    chosen: Collection[ExperienceId] | None = None,
 ) -> Rendered:
     """Render the lessons that are not masked, one per line after its label, fenced as advice.
 
     letter: what labels start with. name: the name of the block where an agent reads several, so that no label is in
-    two blocks; a lesson of the block `style` has the label `style.G1`.
+    two blocks; a lesson of the block `style` has the label `style.G1`. chosen: the lessons to show; None: all.
     """
     withheld = frozenset(masked)
+    wanted = None if chosen is None else frozenset(chosen)
     start = f"{name}.{letter}" if name else letter
     shown = {
         f"{start}{number}": experience
         for number, experience in enumerate(experiences, start=1)
-        if experience.id not in withheld
+        if experience.id not in withheld and (wanted is None or experience.id in wanted)
     }
     if not shown:
         return Rendered(text="", labels={})
@@ -84,7 +90,7 @@ def render_lines(
 def _harmless(lesson: str) -> str:
     """The lesson on one line, without a tag that opens or closes the fence.
 
-    The rules of `learn.lessons.curate` refuse such lessons; libraries from other sources may hold them.
+    The rules of `library.curate` refuse such lessons; libraries from other sources may hold them.
     """
     line = " ".join(lesson.splitlines())
     plain = unicodedata.normalize("NFKC", line)

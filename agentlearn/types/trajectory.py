@@ -8,7 +8,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from agentlearn.types.ids import CallId, RolloutId, RunId, TaskId
+from agentlearn.types.ids import CallId, ExperienceId, RolloutId, RunId, TaskId
 from agentlearn.types.treatment import Treatment
 from agentlearn.types.value import Value
 
@@ -32,11 +32,11 @@ LIVE = "live"
 """Phase of the rollouts that a recorder took from live traffic."""
 DEMONSTRATION = "demonstration"
 """Phase of the right answers that persons wrote for rollouts of live traffic."""
-_MEASURING = ("before", "during", "after", "compare", "sentinel")
+_MEASURING = ("before", "during", "after", "validation", "compare", "sentinel")
 
 
 def measures(phase: str) -> bool:
-    """Whether rollouts of that phase only measure, on held-out tasks. Nothing may be learned from them."""
+    """Whether rollouts of that phase only measure. Nothing may be learned from them."""
     return phase.partition(":")[0] in _MEASURING
 
 
@@ -181,6 +181,8 @@ class Trajectory(Value):
     seed: int
     """The rollout's seed, derived from (run seed, phase, task, g)."""
     treatment: Treatment
+    offered: tuple[ExperienceId, ...] | None = Field(default=None, exclude_if=lambda lessons: lessons is None)
+    """Lessons that retrieval chose for the task, masked ones included; None: all lessons of the version."""
     steps: tuple[Step, ...] = ()
     answer: str | None = None
     failure: Failure | None = None

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from agentlearn.library.capability import Experiences
+from agentlearn.library.retrieval import Retriever
 from agentlearn.measure.observation import Observation
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
@@ -52,7 +53,10 @@ class Collector:
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self.experiences = {arm.name: Experiences(arm.library, masked=arm.without) for arm in plan.arms}
+        retriever = Retriever.in_store(plan.settings.retrieval, plan.settings.store)
+        self.experiences = {
+            arm.name: Experiences(arm.library, masked=arm.without, retrieval=retriever) for arm in plan.arms
+        }
         self.phases = {
             (arm.name, task_set.domain.name): plan.conditions(arm, task_set).phase
             for arm in plan.arms
@@ -118,7 +122,7 @@ class Collector:
         settings, observations = self.plan.settings, list[Observation]()
         by_id = {task.id: task for task in tasks}
         for arm in self.plan.arms:
-            tokens = arm_library_tokens(arm)
+            tokens = arm_library_tokens(arm, self.plan.settings.retrieval)
             rows = stored_rollouts(
                 self.store, self.phases[arm.name, task_set.domain.name], tasks, settings.k, settings.seed
             )

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from agentlearn.learning.lessons.curate.answer_search import AnswerSearch
-from agentlearn.learning.lessons.curate.similarity import shingles
+from agentlearn.library.curate.answer_search import AnswerSearch
+from agentlearn.library.curate.similarity import shingles
 from agentlearn.store import StoreReader
 from agentlearn.types.experience import Experience
 from agentlearn.types.task import Task
@@ -57,8 +57,8 @@ def _flag(arm: str, code: str, what: str, lessons: Sequence[Experience]) -> list
 
 
 def _learned_from(arm: Arm, reader: StoreReader) -> set[str]:
-    """Return the tasks of all runs in this store that the arm's library was learned in."""
-    learned: set[str] = set()
+    """Return the tasks that the arm's lessons were learned from, and all tasks of the runs that made its library."""
+    learned: set[str] = set(reader.learned_on(list(arm.library.by_id)))
     for run in reader.runs_behind(arm.library.version):
         run_inputs = reader.run_inputs(run)
         learned |= set(run_inputs.train) if run_inputs is not None else set()

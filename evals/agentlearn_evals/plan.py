@@ -17,11 +17,13 @@ from agentlearn.learning.run_size import (
 )
 from agentlearn.library import LibraryStore
 from agentlearn.library.render import render
+from agentlearn.models.answer_limit import local_answer_limit
 from agentlearn.models.call_settings import CallSettings, call_settings
 from agentlearn.models.endpoint import is_paid
 from agentlearn.rollout.runner import instructions_ref, sandbox_for
 from agentlearn.store import Store, StoreReader, read_store
 from agentlearn.types.experience import estimated_tokens
+from agentlearn.types.ranking import Retrieval, shown_tokens
 from agentlearn.types.value import Value
 from agentlearn_evals.arms import Arm, resolve_arms, temperature_words
 from agentlearn_evals.compare_settings import CompareSettings
@@ -77,14 +79,30 @@ class ComparePlan:
             deadline_s=settings.rollout_deadline_s,
             judge=self.judge if task_set.domain.uses_judge else "",
             package=version(),
-            request=self._request(),
+            request=self._request(arm.model),
+            retrieval=self._retrieval(arm),
             version=self.given.version,
         )
 
-    def _request(self) -> RequestOptions | None:
+    def _request(self, model: str) -> RequestOptions | None:
         """Return what is sent with each request; None for the defaults, under which older rollouts are stored."""
-        request = RequestOptions(**{name: getattr(self.settings, name) for name in RequestOptions.model_fields})
+        request = self._options(model)
         return None if request == RequestOptions() else request
+
+    def _retrieval(self, arm: Arm) -> Retrieval | None:
+        """Return how lessons of the arm are chosen; None where all are shown, as older stored rollouts were."""
+        retrieval = self.settings.retrieval
+        everything = shown_tokens(arm.library.experiences, retrieval) == arm.library.tokens
+        return None if everything else retrieval
+
+    def _options(self, model: str) -> RequestOptions:
+        """Return what is sent with each request to a model. A model on this machine has a default limit of answers."""
+        request = RequestOptions(**{name: getattr(self.settings, name) for name in RequestOptions.model_fields})
+        if request.max_output_tokens is not None or model in self.given.models:
+            return request
+        usual = max((one.domain.rollout_shape(self.settings.data).turn_out for one in self.task_sets), default=0)
+        limit = local_answer_limit(model, usual)
+        return request if limit is None else request.model_copy(update={"max_output_tokens": limit.tokens})
 
     @property
     def judge(self) -> str:
@@ -100,11 +118,11 @@ class ComparePlan:
     def call_settings(self, model: str) -> CallSettings:
         """Return what every request to a model contains; no temperature where none of its arms sends one."""
         temperatures = [arm.temperature for arm in self.arms if arm.model == model] or [self.settings.temperature]
-        return call_settings(self.settings, temperature=any(one is not None for one in temperatures))
+        return call_settings(self._options(model), temperature=any(one is not None for one in temperatures))
 
     def sampling_words(self, arm: Arm) -> str:
         """Return in words what is sent with each request of an arm's rollouts."""
-        sent = self.settings.model_dump(include=set(RequestOptions.model_fields))
+        sent = self._options(arm.model).model_dump()
         given = {name.replace("_", " "): value for name, value in sent.items() if value}
         others = [name if value is True else f"{name} {value}" for name, value in given.items()]
         return ", ".join([temperature_words(arm.temperature), *others])
@@ -285,7 +303,9 @@ def _arm_forecast(
         alike = [one for one in plan.arms if (one.model, one.instructions) == (arm.model, arm.instructions)]
         size, basis = _size(plan, arm.model, task_set, [(one, stored[one.name, domain]) for one in alike], reader)
         rollouts = len(task_set.tasks) * plan.settings.k - found
-        parts.append(sized_rollouts(arm.model, "rollout", rollouts, arm_library_tokens(arm), size))
+        parts.append(
+            sized_rollouts(arm.model, "rollout", rollouts, arm_library_tokens(arm, plan.settings.retrieval), size)
+        )
         bases.append(basis)
     costs = [one.cost_usd for one in parts]
     new = StageEstimate(
@@ -314,7 +334,13 @@ def _size(
     reader: StoreReader | None,
 ) -> tuple[RolloutSize, str]:
     """Return the size of the model's rollouts and where it comes from: stored rollouts, a run, or assumptions."""
-    rows = [(arm_library_tokens(arm), row) for arm, rows in stored for row in rows.values() if row.outcome != "failed"]
+    retrieval = plan.settings.retrieval
+    rows = [
+        (arm_library_tokens(arm, retrieval), row)
+        for arm, rows in stored
+        for row in rows.values()
+        if row.outcome != "failed"
+    ]
     if len(rows) >= FEWEST_ROLLOUTS:
         without = sum(max(0, row.tokens_in - row.requests * tokens) for tokens, row in rows)
         size = RolloutSize(
@@ -332,6 +358,11 @@ def _size(
     return assumed_rollouts(shape, model, mean_problem_tokens(task_set.tasks))
 
 
-def arm_library_tokens(arm: Arm) -> int:
-    """Return the estimated number of tokens that the arm's lessons take in one prompt."""
-    return estimated_tokens(render(arm.library, masked=arm.without).text)
+def arm_library_tokens(arm: Arm, retrieval: Retrieval) -> int:
+    """Return the estimated number of tokens that the arm's lessons take in one prompt.
+
+    Where lessons are chosen, the number is that of as many lessons of average length.
+    """
+    tokens = estimated_tokens(render(arm.library, masked=arm.without).text)
+    shown = shown_tokens(arm.library.experiences, retrieval)
+    return tokens if shown == arm.library.tokens else tokens * shown // arm.library.tokens

@@ -1,6 +1,7 @@
 """Shows a comparison on the terminal while its rollouts are made."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -8,6 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from agentlearn.cli.given_command import same_command
+from agentlearn.cli.heartbeat import Heartbeat
+from agentlearn.cli.stages import short_count
 from agentlearn.errors import BudgetExceeded, Interrupted, may_go_on
 from agentlearn.models.call_context import CallContext
 from agentlearn.text import visible_line
@@ -24,7 +27,7 @@ _NAME = 60
 class CompareProgress(CompareCallbacks):
     """Prints the arms and tasks at the start; on a terminal it also shows one progress bar per arm."""
 
-    def __init__(self, plan: "ComparePlan", out: Console) -> None:
+    def __init__(self, plan: "ComparePlan", out: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self.plan, self.out = plan, out
         self.call_context: CallContext | None = None
         self._bars: Progress | None = None
@@ -39,15 +42,20 @@ class CompareProgress(CompareCallbacks):
                 TimeRemainingColumn(),
             )
             self._bars = Progress(*columns, console=out, transient=True)
+        self._wanted = self._done = 0
+        self.heartbeat = Heartbeat(self._state, lambda words: self._line("so far", words), clock)
 
     def __enter__(self) -> Self:
         if self._bars is not None:
             self._bars.start()
+        else:
+            self.heartbeat.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.heartbeat.stop()
         if self._bars is not None:
             self._bars.stop()
         if error is not None and may_go_on(error) and (line := self.how_to_go_on()):
@@ -68,6 +76,7 @@ class CompareProgress(CompareCallbacks):
 
     def opened(self, call_context: CallContext, wanted: int, reused: Mapping[str, int]) -> None:
         self.call_context = call_context
+        self._wanted, self._done = wanted * len(reused), sum(reused.values())
         for arm in self.plan.arms:
             self._line("arm", f"{arm.name}: {arm.label()}")
         domains, k = ", ".join(task_set.domain.name for task_set in self.plan.task_sets), self.plan.settings.k
@@ -84,6 +93,7 @@ class CompareProgress(CompareCallbacks):
         self._line("service", f"{words}{more}")
 
     def rollout_done(self, arm: str, trajectory: Trajectory) -> None:
+        self._done += 1
         if self._bars is None:
             return
         if trajectory.reward is not None:
@@ -92,8 +102,17 @@ class CompareProgress(CompareCallbacks):
         score = f"score {sum(rewards) / len(rewards):.2f}" if rewards else ""
         self._bars.update(self._bar_by_arm[arm], advance=1, score=score)
 
+    def _state(self) -> str:
+        """How far the comparison is, in one line."""
+        if self.call_context is None:
+            return "the models are being opened"
+        written = short_count(self.call_context.budget.usage.tokens_out)
+        calls = f"{self.call_context.in_flight:,} model calls in flight"
+        return f"{self._done:,} of {self._wanted:,} rollouts   {calls}   {written} tokens written"
+
     def _line(self, label: str, text: str) -> None:
         self.out.print(self._labelled(label, text))
+        self.heartbeat.printed()
 
     def _labelled(self, label: str, text: str) -> str:
         return f"  {label.ljust(10)}{text}"

@@ -13,6 +13,7 @@ from agentlearn.config import RequestOptions
 from agentlearn.measure.observation import Observation
 from agentlearn.store import EvaluatedRow, StoreReader
 from agentlearn.types.ids import TaskId, content_hash, derive_seed
+from agentlearn.types.ranking import Retrieval
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef
 from agentlearn.types.treatment import Treatment
@@ -40,6 +41,8 @@ class Conditions(Value):
     """Version of agentlearn, because its tools and verifiers affect the result."""
     request: RequestOptions | None = Field(default=None, exclude_if=lambda request: request is None)
     """What is sent with each request, where that differs from the defaults."""
+    retrieval: Retrieval | None = Field(default=None, exclude_if=lambda retrieval: retrieval is None)
+    """How lessons are chosen, where not every lesson of the arm's library is shown."""
     version: str = Field(default="", exclude_if=lambda version: not version)
     """Version of a program's own agent or function; empty for an installed domain."""
 

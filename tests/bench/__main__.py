@@ -21,7 +21,7 @@ OUT = DEFAULT_STORE / "bench.json"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the named benchmark, or all. The exit status is 1 if a benchmark failed with an error, never for slowness."""
+    """Run the named benchmark, or all. The exit status is 1 if one failed or found a failure, never for slowness."""
     parser = argparse.ArgumentParser(prog="just bench", description=__doc__)
     parser.add_argument("--out", type=Path, default=OUT, help=f"the JSON file (default {OUT})")
     named = parser.add_subparsers(dest="name", metavar="NAME", title="benchmarks")
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         report = report.model_copy(update={"benches": (*report.benches, bench)})
         out.write_text(as_json(report), encoding="utf-8")
     print(f"all of it as JSON: {out}")
-    return 1 if any(bench.error for bench in report.benches) else 0
+    return 1 if any(bench.error or bench.found.failures for bench in report.benches) else 0
 
 
 def _run(name: str, chosen: argparse.Namespace) -> Bench:

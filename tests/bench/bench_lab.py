@@ -89,11 +89,11 @@ def _transformers(streams: int, rounds: int) -> list[tuple[int, float]]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from agentlearn.train.lab.build import export
+    from agentlearn.train.lab.build import export_lab_model
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        export(announced_lab(NAME), Path(folder))
+        export_lab_model(announced_lab(NAME), Path(folder))
         model = AutoModelForCausalLM.from_pretrained(folder)
         tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
     batch = tokenizer(_prompts(streams), return_tensors="pt", padding=True, add_special_tokens=False)

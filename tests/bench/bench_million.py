@@ -42,7 +42,7 @@ FILL = f"""
            NULL, NULL, NULL, CASE WHEN hash(i) % 50 = 0 THEN NULL ELSE 'judged' END,
            CASE WHEN hash(i) % 50 = 0 THEN NULL ELSE (hash(i) % 100 < 20 + 60 * (i // {GROUP_SIZE} % 2))::DOUBLE END,
            '', (i % 997)::VARCHAR, 3, 2700 + i % 500, 900, 600 + i % 100, 0.001 + (i % 100) / 1e5,
-           TIMESTAMPTZ '2026-01-01 00:00:00+00' + to_seconds(i // 10), 3.0, '[]', '', 1, i // 16
+           TIMESTAMPTZ '2026-01-01 00:00:00+00' + to_seconds(i // 10), 3.0, '[]', '', 1, i // 16, NULL
     FROM range({{count}}) AS rows(i)
 """
 GROUP_STD = """

@@ -7,6 +7,7 @@ TRL's time excludes the time to generate and score its rollouts. The absolute fi
 load; the ratios are more meaningful. Needs the extra `dev`.
 
     just bench update --steps 15
+    just bench update --only memory     # of a model with 135 million weights, and of long rows; takes half an hour
 """
 
 import argparse
@@ -28,10 +29,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory-steps", type=int, default=3, help="steps when memory is measured")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch")
     parser.add_argument("--seeds", type=int, default=8, help="seeds for the comparison of losses with those of TRL")
+    parser.add_argument("--only", choices=("memory",), help="measure only this")
 
 
 def measure(chosen: argparse.Namespace) -> Found:
     """Measure seconds per step, peak memory in MiB, and the difference of the losses."""
+    if chosen.only == "memory":
+        return _memory()
     speed = {kind: _speed(kind, chosen) for kind in KINDS}
     memory = {
         (kind, which): _run("alone", which, kind, chosen.memory_steps)["extra_mib"]
@@ -61,6 +65,37 @@ def measure(chosen: argparse.Namespace) -> Found:
     )
 
 
+def _memory() -> Found:
+    """Measure peak memory: ours and TRL's for SmolLM2-135M's shape with an adapter, and for rows of some lengths."""
+    ours = _run_memory("adapter", "ours")
+    theirs = {word: _run_memory("adapter", "trl", 8, word) for word in ("off", "on")}
+    contexts = {(n, word): _run_memory("context", n, word) for n in (1024, 4096, 16_384) for word in ("off", "on")}
+    return Found(
+        rows=(
+            Row(name="135M, adapter, 4 x 8 rollouts", figures=ours),
+            *(Row(name=f"TRL, checkpointing {word}", figures=found) for word, found in theirs.items()),
+            *(
+                Row(name=f"one row of {tokens} tokens, checkpointing {word}", figures=found)
+                for (tokens, word), found in contexts.items()
+            ),
+        ),
+        targets=(
+            _target("peak of an update of 135M weights with an adapter, MiB", ours["peak_mib"], "at_most", 4096),
+            _target(
+                "our peak / TRL's with gradient checkpointing off",
+                ours["peak_mib"] / theirs["off"]["peak_mib"],
+                "at_most",
+                1.0,
+            ),
+        ),
+        notes=("peak_mib: of the whole process, libraries and weights included; extra_mib: added by the update",),
+    )
+
+
+def _run_memory(*arguments: object) -> dict[str, Any]:
+    return _run(*arguments, module="tests.bench.update_memory")
+
+
 def _speed(kind: str, chosen: argparse.Namespace) -> tuple[Row, float]:
     """Return the row of the table, and the median ratio."""
     load = load_1min()
@@ -86,9 +121,9 @@ def _target(what: str, figure: float, bound: Any, limit: float) -> Target:
     return Target(what=what, figure=figure, bound=bound, limit=limit)
 
 
-def _run(*arguments: object) -> dict[str, Any]:
+def _run(*arguments: object, module: str = "tests.bench.update_beside_trl") -> dict[str, Any]:
     """Run one measurement in a new process."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.bench.update_beside_trl", *map(str, arguments)]
+    command = [sys.executable, "-W", "ignore", "-m", module, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"TQDM_DISABLE": "1"})
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")

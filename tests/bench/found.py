@@ -50,6 +50,8 @@ class Found(Value):
     targets: tuple[Target, ...] = ()
     notes: tuple[str, ...] = ()
     """Remarks that are needed to read the figures."""
+    failures: tuple[str, ...] = ()
+    """What is wrong, and not merely slow. With any, the exit status is 1."""
 
 
 class Bench(Value):
@@ -122,6 +124,7 @@ def _lines(bench: Bench) -> Iterator[str]:
         bound = "at most" if target.bound == "at_most" else "at least"
         yield f"{'met   ' if target.met else 'MISSED'} {target.what}: {_shown(target.figure)}, {bound} {target.limit:g}"
     yield from bench.found.notes
+    yield from (f"WRONG  {failure}" for failure in bench.found.failures)
     if bench.error:
         yield f"BROKEN OFF: {bench.error}"
 

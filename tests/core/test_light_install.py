@@ -113,3 +113,28 @@ except ModuleNotFoundError as error:
     print(type(error).__name__, error.name)
 """
     assert light(program, tmp_path).stdout == "ModuleNotFoundError agentlearn.store\n"
+
+
+FILES = """
+from pathlib import Path
+from agentlearn.errors import MissingExtra
+from agentlearn.library.audit import audit_lessons, audited
+from agentlearn.library.formats.write_form import write_form
+from agentlearn.library.import_lessons import import_lessons
+from agentlearn.types.experience import library_of
+
+library = library_of(["When counting a grid, count each cell once."])
+for form in ("agentlearn", "lines", "training-free-grpo", "ace", "markdown", "skill"):
+    assert len(import_lessons(write_form(library, Path(f"math-{form}"), form)).lessons) == 1, form
+assert audit_lessons(audited(library)).score == 100
+try:
+    import_lessons(write_form(library, Path("math.yaml"), "youtu"))
+except MissingExtra as missing:
+    print(missing)
+"""
+
+
+def test_libraries_are_imported_and_audited_without_the_extra(tmp_path: Path) -> None:
+    run = light(FILES, tmp_path)
+    assert (run.stderr, run.returncode) == ("", 0)
+    assert run.stdout == "reading YAML needs PyYAML: pip install 'agentlearn-lib[learn]'\n"

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.app import run
-from tests.support.command import agentlearn
+from tests.support.command import agentlearn, agentlearn_here
 
 ROWS = '{"problem": "What is 1 + 1?", "answer": "2"}\n{"problem": "What is 2 + 2?"}\n'
 
 
 def complaint(cwd: Path, *arguments: str) -> str:
-    """The one line on stderr of a process of its own."""
-    done = agentlearn(*arguments, cwd=cwd, expect=2)
+    """The one line on stderr."""
+    done = agentlearn_here(*arguments, cwd=cwd, expect=2)
     return the_sentence(done.stdout, done.stderr)
 
 
@@ -94,7 +94,7 @@ def test_an_unreachable_endpoint_names_url_and_cause(tmp_path: Path) -> None:
 def test_nothing_is_spent_unasked(tmp_path: Path) -> None:
     arguments = ["learn", "math", "--model", "openai:gpt-5-mini", "--sandbox", "unsafe-local"]
     done = agentlearn(*arguments, cwd=tmp_path, expect=2, env={"OPENAI_API_KEY": "sk-none"})
-    assert "openai:gpt-5-mini: about 1,380 rollouts" in done.stderr
+    assert "openai:gpt-5-mini: about 1," in done.stderr
     assert "add --yes or --max-cost-usd to allow it" in done.stderr
     assert not (tmp_path / ".agentlearn").exists()
 
@@ -124,7 +124,7 @@ def test_a_store_held_by_another_process_names_its_pid(tmp_path: Path) -> None:
 
 
 def test_an_unknown_run_or_rollout_is_named(tmp_path: Path) -> None:
-    agentlearn("solve", "math", "What is 1 + 1?", cwd=tmp_path)
+    agentlearn_here("solve", "math", "What is 1 + 1?", cwd=tmp_path)
     assert "'zz'" in complaint(tmp_path, "runs", "show", "zz")
     assert "'ffff'" in complaint(tmp_path, "trace", "ffff")
 

@@ -9,7 +9,7 @@ from agentlearn.cli.app import run as command
 from agentlearn.errors import BudgetExceeded
 from agentlearn.store import read_store
 from agentlearn_evals import CompareSettings, Comparison, run_comparison_sync
-from tests.support.command import agentlearn
+from tests.support.command import agentlearn, agentlearn_here
 
 GOOD = (
     "When a range has two ends, include both endpoints of the range.",
@@ -73,7 +73,7 @@ def test_rollouts_grow_and_arms_are_added_without_paying_again() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_the_helpful_library_wins_and_the_placebo_does_not() -> None:
-    found = run("none", "good.json", "placebo.json", limit=40, margin=0.1)
+    found = run("none", "good.json", "placebo.json", limit=24, margin=0.1)
     by_arm = {one.arm: one for one in found.contrasts}
     assert by_arm["good"].verdict == "better"
     assert by_arm["placebo"].verdict in {"cannot_tell", "no_worse"}
@@ -188,13 +188,13 @@ def test_the_command_writes_a_page_and_what_is_asked_for() -> None:
     assert "<script" not in plain.stdout
     assert Comparison.model_validate_json(Path("found.json").read_text()).names == ("none", "good")
     assert len(Path("rows.csv").read_text().splitlines()) == 25
-    listed = json.loads(agentlearn("runs", "list", "--store", "store", "--json", cwd=Path()).stdout)["runs"]
+    listed = json.loads(agentlearn_here("runs", "list", "--store", "store", "--json", cwd=Path()).stdout)["runs"]
     assert [(one["kind"], one["state"]) for one in listed] == [("eval", "done")]
     small = (*small, "--json", "--fail-if", "not_better")
-    failing = agentlearn("compare", "good.json", "none", *small, cwd=Path(), expect=1)
+    failing = agentlearn_here("compare", "good.json", "none", *small, cwd=Path(), expect=1)
     assert json.loads(failing.stdout)["baseline"] == "good"
     assert "none: not better than good" in failing.stderr
-    logs = agentlearn("compare", "--logs", "rows.csv", "--store", "store", "--json", cwd=Path())
+    logs = agentlearn_here("compare", "--logs", "rows.csv", "--store", "store", "--json", cwd=Path())
     theirs, ours = json.loads(logs.stdout)["contrasts"][0], json.loads(Path("found.json").read_text())["contrasts"][0]
     assert [theirs[name] for name in ("mean", "low", "high", "p")] == pytest.approx(
         [ours[name] for name in ("mean", "low", "high", "p")]
@@ -233,7 +233,7 @@ def test_bad_input_is_one_sentence(
 
 
 def test_a_dry_run_prints_the_forecast_and_spends_nothing(tmp_path: Path) -> None:
-    done = agentlearn(
+    done = agentlearn_here(
         *("compare", "none", "x=none,model=openai:gpt-5-mini", "--domain", "math", "--dry-run"), cwd=tmp_path
     )
     assert "480 rollouts to make" in done.stdout

@@ -1,4 +1,4 @@
-"""Lessons from logs: what the store holds is learned from, and no rollout is made for it."""
+"""Lessons from logs: what the store holds is learned from, and no rollout is made to learn from."""
 
 import asyncio
 import json
@@ -16,6 +16,7 @@ from agentlearn.store import read_store
 from agentlearn.types.operation import Applied
 from tests.support.openai_script import Solver
 from tests.support.openai_stub import OpenAIStub
+from tests.support.shared_options import ALL_ROLLOUTS
 
 PROBLEMS = {f"How many dots has a triangle of {n} rows?": str(n * (n + 1) // 2) for n in range(11, 17)}
 
@@ -30,7 +31,7 @@ def run(stub: OpenAIStub, store: Path, **changes: Any) -> LearnReport:
         "sandbox": "unsafe-local",
         "store": store,
     }
-    return asyncio.run(run_learning(LearnSettings(**fields | changes)))
+    return asyncio.run(run_learning(LearnSettings(**fields | ALL_ROLLOUTS | changes)))
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def test_logs_teach_without_a_rollout_and_every_lesson_names_those_it_came_from(
 ) -> None:
     store, first = logged
     with OpenAIStub(Solver(answers=PROBLEMS)) as stub:
-        report = run(stub, store, from_store=True, name="again")
+        report = run(stub, store, from_store=True, name="again", validation_rollouts=0)
         assert stub.counts["solve"] == 0
         assert stub.counts["summarise"] > 0
     assert report.library.lessons > 0
@@ -104,7 +105,9 @@ def test_foreign_logs_teach_too(tmp_path: Path) -> None:
 
     import_file(file, "sums", tmp_path / "store")
     with OpenAIStub(Solver()) as stub:
-        report = run(stub, tmp_path / "store", domain="sums", reward="exact", from_store=True, name="sums")
+        report = run(
+            stub, tmp_path / "store", domain="sums", reward="exact", from_store=True, name="sums", validation_rollouts=0
+        )
     assert report.library.lessons > 0
     assert report.groups["mixed"] == 1
 

@@ -33,7 +33,7 @@ def learned(
     capsys: pytest.CaptureFixture[str], answers: Mapping[str, str], *arguments: str, success_rate: float = 0.5
 ) -> tuple[dict[str, Any], list[Trajectory]]:
     """The report of `learn`, and the rollouts that it learned from."""
-    script = Solver(answers=answers, success_rate=success_rate, final="<answer>{0}</answer>".format)
+    script = Solver(answers=answers, success_rate=success_rate, with_lessons=1.0, final="<answer>{0}</answer>".format)
     with OpenAIStub(script) as stub:
         options = ["--model", f"{stub.base_url}#any", "--epochs", "1", "--group-size", "3", "--json"]
         assert run(["learn", *arguments, *options]) == 0

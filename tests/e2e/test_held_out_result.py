@@ -41,10 +41,21 @@ class WrongWithLessons:
 
 
 def learn_sums(folder: Path, service: OutageWithLessons | WrongWithLessons) -> tuple[str, dict[str, Any]]:
-    """Return what `learn` prints, and the report that it stores."""
+    """Return what `learn` prints, and the report that it stores. The last version is taken, whatever it does."""
     tasks = folder / "sums.jsonl"
     tasks.write_text("".join(json.dumps({"problem": p, "answer": str(a)}) + "\n" for p, a in PROBLEMS.items()))
-    options = ("--sandbox", "unsafe-local", "--epochs", "1", "--batch-size", "30", "--test-share", "0.5")
+    options = (
+        "--sandbox",
+        "unsafe-local",
+        "--epochs",
+        "1",
+        "--batch-size",
+        "30",
+        "--test-share",
+        "0.5",
+        "--select",
+        "last",
+    )
     with OpenAIStub(service) as stub:
         model = f"{stub.base_url}#any"
         done = agentlearn("learn", "math", "--data", str(tasks), "--model", model, *options, cwd=folder)
@@ -74,4 +85,7 @@ def test_a_library_that_does_harm_is_called_worse_first(tmp_path: Path) -> None:
     assert report["delta"]["verdict"] == "worse", said
     line = next(line for line in said.splitlines() if line.strip().startswith("held out"))
     assert line.split(None, 2)[2].startswith("WORSE than before: ")
-    assert "held-out tasks got worse; do not use this library, although it is published as math" in report["notes"]
+    version = report["selection"]["selected"]
+    assert f"held-out tasks got worse; version {version[:8]} is not published" in report["notes"]
+    assert report["selection"]["status"] == "pending"
+    assert report["library"]["current"] is None

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import agentlearn
+from tests.support.command import agentlearn_here
 
 pytestmark = pytest.mark.slow
 
 STORE = "my store"
-QUICK = ("--model", "sim:novice", "--limit", "4", "--epochs", "1", "--store", STORE)
+QUICK = ("--model", "sim:novice", "--limit", "4", "--epochs", "1", "--validation-rollouts", "0", "--store", STORE)
 HINT = re.compile(r"agentlearn (?:(?:runs|library|store) [a-z]+|trace)\b[^;`]*?(?=$|   |;|`| lists)", re.MULTILINE)
 """A command that only looks; it ends with the line, before three spaces, or before a word of the sentence around it."""
 
@@ -29,14 +29,14 @@ def run_hints(text: str, cwd: Path, *, least: int) -> str:
         command = waiting.pop(0)
         if tuple(command) not in done:
             done.add(tuple(command))
-            words = agentlearn(*command, cwd=cwd).stdout
+            words = agentlearn_here(*command, cwd=cwd).stdout
             printed += words
             waiting += hinted(words)
     return printed
 
 
 def test_the_commands_that_learn_names_work(tmp_path: Path) -> None:
-    words = agentlearn("learn", "math", *QUICK, "--eval-rollouts", "1", cwd=tmp_path).stdout
+    words = agentlearn_here("learn", "math", *QUICK, "--eval-rollouts", "1", cwd=tmp_path).stdout
     assert "library    math@" in words
     printed = run_hints(words, tmp_path, least=2)
     assert "[G1] " in printed
@@ -44,42 +44,44 @@ def test_the_commands_that_learn_names_work(tmp_path: Path) -> None:
 
 
 def test_a_run_that_learned_nothing_names_no_library(tmp_path: Path) -> None:
-    words = agentlearn("learn", "math", *QUICK, "--group-size", "1", "--no-eval", cwd=tmp_path).stdout
+    words = agentlearn_here("learn", "math", *QUICK, "--group-size", "1", "--no-eval", cwd=tmp_path).stdout
     assert "library    no library was written: no task had rollouts with different rewards" in words
     assert "library show" not in words
     run_hints(words, tmp_path, least=1)
-    agentlearn("library", "show", "math", "--store", STORE, cwd=tmp_path, expect=2)
+    agentlearn_here("library", "show", "math", "--store", STORE, cwd=tmp_path, expect=2)
 
 
 def test_a_run_that_learned_nothing_leaves_the_library_as_it_was(tmp_path: Path) -> None:
-    learned = agentlearn("learn", "math", *QUICK, "--no-eval", cwd=tmp_path).stdout
+    learned = agentlearn_here("learn", "math", *QUICK, "--no-eval", cwd=tmp_path).stdout
     version = re.search(r"math@([0-9a-f]{8})", learned)
     assert version is not None
-    words = agentlearn("learn", "math", *QUICK, "--group-size", "1", "--no-eval", cwd=tmp_path).stdout
+    words = agentlearn_here("learn", "math", *QUICK, "--group-size", "1", "--no-eval", cwd=tmp_path).stdout
     assert f"; math stays at version {version[1]} " in words
     assert f"version {version[1]}" in run_hints(words, tmp_path, least=2)
 
 
 def test_a_pilot_names_no_library(tmp_path: Path) -> None:
-    words = agentlearn("learn", "math", *QUICK, "--pilot", "2", cwd=tmp_path).stdout
+    words = agentlearn_here("learn", "math", *QUICK, "--pilot", "2", cwd=tmp_path).stdout
     assert "library show" not in words
     run_hints(words, tmp_path, least=1)
 
 
 def test_the_commands_that_compare_and_solve_name_work(tmp_path: Path) -> None:
-    agentlearn("learn", "math", *QUICK, "--no-eval", cwd=tmp_path)
+    agentlearn_here("learn", "math", *QUICK, "--no-eval", cwd=tmp_path)
     arms = ("none", "math", "--model", "sim:novice", "--limit", "12", "-k", "2", "--store", STORE)
-    words = agentlearn("compare", *arms, cwd=tmp_path).stdout
+    words = agentlearn_here("compare", *arms, cwd=tmp_path).stdout
     assert "rollout    " in run_hints(words, tmp_path, least=2)
-    run_hints(agentlearn("library", "list", "--store", STORE, cwd=tmp_path).stdout, tmp_path, least=0)
-    shown = agentlearn("runs", "list", "--store", STORE, cwd=tmp_path).stdout
+    run_hints(agentlearn_here("library", "list", "--store", STORE, cwd=tmp_path).stdout, tmp_path, least=0)
+    shown = agentlearn_here("runs", "list", "--store", STORE, cwd=tmp_path).stdout
     for line in shown.splitlines():
         run = line.split()[0]
-        run_hints(agentlearn("runs", "show", run, "--short", "--store", STORE, cwd=tmp_path).stdout, tmp_path, least=1)
+        run_hints(
+            agentlearn_here("runs", "show", run, "--short", "--store", STORE, cwd=tmp_path).stdout, tmp_path, least=1
+        )
 
 
 def test_the_commands_in_error_messages_work(tmp_path: Path) -> None:
-    agentlearn("learn", "math", *QUICK, "--no-eval", cwd=tmp_path)
+    agentlearn_here("learn", "math", *QUICK, "--no-eval", cwd=tmp_path)
     for command in (("trace", "zz"), ("runs", "show", "zz")):
-        error = agentlearn(*command, "--store", STORE, cwd=tmp_path, expect=2).stderr
+        error = agentlearn_here(*command, "--store", STORE, cwd=tmp_path, expect=2).stderr
         run_hints(error, tmp_path, least=1)

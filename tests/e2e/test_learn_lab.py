@@ -10,23 +10,26 @@ from typing import Any
 import pytest
 
 import agentlearn_math.lab
-from tests.support.command import agentlearn, learn
+from tests.support.command import agentlearn, agentlearn_here, learn
+from tests.support.small_math import few_math_tasks
 
+BRIEF = ("--limit", "4", "--epochs", "1", "--batch-size", "4", "--eval-rollouts", "1", "--select", "last")
 SMALL = ("--limit", "30", "--epochs", "2", "--eval-rollouts", "2", "--seed", "0")
 WEIGHTS = Path(agentlearn_math.lab.__file__).parent / "novice" / "weights.npz"
 
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
-    """A small run without `--model`: its folder, its report, and what it said."""
+    """A brief run without `--model`: its folder, its report, and what it said."""
     folder = tmp_path_factory.mktemp("lab")
-    done = agentlearn("learn", "math", "--json", *SMALL, cwd=folder)
+    with few_math_tasks():
+        done = agentlearn_here("learn", "math", "--json", *BRIEF, cwd=folder)
     return folder, json.loads(done.stdout), done.stderr
 
 
 @pytest.mark.slow
-def test_lessons_help_a_transformer_that_learned_to_read_them(learned: tuple[Path, dict[str, Any], str]) -> None:
-    _, report, _ = learned
+def test_lessons_help_a_transformer_that_learned_to_read_them(tmp_path: Path) -> None:
+    report = json.loads(agentlearn("learn", "math", "--json", *SMALL, cwd=tmp_path).stdout)
     assert report["model"] == "lab:novice"
     assert report["delta"]["mean"] > 0.1
     assert report["delta"]["ci"][0] > 0
@@ -39,9 +42,10 @@ def test_every_output_says_what_is_simulated_and_what_is_not(learned: tuple[Path
     assert "lab:novice, a real but tiny transformer" in said
     assert "sim:reflector, a simulated model" in said
     assert any("which wrote its lessons, is simulated" in note for note in report["notes"])
-    compared = agentlearn("compare", "none", "math", "--limit", "3", "-k", "1", "--sentinels", "0", cwd=folder).stdout
+    small = ("--limit", "3", "-k", "1", "--sentinels", "0")
+    compared = agentlearn_here("compare", "none", "math", *small, cwd=folder).stdout
     assert "lab models are real but tiny transformers" in compared
-    solved = agentlearn("solve", "math", "What is 2 + 2?", cwd=folder, expect=0).stdout
+    solved = agentlearn_here("solve", "math", "What is 2 + 2?", cwd=folder).stdout
     assert "(a real but tiny transformer)" in solved
 
 

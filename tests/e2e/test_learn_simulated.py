@@ -1,6 +1,8 @@
 """`learn math` with the simulated model: what must hold of it, on small runs through the command line."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,23 +10,43 @@ import pytest
 
 from agentlearn.sim.controls import placebo, useless_library
 from agentlearn.types.experience import estimated_tokens
-from tests.support.command import agentlearn, learn
+from tests.support.command import agentlearn_here, learn
+from tests.support.small_math import few_math_tasks
 
-SMALL = ("--limit", "8", "--epochs", "1", "--batch-size", "8", "--no-eval")
+SMALL = ("--limit", "8", "--epochs", "1", "--batch-size", "8", "--no-eval", "--validation-rollouts", "0")
+IN_ANOTHER_PROCESS = """
+import sys
+from agentlearn.cli.app import run
+from tests.support.small_math import few_math_tasks
+
+with few_math_tasks():
+    sys.exit(run(sys.argv[1:]))
+"""
 
 
 def test_the_same_seed_gives_the_same_library_whatever_the_concurrency(tmp_path: Path) -> None:
-    first = learn(tmp_path, *SMALL, "--seed", "3", "--store", "a", "--concurrency", "1")
-    second = learn(tmp_path, *SMALL, "--seed", "3", "--store", "b", "--concurrency", "64")
-    other = learn(tmp_path, *SMALL, "--seed", "4", "--store", "c")
+    small = ("--limit", "4", "--epochs", "1", "--batch-size", "4", "--no-eval")
+    with few_math_tasks():
+        first = learn(tmp_path, *small, "--seed", "3", "--store", "a", "--concurrency", "1", here=True)
+        other = learn(tmp_path, *small, "--seed", "5", "--store", "c", here=True)
+    again = ("learn", "math", "--json", "--model", "sim:novice", *small, "--seed", "3", "--concurrency", "64")
+    store = str(tmp_path / "b")
+    done = subprocess.run(
+        [sys.executable, "-c", IN_ANOTHER_PROCESS, *again, "--store", store],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=1200, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    second = json.loads(done.stdout)
     assert first["library"]["lessons"] > 0
+    assert other["library"]["lessons"] > 0
     assert first["library"]["version"] == second["library"]["version"]
+    assert first["versions"] == second["versions"]
     assert first["run"] != second["run"]
     assert other["library"]["version"] != first["library"]["version"]
 
 
 def test_one_rollout_per_task_teaches_nothing_and_says_why(tmp_path: Path) -> None:
-    report = learn(tmp_path, *SMALL, "--group-size", "1")
+    report = learn(tmp_path, *SMALL, "--group-size", "1", here=True)
     assert report["library"]["lessons"] == 0
     assert any("G = 1 teaches nothing" in note for note in report["notes"])
     assert set(report["stages"]) == {"rollout"}, "groups of one verdict ask for no summary"
@@ -32,20 +54,20 @@ def test_one_rollout_per_task_teaches_nothing_and_says_why(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_learning_without_labels_goes_by_majority(tmp_path: Path) -> None:
-    report = learn(tmp_path, *SMALL, "--labels", "none")
+    report = learn(tmp_path, *SMALL, "--labels", "none", here=True)
     assert report["library"]["lessons"] > 0
     assert any("majority" in note for note in report["notes"])
-    rollouts = json.loads(agentlearn("runs", "show", report["run"], "--json", cwd=tmp_path).stdout)["rollouts"]
-    trace = json.loads(agentlearn("trace", rollouts[0]["id"], "--json", cwd=tmp_path).stdout)
+    rollouts = json.loads(agentlearn_here("runs", "show", report["run"], "--json", cwd=tmp_path).stdout)["rollouts"]
+    trace = json.loads(agentlearn_here("trace", rollouts[0]["id"], "--json", cwd=tmp_path).stdout)
     assert "labels none" in trace["trajectory"]["verdict"]["reason"]
 
 
 def test_only_groups_that_differ_ask_for_summaries(tmp_path: Path) -> None:
-    report = learn(tmp_path, *SMALL)
+    report = learn(tmp_path, *SMALL, here=True)
     groups, calls = report["groups"], report["stages"]
     assert groups["mixed"] + groups["all_right"] + groups["all_wrong"] == 8
-    # Five summaries for each mixed group; a misshapen one is asked for once more.
-    assert 5 * groups["mixed"] <= calls["summarise"]["calls"] <= 10 * groups["mixed"]
+    # Three to five summaries for each mixed group; a misshapen one is asked for once more.
+    assert 3 * groups["mixed"] <= calls["summarise"]["calls"] <= 10 * groups["mixed"]
     assert groups["mixed"] <= calls["compare"]["calls"] <= 2 * groups["mixed"]
 
 
@@ -55,11 +77,11 @@ def test_the_controls_do_not_move_the_score(tmp_path: Path) -> None:
     useless = useless_library(12, seed=5)
     length = sum(estimated_tokens(lesson) for lesson in useless)
     quick: Sequence[str] = ("--limit", "1", "--epochs", "1", "--group-size", "1", "--eval-rollouts", "1")
-    means = [learn(tmp_path, *quick, "--store", "none")["before"]["mean"]]
+    means = [learn(tmp_path, *quick, "--store", "none", here=True)["before"]["mean"]]
     for name, lessons in {"useless": useless, "placebo": placebo(length, seed=5)}.items():
         original = {"experiences": {f"G{n}": lesson for n, lesson in enumerate(lessons)}, "next_id": len(lessons)}
         (tmp_path / f"{name}.json").write_text(json.dumps(original))
-        report = learn(tmp_path, *quick, "--store", name, "--from", f"{name}.json")
+        report = learn(tmp_path, *quick, "--store", name, "--from", f"{name}.json", here=True)
         assert report["library"]["lessons"] == len(lessons)
         means.append(report["before"]["mean"])
     assert means[1:] == means[:1] * 2
@@ -67,17 +89,18 @@ def test_the_controls_do_not_move_the_score(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_earlier_library_can_be_learned_on(tmp_path: Path) -> None:
-    first = learn(tmp_path, *SMALL, "--seed", "3")
-    second = learn(tmp_path, *SMALL, "--seed", "5", "--from", "math")
+    first = learn(tmp_path, *SMALL, "--seed", "3", here=True)
+    second = learn(tmp_path, *SMALL, "--seed", "5", "--from", "math", here=True)
     assert second["library"]["lessons"] >= first["library"]["lessons"]
-    assert len(agentlearn("library", "log", "math", cwd=tmp_path).stdout.splitlines()) >= 2
+    assert len(agentlearn_here("library", "log", "math", cwd=tmp_path).stdout.splitlines()) >= 2
 
 
 def test_solving_one_problem_shows_the_steps(tmp_path: Path) -> None:
     problem = "Find the number of ordered pairs of positive integers whose product is 36."
-    done = agentlearn("solve", "math", problem, "--model", "sim:novice", cwd=tmp_path)
+    solve = ("solve", "math", problem, "--model", "sim:novice")
+    done = agentlearn_here(*solve, cwd=tmp_path)
     assert "simulated" in done.stdout
     assert "answer: " in done.stdout
-    found = json.loads(agentlearn("solve", "math", problem, "--model", "sim:novice", "--json", cwd=tmp_path).stdout)
+    found = json.loads(agentlearn_here(*solve, "--json", cwd=tmp_path).stdout)
     assert found["phase"] == "solve"
-    assert len(json.loads(agentlearn("runs", "list", "--json", cwd=tmp_path).stdout)["runs"]) == 2
+    assert len(json.loads(agentlearn_here("runs", "list", "--json", cwd=tmp_path).stdout)["runs"]) == 2

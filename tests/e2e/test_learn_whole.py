@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentlearn.types.experience import MAX_LESSON_WORDS, word_count
-from tests.support.command import agentlearn, learn
+from tests.support.command import agentlearn_here, learn
 
 pytestmark = pytest.mark.slow
 
@@ -47,26 +47,26 @@ def test_checking_had_work_to_do(full: tuple[Path, dict[str, Any]]) -> None:
 
 def test_lessons_are_short_and_can_be_shown_and_exported(full: tuple[Path, dict[str, Any]]) -> None:
     folder, report = full
-    shown = json.loads(agentlearn("library", "show", "math", "--json", cwd=folder).stdout)
+    shown = json.loads(agentlearn_here("library", "show", "math", "--json", cwd=folder).stdout)
     assert shown["version"] == report["library"]["version"]
     lessons = [one["lesson"] for one in shown["experiences"]]
     assert len(lessons) == report["library"]["lessons"] > 0
     assert all(0 < word_count(lesson) <= MAX_LESSON_WORDS for lesson in lessons)
-    agentlearn("library", "export", "math", "--out", "out.json", cwd=folder)
-    again = json.loads(agentlearn("library", "show", "out.json", "--json", cwd=folder).stdout)
+    agentlearn_here("library", "export", "math", "--out", "out.json", cwd=folder)
+    again = json.loads(agentlearn_here("library", "show", "out.json", "--json", cwd=folder).stdout)
     assert [one["lesson"] for one in again["experiences"]] == lessons
-    assert "math@" in agentlearn("library", "list", cwd=folder).stdout
-    assert len(agentlearn("library", "log", "math", cwd=folder).stdout.splitlines()) >= 1
+    assert "math@" in agentlearn_here("library", "list", cwd=folder).stdout
+    assert len(agentlearn_here("library", "log", "math", cwd=folder).stdout.splitlines()) >= 1
 
 
 def test_the_run_can_be_looked_at(full: tuple[Path, dict[str, Any]]) -> None:
     folder, report = full
-    runs = json.loads(agentlearn("runs", "list", "--json", cwd=folder).stdout)["runs"]
+    runs = json.loads(agentlearn_here("runs", "list", "--json", cwd=folder).stdout)["runs"]
     assert (runs[0]["run"], runs[0]["domain"], runs[0]["state"]) == (report["run"], "math", "done")
-    assert "held out" in agentlearn("runs", "show", report["run"], cwd=folder).stdout
-    rollouts = json.loads(agentlearn("runs", "show", report["run"], "--json", cwd=folder).stdout)["rollouts"]
+    assert "held out" in agentlearn_here("runs", "show", report["run"], cwd=folder).stdout
+    rollouts = json.loads(agentlearn_here("runs", "show", report["run"], "--json", cwd=folder).stdout)["rollouts"]
     assert len(rollouts) == sum(report["rollouts"].values())
     wrong = next(one for one in rollouts if one["phase"] == "before" and one["reward"] == 0)
-    trace = agentlearn("trace", wrong["id"][:16], cwd=folder).stdout
+    trace = agentlearn_here("trace", wrong["id"][:16], cwd=folder).stdout
     assert "call run_python" in trace
     assert "verdict    incorrect" in trace

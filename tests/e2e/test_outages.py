@@ -2,9 +2,11 @@
 
 import json
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support import openai_stub
-from tests.support.command import agentlearn
+from tests.support.command import agentlearn, agentlearn_here
 from tests.support.openai_script import Reply, Request, Solver, error
 from tests.support.openai_stub import OpenAIStub
 
@@ -23,11 +25,15 @@ QUICK = ("--epochs", "1", "--batch-size", "14", "--eval-rollouts", "2", "--sandb
 ADDING = ("--reward", "number")
 
 
+def written(folder: Path) -> str:
+    rows = [json.dumps({"problem": problem, "answer": answer}) for problem, answer in PROBLEMS.items()]
+    (folder / "sums.jsonl").write_text("\n".join(rows))
+    return "sums.jsonl"
+
+
 @pytest.fixture
 def tasks(tmp_path: Path) -> str:
-    rows = [json.dumps({"problem": problem, "answer": answer}) for problem, answer in PROBLEMS.items()]
-    (tmp_path / "sums.jsonl").write_text("\n".join(rows))
-    return "sums.jsonl"
+    return written(tmp_path)
 
 
 class Failing:
@@ -64,14 +70,28 @@ def the_sentence(stderr: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
-def test_a_short_outage_costs_no_rollout_and_is_asked_once_at_a_time(status: int, tasks: str, tmp_path: Path) -> None:
+STATUSES = (408, 429, 500, 502, 503, 504, 529)
+Ended = tuple[Failing, "subprocess.CompletedProcess[str]"]
+
+
+def through_an_outage(status: int, folder: Path) -> Ended:
     script = Failing(30, 12.0, error(status))
     with OpenAIStub(script) as stub:
-        done = agentlearn(
-            *("learn", tasks, *ADDING, "--model", f"{stub.base_url}#any", *QUICK, "--concurrency", "16", "--json"),
-            cwd=tmp_path,
-        )
+        model = ("--model", f"{stub.base_url}#any", *QUICK, "--concurrency", "16", "--json")
+        return script, agentlearn("learn", written(folder), *ADDING, *model, cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def outages(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Ended]:
+    """A run through an outage of each status. Three runs at a time, because they mostly wait."""
+    folders = [tmp_path_factory.mktemp(f"outage-{status}") for status in STATUSES]
+    with ThreadPoolExecutor(3) as pool:
+        return dict(zip(STATUSES, pool.map(through_an_outage, STATUSES, folders), strict=True))
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_short_outage_costs_no_rollout_and_is_asked_once_at_a_time(status: int, outages: dict[int, Ended]) -> None:
+    script, done = outages[status]
     report = report_of(done)
     assert report["rollouts"]["undecided"] == 0
     assert len(script.failed) <= 2 * 24 + 12, "one request at a time asks again"
@@ -114,7 +134,7 @@ def test_a_long_outage_stops_the_run_which_can_be_resumed(tasks: str, tmp_path: 
         model = (*ADDING, "--model", f"{stub.base_url}#any", *QUICK)
         done = agentlearn("learn", tasks, *model, "--max-outage-minutes", "0.1", cwd=tmp_path, expect=1)
         assert "(HTTP 503), longer than --max-outage-minutes 0.1 allows" in the_sentence(done.stderr)
-        (run,) = json.loads(agentlearn("runs", "list", "--json", cwd=tmp_path).stdout)["runs"]
+        (run,) = json.loads(agentlearn_here("runs", "list", "--json", cwd=tmp_path).stdout)["runs"]
         assert run["state"] == "interrupted"
         assert f"--resume {run['run']}" in done.stdout
         script.seconds = 0.0
@@ -159,7 +179,17 @@ def test_garbled_replies_are_undecided_and_never_end_the_run(body: str, tasks: s
         return Reply(status=200, body=body) if lost else inner(request)
 
     with OpenAIStub(script) as stub:
-        model = (*ADDING, "--model", f"{stub.base_url}#any", *QUICK, "--max-attempts", "2", "--json")
+        model = (
+            *ADDING,
+            "--model",
+            f"{stub.base_url}#any",
+            *QUICK,
+            "--select",
+            "last",
+            "--max-attempts",
+            "2",
+            "--json",
+        )
         report = report_of(agentlearn("learn", tasks, *model, cwd=tmp_path))
     assert report["rollouts"]["failed"] == 0
     assert report["rollouts"]["undecided"] >= 8

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.app import run
-from tests.support.command import agentlearn
+from tests.support.command import agentlearn, agentlearn_here
 from tests.support.openai_script import Solver
 from tests.support.openai_stub import OpenAIStub
 
@@ -44,11 +44,12 @@ def test_the_example_of_the_docs(
     rows = list(csv.DictReader(Path("prices.csv").read_text().splitlines()))
     assert len(rows) == 50
 
-    assert "50 usable" in agentlearn(*check, cwd=tmp_path).stdout
+    assert "50 usable" in agentlearn_here(*check, cwd=tmp_path).stdout
 
-    script = Solver(answers={row["question"]: row["answer"] for row in rows}, final="<answer>{0}</answer>".format)
+    answers = {row["question"]: row["answer"] for row in rows}
+    script = Solver(answers=answers, with_lessons=0.9, final="<answer>{0}</answer>".format)
     with OpenAIStub(script) as stub:
-        said = agentlearn(*[word.replace(SERVED, stub.base_url) for word in learn], cwd=tmp_path).stdout
+        said = agentlearn_here(*[word.replace(SERVED, stub.base_url) for word in learn], cwd=tmp_path).stdout
         said = said.replace(stub.base_url, SERVED)
     left = iter(labels(said))
     assert all(label in left for label in labels(printed)), "the page leaves lines out, and keeps the others in order"

@@ -1,4 +1,6 @@
-"""The comparison page in a real browser: nothing breaks, loads, overflows or is hard to read; it works by keyboard.
+"""Pages in a real browser: nothing breaks, loads, overflows or is hard to read; they work by keyboard.
+
+The pages are those of a comparison and of a learn run.
 
 Skipped where no Chromium is installed: `apt-get install --no-install-recommends chromium-headless-shell` brings one.
 """
@@ -9,13 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from agentlearn.cli.pages.learn_page import learn_page
 from agentlearn_evals.page import comparison_page
 from tests.support.comparisons import minimal, rich
 from tests.support.hostile import HOSTILE
+from tests.support.learn_records import learn_record
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PROGRAM = next((path for name in NAMES if (path := shutil.which(name))), None)
@@ -124,6 +129,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "rich": comparison_page(rich(arms=6), trace_of=lambda rollout: f"Transcript of {rollout}\n" * 50),
         "minimal": comparison_page(minimal()),
         "hostile": comparison_page(hostile, trace_of=lambda rollout: "\n".join(HOSTILE)),
+        "learned": learn_page(learn_record(tasks=60, epochs=3)),
+        "learned-hostile": learn_page(learn_record(text="".join(HOSTILE))),
         "blank": "<!doctype html><title>blank</title>",
     }
     for name, html in pages.items():
@@ -160,10 +167,13 @@ def unfold(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
 
 
+@pytest.mark.parametrize("name", ["rich", "learned"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
-def test_every_text_is_readable_and_nothing_overflows(browser: Browser, files: Path, width: int, scheme: str) -> None:
-    with view(browser, files / "rich.html", width=width, scheme=scheme) as page:
+def test_every_text_is_readable_and_nothing_overflows(
+    browser: Browser, files: Path, width: int, scheme: str, name: str
+) -> None:
+    with view(browser, files / f"{name}.html", width=width, scheme=scheme) as page:
         unfold(page)
         found = page.evaluate(TOO_PALE, 4.5)
         assert found["pale"] == []
@@ -172,15 +182,16 @@ def test_every_text_is_readable_and_nothing_overflows(browser: Browser, files: P
         assert page.evaluate(COLLISIONS) == []
 
 
-@pytest.mark.parametrize("name", ["minimal", "hostile"])
+@pytest.mark.parametrize("name", ["minimal", "hostile", "learned-hostile"])
 def test_other_pages_do_not_overflow_either(browser: Browser, files: Path, name: str) -> None:
     with view(browser, files / f"{name}.html", width=PHONE) as page:
         unfold(page)
         assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
 
 
-def test_hostile_texts_do_nothing(browser: Browser, files: Path) -> None:
-    with view(browser, files / "hostile.html") as page:
+@pytest.mark.parametrize("name", ["hostile", "learned-hostile"])
+def test_hostile_texts_do_nothing(browser: Browser, files: Path, name: str) -> None:
+    with view(browser, files / f"{name}.html") as page:
         unfold(page)
         assert page.evaluate("window.hacked === undefined")
         assert page.locator("img, iframe").count() == 0
@@ -226,7 +237,9 @@ def test_the_keyboard_reaches_the_contents_and_the_tables(browser: Browser, file
             )
             if met[-1] == "BUTTON Difference":
                 break
-        assert met[:2] == ["A Skip to the details", "A Differences"]
+        assert met[0] == "A Skip to the details"
+        assert met[1].startswith("A Save as SVG: ")
+        assert met[2] == "A Differences"
         assert met[-3:] == ["DIV Arms compared with none (simulated)", "BUTTON Arm", "BUTTON Difference"]
         assert [one for one in met if one.endswith("(not seen)")] == []
 
@@ -279,3 +292,54 @@ def test_print_is_black_on_white_without_the_contents(browser: Browser, files: P
         page.emulate_media(media="print", color_scheme="dark")
         assert not page.locator("nav").is_visible()
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(252, 252, 250)"
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_every_figure_is_saved_as_an_svg_file(browser: Browser, files: Path, tmp_path: Path, scripts: bool) -> None:
+    with view(browser, files / "learned.html", scripts=scripts) as page:
+        links = page.get_by_text("Save as SVG", exact=True)
+        captions = page.locator("figure.chart > figcaption bdi").all_inner_texts()
+        assert links.count() == len(captions) >= 7
+        for number, caption in enumerate(captions):
+            with page.expect_download() as found:
+                links.nth(number).click()
+            file = tmp_path / found.value.suggested_filename
+            found.value.save_as(file)
+            assert file.suffix == ".svg"
+            root = fromstring(file.read_text(encoding="utf-8"))
+            words = [one.text for one in root.iter() if one.tag.endswith("}text")]
+            assert words[0] == f"{caption} (simulated)"
+            assert len(words) > 3
+            assert len(render(browser, file)) > 5_000
+
+
+def render(browser: Browser, file: Path) -> bytes:
+    """A picture of a saved figure, which is opened as a file of its own."""
+    context = browser.new_context(viewport={"width": 760, "height": 500})
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert page.evaluate("document.documentElement.localName") == "svg"
+    assert page.evaluate("getComputedStyle(document.querySelector('text')).fill") == "rgb(29, 31, 35)"
+    picture = page.screenshot(timeout=PATIENCE_MS)
+    context.close()
+    return picture
+
+
+def test_proposals_are_filtered_by_choice_and_by_text(browser: Browser, files: Path) -> None:
+    with view(browser, files / "learned.html") as page:
+        unfold(page)
+        figure = page.locator("figure", has=page.get_by_role("region", name="Proposals (simulated)"))
+        rows = figure.locator("tbody tr:visible")
+        whole = rows.count()
+        figure.get_by_label("End").select_option("rejected")
+        assert rows.count() == whole / 5
+        assert set(rows.locator("td:nth-child(5)").all_inner_texts()) == {"rejected"}
+        figure.get_by_label("Epoch").select_option("2")
+        assert rows.count() == whole / 15
+        figure.get_by_role("button", name="Stage").click()
+        assert rows.count() == whole / 15
+        figure.get_by_label("End").select_option("any end")
+        figure.get_by_label("Epoch").select_option("any epoch")
+        figure.get_by_label("Text").fill("ASKS_FOR_secrets")
+        assert rows.count() == whole / 5
+        assert figure.locator("output").inner_text() == f"{whole // 5} of {whole}"

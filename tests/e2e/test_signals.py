@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.store import read_store
-from tests.support.command import AGENTLEARN, agentlearn
+from tests.support.command import AGENTLEARN, agentlearn, agentlearn_here
 from tests.support.openai_script import Solver
 from tests.support.openai_stub import OpenAIStub
 from tests.support.signalled import run_and_signal, says
@@ -57,7 +57,7 @@ def test_a_signal_at_any_moment_ends_a_run_that_goes_on_to_the_same_end(
     with read_store(tmp_path / ".agentlearn") as reader:
         (row,) = reader.runs()
     assert row.state == "interrupted"
-    report = json.loads(agentlearn(*done.resume, "--json", cwd=tmp_path).stdout)
+    report = json.loads(agentlearn_here(*done.resume, "--json", cwd=tmp_path).stdout)
     assert report["library"] == plain["library"]
     assert calls(report) == calls(plain)
 
@@ -123,7 +123,7 @@ def test_an_interrupted_comparison_names_the_command_that_goes_on(tmp_path: Path
     assert (done.status, done.noise, done.left, done.files) == (143, [], (), ())
     assert done.resume is not None
     assert done.resume == list(command)
-    assert "1 look" not in agentlearn(*done.resume, cwd=tmp_path).stderr
+    assert "1 look" not in agentlearn_here(*done.resume, cwd=tmp_path).stderr
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.store import read_store
-from tests.support.command import AGENTLEARN, agentlearn
+from tests.support.command import AGENTLEARN, agentlearn, agentlearn_here
 from tests.support.signalled import run_and_signal, says
 
 pytestmark = pytest.mark.slow
@@ -43,11 +43,11 @@ def test_a_signal_after_learning_keeps_the_result_or_goes_on_to_it(
     assert done.status == 143
     assert done.resume is not None
     if done.resume[:2] == ["learn", "--resume"]:
-        report = json.loads(agentlearn(*done.resume, "--json", cwd=tmp_path).stdout)
+        report = json.loads(agentlearn_here(*done.resume, "--json", cwd=tmp_path).stdout)
         assert report["library"] == plain["library"]
     else:
         assert done.resume[:2] == ["runs", "show"]
-        agentlearn(*done.resume, cwd=tmp_path)
+        agentlearn_here(*done.resume, cwd=tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -122,14 +122,14 @@ def test_a_comparison_goes_on_to_the_same_verdict(tmp_path: Path, number: signal
     for folder in (tmp_path, other):
         (folder / "good.json").write_text(LESSON)
     command = ("compare", "none", "good.json", "--domain", "math", "--model", "sim:novice", "--limit", "4", "--k", "2")
-    whole = json.loads(agentlearn(*command, "--json", cwd=tmp_path).stdout)
+    whole = json.loads(agentlearn_here(*command, "--json", cwd=tmp_path).stdout)
     done = run_and_signal(*command, cwd=other, numbers=[number], after=says("  run  "))
     assert (done.noise, done.left, done.files) == ([], (), ())
     if done.status == 0:
         return  # it had ended
     assert done.status == 128 + number
     assert done.resume is not None
-    again = json.loads(agentlearn(*done.resume, "--json", cwd=other).stdout)
+    again = json.loads(agentlearn_here(*done.resume, "--json", cwd=other).stdout)
     assert scores(again) == scores(whole)
 
 

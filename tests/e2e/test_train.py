@@ -1,8 +1,10 @@
 """Training weights as a whole: rollouts of a typed agent, rows, updates, checkpoints, resume, report, page."""
 
 import asyncio
+import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -10,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 torch = pytest.importorskip("torch")
 
 from agentlearn.cli.app import run  # noqa: E402
+from agentlearn.cli.train_progress import TrainProgress  # noqa: E402
 from agentlearn.errors import Interrupted  # noqa: E402
 from agentlearn.learning.callbacks import Callbacks  # noqa: E402
 from agentlearn.learning.learner import Update  # noqa: E402
@@ -22,6 +26,7 @@ from agentlearn.train.report import TrainReport  # noqa: E402
 from agentlearn.train.resume import resumed_train_settings  # noqa: E402
 from agentlearn.train.run_training import run_training, run_training_sync  # noqa: E402
 from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
+from agentlearn.train.training_plan import plan_training  # noqa: E402
 from agentlearn.types.trajectory import ModelTurn  # noqa: E402
 from tests.support.tiny_model import saved, tiny_network  # noqa: E402
 
@@ -81,6 +86,19 @@ def test_the_reward_rises_and_the_curve_shows_it(whole: tuple[TrainReport, Train
     assert report.skipped == report.stale == 0
 
 
+def test_the_plan_told_what_the_run_did_and_learns_its_pace(whole: tuple[TrainReport, TrainSettings]) -> None:
+    report, settings = whole
+    plan = plan_training(settings.model_copy(update={"epochs": 8}))
+    assert (plan.updates, len(report.updates)) == (16, 8)
+    assert plan.rollouts == 2 * (8 * 2 * 4) + 5 * 4 * 4  # measured before, after 4, 8 and 12 updates, and after
+    again = plan_training(settings)
+    assert again.rollouts == sum(report.rollouts.values())
+    assert "as run" in again.basis
+    assert again.seconds is not None
+    assert plan.seconds is not None
+    assert again.seconds < plan.seconds
+
+
 def test_every_number_of_every_update_is_in_the_store(whole: tuple[TrainReport, TrainSettings]) -> None:
     report, settings = whole
     with read_store(settings.store) as reader:
@@ -115,13 +133,17 @@ def test_the_result_is_a_model_that_can_be_used_and_trained_on(whole: tuple[Trai
     assert AutoTokenizer.from_pretrained(report.weights.path).chat_template
 
 
-def test_tensorboard_reads_the_numbers(whole: tuple[TrainReport, TrainSettings]) -> None:
+def tensorboard_steps(store: Path, report: TrainReport) -> list[int]:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    report, settings = whole
-    events = EventAccumulator(str(settings.store / "tensorboard" / report.run))
+    events = EventAccumulator(str(store / "tensorboard" / report.run))
     events.Reload()
-    assert [one.step for one in events.Scalars("loss")] == list(range(1, 9))
+    return [one.step for one in events.Scalars("loss")]
+
+
+def test_tensorboard_reads_the_numbers(whole: tuple[TrainReport, TrainSettings]) -> None:
+    report, settings = whole
+    assert tensorboard_steps(settings.store, report) == list(range(1, 9))
 
 
 class Stopping(Callbacks):
@@ -143,7 +165,7 @@ class Stopping(Callbacks):
             self.call_context.stop(Interrupted("stopped by the test"))
 
 
-@pytest.mark.parametrize("after", [1, 5, 7])
+@pytest.mark.parametrize("after", [pytest.param(1, marks=pytest.mark.slow), 5, pytest.param(7, marks=pytest.mark.slow)])
 def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(
     whole: tuple[TrainReport, TrainSettings], weights: Path, tasks: Path, tmp_path: Path, after: int
 ) -> None:
@@ -157,8 +179,13 @@ def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(
     assert begun.state == "interrupted"
     torch.manual_seed(99)  # whatever chance was used in between
     resumed, again = resumed_train_settings(begun.run[:12], store, {})
-    report = asyncio.run(run_training(again, resume=resumed))
+    out = io.StringIO()
+    report = asyncio.run(run_training(again, TrainProgress(again, Console(file=out, width=200)), resume=resumed))
     assert report.run == begun.run
+    done = after // 3 * 3  # updates up to the newest checkpoint
+    assert re.findall(r"update (\d+)/8", out.getvalue()) == [str(one) for one in range(done + 1, 9)]
+    assert (f"resumed       after {done} updates" in out.getvalue()) == bool(done)
+    assert tensorboard_steps(store, report) == list(range(1, 9))
     assert report.weights == undisturbed.weights.model_copy(update={"path": report.weights.path})
     assert report.curve == undisturbed.curve
     assert [line.loss for line in report.updates] == [line.loss for line in undisturbed.updates]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.config.options import LessonOptions
-from agentlearn.learning.lessons.curate import (
+from agentlearn.library.curate import (
     CheckContext,
     DropReason,
     QuarantineCode,

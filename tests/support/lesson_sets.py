@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from agentlearn.learning.lessons.curate import CheckContext, next_version
+from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.types.experience import library_of
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Add, Proposal, Quarantined, Rejected

@@ -5,27 +5,26 @@ torchrun --nproc-per-node 2 -m tests.support.one_of_several OUT JSON
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
 from safetensors.torch import load_file
-from torch.distributed.fsdp import fully_shard
 
 from agentlearn.train.arguments import gradient_arguments
+from agentlearn.train.distributed.layout import gather_model, layout_of
+from agentlearn.train.distributed.sharding import ShardingAccelerator
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import restore_checkpoint, save_checkpoint
-from agentlearn.train.weights.model import state_hash
+from agentlearn.train.weights.model import state_hash, weights_hash, with_adapter
 from tests.support.gradients import gradients
 from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer
 
 ROWS = 7
 
 
-def trained(fields: dict[str, Any], accelerator: Accelerator | None) -> dict[str, Any]:
+def trained(fields: dict[str, Any], accelerator: Any) -> dict[str, Any]:
     """Return gradients over some rows, then the weights and metrics after one call of `step` with them."""
     updater = Updater(tiny_lm(), gradient_arguments(fields), accelerator=accelerator)
     rows = some_rows(ROWS, model=tiny_lm())
@@ -66,58 +65,86 @@ def resumed(fields: dict[str, Any], accelerator: Any, folder: Path) -> dict[str,
     return weights | {"position": dict(position), "in_memory": in_memory, "in_file": in_file}
 
 
+def sharded(kind: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return facts about a model that only the first process has read, sharded, trained and resumed.
+
+    kind: arguments of the update, with `tied` for a model whose head is its embedding.
+    """
+    fields = {name: value for name, value in kind.items() if name != "tied"}
+    arguments = gradient_arguments({"learning_rate": 0.01, **fields})
+    main = torch.distributed.get_rank() == 0
+    rows = some_rows(ROWS, model=tiny_lm())
+
+    def begun() -> Updater:
+        model: Any = tiny_lm(tie_word_embeddings=kind.get("tied", False))
+        model = model if arguments.master_weights else model.bfloat16()
+        model = with_adapter(model, arguments) if arguments.lora_rank else model
+        return Updater(model if main else layout_of(model), arguments, accelerator=sharding(kind))
+
+    through = begun()
+    start = weights_hash(through.model)
+    alone = with_adapter(tiny_lm(), arguments) if arguments.lora_rank else tiny_lm(tie_word_embeddings="tied" in kind)
+    alone = alone if arguments.master_weights else alone.bfloat16()
+    planned = through.memory.rows
+    held = sum(one.to_local().numel() for one in through.model.parameters())
+    through.step(rows)
+    copy = gather_model(through.model)
+    path = save_checkpoint(folder, through, tiny_tokenizer())
+    after_one = weights_hash(through.model)
+    through.step(rows)
+    again = begun()
+    restore_checkpoint(path, again)
+    restored = weights_hash(again.model)
+    again.step(rows)
+    return {
+        "start": [start, weights_hash(alone)],
+        "copy": [after_one, weights_hash(copy) if copy is not None else ""],
+        "restored": [after_one, restored],
+        "end": [weights_hash(through.model), weights_hash(again.model)],
+        "plans": of_all([through.memory.tokens, *planned.measured, planned.longest] if planned else []),
+        "moved": start != after_one,
+        "held": held / sum(one.numel() for one in alone.parameters()),
+        "files": sorted(file.name for file in path.iterdir()),
+        "tied": kind.get("tied", False) and copy is not None and copy.lm_head.weight is copy.model.embed_tokens.weight,
+    }
+
+
+def of_all(value: Any) -> list[Any]:
+    """Return this value of every process."""
+    found: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(found, value)
+    return found
+
+
+def sharding(kind: dict[str, Any]) -> ShardingAccelerator:
+    """Return what shards weights."""
+    return ShardingAccelerator(torch.device("cpu"), bf16=kind.get("dtype") == "bf16")
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "tied": {"tied": True},
+    "adapter": {"lora_rank": 4},
+    "bf16": {"dtype": "bf16", "lora_rank": 4},
+    "packed": {"packing": True},
+    "rounded": {"dtype": "bf16", "master_weights": False},
+    "adapter off": {"lora_rank": 4, "kl": "k3", "kl_beta": 0.1, "reference": "adapter_off"},
+}
+
+
 def whole(tensor: Any) -> torch.Tensor:
     """Return the full tensor of one that may be sharded."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
-class Sharding:
-    """The part of an accelerator that `Updater` uses, with torch's FSDP2, which accelerate offers on GPUs only.
-
-    It uses the process group that an accelerator has created.
-    """
-
-    gradient_accumulation_steps = 1
-
-    def __init__(self) -> None:
-        self.num_processes = torch.distributed.get_world_size()
-        self.process_index = torch.distributed.get_rank()
-
-    def prepare(self, module: Any, optimizer: Any) -> tuple[Any, Any]:
-        names = {one: name for name, one in module.named_parameters()}
-        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (self.num_processes,))
-        for layer in module.model.model.layers:
-            fully_shard(layer, mesh=mesh)
-        fully_shard(module, mesh=mesh)
-        sharded = dict(module.named_parameters())
-        for group in optimizer.param_groups:
-            group["params"] = [sharded[names[one]] for one in group["params"]]
-        return module, optimizer
-
-    def unwrap_model(self, module: Any) -> Any:
-        return module
-
-    @contextmanager
-    def no_sync(self, module: Any) -> Iterator[None]:
-        module.set_requires_gradient_sync(False)
-        yield
-        module.set_requires_gradient_sync(True)
-
-    def backward(self, loss: torch.Tensor) -> None:
-        loss.backward()
-
-    def clip_grad_norm_(self, parameters: Any, longest: float) -> Any:
-        return torch.nn.utils.clip_grad_norm_(parameters, longest)
-
-
 if __name__ == "__main__":
     out, given = sys.argv[1:]
-    engines = {"ddp": Accelerator(cpu=True), "fsdp2": Sharding()}
+    engines = {"ddp": Accelerator(cpu=True), "fsdp2": ShardingAccelerator(torch.device("cpu"))}
     fields, folder = json.loads(given), Path(out).parent
     found = {engine: trained(fields, accelerator) for engine, accelerator in engines.items()}
     goes_on = {engine: resumed(fields, accelerator, folder / engine) for engine, accelerator in engines.items()}
+    kinds = {name: sharded(kind, folder / name) for name, kind in KINDS.items()}
     count = torch.distributed.get_world_size()
     if torch.distributed.get_rank() == 0:
-        torch.save(found | {"resumed": goes_on, "count": count}, Path(out))
+        torch.save(found | {"resumed": goes_on, "kinds": kinds, "count": count}, Path(out))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()

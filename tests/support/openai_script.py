@@ -94,11 +94,13 @@ class Solver:
 
     answers: the right answer by problem text; the text may be anywhere in the user messages.
     success_rate: share of attempts that print the right answer; the other attempts print another number.
+    with_lessons: the same for attempts that are shown lessons; None: success_rate.
     final: formats the printed answer as the domain requires.
     """
 
     answers: Mapping[str, str] = field(default_factory=dict[str, str])
     success_rate: float = 0.5
+    with_lessons: float | None = None
     malformed: Mapping[Stage, Malformed] = field(default_factory=dict[Stage, Malformed])
     final: Callable[[str], str] = r"The answer is \boxed{{{0}}}.".format
     _asked: Counter[str] = field(default_factory=Counter[str], init=False)
@@ -127,7 +129,9 @@ class Solver:
     def _attempt(self, request: Request) -> str:
         said = user_text(request)
         right = next((answer for problem, answer in self.answers.items() if problem in said), None)
-        if right is not None and self._share(request, "right") < self.success_rate:
+        shown = any("<experiences" in _words(one) for one in request["messages"])
+        rate = self.success_rate if self.with_lessons is None or not shown else self.with_lessons
+        if right is not None and self._share(request, "right") < rate:
             return right
         return str(1_000 + int(self._share(request, "wrong") * 9_000))
 

@@ -1,18 +1,20 @@
 """Calls TRL's `GRPOTrainer._compute_loss` without a trainer, to compare our losses with it. Needs trl."""
 
+import math
 import os
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from types import ModuleType, SimpleNamespace
+from types import MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from agentlearn.train.arguments import Arguments, GRPOArguments, GSPOArguments
+from agentlearn.train.arguments import Arguments, GRPOArguments, gradient_arguments
+from agentlearn.train.update.entropy import EntropyBonus, highest_entropies
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 with warnings.catch_warnings():
@@ -32,10 +34,13 @@ class Case:
     reference_BT: Tensor
     mask_BT: Tensor
     advantages_B: Tensor
+    entropy_BT: Tensor
 
 
-def some_case(seed: int, *, drift: float, rows: int = 5, length: int = 7, dtype: torch.dtype = torch.float64) -> Case:
-    """Return a random case. `drift` is the typical difference between the policies, in nats."""
+def some_case(
+    seed: int, *, drift: float, rows: int = 5, length: int = 7, dtype: torch.dtype = torch.float64, single: bool = False
+) -> Case:
+    """Return a random case. drift: typical difference between the policies in nats. single: one token in some rows."""
     chance = torch.Generator().manual_seed(seed)
 
     def noise(*shape: int) -> Tensor:
@@ -44,6 +49,8 @@ def some_case(seed: int, *, drift: float, rows: int = 5, length: int = 7, dtype:
     logprobs = -noise(rows, length).abs() - 0.1
     mask = torch.rand(rows, length, generator=chance) < 0.7
     mask[:, 0] = True
+    if single:
+        mask[::2, 1:] = False
     return Case(
         logprobs_BT=logprobs.to(dtype),
         old_BT=(logprobs + drift * noise(rows, length)).to(dtype),
@@ -51,28 +58,50 @@ def some_case(seed: int, *, drift: float, rows: int = 5, length: int = 7, dtype:
         reference_BT=(logprobs + drift * noise(rows, length)).to(dtype),
         mask_BT=mask.to(dtype),
         advantages_B=noise(rows).to(dtype),
+        entropy_BT=noise(rows, length).abs().float().to(dtype),
     )
 
 
 def grid(*, seeds: range, dtype: torch.dtype) -> Iterator[tuple[Arguments, Case]]:
-    """Yield all combinations of loss, two-sided clipping, divergence, correction and drift."""
-    losses = ("grpo", "dr_grpo", "bnpo", "dapo", "cispo", "gspo")
+    """Yield all combinations of loss, two-sided clipping, divergence, correction and drift, and options one by one."""
+    losses = ("grpo", "dr_grpo", "bnpo", "dapo", "cispo", "sapo", "vespo", "gspo", "luspo")
     corrections = ("none", "token_truncate", "sequence_mask")
     kls = (("none", True), ("k3", True), ("k3", False))
     for loss, delta, (kl, kl_ratio), importance in product(losses, (None, 1.5), kls, corrections):
-        if loss == "cispo" and delta is not None:
+        if delta is not None and loss in ("cispo", "sapo", "vespo"):
             continue
-        fields: dict[str, Any] = {"delta": delta, "kl": kl, "kl_ratio": kl_ratio, "importance_sampling": importance}
+        correction = "token_mask" if loss == "vespo" and importance == "sequence_mask" else importance
+        fields: dict[str, Any] = {"delta": delta, "kl": kl, "kl_ratio": kl_ratio, "importance_sampling": correction}
         if kl != "none":
             fields |= {"kl_beta": 0.3, "reference": "copy"}
-        if loss == "dr_grpo":
-            fields["completion_length"] = COMPLETION_LENGTH
-        arguments: Arguments
-        arguments = GSPOArguments(**fields) if loss == "gspo" else GRPOArguments(loss=loss, **fields)
-        if loss == "cispo":
-            arguments = arguments.model_copy(update={"cispo_cap": 1.2})
         for drift, seed in product((0.02, 0.6), seeds):
-            yield arguments, some_case(seed, drift=drift, dtype=dtype)
+            yield _arguments(loss, fields), some_case(seed, drift=drift, dtype=dtype, single=seed % 2 == 1)
+    options: tuple[dict[str, Any], ...] = (
+        {"importance_sampling": "token_truncate", "importance_floor": 0.9, "importance_cap": 1.1},
+        {"importance_sampling": "token_mask", "importance_floor": 0.9, "importance_cap": 1.1},
+        {"importance_sampling": "sequence_truncate", "importance_floor": 0.5},
+        {"importance_sampling": "sequence_mask", "importance_floor": 0.5},
+        {"off_policy_mask_threshold": 0.05, "kl": "k3", "kl_beta": 0.3, "reference": "copy"},
+        {"top_entropy_quantile": 0.4},
+        {"top_entropy_quantile": 0.0},
+        {"entropy_coef": 0.2},
+        {"entropy_coef": 0.2, "top_entropy_quantile": 0.3, "off_policy_mask_threshold": 0.01},
+    )
+    for loss, fields, seed in product(losses, options, seeds):
+        if loss == "vespo" and str(fields.get("importance_sampling")).startswith("sequence"):
+            continue
+        yield _arguments(loss, fields), some_case(seed, drift=0.3, dtype=dtype)
+
+
+def _arguments(loss: str, fields: dict[str, Any]) -> Arguments:
+    """The settings of the loss itself are no rounded numbers, because TRL keeps some of them in fp32."""
+    own: dict[str, dict[str, Any]] = {
+        "dr_grpo": {"completion_length": COMPLETION_LENGTH},
+        "cispo": {"cispo_cap": 1.2},
+        "sapo": {"sapo_temperature_pos": 0.75, "sapo_temperature_neg": 2.0},
+        "vespo": {"vespo_k_pos": 1.0, "vespo_lambda_pos": 1.5, "vespo_k_neg": 2.5, "vespo_lambda_neg": 0.5},
+    }
+    return gradient_arguments({"loss": loss, **own.get(loss, {}), **fields})
 
 
 def written_importance(arguments: Arguments, case: Case) -> Tensor:
@@ -82,7 +111,10 @@ def written_importance(arguments: Arguments, case: Case) -> Tensor:
     if kind == "none":
         return torch.ones_like(difference)
     ratio = (difference.sum(1, keepdim=True) if kind.startswith("sequence") else difference).exp()
-    return ratio.clamp(max=cap) if kind.endswith("truncate") else ratio.masked_fill(ratio > cap, 0.0)
+    floor = -math.inf if arguments.importance_floor is None else arguments.importance_floor
+    if kind.endswith("truncate"):
+        return ratio.clamp(floor, cap)
+    return ratio.masked_fill((ratio < floor) | (ratio > cap), 0.0)
 
 
 def trl_loss(
@@ -92,21 +124,39 @@ def trl_loss(
     accumulation: int = 1,
     steps_per_generation: int = 1,
     tokens: float | None = None,
+    bonus: EntropyBonus | None = None,
 ) -> tuple[Tensor, Tensor, dict[str, list[float]]]:
-    """Return TRL's loss of one micro-batch, its gradient with respect to the log-probabilities, and its metrics."""
+    """Return TRL's loss of one micro-batch, its gradient, and its metrics.
+
+    The gradient is that with respect to the log-probabilities, followed by that with respect to the entropies. bonus:
+    where adaptive entropy stands before this step; it is not changed.
+    """
     logprobs_BT = case.logprobs_BT.clone().requires_grad_()
+    entropy_BT = case.entropy_BT.clone().requires_grad_()
     metrics: dict[str, list[float]] = defaultdict(list)
     high = arguments.cispo_cap if isinstance(arguments, GRPOArguments) and arguments.loss == "cispo" else None
     stand_in = SimpleNamespace(
-        _get_per_token_logps_and_entropies=lambda *_, **__: (logprobs_BT, torch.zeros_like(logprobs_BT), None),
+        _get_per_token_logps_and_entropies=lambda *_, **__: (logprobs_BT, entropy_BT, None),
+        get_off_policy_mask=GRPOTrainer.get_off_policy_mask,
+        get_gamma_weights=GRPOTrainer.get_gamma_weights,
         aux_loss_enabled=False,
-        top_entropy_quantile=1.0,
-        off_policy_mask_threshold=None,
-        importance_sampling_level="sequence" if arguments.loss == "gspo" else "token",
+        top_entropy_quantile=arguments.top_entropy_quantile,
+        off_policy_mask_threshold=arguments.off_policy_mask_threshold,
+        importance_sampling_level="sequence" if arguments.loss in ("gspo", "luspo") else "token",
         loss_type="grpo" if arguments.loss == "gspo" else arguments.loss,
         beta=arguments.kl_beta,
         args=SimpleNamespace(
-            use_bias_correction_kl=arguments.kl_ratio, delta=arguments.delta, steps_per_generation=steps_per_generation
+            use_bias_correction_kl=arguments.kl_ratio,
+            delta=arguments.delta,
+            steps_per_generation=steps_per_generation,
+            **{
+                name: getattr(arguments, name, None)
+                for name in (
+                    *("entropy_target", "entropy_coef_delta", "entropy_coef_min", "entropy_coef_max"),
+                    *("sapo_temperature_pos", "sapo_temperature_neg"),
+                    *("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"),
+                )
+            },
         ),
         epsilon_low=arguments.eps_low,
         epsilon_high=arguments.eps_high if high is None else high,
@@ -115,10 +165,21 @@ def trl_loss(
         model=SimpleNamespace(training=True),
         current_gradient_accumulation_steps=accumulation,
         max_completion_length=COMPLETION_LENGTH,
-        accelerator=SimpleNamespace(num_processes=1, reduce=lambda value, **_: value, gather=lambda value: value),
-        _entropy_bonus_enabled=False,
+        accelerator=SimpleNamespace(
+            num_processes=1,
+            reduce=lambda value, **_: value,
+            gather=lambda value: value,
+            pad_across_processes=lambda value, **_: value,
+            sync_gradients=True,
+        ),
+        _entropy_bonus_enabled=arguments.entropy_coef != 0 or arguments.entropy_target is not None,
+        use_adaptive_entropy=arguments.entropy_target is not None,
+        entropy_coef=arguments.entropy_coef if bonus is None else bonus.coefficient,
+        _last_world_entropy=math.inf if bonus is None else bonus.state_dict()["last"],
+        _entropy_window_stats=None,
         _metrics={"train": metrics},
     )
+    stand_in.get_high_entropy_mask = MethodType(GRPOTrainer.get_high_entropy_mask, stand_in)
     nothing = torch.zeros(len(case.mask_BT), 1, dtype=torch.long)
     inputs = {
         "prompt_ids": nothing,
@@ -129,17 +190,26 @@ def trl_loss(
         "advantages": case.advantages_B,
         "old_per_token_logps": case.old_BT,
         "ref_per_token_logps": case.reference_BT,
+        "sampling_per_token_logps": case.sampler_BT,
         "importance_sampling_ratio": written_importance(arguments, case),
         "num_items_in_batch": case.mask_BT.sum() if tokens is None else torch.tensor(tokens),
     }
     loss: Tensor = GRPOTrainer._compute_loss(stand_in, None, inputs)
-    (gradient,) = torch.autograd.grad(loss, logprobs_BT)
-    return loss.detach(), gradient, metrics
+    return loss.detach(), _gradient(loss, logprobs_BT, entropy_BT), metrics
 
 
-def flat(losses: ModuleType, case: Case, weights: list[float], logprobs_BT: Tensor) -> Any:
+def _gradient(loss: Tensor, *inputs: Tensor) -> Tensor:
+    """Return the gradients with respect to the inputs, one after the other; 0 where the loss does not depend on one."""
+    if not loss.requires_grad:
+        return torch.zeros_like(torch.cat(inputs))
+    parts = torch.autograd.grad(loss, inputs, allow_unused=True)
+    return torch.cat([torch.zeros_like(one) if part is None else part for one, part in zip(inputs, parts, strict=True)])
+
+
+def flat(losses: ModuleType, arguments: Arguments, case: Case, weights: list[float], logprobs_BT: Tensor) -> Any:
     """Return the case in our format, without mask or padding."""
     keep = case.mask_BT.bool()
+    chosen = arguments.top_entropy_quantile < 1
     return losses.TokenScores(
         logprobs_N=logprobs_BT[keep],
         old_N=case.old_BT[keep],
@@ -148,28 +218,39 @@ def flat(losses: ModuleType, case: Case, weights: list[float], logprobs_BT: Tens
         row_N=keep.nonzero()[:, 0],
         advantages_B=case.advantages_B,
         weights_B=torch.tensor(weights, dtype=logprobs_BT.dtype),
+        chosen_N=highest_entropies(case.entropy_BT[keep], arguments.top_entropy_quantile) if chosen else None,
     )
 
 
 def our_loss(
-    losses: ModuleType, arguments: Arguments, case: Case, *, batch_tokens: float | None = None
+    losses: ModuleType,
+    arguments: Arguments,
+    case: Case,
+    *,
+    batch_tokens: float | None = None,
+    bonus: EntropyBonus | None = None,
 ) -> tuple[Tensor, Tensor, Any]:
-    """Return our loss of the case as one optimiser step, its gradient, and the token losses."""
+    """Return our loss of the case as one optimiser step, its gradient as in `trl_loss`, and the token losses."""
     logprobs_BT = case.logprobs_BT.clone().requires_grad_()
+    entropy_BT = case.entropy_BT.clone().requires_grad_()
     tokens_B = [int(tokens) for tokens in case.mask_BT.sum(1)]
     length = getattr(arguments, "completion_length", None)
     weights = losses.row_weights(arguments.loss, tokens_B, batch_tokens=batch_tokens, completion_length=length)
-    scored = flat(losses, case, weights, logprobs_BT)
+    scored = flat(losses, arguments, case, weights, logprobs_BT)
     found = losses.token_losses(scored, arguments)
     loss = losses.loss_share(found, scored)
-    gradient = torch.autograd.grad(loss, logprobs_BT)[0] if loss.requires_grad else torch.zeros_like(logprobs_BT)
-    return loss.detach(), gradient, found
+    bonus = EntropyBonus(arguments) if bonus is None else bonus
+    if bonus.used:
+        entropy_N = entropy_BT[case.mask_BT.bool()]
+        chosen_N = torch.ones_like(entropy_N) if scored.chosen_N is None else scored.chosen_N
+        loss = loss - bonus.share(entropy_N, chosen_N, float(chosen_N.sum()))
+    return loss.detach(), _gradient(loss, logprobs_BT, entropy_BT), found
 
 
-def apart(losses: ModuleType, cases: Iterator[tuple[Arguments, Case]]) -> float:
+def apart(losses: ModuleType, cases: Iterator[tuple[Arguments, Case]], *, enough: float = math.inf) -> float:
     """Return the largest difference between our losses and gradients and TRL's, relative to the largest TRL value.
 
-    The divisor is at least 1.
+    The divisor is at least 1. enough: stop at a difference above this.
     """
     worst = 0.0
     for arguments, case in cases:
@@ -178,4 +259,6 @@ def apart(losses: ModuleType, cases: Iterator[tuple[Arguments, Case]]) -> float:
         scale = max(1.0, float(their_gradient.abs().max()), abs(float(theirs)))
         gap = max(float((theirs - ours).abs()), float((their_gradient - our_gradient).abs().max())) / scale
         worst = max(worst, gap if gap == gap else float("inf"))
+        if worst > enough:
+            break
     return worst

@@ -74,7 +74,7 @@ class _Keeping(TrainerCallback):
         if "loss" in logs:
             self.seen.losses.append(logs["loss"])
             region = logs.get("clip_ratio/region_mean", logs.get("cispo_clip_ratio"))
-            self.seen.clipped.append(float(region))
+            self.seen.clipped.append(float(region or 0))  # sapo and vespo do not clip
 
 
 def training_rows(made: Any, batch: int) -> list[TrainingRow]:

@@ -1,6 +1,8 @@
 """Plug-ins of other packages: reserved names, names announced twice, and packages that are broken."""
 
 import re
+import shutil
+import sys
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from pathlib import Path
 from typing import get_args
@@ -24,7 +26,7 @@ from agentlearn.plugins import (
     tolerate_unreadable_packages,
     unreadable_packages,
 )
-from tests.support.broken_packages import BROKEN, broken_packages
+from tests.support.broken_packages import BROKEN, broken_packages, group, package
 
 
 @pytest.fixture
@@ -110,6 +112,25 @@ def test_broken_plugins_break_no_other_command(
     assert run(command) == 0
     printed = capsys.readouterr()
     assert "NOISE" not in printed.out + printed.err
+
+
+def test_a_package_that_is_installed_or_removed_meanwhile_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "late" not in announced(GROUP).usable
+    package(tmp_path, "late-one", group("endpoints", {"late": "late:call"}))
+    assert announced(GROUP).usable["late"].package == "late-one"
+    shutil.rmtree(tmp_path / "late_one-1.0.dist-info")
+    assert "late" not in announced(GROUP).usable
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one != str(tmp_path)])
+    assert "late" not in announced(GROUP).usable
+
+
+def test_the_list_of_packages_is_read_once_while_the_path_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = announced(GROUP)
+    monkeypatch.setattr("agentlearn.plugins.distributions", lambda: pytest.fail("the packages were read again"))
+    assert announced(GROUP) == before
 
 
 @pytest.mark.usefixtures("broken")

@@ -24,6 +24,7 @@ PUBLIC = [
     "Library",
     "LibraryStore",
     "Recorder",
+    "Retrieval",
     "RolloutContext",
     "Shown",
     "Task",

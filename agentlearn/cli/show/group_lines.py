@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from agentlearn.cli.show.addresses import group_address
+from agentlearn.cli.show.drawn import drawn_words
 from agentlearn.cli.show.group_record import GroupRecord, reply_text
 from agentlearn.cli.show.labelled import indented, labelled, one_line, shortened
 from agentlearn.cli.show.outcome_words import treatment_words, verdict_words
@@ -10,6 +11,7 @@ from agentlearn.cli.show.proposal_words import proposal_lines
 from agentlearn.library.render import render
 from agentlearn.models.journal import CallRecord
 from agentlearn.store import ProposalRow
+from agentlearn.types.group import differ
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.trajectory import Trajectory, measures, prompt_labels
 
@@ -34,6 +36,8 @@ def group_lines(record: GroupRecord, *, full: bool) -> Iterator[str]:
     yield ""
     for one in record.trajectories:
         yield _rollout_line(one, run.run)
+    if words := drawn_words(record.allocation, [one.reward for one in record.trajectories]):
+        yield labelled("drawn", words)
     if run.kind != "learn" or measures(address.phase):
         yield labelled("learned", "nothing: these rollouts measure, or train weights; they were not compared")
         return
@@ -78,11 +82,14 @@ def _comparison_lines(record: GroupRecord, *, full: bool) -> Iterator[str]:
         if not record.proposals:
             yield labelled("proposal", "the comparison proposed nothing, or its batch did not end")
         return
-    rewards = {one.reward for one in record.trajectories if one.reward is not None}
+    rewards = sorted({one.reward for one in record.trajectories if one.reward is not None})
+    margin = 0.0 if record.allocation is None else record.allocation.margin
     if not rewards:
         reason = "no rollout has a reward"
     elif len(rewards) == 1:
-        reason = f"all rewards are {next(iter(rewards)):g}, so there was nothing to compare"
+        reason = f"all rewards are {rewards[0]:g}, so there was nothing to compare"
+    elif not differ(rewards, margin):
+        reason = f"the rewards differ by no more than {margin:g}, which counts as equal"
     elif not record.summaries:
         reason = "no summary is stored: the run ended before, or the model gave none"
     else:

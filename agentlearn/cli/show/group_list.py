@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentlearn.cli.show.addresses import group_address, groups_of
+from agentlearn.cli.show.drawn import allocation_of, drawn_words, skipped_tasks
 from agentlearn.cli.show.labelled import labelled, labelled_command, one_line
 from agentlearn.config.command_words import command_words
 from agentlearn.store import RunRow, StoreReader
@@ -29,6 +30,10 @@ class GroupLine:
     ends: dict[str, int]
     """Proposals of the group by end."""
     problem: str
+    planned: int
+    """Rollouts that were planned; 0 where none were planned to learn lessons from."""
+    drawn: str
+    """Why there are fewer; empty when there are not."""
 
 
 def group_list(reader: StoreReader, run: RunRow) -> list[GroupLine]:
@@ -46,15 +51,19 @@ def group_list(reader: StoreReader, run: RunRow) -> list[GroupLine]:
         key = (group.phase, group.batch, group.task)
         if group.task not in problems:
             problems[group.task] = reader.task(group.task).problem
+        rewards = tuple(one.reward for one in rollouts[key])
+        allocation = allocation_of(run, group.phase)
         lines.append(
             GroupLine(
                 address=group_address(run.run, group.task, group.phase),
                 phase=group.phase,
                 batch=group.batch,
-                rewards=tuple(one.reward for one in rollouts[key]),
+                rewards=rewards,
                 rollouts=tuple(one.id for one in rollouts[key]),
                 ends=dict(ends[key]),
                 problem=problems[group.task],
+                planned=0 if allocation is None else allocation.group_size,
+                drawn=drawn_words(allocation, rewards),
             )
         )
     return lines
@@ -64,14 +73,15 @@ def group_list_lines(reader: StoreReader, run: RunRow, *, full: bool) -> Iterato
     """The groups as text. Without `full`, those of a phase that only measures are counted."""
     groups = group_list(reader, run)
     yield labelled("run", f"{run.run}  {run.kind} {run.domain} with {run.model}, {run.state}")
-    counts = Counter(one.phase for one in groups)
+    counts, skipped = Counter(one.phase for one in groups), skipped_tasks(run)
     for phase in counts:
         members = [one for one in groups if one.phase == phase]
         yield ""
         if measures(phase) and run.kind != "eval" and not full:
             yield f"{phase}: {len(members)} held-out tasks (--full lists them)"
             continue
-        yield f"{phase}: {len(members)} tasks"
+        left_out = f", {skipped[phase]} skipped (all right when last seen)" if skipped.get(phase) else ""
+        yield f"{phase}: {len(members)} tasks{left_out}"
         yield from (_line(one) for one in members)
     if not groups:
         yield labelled("", "there are no rollouts")
@@ -84,4 +94,5 @@ def group_list_lines(reader: StoreReader, run: RunRow, *, full: bool) -> Iterato
 def _line(group: GroupLine) -> str:
     rewards = " ".join("-" if one is None else f"{one:g}" for one in group.rewards) or "rollouts of other runs"
     ends = ", ".join(f"{count} {end}" for end, count in sorted(group.ends.items())) or "none"
-    return f"  {group.address}   rewards {rewards}   proposals {ends}   {one_line(group.problem, _PROBLEM)}"
+    drawn = f" ({group.drawn})" if group.drawn else ""
+    return f"  {group.address}   rewards {rewards}{drawn}   proposals {ends}   {one_line(group.problem, _PROBLEM)}"

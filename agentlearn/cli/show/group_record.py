@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentlearn.cli.show.addresses import GroupAddress
+from agentlearn.cli.show.drawn import allocation_of
 from agentlearn.cli.show.proposal_words import followers, proposal_json
 from agentlearn.cli.show.rollout_record import stored_library
+from agentlearn.learning.allocation import Allocation
 from agentlearn.models.journal import CallRecord
 from agentlearn.store import ProposalRow, StoreReader
 from agentlearn.types.experience import Library
@@ -65,6 +67,11 @@ class GroupRecord:
         )
 
     @property
+    def allocation(self) -> Allocation | None:
+        """The rules by which its rollouts were made; None where none were made to learn lessons from."""
+        return allocation_of(self.address.run, self.address.phase)
+
+    @property
     def proposals(self) -> list[ProposalRow]:
         """The group's proposals."""
         return [one for one in self.batch_proposals if one.ended.proposal.task == self.task.id]
@@ -92,6 +99,7 @@ class GroupRecord:
             "phase": self.address.phase,
             "batch": self.address.batch,
             "task": self.task.model_dump(mode="json"),
+            "planned": 0 if self.allocation is None else self.allocation.group_size,
             "rollouts": [one.model_dump(mode="json") for one in self.trajectories],
             "summaries": [one.model_dump(mode="json") for one in self.summaries.values()],
             "comparison": [one.model_dump(mode="json") for one in self.comparison],

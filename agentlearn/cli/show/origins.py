@@ -34,12 +34,13 @@ def lesson_origins(store: Path, library: Library) -> dict[ExperienceId, list[Les
     """The origins of every lesson that a run of this store made."""
     try:
         with read_store(store) as reader:
-            return _origins(reader, library)
+            return origins_in(reader, library)
     except StoreMissing:
         return {}
 
 
-def _origins(reader: StoreReader, library: Library) -> dict[ExperienceId, list[LessonOrigin]]:
+def origins_in(reader: StoreReader, library: Library) -> dict[ExperienceId, list[LessonOrigin]]:
+    """The same, from an open store."""
     found: dict[ExperienceId, list[LessonOrigin]] = {}
     of_run: dict[str, list[ProposalRow]] = {}
     approved = {(one.run, one.phase, one.batch, one.proposal): one.experience for one in reader.decisions()}

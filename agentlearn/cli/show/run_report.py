@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentlearn.cli.show.labelled import labelled
-from agentlearn.cli.show.library_words import library_words, quarantine_words
+from agentlearn.cli.show.library_words import library_words, quarantine_words, selection_words
 from agentlearn.cli.stages import malformed_words, stage_lines
 from agentlearn.cli.words import change_words, score_words
 from agentlearn.learning.pilot import PilotReport
-from agentlearn.learning.report import LibraryLine, Proposals, StageLine
+from agentlearn.learning.report import LibraryLine, Proposals, SelectedVersion, StageLine, VersionLine
 from agentlearn.store import RunRow, StoreReader
 
 
@@ -31,6 +31,9 @@ def report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
         pilot = PilotReport.model_validate(report["pilot"])
         yield from (labelled(label, words) for label, words in zip(("pilot", "", ""), pilot.lines(), strict=True))
     elif "library" in report:
+        if selection := _selection(report):
+            versions = [VersionLine.model_validate(one) for one in report.get("versions", ())]
+            yield labelled("selection", selection_words(selection, versions))
         yield labelled("library", _library(reader, report))
     if "proposals" in report:
         for label, name in (("refused", "rejected"), ("dropped", "dropped")):
@@ -58,8 +61,15 @@ def _library(reader: StoreReader, report: Mapping[str, Any]) -> str:
         Proposals.model_validate(report["proposals"]),
         report["groups"],
         store=reader.directory,
+        selection=_selection(report),
         latest=False,
     )
+
+
+def _selection(report: Mapping[str, Any]) -> SelectedVersion | None:
+    """Which version was selected; None in a report of an earlier version."""
+    found = report.get("selection")
+    return SelectedVersion.model_validate(found) if found else None
 
 
 def _training_lines(report: Mapping[str, Any]) -> Iterator[str]:

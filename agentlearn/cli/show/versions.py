@@ -26,13 +26,13 @@ class FoundLibrary:
 
 
 def find_library(store: Path, reference: str) -> FoundLibrary:
-    """The library of a reference: `NAME`, `NAME@VERSION`, `@VERSION` of any name, a JSON file, or `none`.
+    """The library of a reference: `NAME`, `NAME@X`, `@VERSION` of any name, a JSON file, or `none`.
 
-    VERSION is any prefix of exactly one version. Raises LibraryError.
+    X is a branch, a tag, or any prefix of exactly one version, as is VERSION. Raises LibraryError.
     """
     published = LibraryStore(store / "libraries")
     name, at, prefix = reference.partition("@")
-    if not at or reference.endswith(".json") or "/" in reference:
+    if not at or reference.endswith(".json") or "/" in reference or published.is_label(name, prefix):
         return FoundLibrary(published.load(reference), published=True)
     try:
         with read_store(store) as reader:

@@ -1,19 +1,24 @@
 """Stage 2: compare the summaries of one group and propose at most three changes. A group cannot merge lessons."""
 
+from collections.abc import Sequence
 from functools import cache
 
-from agentlearn.learning.lessons.curate import CheckContext
+from agentlearn.learning.allocation import differ
 from agentlearn.learning.lessons.proposing import Proposed, ReplySource, propose
 from agentlearn.learning.lessons.shown_reason import reason_block
 from agentlearn.learning.lessons.stage_agent import StageAgent, stage_agent
 from agentlearn.learning.lessons.stage_context import StageContext, verdict_words
 from agentlearn.learning.lessons.stage_prompts import StagePrompt
 from agentlearn.learning.lessons.summarise import used_labels
+from agentlearn.library.curate import CheckContext
 from agentlearn.types.experience import MAX_LESSON_WORDS
 from agentlearn.types.group import Group
 from agentlearn.types.ids import RolloutId
 from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
+
+FIRST_VERSION_WITH_PARTIAL_REWARDS = 3
 
 
 @cache
@@ -46,8 +51,9 @@ async def compare(
 def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> str:
     """Return the user message of the stage."""
     attempts: list[str] = []
-    for number, trajectory in enumerate((t for t in group.decided if t.id in summaries), start=1):
-        verdict, reward = verdict_words(trajectory.reward, stage_context.threshold)
+    compared = [t for t in group.decided if t.id in summaries]
+    for number, trajectory in enumerate(compared, start=1):
+        verdict, reward = _verdict(trajectory, compared, stage_context)
         steps = "\n".join(
             f"{place}. {step.text}{used_labels(step.used, stage_context)}"
             for place, step in enumerate(summaries[trajectory.id].steps, start=1)
@@ -62,6 +68,20 @@ def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context
     # Of near neighbours each attempt names its own problem, and only there is an expected answer shown.
     head = f"<problem>\n{group.task.problem}\n</problem>\n" if group.others else _problem(group.task, stage_context)
     return f"{head}<attempts>\n{listed}\n</attempts>{library}"
+
+
+def _verdict(trajectory: Trajectory, compared: Sequence[Trajectory], stage_context: StageContext) -> tuple[str, str]:
+    """The verdict and the reward of an attempt as text.
+
+    From version 3 of the prompt on, attempts with partial rewards are better or worse: better are those whose reward
+    lies within the margin of the best one.
+    """
+    words, reward = verdict_words(trajectory.reward, stage_context.threshold)
+    rewards = [one.reward for one in compared if one.reward is not None]
+    if stage_context.prompts.compare.version < FIRST_VERSION_WITH_PARTIAL_REWARDS or set(rewards) <= {0.0, 1.0}:
+        return words, reward
+    below = differ((trajectory.reward or 0.0, max(rewards)), stage_context.margin)
+    return ("worse" if below else "better"), reward
 
 
 def _problem(task: Task, stage_context: StageContext) -> str:

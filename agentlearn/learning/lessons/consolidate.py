@@ -1,31 +1,20 @@
 """Stage 3: turn a batch's proposals into fewer operations, each naming the proposals that it replaces."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import assert_never
 
 from agentlearn.errors import EndpointError
-from agentlearn.learning.lessons.curate import CheckContext
+from agentlearn.learning.lessons.consolidate_question import consolidate_question
 from agentlearn.learning.lessons.proposing import Proposed, ReplySource, propose
 from agentlearn.learning.lessons.stage_agent import StageAgent, stage_agent
 from agentlearn.learning.lessons.stage_context import StageContext
 from agentlearn.learning.lessons.stage_prompts import StagePrompt
+from agentlearn.library.curate import CheckContext
 from agentlearn.types.experience import MAX_LESSON_WORDS
-from agentlearn.types.ids import ExperienceId, ProposalId
-from agentlearn.types.operation import (
-    Add,
-    Delete,
-    Dropped,
-    End,
-    Ended,
-    Folded,
-    Merge,
-    Modify,
-    Operation,
-    Proposal,
-    Quarantined,
-)
+from agentlearn.types.group import Group
+from agentlearn.types.ids import ProposalId
+from agentlearn.types.operation import Dropped, End, Ended, Folded, Proposal, Quarantined
 
 MAX_TRIES = 2
 
@@ -50,13 +39,16 @@ def _agent(prompt: StagePrompt) -> StageAgent:
 
 
 async def consolidate(
-    proposals: Sequence[Proposal], stage_context: StageContext, context: CheckContext
+    proposals: Sequence[Proposal], stage_context: StageContext, context: CheckContext, groups: Sequence[Group] = ()
 ) -> Consolidated:
-    """Consolidate the compare proposals of a batch, given in order of (task, ordinal). Tries twice."""
+    """Consolidate the compare proposals of a batch, given in order of (task, ordinal). Tries twice.
+
+    groups: those that the proposals come from, for the evidence that the stage is shown.
+    """
     if not proposals:
         return Consolidated((), (), ())
     labels = {f"P{number}": proposal for number, proposal in enumerate(proposals, start=1)}
-    question, prompt = _question(labels, stage_context), stage_context.prompts.consolidate
+    question, prompt = consolidate_question(labels, stage_context, groups), stage_context.prompts.consolidate
     faults: list[str] = []
     ended: list[Ended] = []
     for attempt in range(MAX_TRIES):
@@ -78,29 +70,6 @@ async def consolidate(
         if answer.usable:
             return Consolidated(_with_evidence(answer, proposals), (*_ends(proposals, answer), *ended), tuple(faults))
     return Consolidated(tuple(proposals), tuple(ended), tuple(faults), failed=True)
-
-
-def _question(labels: dict[str, Proposal], stage_context: StageContext) -> str:
-    label_of = {identity: label for label, identity in stage_context.shown.labels.items()}
-    lines = "\n".join(f"[{label}] {_line(proposal.operation, label_of)}" for label, proposal in labels.items())
-    library = f"{stage_context.shown.text}\n" if stage_context.shown.text else ""
-    return f"{library}<proposals>\n{lines}\n</proposals>"
-
-
-def _line(operation: Operation | None, label_of: Mapping[ExperienceId, str]) -> str:
-    match operation:
-        case Add():
-            return f"add: {operation.lesson}"
-        case Modify():
-            return f"modify {label_of[operation.target]}: {operation.lesson}"
-        case Delete():
-            return f"delete {label_of[operation.target]}"
-        case Merge():
-            return f"merge {', '.join(label_of[target] for target in operation.targets)}: {operation.lesson}"
-        case None:
-            raise AssertionError("a proposal that could not be parsed never reaches consolidation")
-        case _:
-            assert_never(operation)
 
 
 def _with_evidence(answer: Proposed, proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:

@@ -8,21 +8,23 @@ from dataclasses import dataclass, field
 from agentlearn.config import LearnSettings
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import EndpointError
-from agentlearn.learning.learner import Advanced, Evidence, Held, Outcome, Update
+from agentlearn.learning.hidden_lessons import reflector_sees
+from agentlearn.learning.learner import Advanced, Evidence, Held, Outcome, RolledBack, Update
+from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.lessons.compare import compare
 from agentlearn.learning.lessons.consolidate import consolidate
-from agentlearn.learning.lessons.curate import CheckContext, next_version
 from agentlearn.learning.lessons.shown_reason import shown_reason
 from agentlearn.learning.lessons.stage_context import StageContext
 from agentlearn.learning.lessons.stage_prompts import STAGE_PROMPTS, StagePrompts
 from agentlearn.learning.lessons.summarise import summarise
+from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.render import render
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import Store
 from agentlearn.types.experience import Library
-from agentlearn.types.group import Group
+from agentlearn.types.group import Group, differ
 from agentlearn.types.ids import RolloutId
 from agentlearn.types.operation import Ended, Proposal, Quarantined, Rejected
 from agentlearn.types.summary import Summary
@@ -44,6 +46,8 @@ class _GroupResult:
     """The proposals of one group."""
 
     group: Group
+    seen: Group
+    """The part of the group that the reflector may see."""
     accepted: tuple[Proposal, ...] = ()
     ended: tuple[Ended, ...] = ()
     """Refused and dropped proposals of the compare stage."""
@@ -64,6 +68,8 @@ class LessonLearner:
     store: Store
     threshold: float = 1.0
     """Reward from which an answer counts as right."""
+    margin: float = 0.0
+    """Rewards of a group that differ by no more than this count as equal."""
     pages: Callable[[Trajectory], Iterable[str]] = no_pages
     """Returns texts that others wrote and a rollout read; no lesson may copy from them."""
     explains: bool = True
@@ -71,6 +77,13 @@ class LessonLearner:
     prompts: StagePrompts = STAGE_PROMPTS
     refused: frozenset[str] = frozenset()
     """Lessons that a person refused before the run started, as `refusal_key` returns them."""
+    candidates: Candidates = field(init=False)
+    """Every version so far, with what the rollouts to learn from say about each."""
+    last: Library = field(init=False)
+    """The latest version that an update made, also when an earlier one is in use again."""
+
+    def __post_init__(self) -> None:
+        self.candidates, self.last = Candidates(self.library), self.library
 
     @property
     def done(self) -> int:
@@ -93,12 +106,13 @@ class LessonLearner:
         async with TaskGroup() as running:
             tasks = [running.create_task(self._learn_from(group, stage_context)) async for group in groups]
         results = sorted((task.result() for task in tasks), key=lambda result: result.group.task.id)
-        kinds = Counter(result.group.kind(self.threshold) for result in results)
+        kinds = Counter(result.group.kind(self.threshold, self.margin) for result in results)
         accepted = [proposal for result in results for proposal in result.accepted]
         context = self._check_context([result.group for result in results], self.settings)
-        consolidated = await consolidate(accepted, stage_context, context)
+        consolidated = await consolidate(accepted, stage_context, context, [result.seen for result in results])
         before = self.library
-        self.library, checked = next_version(consolidated.proposals, before, context)
+        made, checked = next_version(consolidated.proposals, before, context)
+        self._continue_from(made, [result.group for result in results])
         ended = (*(one for result in results for one in result.ended), *consolidated.ended, *checked)
         self._log_refusals(ended, step)
         faults = {
@@ -108,12 +122,28 @@ class LessonLearner:
         }
         failed = f"consolidation failed twice in {step}: the groups' proposals were checked without it"
         return Update(
-            outcome=_outcome(before, self.library, any_mixed=kinds["mixed"] > 0),
+            outcome=_outcome(before, made, self.library, any_mixed=kinds["mixed"] > 0),
             library=self.library,
             evidence=Evidence(
                 ended=ended, groups=dict(kinds), faults=faults, notes=(failed,) if consolidated.failed else ()
             ),
         )
+
+    def _continue_from(self, made: Library, groups: Sequence[Group]) -> None:
+        """Use the version that the update made, or an earlier one that is better by the evidence.
+
+        Only groups of finished updates are evidence, so the choice does not depend on when rollouts finish. Stored
+        rollouts of other runs are none: another model or another time may have made them.
+        """
+        if made.version != self.library.version:
+            self.last = made
+        self.candidates.add(made)
+        for group in groups:
+            for one in group.decided:
+                if one.reward is not None and one.run == self.call_context.run:
+                    family = group.task_of(one).cluster
+                    self.candidates.observe(one.phase, one.task, family, one.g, one.treatment.library, one.reward)
+        self.library = made if self.settings.select == "last" else self.candidates.to_continue(made)
 
     @property
     def _shows_reasons(self) -> bool:
@@ -132,6 +162,7 @@ class LessonLearner:
             show_gold=self.settings.labels == "gold",
             show_reasons=self._shows_reasons,
             threshold=self.threshold,
+            margin=self.settings.reward_margin,
             prompts=self.prompts,
         )
 
@@ -148,10 +179,11 @@ class LessonLearner:
 
     async def _learn_from(self, group: Group, stage_context: StageContext) -> _GroupResult:
         """Summaries and proposals of one group. A group whose rewards do not differ costs no model call."""
-        if group.kind(self.threshold) != "mixed":
-            return _GroupResult(group)
+        seen = reflector_sees(group, self.threshold)
+        if seen.kind(self.threshold, self.margin) != "mixed":
+            return _GroupResult(group, seen)
         async with TaskGroup() as running:
-            tasks = [running.create_task(summarise(t, group.task_of(t), stage_context)) for t in group.decided]
+            tasks = [running.create_task(summarise(t, seen.task_of(t), stage_context)) for t in seen.decided]
         results = [task.result() for task in tasks]
         faults = Counter(code for result in results for code in result.faults.elements())
         summaries: dict[RolloutId, Summary] = {
@@ -160,15 +192,15 @@ class LessonLearner:
         async with TaskGroup() as saving:
             for summary in summaries.values():
                 saving.create_task(self.store.save_summary(summary))
-        rewards = {t.reward for t in group.decided if t.id in summaries}
-        if len(rewards) < 2:  # the rewards of the remaining trajectories no longer differ
-            return _GroupResult(group, summarise_faults=faults, compare_faults=Counter({"summaries_lost": 1}))
+        rewards = [t.reward for t in seen.decided if t.id in summaries and t.reward is not None]
+        if not differ(rewards, self.margin):  # the rewards of the remaining trajectories no longer differ
+            return _GroupResult(group, seen, summarise_faults=faults, compare_faults=Counter({"summaries_lost": 1}))
         context = self._check_context([group], self.settings.model_copy(update=_WITHOUT_SIZE_LIMITS))
         try:
-            proposed = await compare(group, summaries, stage_context, context)
+            proposed = await compare(seen, summaries, stage_context, context)
         except EndpointError as error:
-            return _GroupResult(group, summarise_faults=faults, compare_faults=Counter({error.code: 1}))
-        return _GroupResult(group, proposed.accepted, proposed.ended, faults, Counter(proposed.faults))
+            return _GroupResult(group, seen, summarise_faults=faults, compare_faults=Counter({error.code: 1}))
+        return _GroupResult(group, seen, proposed.accepted, proposed.ended, faults, Counter(proposed.faults))
 
     def _log_refusals(self, ended: Sequence[Ended], step: str) -> None:
         log = get_log(run=self.call_context.run)
@@ -179,7 +211,11 @@ class LessonLearner:
                 log.warning("operation.quarantined", step=step, code=one.end.code, reason=one.end.reason)
 
 
-def _outcome(before: Library, after: Library, *, any_mixed: bool) -> Outcome:
+def _outcome(before: Library, made: Library, after: Library, *, any_mixed: bool) -> Outcome:
+    """Return what became of the library. made: what the update made of `before`; after: what is in use now."""
+    if after.version != made.version:
+        reason = f"version {after.version[:8]} is better than {made.version[:8]} by the rollouts so far"
+        return RolledBack(version=after.version, reason=reason)
     if after.version != before.version:
         return Advanced(version=after.version, parent=before.version)
     return Held(reason="no proposal passed the check" if any_mixed else "no group had rewards that differ")

@@ -1,22 +1,27 @@
-"""One run of training-free GRPO: measure, learn batch by batch, publish the library, report."""
+"""One run of training-free GRPO: learn batch by batch, choose a version, measure it, publish it, report."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from agentlearn.config import LearnSettings
+from agentlearn.learning.allocation import Allocation
 from agentlearn.learning.batch import Batch
 from agentlearn.learning.evaluate import ArmNames
+from agentlearn.learning.hidden_lessons import HiddenLessons, hiding_note
 from agentlearn.learning.learn_report import LessonResult, learn_report
 from agentlearn.learning.learner import Update
+from agentlearn.learning.lessons.choice import Choice, arms_of, choose, decided, version_lines
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.learning.lessons.quarantine import refused_lessons
+from agentlearn.learning.lessons.validation import Validation
 from agentlearn.learning.loop import RunLoop
-from agentlearn.learning.report import LearnReport
+from agentlearn.learning.report import HeldOut, LearnReport, SelectedVersion
 from agentlearn.learning.task_sets import TaskSets
+from agentlearn.learning.warnings import unprotected
 from agentlearn.learning.weights_check import weights_record, weights_sha256
 from agentlearn.library import LibraryStore
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.types.experience import Library
+from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import LibraryVersion
 from agentlearn.types.run_event import RunKind
 
@@ -27,6 +32,10 @@ class LessonRun(RunLoop[LearnSettings]):
 
     stages: Endpoint
     """Model that writes the lessons."""
+    _learner: LessonLearner = field(init=False)
+    _updates: int = field(init=False, default=0)
+    _made_at: dict[LibraryVersion, int] = field(init=False, default_factory=dict[LibraryVersion, int])
+    """Number of updates before each version."""
 
     @property
     def kind(self) -> RunKind:
@@ -34,11 +43,15 @@ class LessonRun(RunLoop[LearnSettings]):
 
     @property
     def arms(self) -> ArmNames:
-        return "the library at the start", "the learned library"
+        return "the library at the start", "the selected library"
 
     @property
     def epochs(self) -> int:
         return self.settings.as_pilot().epochs
+
+    @property
+    def allocation(self) -> Allocation:
+        return Allocation.of(self.settings)
 
     @property
     def reflector(self) -> Endpoint:
@@ -57,47 +70,113 @@ class LessonRun(RunLoop[LearnSettings]):
         started = time.perf_counter()
         await self.save_run_inputs(sets, start)
         self.callbacks.opened(self.call_context, self.rollouts.endpoint, self.reflector, sets.train, sets.test)
-        endpoint, learner = self.rollouts.endpoint, self._learner(start)
+        endpoint, learner = self.rollouts.endpoint, self._new_learner(start)
+        self._learner = learner
         await learner.save_prompts()
+        if self.settings.select == "last" and self.settings.pilot is None:
+            self.monitor.notice(unprotected(one_update=len(sets.train) <= self.settings.batch_size))
         hash_before = await weights_sha256(endpoint)
         if self.stored_groups is not None:
             self.stats.notes.append(self.stored_groups.note())
+        if self.settings.hidden_rollouts:
+            self.batches.hidden_lessons = HiddenLessons(start, self.settings.hidden_rollouts, self.settings.seed)
         await self.learn_from(sets.train, sets.test, learner)
-        unchanged = learner.library.version == start.version
-        phases = {"before": start} if unchanged else {"before": start, "after": learner.library}
+        self._note_hidden(start)
+        choice = await self._choose(sets, learner)
+        library = choice.selected
+        phases = {"before": start, "after": library} if choice.changed else {"before": start}
         scores = await self.evaluate(phases, sets.test)
         before = scores.get("before")
-        after = before if unchanged else scores.get("after")
-        self._publish(learner.library, start, library_store)
+        after = scores.get("after") if choice.changed else before
+        result = self.result(sets, before, after, time.perf_counter() - started)
+        selection = self._published(choice, result.held_out, library_store)
         lessons = LessonResult(
             settings=self.settings,
             whole=whole,
             start=start,
-            library=learner.library,
+            library=library,
+            selection=selection,
+            versions=version_lines(choice, self._made_at),
             simulated_model=endpoint.simulated,
             simulated_reflector=self.reflector.simulated,
             weights=await weights_record(endpoint, hash_before),
             current=_current(self.settings.library_name, library_store),
         )
-        report = learn_report(self.result(sets, before, after, time.perf_counter() - started), lessons)
-        return report.with_learned(learner.library)
+        wall_s = time.perf_counter() - started
+        return learn_report(replace(result, wall_s=wall_s), lessons).with_learned(library)
 
-    def _publish(self, library: Library, start: Library, library_store: LibraryStore) -> None:
-        """Publish what was learned. Lessons that the run only started from are published under a new name."""
-        name = self.settings.library_name
-        renamed = len(start) > 0 and _current(name, library_store) is None
-        if self.settings.pilot is None and (library.version != start.version or renamed):
-            library_store.publish(name, library)
+    def _note_hidden(self, start: Library) -> None:
+        """Report what hiding lessons cost."""
+        if self.settings.hidden_rollouts and not len(start):
+            self.stats.notes.append("no lesson was hidden: the run started without lessons")
+        elif self.settings.hidden_rollouts:
+            rows = self.store.exposed(list(start.by_id))
+            note = hiding_note(rows, self.call_context.run, self.rollouts.domain.threshold)
+            self.stats.notes.extend([note] if note else [])
+
+    async def _choose(self, sets: TaskSets, learner: LessonLearner) -> Choice:
+        """Choose a version, after comparing the finalists on validation tasks where there are some."""
+        candidates, last = learner.candidates, learner.last
+        learned = candidates.standings()
+        if self.settings.pilot is not None:
+            return Choice(candidates.start, last, last, "last", len(learned), "is a pilot's", learned, learned)
+        arms, validated = arms_of(candidates, self.settings.finalists), None
+        if sets.validation and len(arms) > 1 and self._made_at:
+            await self.store.save_tasks(sets.validation)
+            validation = Validation(
+                settings=self.settings, batches=self.batches, candidates=candidates, tasks=sets.validation
+            )
+            validated = await validation.run(arms)
+        return choose(
+            candidates,
+            last,
+            self.settings,
+            learned=learned,
+            validated=validated,
+            learned_from=sets.validates_on_train,
+        )
+
+    def _published(
+        self, choice: Choice, held_out: HeldOut | None, library_store: LibraryStore
+    ) -> SelectedVersion | None:
+        """Publish the selected version unless something speaks against it; return the decision, None in a pilot.
+
+        Lessons that the run only started from are published under a new name.
+        """
+        if self.settings.pilot is not None:
+            return None
+        name, store = self.settings.library_name, library_store.directory.parent
+        selection = decided(choice, held_out.delta if held_out is not None else None, name=name, store=store)
+        renamed = len(choice.start) > 0 and _current(name, library_store) is None
+        if selection.status == "published" or (selection.status == "unchanged" and renamed):
+            run = self.call_context.run
+            library_store.publish(name, choice.selected, kind="learn", base=choice.start.version, run=run)
+        return selection
 
     async def keep_update(self, batch: Batch, update: Update) -> None:
-        run = self.call_context.run
+        run, made = self.call_context.run, self._learner.last
+        self._updates += 1
         await self.store.save_proposals(run, batch.phase, batch.number, update.evidence.ended)
-        await self.store.save_version(update.library, run=run)
+        await self.store.save_version(made, run=run)
+        if made.version not in {EMPTY_LIBRARY.version, self._learner.candidates.start.version}:
+            self._made_at.setdefault(made.version, self._updates)
 
     def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
         self.callbacks.epoch_done(self.stats.epoch_line(batch.epoch, len(update.library), seconds))
+        self.monitor.epoch_done(batch.epoch, self._best())
 
-    def _learner(self, start: Library) -> LessonLearner:
+    def _best(self) -> str:
+        """The version with the best evidence so far, in words."""
+        best = self._learner.candidates.best()
+        updates = self._made_at.get(best.version, 0)
+        if not updates:
+            return "the library without these lessons is the best by the rollouts so far"
+        after = "1 update" if updates == 1 else f"{updates} updates"
+        return f"version {best.version[:8]}, made after {after}, is the best by the rollouts so far"
+
+    def _new_learner(self, start: Library) -> LessonLearner:
+        began = self.store.run(self.call_context.run).started_at
+        history = LibraryStore(self.settings.store / "libraries").history(self.settings.library_name)
         return LessonLearner(
             library=start,
             settings=self.settings,
@@ -105,9 +184,10 @@ class LessonRun(RunLoop[LearnSettings]):
             reflector=self.reflector,
             store=self.store,
             threshold=self.rollouts.domain.threshold,
+            margin=self.allocation.margin,
             pages=self.rollouts.domain.pages_seen,
             explains=self.rollouts.domain.explains,
-            refused=refused_lessons(self.store, before=self.store.run(self.call_context.run).started_at),
+            refused=refused_lessons(self.store, before=began) | history.refused_words(before=began),
         )
 
 

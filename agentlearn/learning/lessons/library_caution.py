@@ -2,7 +2,7 @@
 
 import shlex
 
-from agentlearn.learning.lessons.curate.hostile import doubt_of
+from agentlearn.library.curate.hostile import doubt_of
 from agentlearn.types.experience import Library
 
 _LISTED = 5

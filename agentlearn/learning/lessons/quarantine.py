@@ -12,10 +12,10 @@ from typing import Any
 
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import LibraryError
-from agentlearn.learning.lessons.curate import CheckContext, next_version
-from agentlearn.learning.lessons.curate.operations import lesson_of, targets_of
-from agentlearn.learning.lessons.curate.similarity import refusal_key
 from agentlearn.library import LibraryStore
+from agentlearn.library.curate import CheckContext, next_version
+from agentlearn.library.curate.operations import lesson_of, targets_of
+from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.store import ProposalRow, RunRow, Store, StoreReader
 from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
@@ -62,8 +62,9 @@ def pending_lessons(reader: StoreReader, *, domain: str | None = None, run: str 
     for an unknown run.
     """
     wanted = reader.run(run).run if run is not None else None
-    decided = [(one.library, one.lesson_key) for one in reader.decisions()]
-    rejected = {one.lesson_key for one in reader.decisions() if one.verdict == "rejected"}
+    decisions = _decisions(reader)
+    decided = [(one.library, one.lesson_key) for one in decisions]
+    rejected = {one.lesson_key for one in decisions if one.verdict == "rejected"}
     found: dict[tuple[str, str], PendingLesson] = {}
     for one in _held(reader, wanted):
         key = (one.library, one.key)
@@ -77,7 +78,7 @@ def refused_lessons(reader: StoreReader, *, before: datetime) -> frozenset[str]:
 
     A run asks for its start, so that a resumed run checks the same proposals in the same way.
     """
-    return frozenset(one.lesson_key for one in reader.decisions() if one.verdict == "rejected" and one.at < before)
+    return frozenset(one.lesson_key for one in _decisions(reader) if one.verdict == "rejected" and one.at < before)
 
 
 async def approve(
@@ -90,7 +91,8 @@ async def approve(
     """
     one = _find(store, prefix)
     library = _current(library_store, one.library)
-    context = CheckContext(options=one.options, waived=frozenset({one.end.code}))
+    options = one.options.model_copy(update={"change_written": True})  # a person decides
+    context = CheckContext(options=options, waived=frozenset({one.end.code}))
     made = _same_lesson(library, one)
     after = library
     if made is None:
@@ -101,7 +103,7 @@ async def approve(
     decision = _decision(one, "approved", who=who, note=note, at=at).model_copy(
         update={"version": after.version, "experience": made.id}
     )
-    library_store.publish(one.library, after)
+    library_store.publish(one.library, after, kind="approve", run=one.row.run, who=who, note=note)
     await store.save_decision(decision, after)
     return Approved(decision, after)
 
@@ -111,6 +113,11 @@ async def reject_lesson(store: Store, prefix: str, *, who: str, note: str, at: d
     decision = _decision(_find(store, prefix), "rejected", who=who, note=note, at=at)
     await store.save_decision(decision)
     return decision
+
+
+def _decisions(reader: StoreReader) -> list[LessonDecision]:
+    """The decisions about lessons."""
+    return [one for one in reader.decisions() if not one.of_version]
 
 
 def _held(reader: StoreReader, run: str | None) -> Iterable[PendingLesson]:
@@ -133,7 +140,7 @@ def _find(reader: StoreReader, prefix: str) -> PendingLesson:
     matching = [one for one in waiting if prefix and one.row.ended.proposal.id.startswith(prefix)]
     if len(matching) == 1:
         return matching[0]
-    decided = next((one for one in reader.decisions() if prefix and one.proposal.startswith(prefix)), None)
+    decided = next((one for one in _decisions(reader) if prefix and one.proposal.startswith(prefix)), None)
     if not matching and decided is not None:
         raise LibraryError(
             f"the lesson {prefix!r} was {decided.verdict} by {decided.who!r} on {decided.at:%Y-%m-%d}; a decision is"
@@ -149,7 +156,7 @@ def _find(reader: StoreReader, prefix: str) -> PendingLesson:
 
 
 def _current(library_store: LibraryStore, name: str) -> Library:
-    return library_store.load(name) if name in library_store.names() else EMPTY_LIBRARY
+    return library_store.load(f"{name}@main") if name in library_store.names() else EMPTY_LIBRARY
 
 
 def _same_lesson(library: Library, one: PendingLesson) -> Experience | None:

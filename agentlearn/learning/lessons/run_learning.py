@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import replace
 
 import structlog
 
@@ -14,12 +15,12 @@ from agentlearn.learning.estimate import refuse_unpriced_budget
 from agentlearn.learning.given import NOTHING_GIVEN, Given
 from agentlearn.learning.lessons.lesson_run import LessonRun
 from agentlearn.learning.lessons.library_caution import library_caution
-from agentlearn.learning.live_tasks import stored_domain
-from agentlearn.learning.open_run import budget_of, domain_of, service_settings
+from agentlearn.learning.live_tasks import is_recorded, stored_domain
+from agentlearn.learning.open_run import answer_limit_of, budget_of, domain_of, reflector_limit_of, service_settings
 from agentlearn.learning.pilot import pilot_sets
 from agentlearn.learning.report import LearnReport
 from agentlearn.learning.stored_groups import StoredGroups, refuse_contradictions, stored_task_sets
-from agentlearn.learning.task_sets import task_sets
+from agentlearn.learning.task_sets import task_sets, with_validation
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_context import CallContext
@@ -55,9 +56,12 @@ async def run_learning(
             settings, domain = stored_domain(settings, reader, given.domain, measured=given.tasks.test is not None)
             stored = StoredGroups.of(reader, settings) if given.groups is None else StoredGroups.given(given.groups)
             logs, whole = stored_task_sets(stored, settings, domain, reader, given.tasks.test)
+            if settings.evaluate or not is_recorded(settings, reader):  # recorded tasks seldom have a right answer
+                whole = with_validation(whole, settings, domain, own=True)
     else:
         domain = given.domain or domain_of(settings)
-        whole = task_sets(settings, domain, given.tasks)
+        own = settings.data is None and given.tasks.train is None
+        whole = with_validation(task_sets(settings, domain, given.tasks), settings, domain, own=own)
     sets = pilot_sets(whole, settings) if settings.pilot is not None else whole
     if settings.labels == "none" and all(domain.answer_key(task.answer or "0") is None for task in sets.train):
         raise ConfigError(
@@ -108,17 +112,23 @@ async def _open(
         call_context = CallContext(run, store, budget_of(settings, store, resume), tracing=tracing)
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
         for_all = service_settings(settings)
+        limit = None if given.model is not None else answer_limit_of(settings, domain)
+        for_rollouts = for_all if limit is None else limit.applied(for_all)
         endpoint = await stack.enter_async_context(
-            open_endpoint(settings.model, settings, seed=settings.seed, call_settings=for_all, model=given.model)
+            open_endpoint(settings.model, settings, seed=settings.seed, call_settings=for_rollouts, model=given.model)
         )
         reflector = endpoint
+        if limit is not None:
+            reflector = replace(endpoint, call_settings=limit.applied(for_all, stage=True))
         if settings.reflector_name != settings.model or (given.reflector or given.model) is not given.model:
+            for_stages = CallSettings(left_out=for_all.left_out)
+            own = None if given.reflector is not None else reflector_limit_of(settings, domain)
             reflector = await stack.enter_async_context(
                 open_endpoint(
                     settings.reflector_name,
                     settings,
                     seed=settings.seed,
-                    call_settings=CallSettings(left_out=for_all.left_out),
+                    call_settings=for_stages if own is None else own.applied(for_stages, stage=True),
                     model=given.reflector,
                 )
             )

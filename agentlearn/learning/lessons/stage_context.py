@@ -37,6 +37,8 @@ class StageContext:
     """Whether stages see the reasons of verdicts; False without labels, and where they explain nothing."""
     threshold: float = 1.0
     """Reward from which an answer counts as right."""
+    margin: float = 0.0
+    """Rewards of a group that differ by no more than this count as equal."""
     prompts: StagePrompts = STAGE_PROMPTS
 
     def unit(self, stage: Stage, name: str) -> WorkUnit:

@@ -58,8 +58,7 @@ def answered(site: CallSite, counts: UsageCounts) -> None:
     state.outage.end()
     cost = _cost(site, counts)
     if cost is not None:
-        state.priced_usd += cost
-        state.priced_tokens += usage.tokens_in + usage.tokens_out
+        state.price.add(usage.tokens_in, usage.tokens_out, cost)
     site.unit.call_context.budget.spend(usage, cost, estimated=counts.estimated)
 
 

@@ -70,7 +70,7 @@ class Sending:
     async def _in_budget(self) -> AsyncGenerator[Reservation | None]:
         """Wait for room in the budget, and hold it for the block."""
         slots, unit = self.site.state.limiter.most, self.site.unit
-        async with unit.call_context.one_call(self._expected(), slots=slots, while_held=unit.clock_stopped) as reserved:
+        async with unit.call_context.one_call(self._expected, slots=slots, while_held=unit.clock_stopped) as reserved:
             yield reserved
 
     def _expected(self) -> ExpectedCall | None:

@@ -37,8 +37,10 @@ def usage_of(state: "EndpointState", stage: str, response: "ModelResponse", size
     usage = Usage(requests=1, tokens_in=tokens_in, tokens_cached=given.cache_read_tokens, tokens_out=tokens_out)
     state.without_usage += estimated > 0
     state.tokens.learn(stage, size_bytes, usage, reported=bool(given.input_tokens))
+    if not estimated:
+        return UsageCounts(usage, estimated, response)
     priced = replace(response, usage=RequestUsage(input_tokens=tokens_in, output_tokens=tokens_out))
-    return UsageCounts(usage, estimated, response if not estimated else priced)
+    return UsageCounts(usage, estimated, priced)
 
 
 def expected_call(
@@ -57,7 +59,5 @@ def expected_call(
     price = price_of(model.model_name, model.system, model.base_url)
     if price is not None:
         return replace(call, price=(price[0] / 1e6, price[1] / 1e6))
-    if not state.answers:
-        return replace(call, price=None)
-    mean_usd = state.priced_usd / max(1, state.priced_tokens)  # replies can name a model that has a price
-    return replace(call, price=(mean_usd, mean_usd))
+    # Replies can name a model that has a price.
+    return replace(call, price=state.price.per_token() if state.answers else None)

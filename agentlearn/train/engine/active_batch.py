@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from agentlearn.train.engine.attention import attention_layout
 from agentlearn.train.engine.kv_cache import KVCache
 from agentlearn.train.engine.kv_cache_rows import KVCacheRows
 from agentlearn.train.engine.sampling import sample_tokens
@@ -30,11 +31,12 @@ class ActiveBatch:
     """The requests that are being answered, and the forward passes that answer them."""
 
     def __init__(self, model: Any, *, stop_ids: frozenset[int], context: int, max_rows: int, cache_bytes: int) -> None:
-        """model: of transformers or peft, with full attention in every layer.
+        """model: of transformers or peft, with attention that `attention_layout` knows.
 
         context: largest number of tokens of prompt and answer together. max_rows: largest number of requests.
         cache_bytes: memory for keys and values, those of parked rows included; one sequence always fits.
         """
+        self._attention = attention_layout(model)
         self.requests: list[SamplingRequest] = []
         """The request of each row in use."""
         self._model = model
@@ -125,11 +127,10 @@ class ActiveBatch:
         at = torch.from_numpy(np.ascontiguousarray(at_B_Q)).to(device)
         target = rows if isinstance(rows, int) else torch.from_numpy(rows).to(device)
         kv_cache.aim(target, torch.from_numpy(np.ascontiguousarray(written)).to(device), read)
-        mask = torch.arange(read, device=device)[None, None, None] <= at[:, None, :, None]
         out = self._model(
             input_ids=torch.from_numpy(ids_B_Q).to(device),
             position_ids=at,
-            attention_mask=mask,
+            attention_mask=self._attention.masks(at, read, self._model.dtype),
             past_key_values=kv_cache,
             use_cache=True,
             logits_to_keep=1,
@@ -146,6 +147,7 @@ class ActiveBatch:
             torch.tensor([one.sampling.temperature for one in wanted], dtype=torch.float32, device=device),
             torch.tensor([one.sampling.top_p for one in wanted], dtype=torch.float32, device=device),
             torch.tensor([one.sampling.top_k for one in wanted], dtype=torch.int64, device=device),
+            torch.tensor([one.sampling.min_p for one in wanted], dtype=torch.float32, device=device),
         )
         numbers: list[float] = logprobs.tolist()
         if not np.isfinite(numbers).all():

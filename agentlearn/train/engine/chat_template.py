@@ -1,7 +1,9 @@
 """The chat format of a checkpoint, from its tokenizer and chat template."""
 
 import json
+import string
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from jinja2 import TemplateError
@@ -53,6 +55,12 @@ class TemplateFormat:
         for mark, text in verbatim.items():
             prompt = prompt.replace(mark, text)
         return prompt
+
+    def probe_text(self) -> str:
+        """Return a short conversation as the template renders it, with all printable characters of ASCII."""
+        with suppress(RequestRefused):
+            return string.printable + self.render((Message("system", "a"), Message("user", "b")), ())
+        return string.printable
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text."""

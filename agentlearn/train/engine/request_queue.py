@@ -59,6 +59,17 @@ class RequestQueue:
             self._waiting.append(request)
             self._changed.notify_all()
 
+    def submit_round(self, requests: Sequence[SamplingRequest]) -> None:
+        """Add a whole round of requests, inside `rounds`. They start together when the batch is empty.
+
+        Raises EndpointError after `close`.
+        """
+        with self._changed:
+            if self._closing:
+                raise engine_closed()
+            self._round.extend(requests)
+            self._changed.notify_all()
+
     def close(self) -> None:
         """Make the next `begin_step` return `closed`."""
         with self._changed:

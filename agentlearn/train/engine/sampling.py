@@ -5,18 +5,27 @@ from torch import Tensor
 
 
 def sample_tokens(
-    logits_B_V: Tensor, uniform_B: Tensor, temperature_B: Tensor, top_p_B: Tensor, top_k_B: Tensor
+    logits_B_V: Tensor,
+    uniform_B: Tensor,
+    temperature_B: Tensor,
+    top_p_B: Tensor,
+    top_k_B: Tensor,
+    min_p_B: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return a token for each row and its log-probability: shapes (B,), int64 and float32.
 
     logits_B_V: float32. uniform_B: float64 in [0, 1). temperature_B: 0 takes the likeliest token. top_p_B in (0, 1] and
-    top_k_B (0: all) exclude the least likely tokens. The log-probability is taken at the temperature (1 at temperature
+    top_k_B (0: all) exclude the least likely tokens, and min_p_B (0 or None: no limit) before them those below this
+    share of the likeliest token's probability. The log-probability is taken at the temperature (1 at temperature
     0) over the whole vocabulary, excluded tokens included.
     """
     greedy_B = temperature_B == 0
     scale_B = torch.where(greedy_B, torch.ones_like(temperature_B), temperature_B)
     logprobs_B_V = torch.log_softmax(logits_B_V / scale_B[:, None], dim=-1)
     probs_B_V = logprobs_B_V.exp().double()
+    if min_p_B is not None and bool((min_p_B > 0).any()):
+        least_B_1 = min_p_B.double()[:, None] * probs_B_V.amax(dim=-1, keepdim=True)
+        probs_B_V = probs_B_V * (probs_B_V >= least_B_1)
     if bool(((top_p_B < 1) | (top_k_B > 0)).any()):
         probs_B_V = probs_B_V * _kept(probs_B_V, top_p_B, top_k_B)
     ids_B = torch.where(greedy_B, logits_B_V.argmax(dim=-1), _inverse(probs_B_V, uniform_B))

@@ -22,6 +22,9 @@ CACHE_BYTES = 2**30
 SMALL_WEIGHTS = 30_000_000
 """On a CPU, a network with fewer weights is computed by one thread: several would mostly wait for each other."""
 
+AskedAnswer = tuple[Sequence[int], Sampling]
+"""The tokens of a prompt, and how to sample the answer."""
+
 
 class TorchEngine:
     """A causal language model that answers many requests at once, while `running()` is open."""
@@ -35,7 +38,7 @@ class TorchEngine:
         max_batch: int = MAX_BATCH,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        """model: of transformers or peft, with full attention in every layer.
+        """model: of transformers or peft, with attention that `attention_layout` knows.
 
         context: largest number of tokens of prompt and answer together. max_batch: largest number of answers sampled
         at once. cache_bytes: memory for keys and values, also of sequences kept for reuse; one sequence always fits.
@@ -76,6 +79,12 @@ class TorchEngine:
         request = SamplingRequest.create(prompt, sampling)
         self._queue.submit(request)
         return await request.answer
+
+    async def sample_round(self, asked: Sequence[AskedAnswer]) -> list[Sampled | EndpointError]:
+        """Sample answers to these prompts together, inside `rounds(0, at_once=0)`; returns each answer or its error."""
+        requests = [SamplingRequest.create(prompt, sampling) for prompt, sampling in asked]
+        self._queue.submit_round(requests)
+        return [await _outcome(one) for one in requests]
 
     def _run(self) -> None:
         if self._model.device.type == "cpu" and sum(one.numel() for one in self._model.parameters()) < SMALL_WEIGHTS:
@@ -123,6 +132,13 @@ class TorchEngine:
             max_rows=self._max_batch,
             cache_bytes=self._cache_bytes,
         )
+
+
+async def _outcome(request: SamplingRequest) -> Sampled | EndpointError:
+    try:
+        return await request.answer
+    except EndpointError as error:
+        return error
 
 
 def _use_one_thread() -> None:

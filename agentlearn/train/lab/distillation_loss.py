@@ -43,7 +43,7 @@ class StudentModel(Module):
         super().__init__()
         self.model = model
         self.meanings = Linear(model.config.hidden_size, meanings)
-        self.middle = model.config.num_hidden_layers // 2
+        self.middle = (model.config.num_hidden_layers + 1) // 2
 
 
 @dataclass(frozen=True, slots=True)

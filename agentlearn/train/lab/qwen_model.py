@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 class ModelShape:
     """Sizes of the model. The field names are part of the key of built models."""
 
-    hidden: int = 128
-    layers: int = 4
+    hidden: int = 112
+    layers: int = 5
     heads: int = 4
     groups: int = 2
     """Number of key and value heads."""
     head: int = 32
     """Size of each head."""
-    inner: int = 240
+    inner: int = 168
     """Width of the feed-forward layers."""
     context: int = 4_096
     tied: bool = False

@@ -5,8 +5,8 @@ opening the endpoint does.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.serving.chat_service import ChatService
 from agentlearn.serving.service_thread import serve_in_thread
-from agentlearn.train.weights.loading import LoadedModel, from_pretrained, load_tokenizer
+from agentlearn.train.weights.loading import LoadedModel, load_base, tokenizer_of
+from agentlearn.train.weights.model_source import check_model_files, find_source
 
 if TYPE_CHECKING:
+    from agentlearn.train.distributed.spread_engine import SpreadEngine
     from agentlearn.train.engine.template_abilities import TemplateAbilities
     from agentlearn.train.engine.torch_engine import TorchEngine
 
@@ -34,7 +36,7 @@ class LocalService:
 
     base_url: str
     model: str
-    engine: "TorchEngine"
+    engine: "TorchEngine | SpreadEngine"
     network: Any
     """The torch model that is served."""
     tokenizer: Any
@@ -73,52 +75,86 @@ def need_extra(feature: str, *modules: str) -> None:
         raise MissingExtra(f"{feature} needs {', '.join(missing)}: {TRAIN_EXTRA}")
 
 
-def load_for_serving(directory: str, *, dtype: str | None = None, device: str | None = None) -> LoadedModel:
+def load_for_serving(
+    directory: str, *, dtype: str | None = None, device: str | None = None, merged: bool = False
+) -> LoadedModel:
     """Load the model and tokenizer in a directory, ready for sampling. Blocks.
 
     dtype: `float32` or `bfloat16`; None: the checkpoint's own on a GPU, float32 on a CPU. device: None: a GPU if there
-    is one. Raises ConfigError when the model cannot be loaded or served.
+    is one. merged: whether an adapter will be merged into the model, which only plain LoRA can be. Raises ConfigError
+    when the model cannot be loaded.
     """
     import torch
 
     path = _model_folder(directory)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     chosen = getattr(torch, dtype) if dtype else ("auto" if device == "cuda" else torch.float32)
-    network = from_pretrained(_model_class(path), str(path), dtype=chosen, attn_implementation="sdpa")
-    network = network.to(device).eval()
-    _check_attention(network, path)
-    return LoadedModel(network, load_tokenizer(str(path)), path.resolve().name)
+    source = find_source(directory)
+    if source.adapter is not None:
+        need_extra(f"the adapter in {directory!r}", "peft")
+    tokenizer = tokenizer_of(source)
+    network = load_base(source, dtype=chosen, device=device)
+    if source.adapter is not None:
+        from agentlearn.train.weights.adapter import attach_adapter, check_adapter
+
+        if merged:
+            check_adapter(source)
+        network = attach_adapter(network, source)
+    return LoadedModel(network.eval(), tokenizer, path.resolve().name)
 
 
 @asynccontextmanager
 async def serve_model(
-    loaded: LoadedModel, *, seed: int = 0, context: int | None = None, cache_bytes: int | None = None
+    loaded: LoadedModel,
+    *,
+    seed: int = 0,
+    context: int | None = None,
+    cache_bytes: int | None = None,
+    shared: "Callable[[TorchEngine], AbstractContextManager[Any]]" = nullcontext,
 ) -> AsyncGenerator[LocalService]:
     """Serve a loaded model in its own threads while the block runs.
 
     context: largest number of tokens of prompt and answer; None: the model's own limit. cache_bytes: memory for keys
-    and values. Raises ConfigError when the tokenizer cannot be used for chat.
+    and values. shared: opens the engine that requests go to, which spreads them over several processes. Raises
+    ConfigError when the tokenizer cannot be used for chat, and when the engine would not sample from the model's own
+    distribution.
     """
+    from agentlearn.train.engine.attention import attention_layout
     from agentlearn.train.engine.chat_template import TemplateFormat
-    from agentlearn.train.engine.torch_engine import CACHE_BYTES, TorchEngine
+    from agentlearn.train.engine.engine_check import check_engine
 
     network: Any = loaded.model
+    layout = attention_layout(network)
     chat = TemplateFormat(loaded.tokenizer, stop_ids=generation_ends(network.generation_config))
+    _check_vocabulary(network, chat, loaded.name)
+    own = torch_engine(network, chat.stop_ids, context=context, cache_bytes=cache_bytes)
+    with own.running():
+        await check_engine(own, network, layout)
+        with shared(own) as engine:
+            service = ChatService(engine, chat, model=loaded.name, seed=seed, served_by="agentlearn-local")
+            async with serve_in_thread(service.serve) as url:
+                yield LocalService(url, loaded.name, engine, network, loaded.tokenizer, chat.abilities)
+
+
+def torch_engine(
+    network: Any, stop_ids: frozenset[int], *, context: int | None = None, cache_bytes: int | None = None
+) -> "TorchEngine":
+    """Return an engine of a loaded network. context, cache_bytes: as in `serve_model`."""
+    from agentlearn.train.engine.torch_engine import CACHE_BYTES, TorchEngine
+
     limit = int(network.config.get_text_config().max_position_embeddings)
-    engine = TorchEngine(
+    return TorchEngine(
         network,
-        stop_ids=chat.stop_ids,
+        stop_ids=stop_ids,
         context=min(limit, context or limit),
         cache_bytes=cache_bytes or _gpu_cache_bytes(network) or CACHE_BYTES,
     )
-    service = ChatService(engine, chat, model=loaded.name, seed=seed, served_by="agentlearn-local")
-    with engine.running():
-        async with serve_in_thread(service.serve) as url:
-            yield LocalService(url, loaded.name, engine, network, loaded.tokenizer, chat.abilities)
 
 
 def _model_folder(directory: str) -> Path:
     path = Path(directory).expanduser()
+    if path.is_file():
+        find_source(directory)
     if not path.is_dir():
         raise ConfigError(
             f"there is no directory {directory!r}; name one with a Hugging Face checkpoint, as in local:models/my-model"
@@ -129,36 +165,15 @@ def _model_folder(directory: str) -> Path:
     return path
 
 
-def check_model_files(path: Path, directory: str) -> None:
-    """Raise ConfigError when a directory holds neither a model nor an adapter. directory: as the user wrote it."""
-    if not any((path / name).is_file() for name in ("config.json", "adapter_config.json")):
+def _check_vocabulary(network: Any, chat: Any, name: str) -> None:
+    """Raise ConfigError when a chat has tokens that the model does not know."""
+    rows = int(network.get_input_embeddings().weight.shape[0])
+    largest = max(*chat.stop_ids, *chat.encode(chat.probe_text()))
+    if largest >= rows:
         raise ConfigError(
-            f"the directory {directory!r} holds no model: it has neither config.json nor adapter_config.json",
-            code="no_model",
-        )
-
-
-def _model_class(path: Path) -> Any:
-    """The class that loads this directory: of peft for an adapter, else of transformers."""
-    if (path / "adapter_config.json").is_file():
-        need_extra(f"the adapter in {str(path)!r}", "peft")
-        from peft import AutoPeftModelForCausalLM
-
-        return AutoPeftModelForCausalLM
-    from transformers import AutoModelForCausalLM
-
-    return AutoModelForCausalLM
-
-
-def _check_attention(network: Any, path: Path) -> None:
-    """Raise ConfigError for layers whose state is not a plain key-value cache."""
-    config = network.config.get_text_config()
-    other = {kind for kind in getattr(config, "layer_types", None) or () if kind != "full_attention"}
-    if other:
-        raise ConfigError(
-            f"the model in {str(path)!r} has layers of kind {', '.join(sorted(other))}, which local: cannot serve;"
-            f" use --model vllm:{path}",
-            code="unsupported_model",
+            f"the tokenizer of {name!r} does not belong to its model: a chat has the token {largest}, and the model"
+            f" knows {rows:,} tokens; take both from the same checkpoint",
+            code="other_tokenizer",
         )
 
 

@@ -1,7 +1,7 @@
 """`vllm:MODEL` as an endpoint: a vLLM server in a child process, on a GPU or a CPU, for a folder or a hub id.
 
 With `trained=True` it serves a copy of the model. `VllmService.sync` writes new weights to the copy, has the server
-load them, and checks by log-probabilities that it did. Importing this module needs neither torch nor vLLM.
+load them, and proves that it did. Importing this module needs neither torch nor vLLM.
 """
 
 import asyncio
@@ -23,15 +23,22 @@ from agentlearn.serving.chat_service import ChatService
 from agentlearn.serving.http11 import HOST
 from agentlearn.serving.service_thread import serve_in_thread
 from agentlearn.serving.supervised_server import ServerCommand, SupervisedServer, supervised_server
-from agentlearn.train.serving.local import check_model_files, generation_ends
+from agentlearn.train.serving.local import generation_ends
+from agentlearn.train.serving.vllm_engine import BATCHED_TOKENS
+from agentlearn.train.serving.vllm_options import DEFAULT_OPTIONS, VllmOptions, server_arguments, server_environment
+from agentlearn.train.weights.hub import reach_hub
 from agentlearn.train.weights.loading import load_tokenizer
+from agentlearn.train.weights.model_source import check_model_files, is_adapter
 
 if TYPE_CHECKING:
     from agentlearn.train.engine.template_abilities import TemplateAbilities
-    from agentlearn.train.serving.weight_sync import WeightSyncCheck
+    from agentlearn.train.serving.weight_sync import WeightSyncCheck, WeightTransfer
 
 SERVER = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
 """Started as a module, because the command `vllm` does not work in the CPU distribution."""
+EXTENSION = "agentlearn.train.serving.worker_extension.WeightReader"
+"""What a server's worker needs, so that its weights can be compared. Not imported here, because it imports torch."""
+_SLEEP_S = 600.0
 ARGUMENTS = "AGENTLEARN_VLLM_ARGS"
 """Environment variable with extra server arguments, such as `--gpu-memory-utilization 0.5`."""
 _HINTS = {
@@ -47,11 +54,14 @@ class VllmService:
 
     base_url: str
     model: str
-    server: SupervisedServer
+    server: SupervisedServer | None
+    """The child process; None for a server that somebody else started."""
     server_url: str
     """URL of vLLM itself. `base_url` is the service in front of it, which keeps the tokens of a conversation exact."""
     folder: Path | None = None
-    """Folder that `sync` writes weights to; None for a model that is not trained."""
+    """Folder of the copy that it serves; None if it serves the given model itself."""
+    transfer: "WeightTransfer | None" = None
+    """Gives it new weights; None for a model that is not trained."""
     simulated: bool = False
     source: Path | None = None
     """Folder that the server was started with; None for a hub id."""
@@ -67,17 +77,37 @@ class VllmService:
         folder = self.folder or self.source
         return None if folder is None else files_sha256(folder)
 
-    async def sync(self, network: Any, *, tolerance: float | None = None) -> "WeightSyncCheck":
-        """Make the server use the weights of this torch model.
+    async def sync(self, network: Any) -> "WeightSyncCheck":
+        """Make the server use the weights of this torch model, and prove that it does.
 
-        Raises WeightsDiffer when its log-probabilities of a probe prompt differ from the network's, EndpointError when
-        it refuses the weights.
+        Raises WeightsDiffer when it does not, EndpointError when it refuses the weights.
         """
-        from agentlearn.train.serving.weight_sync import sync_weights
-
-        if self.folder is None:
+        if self.transfer is None:
             raise ConfigError(f"the server of {self.model!r} was not opened for training", code="not_trained")
-        return await sync_weights(network, self.folder, self.server_url, self.model, tolerance=tolerance)
+        return await self.transfer.send(network)
+
+    async def sleep(self) -> None:
+        """Free its GPU memory, once the requests in progress are answered. The weights move to main memory."""
+        await self._manage("/sleep?level=1&mode=wait")
+
+    async def wake(self) -> None:
+        """Take up its GPU memory again, with the weights that it had and without cached prefixes."""
+        await self._manage("/wake_up")
+        await self._manage("/reset_prefix_cache")
+
+    async def _manage(self, path: str) -> None:
+        import httpx2
+
+        url = self.server_url.removesuffix("/v1") + path
+        try:
+            async with httpx2.AsyncClient(timeout=_SLEEP_S, trust_env=False) as http:
+                answer = await http.post(url)
+        except httpx2.HTTPError as error:
+            why = str(error) or type(error).__name__
+            raise EndpointError(f"the server at {url} cannot be reached: {why}", code="endpoint_unreachable") from error
+        if answer.status_code != 200:
+            words = f"{url} refused with status {answer.status_code}; train without vllm_sleep"
+            raise EndpointError(words, code="no_sleep")
 
 
 @asynccontextmanager
@@ -86,6 +116,7 @@ async def vllm_endpoint(
     *,
     seed: int = 0,
     trained: bool = False,
+    options: VllmOptions = DEFAULT_OPTIONS,
     arguments: Sequence[str] = (),
     command: Sequence[str] | None = None,
 ) -> AsyncGenerator[VllmService]:
@@ -95,35 +126,56 @@ async def vllm_endpoint(
     server arguments. command: the server's command; None: vLLM. Raises MissingExtra without vLLM, ConfigError for a
     directory without a model, EndpointError when the server does not start.
     """
-    path = _directory(model)
+    path, name = _directory(model), ""
     if command is None:
         require_vllm(model)
+    if path is None:
+        name = model
+        found = await asyncio.to_thread(reach_hub, model)
+        path = Path(found) if found != model else None  # a folder of files that were downloaded before
     with tempfile.TemporaryDirectory(prefix="agentlearn-served-") as temporary:
-        alone = path is None or (path / "config.json").is_file()
+        alone = path is None or not is_adapter(path)
         folder = None if alone and not trained else await _copy_model(path, model, Path(temporary))
-        name = path.name if path else model
+        name = name or (path.name if path else model)
         port = _free_port()
         further = (*shlex.split(os.environ.get(ARGUMENTS, "")), *arguments)
         server_command = ServerCommand(
             name=f"vLLM with {model!r}",
-            command=(*(command or SERVER), *_arguments(str(folder or path or model), name, port, seed), *further),
+            command=(
+                *(command or SERVER),
+                *_arguments(str(folder or path or model), name, port, seed),
+                *server_arguments(options, cpu=without_gpu()),
+                *(("--worker-extension-cls", EXTENSION) if trained else ()),
+                *further,
+            ),
             health=f"http://{HOST}:{port}/health",
-            environment=_environment(local=path is not None),
+            environment={**_environment(local=path is not None), **server_environment(options)},
             hints=_HINTS,
         )
         async with supervised_server(server_command) as server:
             url = f"http://{HOST}:{port}/v1"
-            async with _token_service(url, name, folder or path or model, seed) as (front, abilities):
-                yield VllmService(front, name, server, url, folder, source=path, abilities=abilities)
+            async with token_service(url, name, folder or path or model, seed, cpu=without_gpu()) as (front, abilities):
+                transfer = _transfer(url, name, folder, options) if trained and folder else None
+                yield VllmService(front, name, server, url, folder, transfer, source=path, abilities=abilities)
+
+
+def _transfer(url: str, name: str, folder: Path, options: VllmOptions) -> "WeightTransfer":
+    import torch
+
+    from agentlearn.train.serving.weight_sync import WeightTransfer
+
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    dtype = known.get(options.vllm_dtype) or (torch.float32 if without_gpu() else None)
+    return WeightTransfer(url, name, folder, dtype=dtype, context=options.vllm_max_context)
 
 
 @asynccontextmanager
-async def _token_service(
-    url: str, name: str, source: Path | str, seed: int
+async def token_service(
+    url: str, name: str, source: Path | str, seed: int, *, cpu: bool
 ) -> "AsyncGenerator[tuple[str, TemplateAbilities]]":
     """Run a chat service in front of vLLM that sends it token ids instead of messages.
 
-    Yields its URL, and what the model's chat template can hold.
+    cpu: whether the server computes on a CPU. Yields its URL, and what the model's chat template can hold.
 
     Requests with a JSON schema or a forced tool go to vLLM unchanged.
     """
@@ -135,7 +187,7 @@ async def _token_service(
 
     @asynccontextmanager
     async def opened() -> AsyncGenerator[str]:
-        async with open_vllm_engine(url, name, stop_ids=chat.stop_ids) as engine:
+        async with open_vllm_engine(url, name, stop_ids=chat.stop_ids, cpu=cpu) as engine:
             service = ChatService(engine, chat, model=name, seed=seed, served_by="agentlearn-vllm", beyond=engine.chat)
             async with service.serve() as front:
                 yield front
@@ -191,7 +243,7 @@ def _arguments(source: str, name: str, port: int, seed: int) -> list[str]:
         *("--generation-config", "vllm", "--logprobs-mode", "processed_logprobs"),
         *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
         "--enable-prefix-caching",
-        *(("--dtype", "float32", "--enforce-eager") if without_gpu() else ()),
+        *(("--enforce-eager", "--max-num-batched-tokens", str(BATCHED_TOKENS)) if without_gpu() else ()),
     ]
 
 
@@ -242,7 +294,7 @@ async def _copy_model(path: Path | None, model: str, folder: Path) -> Path:
             code="no_model",
         )
     need_extra(f"training with 'vllm:{model}'")
-    loaded = await asyncio.to_thread(load_for_serving, str(path), dtype=_own_dtype(path), device="cpu")
+    loaded = await asyncio.to_thread(load_for_serving, str(path), dtype=_own_dtype(path), device="cpu", merged=True)
     target = folder / path.name
     try:
         await asyncio.to_thread(save_served, loaded.model, target, tokenizer=loaded.tokenizer)

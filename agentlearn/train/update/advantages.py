@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentlearn.errors import RolloutError, VerifierError
-from agentlearn.train.arguments import Scaling
+from agentlearn.train.arguments import Combination, Scaling
 from agentlearn.types.group import Group
 from agentlearn.types.ids import RolloutId
 
@@ -15,7 +15,7 @@ class BatchAdvantages:
     """The advantages of one batch, and counts of what was left out."""
 
     by_rollout: Mapping[RolloutId, float] = field(default_factory=dict[RolloutId, float])
-    """Advantage of each judged rollout: unitless, with mean 0 over the rollouts of a group and treatment."""
+    """Advantage of each judged rollout. Its mean over the rollouts of a group and treatment is 0."""
     groups: int = 0
     """Number of groups with a judged rollout; a group counts once for each of its treatments."""
     zero_std: int = 0
@@ -24,11 +24,27 @@ class BatchAdvantages:
     """Number of rollouts left out because nothing is known about their answer."""
     failed: int = 0
     """Number of rollouts with reward 0 because the agent gave no usable answer."""
+    without_part: int = 0
+    """Number of rollouts left out because one of their several rewards is missing."""
 
     @property
     def zero_std_share(self) -> float:
         """Share of groups with equal rewards, 0 to 1; 0 without groups."""
         return self.zero_std / self.groups if self.groups else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralRewards:
+    """Several rewards of each rollout, and how they become one advantage."""
+
+    parts: Mapping[RolloutId, tuple[float, ...]]
+    """Rewards of each rollout, K each. A rollout that is missing here is left out of the batch."""
+    weights_K: tuple[float, ...]
+    combination: Combination
+
+    def total(self, rollout: RolloutId) -> float:
+        """The weighted sum of a rollout's rewards."""
+        return math.fsum(weight * part for weight, part in zip(self.weights_K, self.parts[rollout], strict=True))
 
 
 def batch_advantages(
@@ -37,40 +53,76 @@ def batch_advantages(
     scaling: Scaling = "group",
     eps: float = 1e-6,
     rewards: Mapping[RolloutId, float] | None = None,
+    several: SeveralRewards | None = None,
 ) -> BatchAdvantages:
-    """Return the advantage of each judged rollout: its reward minus the mean of its group and treatment, scaled.
+    """Return the advantage of each judged rollout, computed from the rewards of its group and treatment.
 
-    scaling: divide by the std of the group and treatment, by that of all rewards in the batch, or not at all. rewards:
-    rewards to use instead of the verdicts', such as penalised ones. Raises VerifierError for a reward that is not
-    finite. We use the population std and eps 1e-6, TRL the sample std and 1e-4. A treatment's only rollout gets 0.
+    scaling: see `scaled_advantages`. rewards: rewards to use instead of the verdicts', such as penalised ones. several:
+    rewards of K kinds, to use instead of both. Raises VerifierError for a reward that is not finite, and for a negative
+    one with max_rl. We use the population std and eps 1e-6, TRL the sample std and 1e-4. A treatment's only rollout
+    gets 0.
     """
+    decided = [one for group in groups for one in group.decided]
+    known = [one for one in decided if several is None or one.id in several.parts]
+    kept = frozenset(one.id for one in known)
+    given = {
+        one.id: _reward(one.id, one.reward, rewards) if several is None else several.total(one.id) for one in known
+    }
     members = [
-        [(one.id, _reward(one.id, one.reward, rewards)) for one in group.decided if one.treatment.key == key]
+        found
         for group in groups
         for key in dict.fromkeys(one.treatment.key for one in group.decided)
+        if (found := [one.id for one in group.decided if one.treatment.key == key and one.id in kept])
     ]
     for group in members:
-        _check_finite([reward for _, reward in group])
-    batch_std = _std([reward for group in members for _, reward in group])
-    by_rollout: dict[RolloutId, float] = {}
-    for group in members:
-        rewards_G = [reward for _, reward in group]
-        match scaling:
-            case "group":
-                advantages_G = group_advantages(rewards_G, eps=eps)
-            case "batch":
-                advantages_G = tuple(deviation / (batch_std + eps) for deviation in _deviations(rewards_G))
-            case "none":
-                advantages_G = _deviations(rewards_G)
-        by_rollout.update(zip((rollout for rollout, _ in group), advantages_G, strict=True))
+        _check_finite([given[rollout] for rollout in group])
+    if several is not None and several.combination == "normalise_then_sum":
+        advantages = _normalised_then_summed(members, several, eps=eps)
+        equal = [all(advantages[rollout] == 0 for rollout in group) for group in members]
+    else:
+        batch_std = _std([given[rollout] for group in members for rollout in group])
+        advantages = {
+            rollout: advantage
+            for group in members
+            for rollout, advantage in zip(
+                group,
+                scaled_advantages([given[one] for one in group], scaling, eps=eps, batch_std=batch_std),
+                strict=True,
+            )
+        }
+        equal = [len({given[rollout] for rollout in group}) == 1 for group in members]
     outcomes = [one.outcome for group in groups for one in group.trajectories]
     return BatchAdvantages(
-        by_rollout=by_rollout,
+        by_rollout=advantages,
         groups=len(members),
-        zero_std=sum(1 for group in members if len({reward for _, reward in group}) == 1),
+        zero_std=sum(equal),
         undecided=outcomes.count("undecided"),
         failed=outcomes.count("failed"),
+        without_part=len(decided) - len(known),
     )
+
+
+def scaled_advantages(
+    rewards_G: Sequence[float], scaling: Scaling, *, eps: float, batch_std: float
+) -> tuple[float, ...]:
+    """Return the advantages of one group: shape (G,), mean 0; all 0 for equal rewards and for a group of one.
+
+    group, batch, none: rewards minus their mean, divided by their std + eps, by batch_std + eps, or by nothing.
+    leave_one_out: each reward minus the mean of the others (RLOO, arXiv:2402.14740). max_rl: rewards minus their mean,
+    divided by that mean (MaxRL, arXiv:2602.02710); rewards must not be negative, and all 0 gives advantages of 0.
+    """
+    match scaling:
+        case "group":
+            return group_advantages(rewards_G, eps=eps)
+        case "batch":
+            return tuple(deviation / (batch_std + eps) for deviation in _deviations(rewards_G))
+        case "none":
+            return _deviations(rewards_G)
+        case "leave_one_out":
+            others = len(rewards_G) - 1
+            return tuple(deviation * len(rewards_G) / max(1, others) for deviation in _deviations(rewards_G))
+        case "max_rl":
+            return _max_rl(rewards_G)
 
 
 def group_advantages(rewards_G: Sequence[float], *, eps: float = 1e-6) -> tuple[float, ...]:
@@ -85,6 +137,43 @@ def group_advantages(rewards_G: Sequence[float], *, eps: float = 1e-6) -> tuple[
     _check_finite(rewards_G)
     std = _std(rewards_G)
     return tuple(deviation / (std + eps) if deviation else 0.0 for deviation in _deviations(rewards_G))
+
+
+def _max_rl(rewards_G: Sequence[float]) -> tuple[float, ...]:
+    if (lowest := min(rewards_G)) < 0:
+        raise VerifierError(
+            f"a rollout has the reward {lowest!r}, but advantages=max_rl divides by the mean of the group's rewards "
+            "and needs rewards of at least 0; give such rewards, or set advantages=group",
+            code="negative_reward",
+        )
+    highest = max(rewards_G)
+    if highest == 0:
+        return (0.0,) * len(rewards_G)
+    shares_G = [reward / highest for reward in rewards_G]  # so that the mean of very small rewards is not 0
+    mean = math.fsum(shares_G) / len(shares_G)
+    return tuple(deviation / mean for deviation in _deviations(shares_G))
+
+
+def _normalised_then_summed(
+    members: Sequence[Sequence[RolloutId]], several: SeveralRewards, *, eps: float
+) -> dict[RolloutId, float]:
+    """Add each reward's weighted advantage in its group, and divide by the std in the batch. GDPO, arXiv:2601.05242.
+
+    The sums have the mean 0 in each group, so the mean over the batch is not subtracted again; groups whose rewards are
+    equal keep exactly 0.
+    """
+    sums: dict[RolloutId, float] = {}
+    for group in members:
+        advantages_K_G = [
+            group_advantages([several.parts[rollout][k] for rollout in group], eps=eps)
+            for k in range(len(several.weights_K))
+        ]
+        for g, rollout in enumerate(group):
+            sums[rollout] = math.fsum(
+                weight * advantages_G[g] for weight, advantages_G in zip(several.weights_K, advantages_K_G, strict=True)
+            )
+    std = math.sqrt(math.fsum(one**2 for one in sums.values()) / len(sums)) if sums else 0.0
+    return {rollout: one / (std + eps) for rollout, one in sums.items()}
 
 
 def length_penalised(reward: float, tokens: int, *, longest: int, window: int) -> float:

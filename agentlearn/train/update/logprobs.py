@@ -2,9 +2,10 @@
 
 N tokens, H hidden size, V vocabulary. Logits are computed for a chunk of tokens at a time, and again in the backward
 pass. Besides inputs, outputs and their gradients (V x H x 4 bytes for the head), this needs `chunk_tokens` x V x 4
-bytes twice.
+bytes twice, or three times for a model that limits its logits.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +13,18 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 _HALF = (torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True, slots=True)
+class LogitChange:
+    """What a model does to the output of its head: logits = softcap . tanh(scale . output / softcap)."""
+
+    scale: float = 1.0
+    softcap: float | None = None
+    """Logits stay between -softcap and softcap; None: no limit."""
+
+
+PLAIN = LogitChange()
 
 
 def token_logprobs(
@@ -22,11 +35,12 @@ def token_logprobs(
     *,
     temperature: float = 1.0,
     logits_mib: int = 150,
+    change: LogitChange = PLAIN,
 ) -> tuple[Tensor, Tensor]:
     """Return the log-probability of each target and the entropy at its position in nats: shape (N,) each, fp32.
 
-    logits = (hidden . head + bias) / temperature. The entropy has no gradient. With autocast the product uses its
-    dtype; sums over the vocabulary are always fp32.
+    logits = change(hidden . head + bias) / temperature. Both have a gradient. With autocast the product uses its dtype;
+    sums over the vocabulary are always fp32.
     """
     kind = hidden_N_H.device.type
     if torch.is_autocast_enabled(kind):
@@ -35,7 +49,8 @@ def token_logprobs(
     hidden_N_H = hidden_N_H.to(head_V_H.dtype)
     chunk = chunk_tokens(head_V_H.shape[0], logits_mib)
     with torch.autocast(kind, enabled=False):
-        logprobs_N, entropy_N = _TokenLogprobs.apply(hidden_N_H, head_V_H, bias_V, targets_N, temperature, chunk)
+        given = (hidden_N_H, head_V_H, bias_V, targets_N, temperature, chunk, change)
+        logprobs_N, entropy_N = _TokenLogprobs.apply(*given)
     return logprobs_N, entropy_N
 
 
@@ -54,12 +69,13 @@ class _TokenLogprobs(torch.autograd.Function):
         targets_N: Tensor,
         temperature: float,
         chunk: int,
+        change: LogitChange,
     ) -> tuple[Tensor, Tensor]:
         logprobs_N = torch.empty(len(targets_N), dtype=torch.float32, device=hidden_N_H.device)
         entropy_N, normaliser_N = torch.empty_like(logprobs_N), torch.empty_like(logprobs_N)
         for start in range(0, len(targets_N), chunk):
             part = slice(start, start + chunk)
-            logits = _logits(hidden_N_H[part], head_V_H, bias_V, temperature)
+            logits = _logits(hidden_N_H[part], head_V_H, bias_V, temperature, change)
             highest = logits.amax(-1)
             logits.sub_(highest.unsqueeze(1))
             chosen = logits.gather(1, targets_N[part].unsqueeze(1)).squeeze(1)
@@ -71,18 +87,20 @@ class _TokenLogprobs(torch.autograd.Function):
             entropy_N[part] = log_total - weights.mul_(logits.clamp_(min=-1e30)).sum(-1) / total
             normaliser_N[part] = highest + log_total
             del logits, weights
-        ctx.save_for_backward(hidden_N_H, head_V_H, bias_V, targets_N, normaliser_N)
-        ctx.temperature, ctx.chunk = temperature, chunk
-        ctx.mark_non_differentiable(entropy_N)
+        ctx.save_for_backward(hidden_N_H, head_V_H, bias_V, targets_N, normaliser_N, entropy_N)
+        ctx.temperature, ctx.chunk, ctx.change = temperature, chunk, change
+        ctx.set_materialize_grads(False)
         return logprobs_N, entropy_N
 
     @staticmethod
     @once_differentiable
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  torch passes all of it by position
-        ctx: Any, *grads: Tensor
+        ctx: Any, *grads: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        hidden_N_H, head_V_H, bias_V, targets_N, normaliser_N = ctx.saved_tensors
-        grad_N = grads[0] / ctx.temperature
+        hidden_N_H, head_V_H, bias_V, targets_N, normaliser_N, entropy_N = ctx.saved_tensors
+        nothing_N = torch.zeros_like(normaliser_N)
+        grad_N = nothing_N if grads[0] is None else grads[0] / ctx.temperature
+        entropy_grad_N = None if grads[1] is None else grads[1] / ctx.temperature
         to_hidden = torch.empty_like(hidden_N_H) if ctx.needs_input_grad[0] else None
         # Summed in fp32: adding chunks in bf16 would lose small values.
         to_head = torch.zeros_like(head_V_H, dtype=torch.float32) if ctx.needs_input_grad[1] else None
@@ -91,9 +109,18 @@ class _TokenLogprobs(torch.autograd.Function):
         )
         for start in range(0, len(targets_N), ctx.chunk):
             part = slice(start, start + ctx.chunk)
-            to_logits = _logits(hidden_N_H[part], head_V_H, bias_V, ctx.temperature)
-            to_logits.sub_(normaliser_N[part].unsqueeze(1)).exp_().mul_(-grad_N[part].unsqueeze(1))
+            to_logits = _logits(hidden_N_H[part], head_V_H, bias_V, ctx.temperature, ctx.change)
+            slope = _slope(to_logits, ctx.temperature, ctx.change)
+            to_logits.sub_(normaliser_N[part].unsqueeze(1))
+            if entropy_grad_N is None:
+                to_logits.exp_().mul_(-grad_N[part].unsqueeze(1))
+            else:
+                probs = to_logits.exp()
+                _add_entropy(to_logits, entropy_N[part], grad_N[part], entropy_grad_N[part]).mul_(probs)
+                del probs
             to_logits.scatter_add_(1, targets_N[part].unsqueeze(1), grad_N[part].unsqueeze(1))
+            if slope is not None:
+                to_logits.mul_(slope)
             if to_bias is not None:
                 to_bias += to_logits.sum(0)
             to_logits = to_logits.to(head_V_H.dtype)
@@ -109,10 +136,13 @@ class _TokenLogprobs(torch.autograd.Function):
             None,
             None,
             None,
+            None,
         )
 
 
-def _logits(hidden_C_H: Tensor, head_V_H: Tensor, bias_V: Tensor | None, temperature: float) -> Tensor:
+def _logits(
+    hidden_C_H: Tensor, head_V_H: Tensor, bias_V: Tensor | None, temperature: float, change: LogitChange
+) -> Tensor:
     """Logits in fp32. On CUDA, a product of 16-bit values is not rounded to 16 bits on the way."""
     if hidden_C_H.is_cuda and hidden_C_H.dtype in _HALF:
         logits = torch.mm(hidden_C_H, head_V_H.T, out_dtype=torch.float32)
@@ -120,7 +150,27 @@ def _logits(hidden_C_H: Tensor, head_V_H: Tensor, bias_V: Tensor | None, tempera
         logits = (hidden_C_H @ head_V_H.T).float()
     if bias_V is not None:
         logits += bias_V
+    if change.scale != 1:
+        logits *= change.scale
+    if change.softcap is not None:
+        logits.div_(change.softcap).tanh_().mul_(change.softcap)
     return logits if temperature == 1 else logits.div_(temperature)
+
+
+def _add_entropy(logprobs_C_V: Tensor, entropy_C: Tensor, grad_C: Tensor, entropy_grad_C: Tensor) -> Tensor:
+    """Return the factor of each probability in the gradient of both outputs, in the memory of the log-probabilities.
+
+    The derivative of the entropy H by a logit of log-probability l is -e^l (l + H).
+    """
+    factor = logprobs_C_V.clamp_(min=-1e30).add_(entropy_C.unsqueeze(1))  # an impossible token has the probability 0
+    return factor.mul_(-entropy_grad_C.unsqueeze(1)).sub_(grad_C.unsqueeze(1))
+
+
+def _slope(logits_C_V: Tensor, temperature: float, change: LogitChange) -> Tensor | float | None:
+    """Derivative of the changed logits by the head's output, without the temperature; None where it is 1."""
+    if change.softcap is None:
+        return None if change.scale == 1 else change.scale
+    return (logits_C_V * (temperature / change.softcap)).square_().neg_().add_(1).mul_(change.scale)
 
 
 def _add_product(sum_V_H: Tensor, left_V_C: Tensor, right_C_H: Tensor) -> None:

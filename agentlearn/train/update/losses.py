@@ -8,13 +8,19 @@ is the sum over tokens of the token's loss times its row's weight. So neither th
 number of processes changes the gradient. Libraries that average per micro-batch differ here, which is intended.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from agentlearn.train.arguments import Arguments, Divergence, Importance, LossName
+from agentlearn.train.arguments import Arguments, Divergence, GRPOArguments, Importance, LossName
+
+_FARTHEST = 20.0
+"""vespo takes no log-ratio of a token or a row above this."""
+_SMALLEST = math.log(1e-8)
+"""vespo takes no log-ratio of a row, and no correction of a token, below this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +40,8 @@ class TokenScores:
     advantages_B: Tensor
     weights_B: Tensor
     """Weight of each row's tokens in the loss, from `row_weights`."""
+    chosen_N: Tensor | None = None
+    """Whether each token's entropy is high enough for a policy loss; None: all tokens have one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +51,7 @@ class TokenLosses:
     loss_N: Tensor
     """Loss before multiplication with the row's weight."""
     ratio_N: Tensor
-    """Ratio of current to old probability; for gspo that of the whole sequence, repeated for each token."""
+    """Ratio of current to old probability; for gspo and luspo that of the whole sequence, repeated for each token."""
     clipped_low_N: Tensor
     """Whether clipping from below removed the token's gradient."""
     clipped_high_N: Tensor
@@ -52,26 +60,50 @@ class TokenLosses:
     """Weight that corrects for the sampler's probabilities."""
     kl_N: Tensor | None
     """Estimated divergence from the reference; None without one."""
+    on_policy_N: Tensor | None = None
+    """Whether the token's row kept its policy loss, as `off_policy_mask_threshold` decides; None without it."""
+    vespo_weight_N: Tensor | None = None
+    """Weight of the token's row in vespo; None for other losses."""
 
 
 def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
-    """Return the loss of each token: policy loss x importance weight + beta x divergence."""
+    """Return the loss of each token: policy loss x masks x importance weight + beta x divergence."""
     advantage_N = scored.advantages_B[scored.row_N]
     rows = len(scored.advantages_B)
-    if arguments.loss == "gspo":
+    if arguments.loss in ("gspo", "luspo"):
         ratio_N = sequence_ratio(scored.logprobs_N, scored.old_N, scored.row_N, rows)
     else:
         ratio_N = token_ratio(scored.logprobs_N, scored.old_N)
     importance_N = importance(
-        arguments.importance_sampling, scored.old_N, scored.sampler_N, scored.row_N, rows, cap=arguments.importance_cap
+        arguments.importance_sampling,
+        scored.old_N,
+        scored.sampler_N,
+        scored.row_N,
+        rows,
+        cap=arguments.importance_cap,
+        floor=arguments.importance_floor,
     )
     low, high = 1 - arguments.eps_low, 1 + arguments.eps_high
+    vespo_weight_N = None
     if arguments.loss == "cispo":
         policy_N = cispo_loss(ratio_N, advantage_N, scored.logprobs_N, cap=arguments.cispo_cap)
         low, high = 0.0, arguments.cispo_cap
+    elif arguments.loss == "sapo":
+        policy_N = sapo_loss(ratio_N, advantage_N, arguments)
+        low, high = 0.0, math.inf
+    elif arguments.loss == "vespo":
+        vespo_weight_N = vespo_weight(scored, importance_N, arguments)
+        policy_N = -vespo_weight_N * advantage_N * scored.logprobs_N
+        low, high = 0.0, math.inf
     else:
         policy_N = clipped_loss(ratio_N, advantage_N, low=low, high=high, delta=arguments.delta)
-    loss_N = policy_N * importance_N
+    on_policy_N = None
+    if arguments.off_policy_mask_threshold is not None:
+        on_policy_N = on_policy(scored, threshold=arguments.off_policy_mask_threshold)
+        policy_N = policy_N * on_policy_N
+    if scored.chosen_N is not None:
+        policy_N = policy_N * scored.chosen_N
+    loss_N = policy_N if vespo_weight_N is not None else policy_N * importance_N
     kl_N = None
     if arguments.kl != "none":
         assert scored.reference_N is not None, "a divergence needs the reference's log-probabilities"
@@ -86,6 +118,8 @@ def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
         clipped_high_N=(bounded_N > high) & (advantage_N > 0),
         importance_N=importance_N,
         kl_N=None if kl_N is None else kl_N.detach(),
+        on_policy_N=on_policy_N,
+        vespo_weight_N=vespo_weight_N,
     )
 
 
@@ -119,6 +153,50 @@ def cispo_loss(ratio_N: Tensor, advantage_N: Tensor, logprobs_N: Tensor, *, cap:
     return -ratio_N.detach().clamp(max=cap) * advantage_N * logprobs_N
 
 
+def sapo_loss(ratio_N: Tensor, advantage_N: Tensor, arguments: GRPOArguments) -> Tensor:
+    """-4 / t x sigmoid(t (r - 1)) A, where the sign of A chooses t. SAPO, arXiv:2511.20347."""
+    temperature_N = torch.where(
+        advantage_N > 0,
+        torch.full_like(advantage_N, arguments.sapo_temperature_pos),
+        torch.full_like(advantage_N, arguments.sapo_temperature_neg),
+    )
+    return -4 / temperature_N * torch.sigmoid(temperature_N * (ratio_N - 1)) * advantage_N
+
+
+def vespo_weight(scored: TokenScores, importance_N: Tensor, arguments: GRPOArguments) -> Tensor:
+    """Return e^l w^k e^(-l w) of the row of each token; constant. VESPO, arXiv:2602.10693.
+
+    w is the product of the row's ratios and of its tokens' importance weights; the sign of the advantage chooses k and
+    l. The weight is 1 at w = 1 and falls on both sides. As in TRL, log-ratios are limited before and after adding them.
+    """
+    rows = len(scored.advantages_B)
+    log_ratio_N = (scored.logprobs_N - scored.old_N).detach().clamp(-_FARTHEST, _FARTHEST)
+    corrected_N = log_ratio_N + importance_N.log().clamp(_SMALLEST, _FARTHEST)
+    log_w_B = row_sums(corrected_N, scored.row_N, rows).clamp(_SMALLEST, _FARTHEST)
+    good_B = scored.advantages_B >= 0
+    k_B, lambda_B = (
+        torch.where(good_B, torch.full_like(log_w_B, pos), torch.full_like(log_w_B, neg))
+        for pos, neg in (
+            (arguments.vespo_k_pos, arguments.vespo_k_neg),
+            (arguments.vespo_lambda_pos, arguments.vespo_lambda_neg),
+        )
+    )
+    log_weight_B = lambda_B + k_B * log_w_B - lambda_B * log_w_B.exp()
+    return log_weight_B.exp().nan_to_num(nan=0.0, posinf=0.0)[scored.row_N]
+
+
+def on_policy(scored: TokenScores, *, threshold: float) -> Tensor:
+    """Return whether each token's row keeps its policy loss: 1 or 0; constant.
+
+    A row keeps it when its advantage is at least 0, or when the mean of sampler - logp over its tokens is at most the
+    threshold. Source: DeepSeek-V3.2, arXiv:2512.02556.
+    """
+    drift_N = scored.sampler_N - scored.logprobs_N.detach()
+    drift_B = row_means(drift_N, scored.row_N, len(scored.advantages_B))
+    keeps_B = (scored.advantages_B >= 0) | (drift_B <= threshold)
+    return keeps_B[scored.row_N].to(drift_N.dtype)
+
+
 def divergence(kind: Divergence, logprobs_N: Tensor, reference_N: Tensor) -> Tensor:
     """Return an estimate of KL(policy || reference) at each token, with d = reference - logp.
 
@@ -137,11 +215,20 @@ def divergence(kind: Divergence, logprobs_N: Tensor, reference_N: Tensor) -> Ten
             return torch.zeros_like(d_N)
 
 
-def importance(kind: Importance, old_N: Tensor, sampler_N: Tensor, row_N: Tensor, rows: int, *, cap: float) -> Tensor:
+def importance(
+    kind: Importance,
+    old_N: Tensor,
+    sampler_N: Tensor,
+    row_N: Tensor,
+    rows: int,
+    *,
+    cap: float,
+    floor: float | None = None,
+) -> Tensor:
     """Return the weight of each token that corrects for the sampler's probabilities; constant.
 
-    It is the token's ratio exp(old - sampler), or the product of the ratios of its row. Above the cap it is set to the
-    cap (truncate) or to 0 (mask).
+    It is the token's ratio exp(old - sampler), or the product of the ratios of its row. Above the cap and below the
+    floor it is set to the cap or the floor (truncate), or to 0 (mask).
     """
     difference_N = (old_N - sampler_N).detach()
     if kind == "none":
@@ -150,8 +237,9 @@ def importance(kind: Importance, old_N: Tensor, sampler_N: Tensor, row_N: Tensor
         difference_N = row_sums(difference_N, row_N, rows)[row_N]
     weight_N = torch.exp(difference_N)
     if kind.endswith("truncate"):
-        return weight_N.clamp(max=cap)
-    return torch.where(weight_N > cap, torch.zeros_like(weight_N), weight_N)
+        return weight_N.clamp(min=floor, max=cap)
+    outside_N = weight_N > cap if floor is None else (weight_N > cap) | (weight_N < floor)
+    return torch.where(outside_N, torch.zeros_like(weight_N), weight_N)
 
 
 def row_sums(values_N: Tensor, row_N: Tensor, rows: int) -> Tensor:
@@ -171,16 +259,19 @@ def row_weights(
     """Return the weight of each row's tokens in the loss of one optimiser step.
 
     tokens_B: number of trained tokens of each row of the step, over all processes. Rows without any get 0 and are not
-    counted. grpo, gspo: mean over rows of each row's mean. dr_grpo: sum / (rows x completion_length). bnpo: mean over
-    the step's tokens. dapo, cispo: sum / `batch_tokens`, the trained tokens of the batch per optimiser step of a pass,
-    so that a token has the same weight in every step; without it as bnpo.
+    counted. grpo, gspo, sapo: mean over rows of each row's mean. luspo: mean over rows of each row's sum. dr_grpo:
+    sum / (rows x completion_length). bnpo: mean over the step's tokens. dapo, cispo, vespo: sum / `batch_tokens`, the
+    trained tokens of the batch per optimiser step of a pass, so that a token has the same weight in every step; without
+    it as bnpo.
     """
     counted = [tokens for tokens in tokens_B if tokens]
     if not counted:
         return [0.0] * len(tokens_B)
-    if loss in ("grpo", "gspo"):
+    if loss in ("grpo", "gspo", "sapo"):
         return [1 / (tokens * len(counted)) if tokens else 0.0 for tokens in tokens_B]
-    if loss == "dr_grpo":
+    if loss == "luspo":
+        divisor = float(len(counted))
+    elif loss == "dr_grpo":
         assert completion_length is not None, "dr_grpo divides by a constant length"
         divisor = float(len(counted) * completion_length)
     elif loss == "bnpo" or batch_tokens is None:

@@ -24,14 +24,10 @@ class StepMetrics:
     """Number of optimiser steps skipped because the loss or the gradient was not finite."""
     rows: int
     """Number of rows trained on."""
-    stale: int
-    """Number of rows dropped because their weights were too old."""
     masked: int
     """Number of rows not trained: overlong rows that are masked, and rows without a sampled token."""
     tokens: int
     """Number of trained tokens, counted once per pass."""
-    staleness: Mapping[int, int]
-    """Number of rows by staleness in optimiser steps, dropped rows included."""
     seconds: float
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
     """Metrics by name. Means, minima and maxima are over tokens and passes; a metric without data is absent."""
@@ -81,6 +77,14 @@ class Meter:
             self._sums.setdefault(name, []).append(values.double().sum())
         if losses.kl_N is not None:
             self._sums.setdefault("kl", []).append(losses.kl_N.double().sum())
+        if losses.on_policy_N is not None:
+            self._sums.setdefault("off policy", []).append((1 - losses.on_policy_N).double().sum())
+        if scored.chosen_N is not None:
+            self._sums.setdefault("chosen", []).append(scored.chosen_N.double().sum())
+        if losses.vespo_weight_N is not None:
+            weight_B = row_means(losses.vespo_weight_N, scored.row_N, rows)
+            self._sums.setdefault("vespo", []).append(weight_B.double().sum())
+            self._sums.setdefault("rows", []).append(torch.ones_like(weight_B).double().sum())
         self._sums.setdefault("loss", []).append(loss.detach().double())
         for name, values in {"raw": ratio_N, "importance": losses.importance_N, "low": low_B}.items():
             self._lowest.setdefault(name, []).append(values.min())
@@ -96,7 +100,8 @@ class Meter:
     def figures(self, processes: Processes, device: torch.device, *, cispo: bool, steps: int) -> dict[str, float]:
         """Return the metrics of `StepMetrics.figures`, over all processes. steps: number of optimiser steps added."""
         names = ("tokens", "entropy", "low", "high", "difference", "mismatch", "raw", "raw^2", "importance")
-        sums = _reduced(self._sums, (*names, "policy ratio", "kl", "loss"), "sum", processes, device)
+        optional = ("kl", "off policy", "chosen", "vespo", "rows")
+        sums = _reduced(self._sums, (*names, "policy ratio", "loss", *optional), "sum", processes, device)
         low = _reduced(self._lowest, ("raw", "importance", "low"), "min", processes, device)
         high = _reduced(
             self._highest, ("raw", "importance", "high", "difference", "policy ratio"), "max", processes, device
@@ -120,6 +125,9 @@ class Meter:
             "loss": sums["loss"] / max(1, steps),
             "entropy": mean["entropy"],
             **({"kl": mean["kl"]} if "kl" in self._sums else {}),
+            **({"off_policy_masked_share": mean["off policy"]} if "off policy" in self._sums else {}),
+            **({"high_entropy_share": mean["chosen"]} if "chosen" in self._sums else {}),
+            **({"vespo/phi_seq_mean": sums["vespo"] / sums["rows"]} if "vespo" in self._sums else {}),
             **clipping,
             "ratio/mean": mean["policy ratio"],
             "ratio/max": high["policy ratio"],

@@ -15,7 +15,8 @@ class MicroBatch:
     """The tensors of one forward pass: B rows of at most T tokens, with N trained tokens in total.
 
     A row ends before its last trained token, because nothing after that is needed. Padding is at the end, where no real
-    token of a causal model attends to it, so no attention mask is needed.
+    token of a causal model attends to it, so no attention mask is needed. Packed rows are one row of the tensors,
+    without padding.
     """
 
     ids_BT: Tensor
@@ -27,12 +28,20 @@ class MicroBatch:
     sampler_N: Tensor
     """The sampler's log-probability of each trained token."""
     advantages_B: Tensor
+    positions_BT: Tensor | None = None
+    """Position of each token in its own row, for packed rows; None for padded ones."""
+
+    @property
+    def forward_inputs(self) -> tuple[Tensor | None, ...]:
+        """What `LogprobModel` takes."""
+        return self.ids_BT, self.places_N, self.targets_N, self.positions_BT
 
     def to(self, device: torch.device) -> "MicroBatch":
         """Return a copy on a device."""
         return MicroBatch(
             *(one.to(device) for one in (self.ids_BT, self.places_N, self.targets_N)),
             *(one.to(device) for one in (self.row_N, self.sampler_N, self.advantages_B)),
+            positions_BT=None if self.positions_BT is None else self.positions_BT.to(device),
         )
 
 
@@ -52,34 +61,45 @@ def _content(row: TrainingRow) -> tuple[object, ...]:
     return (row.length, *arrays, row.advantage, row.staleness)
 
 
-def plan_microbatches(lengths_B: Sequence[int], budget: int) -> list[list[int]]:
+def plan_microbatches(lengths_B: Sequence[int], budget: int, *, packed: bool = False) -> list[list[int]]:
     """Return row indexes by micro-batch, longest rows first, with at most `budget` tokens each, padding included.
 
-    A row longer than the budget is alone. Rows of length 0 are left out.
+    A row longer than the budget is alone. Rows of length 0 are left out. packed: there is no padding.
     """
     parts: list[list[int]] = []
+    held = 0
     by_length = sorted((b for b, length in enumerate(lengths_B) if length), key=lambda b: (-lengths_B[b], b))
     for b in by_length:
-        if parts and lengths_B[parts[-1][0]] * (len(parts[-1]) + 1) <= budget:
+        needed = held + lengths_B[b] if packed or not parts else lengths_B[parts[-1][0]] * (len(parts[-1]) + 1)
+        if parts and needed <= budget:
             parts[-1].append(b)
+            held = needed
         else:
             parts.append([b])
+            held = lengths_B[b]
     return parts
 
 
-def collate(rows: Sequence[TrainingRow]) -> MicroBatch:
+def collate(rows: Sequence[TrainingRow], *, packed: bool = False) -> MicroBatch:
     """Return the micro-batch of these rows, each with at least one trained token."""
     lengths = [forward_length(row) for row in rows]
-    ids_BT = np.zeros((len(rows), max(lengths)), dtype=np.int64)
-    places: list[np.ndarray] = []
-    for b, (row, length) in enumerate(zip(rows, lengths, strict=True)):
-        ids_BT[b, :length] = row.ids_T[:length]
-        places.append(np.flatnonzero(row.mask_T) - 1 + b * ids_BT.shape[1])
+    if packed:
+        starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+        ids_BT = np.concatenate([row.ids_T[:length] for row, length in zip(rows, lengths, strict=True)])[None]
+        positions_BT = torch.from_numpy(np.concatenate([np.arange(length) for length in lengths])[None])
+    else:
+        starts = np.arange(len(rows)) * max(lengths)
+        ids_BT = np.zeros((len(rows), max(lengths)), dtype=np.int64)
+        for b, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+            ids_BT[b, :length] = row.ids_T[:length]
+        positions_BT = None
+    places = [np.flatnonzero(row.mask_T) - 1 + start for row, start in zip(rows, starts, strict=True)]
     return MicroBatch(
-        ids_BT=torch.from_numpy(ids_BT),
+        ids_BT=torch.from_numpy(ids_BT.astype(np.int64)),
         places_N=torch.from_numpy(np.concatenate(places)),
         targets_N=torch.from_numpy(np.concatenate([row.ids_T[row.mask_T] for row in rows]).astype(np.int64)),
         row_N=torch.from_numpy(np.repeat(np.arange(len(rows)), [row.trained for row in rows])),
         sampler_N=torch.from_numpy(np.concatenate([row.logprobs_T[row.mask_T] for row in rows]).astype(np.float32)),
         advantages_B=torch.tensor([row.advantage for row in rows], dtype=torch.float32),
+        positions_BT=positions_BT,
     )

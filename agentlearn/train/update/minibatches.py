@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,12 +19,8 @@ class SelectedRows:
     """The rows of a batch to train, in canonical order, and counts of the others."""
 
     rows: tuple[TrainingRow, ...]
-    stale: int
-    """Number of rows whose weights were too old."""
     masked: int
     """Number of rows without a token to train."""
-    staleness: Counter[int]
-    """Number of all rows by staleness in optimiser steps."""
 
 
 def check_rows(rows: Sequence[TrainingRow], vocabulary: int) -> None:
@@ -37,14 +32,11 @@ def check_rows(rows: Sequence[TrainingRow], vocabulary: int) -> None:
 
 
 def select_rows(rows: Sequence[TrainingRow], arguments: GradientArguments) -> SelectedRows:
-    """Return the rows to train: not too stale, and with at least one token to train."""
-    fresh = [row for row in rows if row.staleness <= arguments.max_staleness]
-    trained = [row for row in fresh if row.trained and not (row.overlong and arguments.overlong == "mask")]
+    """Return the rows to train: those with at least one token to train."""
+    trained = [row for row in rows if row.trained and not (row.overlong and arguments.overlong == "mask")]
     return SelectedRows(
         rows=tuple(canonical_order(trained)),
-        stale=len(rows) - len(fresh),
-        masked=len(fresh) - len(trained),
-        staleness=Counter(row.staleness for row in rows),
+        masked=len(rows) - len(trained),
     )
 
 

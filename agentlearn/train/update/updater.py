@@ -3,9 +3,9 @@
 import gc
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -13,13 +13,28 @@ from torch import Tensor, nn
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, GradientArguments
-from agentlearn.train.distributed.processes import Processes
+from agentlearn.train.distributed.processes import Processes, Reduction
 from agentlearn.train.distributed.shards import gather_optimizer, is_sharded, shard_optimizer
+from agentlearn.train.update.entropy import EntropyBonus, highest_entropies
 from agentlearn.train.update.logprob_model import LogprobModel, device_of, vocabulary_of
 from agentlearn.train.update.losses import TokenScores, loss_share, row_weights, token_losses
+from agentlearn.train.update.memory_at_hand import memory_at_hand, return_freed_memory
+from agentlearn.train.update.memory_plan import (
+    MOST_CPU,
+    MemoryPlan,
+    RowMemory,
+    fixed_bytes,
+    longest_row,
+    measure_rows,
+    plan_memory,
+    refuse_too_little,
+    said_when_out_of_memory,
+)
 from agentlearn.train.update.metrics import Meter, StepMetrics, peak_memory_mib
 from agentlearn.train.update.microbatch import MicroBatch, collate, forward_length, plan_microbatches
 from agentlearn.train.update.minibatches import check_rows, divide_rows, select_rows
+from agentlearn.train.update.packing import packs_rows
+from agentlearn.train.update.rounded_adamw import RoundedAdamW
 from agentlearn.train.update.training_row import TrainingRow
 
 
@@ -33,6 +48,10 @@ class _ScoredBatch:
     reference_N: Tensor | None
     idle: bool
     """Whether it is computed only because other processes have one more; its weight is 0."""
+    entropy_tokens: float
+    """Number of tokens in the whole step whose entropy counts in the entropy bonus."""
+    chosen_N: Tensor | None = None
+    """Whether each token's entropy is high enough for a policy loss; None: all tokens have one."""
 
 
 class Updater:
@@ -79,15 +98,31 @@ class Updater:
         self.batches = 0
         """Number of calls of `step` so far."""
         self._total = total_steps
+        self._bonus = EntropyBonus(arguments)
         self._processes = Processes(accelerator)
         self._vocabulary = vocabulary_of(model)
         scorer = LogprobModel(model, temperature=arguments.temperature, logits_mib=arguments.logits_mib)
+        if self._processes.count == 1:
+            _add_gradients_in_fp32(model)
+        precision = self._precision_on(device_of(model))
+        self._packed = packs_rows(scorer, arguments, precision)
+        memory = measure_rows(scorer, precision, packed=self._packed)
         self._scorer, self.optimizer = self._processes.prepare(scorer, _optimizer(model, arguments))
+        if self._processes.count > 1:
+            self._packed, memory = self._agreed(memory)
         self._reference = None
         if reference is not None:
             self._reference = LogprobModel(
                 reference.to(device_of(model)), temperature=arguments.temperature, logits_mib=arguments.logits_mib
             )
+        self.memory: MemoryPlan = plan_memory(
+            memory,
+            arguments,
+            at_hand=self._memory_at_hand(),
+            fixed=self._fixed_bytes(),
+            gpu=device_of(model).type == "cuda",
+        )
+        """How many tokens are computed at once. A resumed run keeps the number it was started with."""
 
     @property
     def model(self) -> nn.Module:
@@ -113,20 +148,23 @@ class Updater:
     ) -> StepMetrics:
         """Learn from one batch: `iterations` passes of `minibatches` optimiser steps; returns the metrics.
 
-        Without a divergence, rows with advantage 0 count in the denominator but are not computed, and metrics over
-        tokens do not include them. A step with only such rows is not made. A step whose loss or gradient is not finite
-        is skipped. forks, zero_std_share: number of forked turns and share of groups with equal rewards, for metrics.
-        Raises ConfigError for rows with missing log-probabilities.
+        Rows with advantage 0 count in the denominator, but are computed only if a divergence, an entropy bonus or the
+        choice of tokens needs them; otherwise metrics over tokens do not include them. A step with only such rows is
+        not made. A step whose loss or gradient is not finite is skipped. forks, zero_std_share: number of forked turns
+        and share of groups with equal rewards, for metrics.
+        Raises ConfigError for rows with missing log-probabilities, and when the memory does not suffice.
         """
         began_s = time.perf_counter()
         check_rows(rows, self._vocabulary)
         kept = select_rows(rows, self.arguments)
-        work = self._work(kept.rows)
+        self._check_memory(kept.rows)
         meter, before = Meter(), (self.steps, self.skipped)
         norms: list[float] = []
         rate = self.learning_rate
-        for _ in range(self.arguments.iterations):
-            norms += [self._optimise(batches, meter) for batches in work]
+        with said_when_out_of_memory(self.arguments, self.memory.tokens):
+            work = self._work(kept.rows)
+            for _ in range(self.arguments.iterations):
+                norms += [self._optimise(batches, meter) for batches in work]
         self._scorer.eval()  # no dropout while the model is sampled from
         self.batches += 1
         seconds = time.perf_counter() - began_s
@@ -135,12 +173,15 @@ class Updater:
         figures = meter.figures(
             self._processes, device_of(self.model), cispo=self.arguments.loss == "cispo", steps=made
         )
+        if self._bonus.used:
+            figures["entropy_coef"] = self._bonus.coefficient
         finite = [norm for norm in norms if math.isfinite(norm)]
         figures |= {
             "learning_rate": rate,
             "masked_token_share": 1 - tokens / max(1, sum(row.length for row in kept.rows)),
             "tokens_per_s": tokens * self.arguments.iterations / seconds,
             "peak_memory_mib": peak_memory_mib(device_of(self.model)),
+            "tokens_per_microbatch": float(self.memory.tokens),
             **({"grad_norm": sum(finite) / len(finite)} if finite else {}),
             **({"zero_advantage_share": _share_without_advantage(kept.rows)} if kept.rows else {}),
             **({"reward": sum(row.reward for row in kept.rows) / len(kept.rows)} if kept.rows else {}),
@@ -151,10 +192,8 @@ class Updater:
             steps=self.steps - before[0],
             skipped=self.skipped - before[1],
             rows=len(kept.rows),
-            stale=kept.stale,
             masked=kept.masked,
             tokens=tokens * self.arguments.iterations,
-            staleness=dict(sorted(kept.staleness.items())),
             seconds=seconds,
             figures=figures,
         )
@@ -170,7 +209,13 @@ class Updater:
 
         With sharded weights every process must call this, and the first one gets the full state.
         """
-        counts = {"steps": self.steps, "skipped": self.skipped, "batches": self.batches}
+        counts = {
+            "steps": self.steps,
+            "skipped": self.skipped,
+            "batches": self.batches,
+            "tokens_per_microbatch": self.memory.tokens,
+            "entropy": self._bonus.state_dict(),
+        }
         if is_sharded(self.model):
             return {"optimizer": gather_optimizer(self.model, self.optimizer), **counts}
         return {"optimizer": self.optimizer.state_dict(), **counts}
@@ -182,6 +227,10 @@ class Updater:
         else:
             self.optimizer.load_state_dict(dict(state["optimizer"]))
         self.steps, self.skipped, self.batches = state["steps"], state["skipped"], state["batches"]
+        self._bonus.load_state_dict(state.get("entropy", {}))  # earlier checkpoints do not have it
+        if self.arguments.tokens_per_microbatch is None:
+            tokens = state.get("tokens_per_microbatch", MOST_CPU)  # earlier checkpoints do not say it: it was this
+            self.memory = replace(self.memory, tokens=tokens, chosen_by="start")
 
     def _work(self, rows: Sequence[TrainingRow]) -> list[list[_ScoredBatch]]:
         """This process's micro-batches of each optimiser step. Steps with nothing to learn are left out."""
@@ -198,72 +247,160 @@ class Updater:
             batch_tokens=batch_tokens,
             completion_length=getattr(self.arguments, "completion_length", None),
         )
-        # A row with advantage 0 has no gradient: it counts in the denominator but need not be computed.
-        lengths = [forward_length(row) if row.advantage or self.arguments.kl != "none" else 0 for row in window]
-        parts = plan_microbatches(lengths, self.arguments.tokens_per_microbatch)
+        # Without these, a row with advantage 0 has no gradient: it counts in the denominator but need not be computed.
+        all_learn = self.arguments.kl != "none" or self._bonus.used
+        chooses = self.arguments.top_entropy_quantile < 1 and (all_learn or any(row.advantage for row in window))
+        lengths = [forward_length(row) if row.advantage or all_learn or chooses else 0 for row in window]
+        parts = plan_microbatches(lengths, self.memory.tokens, packed=self._packed)
         count, rank = self._processes.count, self._processes.rank
         batches: list[_ScoredBatch] = []
+        entropies: list[Tensor | None] = []
+        tokens = float(sum(row.trained for row in window))
         for turn in range(math.ceil(len(parts) / count)):
             number = turn * count + rank
             idle = number >= len(parts)
             part = parts[0 if idle else number]
-            batch = collate([window[b] for b in part]).to(device_of(self.model))
+            batch = collate([window[b] for b in part], packed=self._packed).to(device_of(self.model))
             weights_B = torch.tensor([0.0 if idle else weights[b] for b in part], device=batch.ids_BT.device)
-            old_N = self._scored(self._scorer, batch) if repeated else None
-            batches.append(_ScoredBatch(batch, weights_B, old_N, self._reference_logprobs(batch), idle))
-        return batches
+            old_N, entropy_N = self._scored(self._scorer, batch) if repeated or chooses else (None, None)
+            entropies.append(entropy_N)
+            batches.append(
+                _ScoredBatch(
+                    batch, weights_B, old_N if repeated else None, self._reference_logprobs(batch), idle, tokens
+                )
+            )
+        if not chooses:
+            return batches
+        return self._with_choice(batches, entropies, [sum(window[b].trained for b in part) for part in parts])
+
+    def _with_choice(
+        self, batches: Sequence[_ScoredBatch], entropies: Sequence[Tensor | None], tokens_P: Sequence[int]
+    ) -> list[_ScoredBatch]:
+        """Return this process's micro-batches with the step's tokens of highest entropy chosen.
+
+        tokens_P: number of tokens of each micro-batch of the step, over all processes. The entropies are those under
+        the weights before the batch.
+        """
+        starts = [sum(tokens_P[:number]) for number in range(len(tokens_P))]
+        count, rank = self._processes.count, self._processes.rank
+        device = device_of(self.model)
+        step_N = torch.zeros(sum(tokens_P), device=device)
+        places = [slice(0, 0)] * len(batches)
+        for turn, (one, entropy_N) in enumerate(zip(batches, entropies, strict=True)):
+            number = 0 if one.idle else turn * count + rank
+            places[turn] = slice(starts[number], starts[number] + tokens_P[number])
+            if not one.idle and entropy_N is not None:
+                step_N[places[turn]] = entropy_N
+        chosen_N = highest_entropies(self._processes.all_reduce(step_N, "sum"), self.arguments.top_entropy_quantile)
+        counted = float(chosen_N.sum())
+        return [
+            replace(one, chosen_N=chosen_N[place].float(), entropy_tokens=counted)
+            for one, place in zip(batches, places, strict=True)
+        ]
 
     def _reference_logprobs(self, batch: MicroBatch) -> Tensor | None:
         if self.arguments.kl == "none":
             return None
         if self._reference is not None:
-            return self._scored(self._reference, batch)
+            return self._scored(self._reference, batch)[0]
         with cast("Any", self.model).disable_adapter():
-            return self._scored(self._scorer, batch)
+            return self._scored(self._scorer, batch)[0]
 
-    def _scored(self, scorer: nn.Module, batch: MicroBatch) -> Tensor:
+    def _scored(self, scorer: nn.Module, batch: MicroBatch) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropies of the tokens, without gradient."""
         scorer.eval()
         with torch.no_grad(), self._precision():
-            return scorer(batch.ids_BT, batch.places_N, batch.targets_N)[0]
+            return scorer(*batch.forward_inputs)
 
     def _optimise(self, batches: Sequence[_ScoredBatch], meter: Meter) -> float:
         """Make one optimiser step; returns the gradient's norm before clipping."""
-        loss = self._accumulate(batches, meter)
+        loss, entropy = self._accumulate(batches, meter)
         trained = [one for one in self._scorer.parameters() if one.grad is not None]
         norm = self._processes.clip_gradients(trained, self.arguments.max_grad_norm)
-        total = float(self._processes.all_reduce(torch.tensor(loss, device=device_of(self.model)), "sum"))
+        totals = torch.tensor([loss, entropy], device=device_of(self.model))
+        total, entropy = self._processes.all_reduce(totals, "sum").tolist()
         if math.isfinite(norm) and math.isfinite(total):
             for group in self.optimizer.param_groups:
                 group["lr"] = self.learning_rate
             self.optimizer.step()
             self.steps += 1
+            self._bonus.step_made(entropy)
         else:
             self.skipped += 1
         self.optimizer.zero_grad(set_to_none=True)
         return norm
 
-    def _accumulate(self, batches: Sequence[_ScoredBatch], meter: Meter) -> float:
-        """Add up the gradients of one optimiser step; returns this process's share of the loss."""
+    def _accumulate(self, batches: Sequence[_ScoredBatch], meter: Meter) -> tuple[float, float]:
+        """Add up the gradients of one optimiser step; returns this process's share of the loss and the mean entropy."""
         self._scorer.train()
         shares: list[Tensor] = []
+        entropies: list[Tensor] = []
         for number, scored_batch in enumerate(batches, start=1):
             with self._processes.accumulating(self._scorer, last=number == len(batches)):
                 with self._precision():
                     batch = scored_batch.batch
-                    logprobs_N, entropy_N = self._scorer(batch.ids_BT, batch.places_N, batch.targets_N)
+                    logprobs_N, entropy_N = self._scorer(*batch.forward_inputs)
                 scored = _token_scores(scored_batch, logprobs_N)
                 losses = token_losses(scored, self.arguments)
                 share = loss_share(losses, scored)
+                chosen_N = torch.ones_like(entropy_N) if scored.chosen_N is None else scored.chosen_N
+                if self._bonus.used and not scored_batch.idle:
+                    share = share - self._bonus.share(entropy_N, chosen_N, scored_batch.entropy_tokens)
                 self._processes.backward(share)
             if not scored_batch.idle:
                 meter.add(losses, scored, entropy_N, share)
                 shares.append(share.detach())
-        return float(torch.stack(shares).sum()) if shares else 0.0
+                entropies.append((entropy_N.detach() * chosen_N).sum() / scored_batch.entropy_tokens)
+        return (float(torch.stack(shares).sum()), float(torch.stack(entropies).sum())) if shares else (0.0, 0.0)
 
     def _precision(self) -> AbstractContextManager[Any]:
+        return self._precision_on(device_of(self.model))()
+
+    def _precision_on(self, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
+        """Makes the context of a forward pass on this device."""
         if self.arguments.dtype == "fp32":
-            return nullcontext()
-        return torch.autocast(device_of(self.model).type, dtype=torch.bfloat16)
+            return nullcontext
+        return lambda: torch.autocast(device.type, dtype=torch.bfloat16)
+
+    def _memory_at_hand(self) -> int:
+        """The least memory at hand in any process."""
+        return int(self._over_processes([memory_at_hand(device_of(self.model))], "min")[0])
+
+    def _fixed_bytes(self) -> float:
+        """The most that an update allocates in any process whatever its rows. Shards may differ in size."""
+        trained = [one for one in self._scorer.parameters() if one.requires_grad]
+        own = fixed_bytes(trained, self.optimizer, self._processes.unwrap(self._scorer), self.arguments)
+        return float(self._over_processes([own], "max")[0])
+
+    def _agreed(self, memory: RowMemory | None) -> tuple[bool, RowMemory | None]:
+        """Whether rows are packed, and what they need, as the processes know it that have read the weights.
+
+        All must plan alike, because each computes its share of the same micro-batches. A process that gets its shards
+        from the first one had no weights to measure.
+        """
+        own = [float(self._packed), *((-1.0,) * 3 if memory is None else memory.measured)]
+        packed, *measured = self._over_processes(own, "max").tolist()
+        longest = longest_row(self.model, packed=bool(packed))
+        return bool(packed), None if measured[0] < 0 else RowMemory(*measured, longest=longest)
+
+    def _over_processes(self, values: Sequence[float], reduction: Reduction) -> Tensor:
+        """Combine exact numbers of all processes, element by element."""
+        device = device_of(self.model) if self._processes.count > 1 else None  # not every device has float64
+        return self._processes.all_reduce(torch.tensor(values, dtype=torch.float64, device=device), reduction)
+
+    def _check_memory(self, rows: Sequence[TrainingRow]) -> None:
+        """Raise ConfigError when the longest row does not fit into the memory at hand."""
+        if device_of(self.model).type == "cpu" and self.memory.is_tight:
+            return_freed_memory()
+        longest = max(map(forward_length, rows), default=0)
+        if longest and self.memory.rows is not None:
+            refuse_too_little(
+                self.memory.rows,
+                self.arguments,
+                tokens=longest,
+                at_hand=self._memory_at_hand(),
+                fixed=self._fixed_bytes(),
+            )
 
 
 def rate_factor(arguments: GradientArguments, step: int, total: int | None) -> float:
@@ -292,7 +429,19 @@ def _token_scores(batch: _ScoredBatch, logprobs_N: Tensor) -> TokenScores:
         row_N=batch.batch.row_N,
         advantages_B=batch.batch.advantages_B,
         weights_B=batch.weights_B,
+        chosen_N=batch.chosen_N,
     )
+
+
+def _add_gradients_in_fp32(model: nn.Module) -> None:
+    """Make the gradients of all micro-batches add up in fp32, also for weights in bf16.
+
+    A sum of hundreds of gradients in bf16 would lose the small ones. Several processes exchange them in the format of
+    the weights.
+    """
+    for one in model.parameters():
+        if one.requires_grad and one.dtype == torch.bfloat16 and hasattr(one, "grad_dtype"):
+            one.grad_dtype = torch.float32
 
 
 def _optimizer(model: nn.Module, arguments: GradientArguments) -> torch.optim.Optimizer:
@@ -309,4 +458,8 @@ def _optimizer(model: nn.Module, arguments: GradientArguments) -> torch.optim.Op
     groups = [group for group in groups if group["params"]]
     if arguments.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=arguments.learning_rate)
+    if not arguments.master_weights:
+        return RoundedAdamW(
+            groups, lr=arguments.learning_rate, betas=arguments.betas, eps=arguments.adam_eps, seed=arguments.seed
+        )
     return torch.optim.AdamW(groups, lr=arguments.learning_rate, betas=arguments.betas, eps=arguments.adam_eps)

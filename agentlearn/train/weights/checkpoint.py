@@ -21,7 +21,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.train.distributed.shards import gather_weights, is_sharded, shard_weights
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.loading import no_progress_bars
-from agentlearn.train.weights.model import state_hash, weights_hash
+from agentlearn.train.weights.model import weights_hash
 
 STATE = "training_state.pt"
 _PREFIX = "checkpoint-"
@@ -67,7 +67,7 @@ class CheckpointStore:
 
         With several processes, each must call it; the first one writes.
         """
-        weights = gather_weights(updater.model) if is_sharded(updater.model) else None
+        weights = _gathered(updater.model)
         if updater.main:
             self._replace(cast("PreTrainedModel", updater.model), weights)
         updater.wait()
@@ -99,10 +99,10 @@ def save_checkpoint(
     position: position in the data, made of numbers, strings, lists and dicts.
     """
     path = folder / f"{_PREFIX}{updater.steps:06}"
-    weights = gather_weights(updater.model) if is_sharded(updater.model) else updater.model.state_dict()
+    weights, sha256 = _gathered(updater.model), weights_hash(updater.model)
     state = {"updater": updater.state_dict(), "chance": _random_states(), "position": dict(position or {})}
     if updater.main:
-        _write(path, state | {"weights": state_hash(weights)}, updater.model, weights, tokenizer)
+        _write(path, state | {"weights": sha256}, updater.model, weights, tokenizer)
         for old in list_checkpoints(folder)[:-keep] if keep else ():
             shutil.rmtree(old)
     updater.wait()
@@ -113,24 +113,34 @@ def _write(
     path: Path,
     state: Mapping[str, Any],
     model: nn.Module,
-    weights: Mapping[str, Tensor],
+    weights: dict[str, Tensor] | None,
     tokenizer: PreTrainedTokenizerBase,
 ) -> None:
     half = path.with_name(f".{path.name}.half")
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
-    _write_model(half, cast("PreTrainedModel", model), dict(weights), tokenizer)
+    _write_model(half, cast("PreTrainedModel", model), weights, tokenizer)
     torch.save(state, half / STATE)
     if path.exists():  # a folder cannot be renamed over another one
         shutil.rmtree(path)
     half.rename(path)
 
 
+def _gathered(model: nn.Module) -> dict[str, Tensor] | None:
+    """The weights to write, gathered in the first process; of a model with an adapter, only those of the adapter.
+
+    None when they are not sharded. With sharded weights, each process must call it.
+    """
+    return gather_weights(model, trained_only=hasattr(model, "get_base_model")) if is_sharded(model) else None
+
+
 def _write_model(
     folder: Path, model: PreTrainedModel, weights: dict[str, Tensor] | None, tokenizer: PreTrainedTokenizerBase
 ) -> None:
+    # peft asks the hub whether embeddings belong to an adapter, unless it is told that they do not.
+    only_adapter: dict[str, Any] = {"save_embedding_layers": False} if hasattr(model, "peft_config") else {}
     with no_progress_bars():
-        model.save_pretrained(folder, state_dict=weights)
+        model.save_pretrained(folder, state_dict=weights, **only_adapter)
         tokenizer.save_pretrained(folder)
 
 
@@ -147,13 +157,14 @@ def restore_checkpoint(path: Path, updater: Updater) -> RestoredPosition:
     not a checkpoint, or is one of another model.
     """
     try:
-        state: dict[str, Any] = torch.load(path / STATE, map_location="cpu", weights_only=True)
+        # Mapped, because with sharded weights only the first process reads the optimiser's state.
+        state: dict[str, Any] = torch.load(path / STATE, map_location="cpu", weights_only=True, mmap=True)
     except FileNotFoundError as error:
         raise ConfigError(
             f"{str(path)!r} is not a checkpoint of a run: it has no {STATE}", code="no_checkpoint"
         ) from error
     _load_weights(path, updater.model)
-    if not is_sharded(updater.model) and (found := weights_hash(updater.model)) != state["weights"]:
+    if (found := weights_hash(updater.model)) != state["weights"]:
         raise ConfigError(
             f"the weights in {str(path)!r} have changed since they were saved (hash {found[:12]}, expected "
             f"{state['weights'][:12]}); resume with the model and adapter that the run started with",
@@ -165,37 +176,73 @@ def restore_checkpoint(path: Path, updater: Updater) -> RestoredPosition:
 
 
 def _load_weights(path: Path, model: nn.Module) -> None:
+    """Load the weights in the checkpoint. For sharded weights, the first process reads them and spreads them."""
+    adapter = path / "adapter_model.safetensors"
+    if adapter.is_file():
+        _load_adapter(adapter, model)
+        return
+    found, known = _saved_names(path), set(model.state_dict())
+    tied = set(getattr(model, "all_tied_weights_keys", None) or ())
+    unknown, missing = found - known, known - found - tied
+    # transformers saves the weights of some architectures by other names, and finds these again
+    renamed = isinstance(model, PreTrainedModel) and bool(unknown and missing)
+    if not renamed and (unknown or missing):
+        raise _other_weights(path, unknown=len(unknown), missing=len(missing))
+    if not is_sharded(model):
+        model.load_state_dict(_saved_weights(path, model, renamed=renamed), strict=False)
+        return
+    shard_weights(model, _saved_weights(path, model, renamed=renamed) if torch.distributed.get_rank() == 0 else {})
+
+
+def _saved_names(path: Path) -> set[str]:
+    """The names of the weights in a folder."""
+    from safetensors import safe_open
+
+    found: set[str] = set()
+    for part in path.glob("model*.safetensors"):
+        with safe_open(part, "pt") as opened:
+            found |= set(opened.keys())
+    return found
+
+
+def _load_adapter(file: Path, model: nn.Module) -> None:
+    from peft import PeftModel, set_peft_model_state_dict
     from safetensors.torch import load_file
 
-    if (path / "adapter_model.safetensors").is_file():
-        from peft import PeftModel, set_peft_model_state_dict
-
-        if not isinstance(model, PeftModel):
-            raise ConfigError(
-                f"{str(path)!r} holds an adapter, but the model has none; set lora_rank to the run's value",
-                code="other_weights",
-            )
-        if is_sharded(model):
-            raise ConfigError(
-                f"the adapter in {str(path)!r} cannot be loaded into sharded weights; resume a run with an adapter on "
-                "replicas (without FSDP)",
-                code="sharded_adapter",
-            )
-        set_peft_model_state_dict(model, load_file(path / "adapter_model.safetensors"))
-        return
-    parts = sorted(path.glob("model*.safetensors"))
-    weights = {name: tensor for part in parts for name, tensor in load_file(part).items()}
-    if is_sharded(model):
-        missing, unexpected = shard_weights(model, weights)
-    else:
-        missing, unexpected = model.load_state_dict(weights, strict=False)
-    tied = set(getattr(model, "all_tied_weights_keys", None) or ())
-    if unexpected or set(missing) - tied:
+    if not isinstance(model, PeftModel):
         raise ConfigError(
-            f"{str(path)!r} holds another model's weights ({len(unexpected)} unknown, {len(missing)} missing); "
-            "resume with the model that the run started with",
+            f"{str(file.parent)!r} holds an adapter, but the model has none; set lora_rank to the run's value",
             code="other_weights",
         )
+    if not is_sharded(model):
+        set_peft_model_state_dict(model, load_file(file))
+        return
+    # peft leaves the adapter's name out of its files.
+    names = {name.replace(f".{one}.", "."): name for name in model.state_dict() for one in model.active_adapters}
+    main = torch.distributed.get_rank() == 0
+    shard_weights(model, {names.get(name, name): one for name, one in load_file(file).items()} if main else {})
+
+
+def _saved_weights(path: Path, model: nn.Module, *, renamed: bool) -> Mapping[str, Tensor]:
+    """The weights in a folder. renamed: give them the names that the model in memory has for them."""
+    from safetensors.torch import load_file
+
+    if not renamed:
+        return {name: one for part in sorted(path.glob("model*.safetensors")) for name, one in load_file(part).items()}
+    own_class = next(one for one in type(model).__mro__ if one.__module__.startswith("transformers."))
+    with no_progress_bars():
+        read, found = cast("Any", own_class).from_pretrained(path, dtype=torch.float32, output_loading_info=True)
+    if found["unexpected_keys"] or found["missing_keys"]:
+        raise _other_weights(path, unknown=len(found["unexpected_keys"]), missing=len(found["missing_keys"]))
+    return read.state_dict()
+
+
+def _other_weights(path: Path, *, unknown: int, missing: int) -> ConfigError:
+    return ConfigError(
+        f"{str(path)!r} holds another model's weights ({unknown} unknown, {missing} missing);"
+        " resume with the model that the run started with",
+        code="other_weights",
+    )
 
 
 def _random_states() -> dict[str, Any]:

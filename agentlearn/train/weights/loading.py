@@ -1,12 +1,17 @@
-"""Reading models and tokenizers in Hugging Face format. Importing this module does not import torch."""
+"""Reading models and tokenizers in Hugging Face format. Importing this module does not import torch.
 
-from collections.abc import Generator
+Code that comes with a checkpoint is never executed.
+"""
+
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlearn.errors import ConfigError
+from agentlearn.train.weights.load_memory import check_memory, is_out_of_memory, out_of_memory
+from agentlearn.train.weights.model_source import ModelSource
 
 if TYPE_CHECKING:
     from torch import nn
@@ -31,36 +36,126 @@ class LoadedModel:
     """Frozen copy that a divergence is measured against; None when no copy is needed."""
 
 
-def from_pretrained(model_class: Any, source: str, **options: Any) -> Any:
-    """Load a model from a folder or a hub id with a class of transformers or peft.
+def load_base(source: ModelSource, *, dtype: Any, device: str = "cpu") -> Any:
+    """Load a model without its adapter. dtype: of torch, or "auto" for the checkpoint's own.
 
-    Raises ConfigError when it cannot be loaded.
+    Raises ConfigError when it cannot be loaded, does not fit into memory, or lacks some of its weights.
     """
+    from transformers import AutoModelForCausalLM
+
+    load: Any = AutoModelForCausalLM.from_pretrained
+    check_memory(source, dtype=dtype, device=device)
     try:
         with no_progress_bars():
-            return model_class.from_pretrained(source, **options)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        why = " ".join(str(error).split())[:300] or type(error).__name__
-        raise ConfigError(f"{_model_at(source)} cannot be loaded: {why}", code="bad_model") from error
+            model, found = load(
+                source.base, dtype=dtype, trust_remote_code=False, weights_only=True, output_loading_info=True
+            )
+            lacking = _lacking(found)
+            if not lacking:
+                return model.to(device)
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise out_of_memory(source, dtype=dtype, device=device) from error
+        raise ConfigError(f"{_model_at(source.base)} cannot be loaded: {short(error)}", code="bad_model") from error
+    raise ConfigError(
+        f"{_model_at(source.base)} lacks {len(lacking)} of the weights that a {type(model).__name__} has (first:"
+        f" {lacking[0]!r}), which would stay random; download all of its files, or another version of the model",
+        code="missing_weights",
+    )
+
+
+def check_config(source: ModelSource) -> None:
+    """Raise ConfigError when the model is no causal language model that transformers knows."""
+    from transformers import CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, PreTrainedConfig
+
+    where = _model_at(source.base)
+    try:
+        plain: dict[str, Any] = PreTrainedConfig.get_config_dict(source.base)[0]
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{where} cannot be loaded: {short(error)}", code="bad_model") from error
+    kind = check_model_type(source, plain, CONFIG_MAPPING)
+    try:
+        config = AutoConfig.from_pretrained(source.base, trust_remote_code=False)
+    except Exception as error:
+        raise ConfigError(f"{where} cannot be loaded: {short(error)}", code="bad_config") from error
+    if getattr(config, "is_encoder_decoder", False) or type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise _not_causal(where, kind)
+
+
+def check_model_type(source: ModelSource, plain: Mapping[str, Any], known: Collection[str]) -> str:
+    """Return the model's type. Raises ConfigError when transformers does not know it. Does not import torch.
+
+    plain: the content of the model's config.json. known: the types that transformers knows.
+    """
+    where = _model_at(source.base)
+    kind = plain.get("model_type")
+    if not isinstance(kind, str):
+        raise ConfigError(
+            f"{where} cannot be loaded: its config.json names no model_type; download it again", code="bad_config"
+        )
+    if kind not in known:
+        from transformers import __version__ as version
+
+        if plain.get("auto_map"):
+            raise ConfigError(
+                f"{where} comes with code of its own, which agentlearn never runs; use a model that transformers"
+                f" {version} knows, or serve it with its own server and give that server's URL as --model",
+                code="own_code",
+            )
+        raise ConfigError(
+            f"{where} is of the type {kind!r}, which transformers {version} does not know; upgrade it with pip install"
+            " -U transformers, or use another model",
+            code="unknown_model_type",
+        )
+    if plain.get("is_encoder_decoder"):
+        raise _not_causal(where, kind)
+    return kind
+
+
+def quantised_weights(name: str) -> ConfigError:
+    """Return the error for a model with quantised weights."""
+    return ConfigError(
+        f"the model {name!r} has quantised weights, which cannot be trained here; use its version in bf16 or fp32",
+        code="quantised",
+    )
+
+
+def check_tokenizer_files(folder: Path, *, code: str = "no_tokenizer") -> None:
+    """Raise ConfigError with this code when the folder holds no tokenizer. Does not import torch."""
+    if not has_tokenizer(folder):
+        raise ConfigError(_without_tokenizer(str(folder)), code=code)
 
 
 def load_tokenizer(source: str, *, code: str = "no_tokenizer") -> Any:
     """Load the tokenizer of a folder or a hub id. Raises ConfigError with this code when there is none."""
     from transformers import AutoTokenizer
 
-    folder = Path(source)
-    if not folder.is_dir():
-        refused = f"{_model_at(source)} has no tokenizer that can be loaded"
-    else:
-        refused = (
-            f"the directory {source!r} has no tokenizer that can be loaded; save it with tokenizer.save_pretrained"
-        )
-        if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
-            raise ConfigError(refused, code=code)
+    if Path(source).is_dir():
+        check_tokenizer_files(Path(source), code=code)
     try:
-        return AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(refused, code=code) from error
+        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    except Exception as error:
+        raise ConfigError(f"{_without_tokenizer(source)} ({short(error)})", code=code) from error
+
+
+def tokenizer_of(source: ModelSource) -> Any:
+    """Check a model's config and load its tokenizer. An adapter without one uses that of its base model.
+
+    Raises ConfigError for a model without tokenizer, and for what is no causal language model or needs its own code.
+    """
+    check_config(source)
+    return load_tokenizer(tokenizer_place(source))
+
+
+def tokenizer_place(source: ModelSource) -> str:
+    """Return the folder or hub id of the model's tokenizer: the adapter's folder if it has one, else the model's."""
+    own = source.adapter is not None and has_tokenizer(source.adapter)
+    return str(source.adapter) if own else source.base
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether the folder holds a tokenizer."""
+    return any((folder / name).is_file() for name in _TOKENIZER_FILES)
 
 
 @contextmanager
@@ -75,6 +170,34 @@ def no_progress_bars() -> Generator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
+
+
+def short(error: BaseException) -> str:
+    """The error's message in one line of at most 300 characters."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def _lacking(found: Any) -> list[str]:
+    """Names of weights that the files lack or hold in another shape."""
+    mismatched = {name if isinstance(name, str) else name[0] for name in found.get("mismatched_keys") or ()}
+    lacking = {*(found.get("missing_keys") or ()), *mismatched}
+    return sorted(lacking)
+
+
+def _not_causal(where: str, kind: str) -> ConfigError:
+    return ConfigError(
+        f"{where} is of the type {kind!r}, which is not a decoder-only language model; use one such as Qwen",
+        code="not_causal",
+    )
+
+
+def _without_tokenizer(source: str) -> str:
+    if not Path(source).is_dir():
+        return f"{_model_at(source)} has no tokenizer that can be loaded"
+    return (
+        f"the directory {source!r} has no tokenizer that can be loaded; save it with tokenizer.save_pretrained,"
+        " or copy tokenizer.json and tokenizer_config.json from the model it was made from"
+    )
 
 
 def _model_at(source: str) -> str:

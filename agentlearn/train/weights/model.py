@@ -1,69 +1,82 @@
 """Loading a model for training: its weights, an adapter if wanted, and the reference for a divergence."""
 
 import hashlib
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
-from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GradientArguments
-from agentlearn.train.update.logprob_model import core_of
-from agentlearn.train.weights.loading import LoadedModel, from_pretrained, load_tokenizer
+from agentlearn.train.distributed.shards import whole_tensor
+from agentlearn.train.update.logprob_model import check_head, core_of
+from agentlearn.train.weights.adapter import attach_adapter, check_adapter, continue_adapter, with_adapter
+from agentlearn.train.weights.adapter_settings import check_adapter_settings
+from agentlearn.train.weights.loading import LoadedModel, load_base, quantised_weights, tokenizer_of
+from agentlearn.train.weights.model_source import find_source
 
 
 def load_for_training(name: str, arguments: GradientArguments, *, device: str = "cpu") -> LoadedModel:
     """Load model, tokenizer and, if the arguments need one, reference, from a folder or a hub id.
 
-    Trained weights are fp32; with dtype=bf16, frozen weights are bf16. Raises ConfigError when the model cannot be
-    loaded, or when no layer has a name in `lora_targets`.
+    An adapter is trained on; a model gets a new adapter if `lora_rank` is above 0. Trained weights are fp32, or bf16
+    without master_weights; with dtype=bf16, frozen weights are bf16. The model's own dropout is turned off. Raises
+    ConfigError when the model or its tokenizer cannot be loaded, when the arguments do not fit the adapter, or when the
+    trainer would not compute the model's own probabilities.
     """
     torch.manual_seed(arguments.seed)
+    source = find_source(name)
+    adapted = arguments.lora_rank > 0 or source.adapter is not None
+    if source.adapter is not None:
+        check_adapter(source)
+    check_adapter_settings(source, arguments)
+    tokenizer = tokenizer_of(source)
     frozen = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
-    base = _base(name, frozen if arguments.lora_rank else torch.float32).to(cast("Any", device))
+    trained = torch.float32 if arguments.master_weights else torch.bfloat16
+    base = cast("PreTrainedModel", load_base(source, dtype=frozen if adapted else trained, device=device))
+    _refuse_quantised(base, name)
+    _without_dropout(base)
+    if source.adapter is not None:
+        model: nn.Module = continue_adapter(base, source, arguments)
+    else:
+        model = with_adapter(base, arguments) if adapted else base
+    check_head(model)
     reference = None
     if arguments.reference in ("copy", "copy_int8"):
         reference = load_reference_model(name, arguments, device=device)
-    model: nn.Module = with_adapter(base, arguments) if arguments.lora_rank else base
     if arguments.gradient_checkpointing:
         checkpoint_layers(base)
-    tokenizer = load_tokenizer(name, code="bad_model")
     return LoadedModel(model=model, tokenizer=tokenizer, name=Path(name).name, reference=reference)
 
 
 def load_reference_model(name: str, arguments: GradientArguments, *, device: str = "cpu") -> nn.Module:
-    """Load the model as saved, frozen; in int8 if the arguments say `copy_int8`."""
+    """Load the model as saved, its adapter included, and freeze it; in int8 if the arguments say `copy_int8`."""
     frozen = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
-    model = _base(name, frozen).to(cast("Any", device)).eval().requires_grad_(False)
+    source = find_source(name)
+    model = cast("nn.Module", load_base(source, dtype=frozen, device=device))
+    if source.adapter is not None:
+        model = attach_adapter(cast("PreTrainedModel", model), source)
+        if arguments.reference == "copy_int8":
+            model = cast("nn.Module", cast("Any", model).merge_and_unload())
+    model = model.eval().requires_grad_(False)
     return quantised(model) if arguments.reference == "copy_int8" else model
 
 
-def with_adapter(model: PreTrainedModel, arguments: GradientArguments) -> nn.Module:
-    """Return the model with a new LoRA adapter, whose weights alone are trained. At first it changes no output."""
-    from peft import LoraConfig, get_peft_model
+def _refuse_quantised(model: PreTrainedModel, name: str) -> None:
+    if getattr(model, "is_quantized", False) or getattr(model.config, "quantization_config", None) is not None:
+        raise quantised_weights(name)
 
-    targets = arguments.lora_targets
-    config = LoraConfig(
-        r=arguments.lora_rank,
-        lora_alpha=cast("int", arguments.lora_alpha),
-        lora_dropout=arguments.lora_dropout,
-        target_modules="all-linear" if targets == ("all-linear",) else list(targets),
-        task_type="CAUSAL_LM",
-    )
-    try:
-        with warnings.catch_warnings():  # peft uses attribute names that transformers has deprecated
-            warnings.simplefilter("ignore", FutureWarning)
-            return cast("nn.Module", get_peft_model(model, config))
-    except ValueError as error:
-        known = sorted({name.rpartition(".")[2] for name, one in model.named_modules() if isinstance(one, nn.Linear)})
-        raise ConfigError(
-            f"lora_targets={list(targets)} names no layer of {type(model).__name__} (its layers: {', '.join(known)})",
-            code="unknown_lora_target",
-        ) from error
+
+def _without_dropout(model: PreTrainedModel) -> None:
+    """Turn off the model's own dropout: with it, the trainer's probabilities would not be those of the sampler."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        for name, value in vars(module).items():
+            if "drop" in name and isinstance(value, float):
+                setattr(module, name, 0.0)
 
 
 def checkpoint_layers(model: PreTrainedModel) -> None:
@@ -73,7 +86,10 @@ def checkpoint_layers(model: PreTrainedModel) -> None:
 
 
 def weights_hash(model: nn.Module) -> str:
-    """sha256 of the model's state dict: name, type, shape and bytes of each tensor, sorted by name."""
+    """sha256 of the model's state dict: name, type, shape and bytes of each tensor, sorted by name.
+
+    Sharded weights are gathered one by one; each process must call it, and gets the hash.
+    """
     return state_hash(model.state_dict())
 
 
@@ -82,7 +98,7 @@ def state_hash(weights: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        digest.update(whole_tensor(tensor).detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -114,7 +130,3 @@ def quantised(model: nn.Module) -> nn.Module:
         parent, _, own = name.rpartition(".")
         setattr(core.get_submodule(parent), own, Int8Linear(linear))
     return model
-
-
-def _base(name: str, dtype: torch.dtype) -> PreTrainedModel:
-    return cast("PreTrainedModel", from_pretrained(AutoModelForCausalLM, name, dtype=dtype))

@@ -1,7 +1,7 @@
 """The lab model of the math domain: a tiny transformer, trained on dialogues of the math agent with a simulated solver.
 
-It knows every kind of problem of this domain and falls into the same traps. It reacts to key words of lessons, not to
-their sense. It demonstrates the machinery, not ability.
+It knows every kind of problem of this domain and falls into the same traps. It has learned to read lessons on these
+traps, in many wordings, and to pass over most text that only looks like one. It demonstrates the machinery.
 Importing this package is cheap; the corpus, which uses the simulated world, is loaded only for training and evaluation.
 """
 
@@ -21,10 +21,10 @@ class MathLab:
     """Implements `agentlearn.lab.contract.Lab`."""
 
     name: str = "novice"
-    version: str = "1"
+    version: str = "2"
     conditions: tuple[str, ...] = (
-        "none", "right", "full", "irrelevant", "neutral", "placebo", "inverted",
-        "paraphrase", "german", "shuffled", "stems", "salad", "negation", "many",
+        "none", "right", "paraphrase", "negation", "inverted", "shuffled", "salad", "absurd", "german", "twenty",
+        "sixty", "full", "irrelevant", "neutral", "placebo",
     )  # fmt: skip
 
     @property

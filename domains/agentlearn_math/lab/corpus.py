@@ -1,15 +1,13 @@
 """The corpus of the lab model: dialogues of the math agent, with the simulated solver of world 0 as the teacher.
 
-The teacher's trap model decides how the lessons in context change its behaviour. It writes correct and flawed programs,
-and their output is found by running them. Problems of the test split never occur, in any wording.
+The corpus knows what each lesson in context means, because it made the lesson, and tells the teacher. The teacher
+writes correct and flawed programs, and their output is found by running them. Problems of the test split never occur,
+in any wording.
 """
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import count
-from math import exp, log
 from random import Random
 from typing import Any
 
@@ -18,24 +16,24 @@ from agentlearn.library.render import render
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus
 from agentlearn.sandbox.tool_text import TOOL, render_result
 from agentlearn.serving.chat_request import CallInMessage, Message
-from agentlearn.sim.lessons import LessonReader, ShownLesson, experiences_in
-from agentlearn.sim.skills import Conversation, FinalMessage, FollowedLessons, ToolExchange, ToolUse
-from agentlearn.sim.trap_model import TEMPERATURE, TrapModel
+from agentlearn.sim.lessons import experiences_in
+from agentlearn.sim.skills import FinalMessage, ToolExchange
 from agentlearn.types.experience import library_of
 from agentlearn_math.agent import solve_prompt
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family, printed
-from agentlearn_math.lab.corpus_lessons import narrow, random_lesson
-from agentlearn_math.novice import skills
+from agentlearn_math.lab.corpus_lessons import CorpusLesson, narrow, random_lesson
+from agentlearn_math.lab.teacher import CorpusLessons, Teacher
 from agentlearn_math.tasks import home
 from agentlearn_math.traps import TRAPS
 
-WORLD = 0
-DIALOGUES = 8
+DIALOGUES = 4
 """Dialogues per training example."""
-SIZES = ((0, 0.22), (1, 0.1), (2, 0.1), (3, 0.1), (5, 0.14), (8, 0.14), (12, 0.12), (20, 0.08))
+SIZES = (
+    (0, 0.14), (1, 0.08), (2, 0.08), (3, 0.08), (5, 0.14), (8, 0.16), (12, 0.14), (20, 0.1), (60, 0.08),
+)  # fmt: skip
 """Upper limits of library sizes, each with its probability."""
-WARMUP_EXAMPLES = 2_500
+WARMUP_EXAMPLES = 1_500
 """Number of examples after which libraries have their full sizes."""
 RELEVANT_SHARE = 0.6
 """Final probability that the problems of an example are chosen to fit its lessons."""
@@ -47,11 +45,9 @@ FAILURES: tuple[tuple[CodeStatus, str], ...] = (
     ("timeout", ""), ("oom", ""), ("killed", ""), ("state_lost", ""), ("error", "MemoryError"),
 )  # fmt: skip
 
-_LABEL = re.compile(r" \(G\d+\)$")
 _TRAPS = {trap.name: trap for trap in TRAPS}
 MEANINGS = ("narrow", *(f"{stance} {trap}" for trap in _TRAPS for stance in ("addresses", "contradicts")))
 """What a lesson can say. A narrow lesson says it only of some families."""
-TRAP_MODEL = TrapModel(LessonReader(skills), WORLD)
 
 
 def examples(seed: int) -> Iterator[TrainingExample]:
@@ -68,89 +64,29 @@ def system_with(lessons: Sequence[str], *, masked: Sequence[int] = ()) -> str:
     return "\n\n".join(filter(None, (solve_prompt().text, block)))
 
 
-@dataclass(frozen=True)
-class Teacher:
-    """The simulated solver with the lessons and tools of one system message."""
-
-    shown: tuple[ShownLesson, ...]
-    tools: tuple[str, ...] = (TOOL,)
-
-    def turn(
-        self, question: str, turns: tuple[ToolExchange, ...], rng: Random
-    ) -> tuple[ToolUse | FinalMessage, tuple[SoftTarget, ...]]:
-        """Return its next action, and the soft targets of that action: what it might have done instead."""
-        situation = skills.recognise(Conversation("", question, self.tools, turns))
-        assert situation is not None
-        lessons = [one.text for one in self.shown]
-        chances = TRAP_MODEL.probabilities(situation.traps, situation.family, lessons, TEMPERATURE)
-        falls = {trap: at_temperature_one(trap, chances[trap]) for trap in situation.traps}
-        flaws = frozenset(trap for trap in situation.traps if rng.random() < falls[trap])
-        careful = [trap for trap in situation.traps if trap not in flaws]
-        advice_on = TRAP_MODEL.advice_on(careful, situation.family, lessons)
-        labels = {
-            trap: self.shown[advice.addressed_by].label
-            for trap, advice in advice_on.items()
-            if advice.addressed_by is not None
-        }
-        act = situation.act(flaws, FollowedLessons(labels), rng)
-        if not isinstance(act, ToolUse):
-            return act, ()
-        speaking = {trap: self._speaking_of(trap, situation.family) for trap in situation.traps}
-        return act, tuple(_soft_targets(act, falls, speaking))
-
-    def _speaking_of(self, trap: str, family: str) -> tuple[int, ...]:
-        read = [TRAP_MODEL.reader.read(one.text) for one in self.shown]
-        return tuple(at for at, one in enumerate(read) if one.on(trap, family) != "silent")
-
-
-def at_temperature_one(trap: str, chance: float) -> float:
-    """Return the training probability of falling into a trap, which is sampled at temperature 1.
-
-    Sampling at the trap model's temperature then gives `chance`. Careless and careful phrases are equally likely, and a
-    lower temperature favours the kind with fewer phrases.
-    """
-    phrases = log(len(_TRAPS[trap].careless) / len(_TRAPS[trap].careful))
-    odds = TEMPERATURE * log(chance / (1 - chance)) + (1 - TEMPERATURE) * phrases
-    return 1 / (1 + exp(-odds))
-
-
-def _soft_targets(
-    act: ToolUse, falls: Mapping[str, float], speaking: Mapping[str, tuple[int, ...]]
-) -> Iterator[SoftTarget]:
-    """One soft target for each comment on a decision, in the order of the program."""
-    by_phrase = {phrase: name for name in falls for phrase in (*_TRAPS[name].careless, *_TRAPS[name].careful)}
-    for line in str(act.arguments["code"]).splitlines():
-        comment = line.strip().removeprefix("# ")
-        if (name := by_phrase.get(_LABEL.sub("", comment))) is not None:
-            trap, fall = _TRAPS[name], falls[name]
-            careless = [(phrase, fall / len(trap.careless)) for phrase in trap.careless]
-            careful = [(phrase, (1 - fall) / len(trap.careful)) for phrase in trap.careful]
-            yield SoftTarget((*careless, *careful), speaking[name])
-
-
 def _example(rng: Random, progress: float) -> TrainingExample:
     lessons, families = _library(rng, progress)
     masked = [at for at in range(len(lessons)) if rng.random() < 0.1] if rng.random() < 0.2 else []
-    system = system_with(lessons, masked=masked)
+    system = system_with([one.text for one in lessons], masked=masked)
     tools = () if rng.random() < NO_TOOL_SHARE else (TOOL,)
-    teacher = Teacher(experiences_in(system), tools)
+    teacher = Teacher(experiences_in(system), CorpusLessons(lessons), tools)
     dialogues = tuple(_dialogue(teacher, rng.choice(families), rng) for _ in range(DIALOGUES))
     return TrainingExample(
-        system=system, tools=tools, dialogues=dialogues, lessons=tuple(_lesson_meanings(system, teacher.shown))
+        system=system, tools=tools, dialogues=dialogues, lessons=tuple(_lesson_meanings(system, teacher))
     )
 
 
-def _lesson_meanings(system: str, shown: Sequence[ShownLesson]) -> Iterator[LessonMeaning]:
+def _lesson_meanings(system: str, teacher: Teacher) -> Iterator[LessonMeaning]:
     at = 0
-    for one in shown:
+    for one in teacher.shown:
         line = f"[{one.label}] {one.text}"
         at = system.index(line, at) + len(line)
-        read = TRAP_MODEL.reader.read(one.text)
+        read = teacher.reader.read(one.text)
         meanings = [f"{stance} {trap}" for trap, stance in read.stances.items()]
         yield LessonMeaning(end=at, meanings=(*(["narrow"] if read.families else []), *meanings))
 
 
-def _library(rng: Random, progress: float) -> tuple[list[str], Sequence[Family[Any]]]:
+def _library(rng: Random, progress: float) -> tuple[list[CorpusLesson], Sequence[Family[Any]]]:
     """Lessons, and the families that the problems of the example are drawn from."""
     size = _size(rng, progress)
     family = rng.choice(FAMILIES)
@@ -160,9 +96,9 @@ def _library(rng: Random, progress: float) -> tuple[list[str], Sequence[Family[A
         narrow(rng.choice(traps), rng, family) if rng.random() < 0.04 else random_lesson(rng, traps)
         for _ in range(size)
     ]
-    spoken_of = {trap for text in lessons for trap in TRAP_MODEL.reader.read(text).stances}
+    spoken_of = {trap for one in lessons for trap in one.stances}
     related = [one for one in FAMILIES if spoken_of & set(one.traps)]
-    return list(dict.fromkeys(lessons)), related if near and related else FAMILIES
+    return list({one.text: one for one in lessons}.values()), related if near and related else FAMILIES
 
 
 def _size(rng: Random, progress: float) -> int:

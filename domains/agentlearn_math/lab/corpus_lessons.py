@@ -1,104 +1,161 @@
-"""Lessons of the corpus: as reflectors write them, in freer words, inverted, too narrow, or without content.
+"""Lessons of the corpus: advice in many wordings, orders to make the mistake, bans on the advice, and nonsense.
 
-What a lesson says about a trap is not recorded here: the simulated solver's reader decides it from the words.
+Each lesson says what the teacher takes from it. That follows from how the lesson is made, not from its words.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from agentlearn.sim.controls import placebo
 from agentlearn.sim.habits import Vocabulary
 from agentlearn.sim.lesson_writer import LessonSource, LessonWriter, within_lesson_limits
+from agentlearn.sim.lessons import LessonEffect
 from agentlearn.sim.neutral import ADVICE, SITUATIONS, TAILS
 from agentlearn.sim.skills import Trap
 from agentlearn_math.family import Family
+from agentlearn_math.lab.nonsense import (
+    HELD_OUT_ABSURDITIES,
+    TRAINED_ABSURDITIES,
+    absurd,
+    bag_of_words,
+    capitalised,
+    cued,
+    half,
+    made_up_word,
+    shuffled,
+)
+from agentlearn_math.lab.other_languages import TRAINED_LANGUAGES
+from agentlearn_math.lab.wordings import HELD_OUT_FRAMES, TRAINED_FRAMES, spelled_out, wordings
 from agentlearn_math.novice import skills
 from agentlearn_math.traps import TRAPS
 
 KINDS = {
-    "reflector": 0.50,
-    "free": 0.14,
-    "inverted": 0.08,
-    "freely_inverted": 0.04,
-    "half": 0.04,
-    "narrow": 0.06,
-    "neutral": 0.09,
-    "placebo": 0.05,
+    "reflector": 0.2,
+    "order": 0.13,
+    "warning": 0.08,
+    "sentence": 0.13,
+    "narrow": 0.04,
+    "inverted": 0.06,
+    "ban": 0.1,
+    "absurd": 0.07,
+    "bag": 0.02,
+    "cued": 0.02,
+    "half": 0.02,
+    "shuffled": 0.06,
+    "neutral": 0.04,
+    "placebo": 0.02,
+    "other_language": 0.02,
 }
 """Probability of each kind of lesson."""
-
-ENDINGS = ("", "s", "es", "e", "ed", "ing", "ies", "y", "ion")
-FREE_CLAUSES = (
-    "{advice}", "remember to {advice}", "make sure to {advice}", "take care to {advice}", "do not forget to {advice}",
-    "it pays to {advice}",
-)  # fmt: skip
-FREE_FRAMES = (
-    "{clause}.", "When {situation}: {clause}.", "{clause}, above all when {situation}.",
-    "In such problems {clause}.", "Before you print, {clause}.", "If {situation}, {clause}.",
-)  # fmt: skip
-CUED = (
-    "Mind the {first} and {second} them.", "{first}: {second} with care.", "Always {second} every {first}.",
-    "The {first} must be {second}.", "Pay attention to the {first}, then {second}.", "Write code to {second} {first}.",
-    "Look at the {first} first and {second} what is there.", "A good program will {second} each {first}.",
-)  # fmt: skip
-TURNED = (
-    "Do not {second} the {first}.", "Never {second} the {first}.", "There is no need to {second} the {first}.",
-    "It is pointless to {second} the {first}.", "The {first} need not be {second}.", "Forget the {first}.",
-)  # fmt: skip
-HALVES = ("Mind the {word}.", "Look at the {word} with care.", "Think of the {word} before you write code.")
-
-_WRITER = LessonWriter(Vocabulary(skills))
+_UNKNOWN_SHARE = 0.08
+"""Share of the freely worded lessons in which a made-up word stands for one of the words."""
+_LONG = 8
+"""Number of words from which a lesson keeps its sense without one of them."""
+_VOCABULARY = Vocabulary(skills)
+_WRITER = LessonWriter(_VOCABULARY)
 
 
-def random_lesson(rng: Random, traps: Sequence[Trap] = TRAPS) -> str:
+@dataclass(frozen=True, slots=True)
+class CorpusLesson:
+    """A lesson, and what the teacher takes from it."""
+
+    text: str
+    stances: Mapping[str, LessonEffect] = field(default_factory=dict[str, LessonEffect])
+    """What the lesson does, by trap name; empty if it does nothing."""
+    families: frozenset[str] = frozenset()
+    """Families that the lesson is limited to; empty: all."""
+
+
+def random_lesson(rng: Random, traps: Sequence[Trap] = TRAPS) -> CorpusLesson:
     """Return a lesson of a random kind about one of the traps."""
     kind = rng.choices(tuple(KINDS), tuple(KINDS.values()))[0]
     return lesson(kind, rng.choice(traps), rng)
 
 
-def lesson(kind: str, trap: Trap, rng: Random) -> str:
-    """Return a lesson of a kind. Lessons without content do not concern the trap."""
+def lesson(kind: str, trap: Trap, rng: Random, *, held_out: bool = False) -> CorpusLesson:
+    """Return a lesson of a kind. held_out: in wordings and frames that the corpus does not train on.
+
+    `reflector`: as the simulated reflector writes it. `order`, `warning`, `sentence`: the advice in other words, as an
+    order, as a ban on the mistake, and as a whole sentence. `narrow`: limited to one topic. `inverted`: an order to
+    make the mistake. `ban`: the advice with an order not to follow it, or with the remark that there is no need to.
+    This takes the advice back and does nothing. All other kinds do nothing either.
+    """
+    addressed: Mapping[str, LessonEffect] = {trap.name: "addresses"}
+    words = wordings(held_out=held_out)[trap.name]
+    frames = HELD_OUT_FRAMES if held_out else TRAINED_FRAMES
     match kind:
         case "reflector":
-            return _WRITER.lesson(trap, rng)
+            return CorpusLesson(_WRITER.lesson(trap, rng), addressed)
+        case "order":
+            return CorpusLesson(_framed(frames.orders, words.right, trap, rng, held_out=held_out), addressed)
+        case "warning":
+            return CorpusLesson(_framed(frames.bans, words.wrong, trap, rng, held_out=held_out), addressed)
+        case "sentence":
+            text = spelled_out(rng.choice(words.sentences), rng)
+            return CorpusLesson(text if held_out else _with_unknown(text, rng), addressed)
         case "inverted":
-            return _WRITER.defective("harmful", trap, LessonSource(), rng) or lesson("freely_inverted", trap, rng)
-        case "free":
-            return _free(trap, rng) if rng.random() < 0.5 else _cued(CUED, trap, rng)
-        case "freely_inverted":
-            return _cued(TURNED, trap, rng)
-        case "half":
-            word = _inflected(rng.choice(rng.choice(trap.cues)), rng)
-            return rng.choice(HALVES).format(word=word)
+            text = _framed(frames.orders, words.wrong, trap, rng, held_out=held_out)
+            return CorpusLesson(text, {trap.name: "contradicts"})
         case "narrow":
             return narrow(trap, rng)
+        case _:
+            return CorpusLesson(_without_effect(kind, trap, rng, held_out=held_out))
+
+
+def _without_effect(kind: str, trap: Trap, rng: Random, *, held_out: bool) -> str:
+    match kind:
+        case "ban":
+            return _ban(trap, rng, held_out=held_out)
+        case "absurd":
+            do = spelled_out(rng.choice(wordings(held_out=False)[trap.name].right), rng)
+            return absurd(trap, do, HELD_OUT_ABSURDITIES if held_out else TRAINED_ABSURDITIES, rng)
+        case "bag":
+            return bag_of_words([*rng.sample(TRAPS, rng.randint(0, 1)), trap], rng)
+        case "cued":
+            return cued(trap, rng)
+        case "half":
+            return half(trap, rng)
+        case "shuffled":
+            meant = rng.choice(("reflector", "order", "warning", "sentence"))
+            return shuffled(lesson(meant, trap, rng, held_out=held_out).text, rng)
         case "neutral":
             return f"When {rng.choice(SITUATIONS)}, {rng.choice(ADVICE)}{rng.choice(TAILS)}."
+        case "other_language":
+            return rng.choice(TRAINED_LANGUAGES)
         case _:
             return placebo(rng.randint(8, 24), rng.getrandbits(32), skills=(skills,))[0]
 
 
-def narrow(trap: Trap, rng: Random, family: Family[Any] | None = None) -> str:
+def narrow(trap: Trap, rng: Random, family: Family[Any] | None = None) -> CorpusLesson:
     """Return good advice that is limited to one topic."""
     topics = family.topics if family else rng.choice(tuple(skills.topics.values()))
     topic = " and ".join(rng.sample(topics, min(len(topics), rng.randint(1, 2))))
-    return f"When facing a problem on {topic}, {rng.choice(trap.advice)}."
+    text = f"When facing a problem on {topic}, {rng.choice(trap.advice)}."
+    return CorpusLesson(text, {trap.name: "addresses"}, _VOCABULARY.reader.read(text).families)
 
 
-def _free(trap: Trap, rng: Random) -> str:
-    clause = rng.choice(FREE_CLAUSES).format(advice=rng.choice(trap.advice))
-    text = rng.choice(FREE_FRAMES).format(clause=clause, situation=rng.choice(trap.situations))
-    text = text[:1].upper() + text[1:]
-    return text if within_lesson_limits(text) else _WRITER.lesson(trap, rng)
+def _ban(trap: Trap, rng: Random, *, held_out: bool) -> str:
+    """The advice with an order not to follow it. Held out are the frames; the advice itself is trained."""
+    frames = HELD_OUT_FRAMES if held_out else TRAINED_FRAMES
+    if not held_out and rng.random() < 0.25:
+        return _WRITER.defective("harmful", trap, LessonSource(), rng) or _ban(trap, rng, held_out=held_out)
+    advice = trap.advice if rng.random() < 0.4 else wordings(held_out=False)[trap.name].right
+    return _framed((*frames.bans, *frames.needless), advice, trap, rng, held_out=held_out)
 
 
-def _cued(frames: Sequence[str], trap: Trap, rng: Random) -> str:
-    words = [_inflected(rng.choice(group), rng) for group in trap.cues]
-    first, second = (words[0], words[-1]) if len(words) > 1 else (words[0], "check")
-    text = rng.choice(frames).format(first=first, second=second)
-    return text[:1].upper() + text[1:]
+def _framed(clauses: Sequence[str], patterns: Sequence[str], trap: Trap, rng: Random, *, held_out: bool) -> str:
+    frames = HELD_OUT_FRAMES if held_out else TRAINED_FRAMES
+    clause = rng.choice(clauses).format(do=spelled_out(rng.choice(patterns), rng))
+    text = rng.choice(frames.sentences).format(clause=clause, situation=rng.choice(trap.situations))
+    text = capitalised(text if within_lesson_limits(text) else f"{clause}.")
+    return text if held_out else _with_unknown(text, rng)
 
 
-def _inflected(stem: str, rng: Random) -> str:
-    return stem + rng.choice(ENDINGS)
+def _with_unknown(text: str, rng: Random) -> str:
+    """The text, sometimes with a made-up word for one of its words, so that the model can do without any of them."""
+    words = text.split()
+    if len(words) >= _LONG and rng.random() < _UNKNOWN_SHARE:
+        words[rng.randrange(1, len(words) - 1)] = made_up_word(rng)
+    return " ".join(words)

@@ -8,18 +8,18 @@ from agentlearn.lab.contract import EvaluationTask
 from agentlearn.sandbox.tool_text import TOOL
 from agentlearn.sim.controls import placebo, useless_library
 from agentlearn.sim.skills import Conversation
-from agentlearn.sim.trap_model import TEMPERATURE
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family
 from agentlearn_math.lab.control_lessons import control_lessons
-from agentlearn_math.lab.corpus import TRAP_MODEL, system_with
-from agentlearn_math.lab.corpus_lessons import lesson
+from agentlearn_math.lab.corpus import system_with
+from agentlearn_math.lab.corpus_lessons import CorpusLesson, lesson
+from agentlearn_math.lab.teacher import CorpusLessons, trap_chances
 from agentlearn_math.novice import skills
 from agentlearn_math.tasks import home
 from agentlearn_math.traps import TRAPS
 
 SHOWN = 8
-"""Number of lessons in every library except the empty and the full one."""
+"""Number of lessons in every library except the empty, the full, the inverted and the large ones."""
 
 
 def evaluation_tasks(condition: str, number: int, seed: int) -> Sequence[EvaluationTask]:
@@ -35,19 +35,20 @@ def _task(condition: str, family: Family[Any], rng: Random) -> EvaluationTask:
     situation = skills.recognise(Conversation("", question, (TOOL,)))
     assert situation is not None
     right_probability = 1.0
-    for chance in TRAP_MODEL.probabilities(situation.traps, family.name, lessons, TEMPERATURE).values():
+    shown = [one.text for one in lessons]
+    for chance in trap_chances(CorpusLessons(lessons), situation.traps, family.name, shown).values():
         right_probability *= 1 - chance
     return EvaluationTask(
-        system=system_with(lessons), tools=(TOOL,), question=question, answer=answer, expected=right_probability
+        system=system_with(shown), tools=(TOOL,), question=question, answer=answer, expected=right_probability
     )
 
 
-def condition_lessons(condition: str, family: Family[Any], rng: Random) -> Sequence[str]:
+def condition_lessons(condition: str, family: Family[Any], rng: Random) -> Sequence[CorpusLesson]:
     """Return the lessons of a condition for a problem of a family, shuffled.
 
     `right`: one on each trap of the family and some on others. `full`: one on every trap. `irrelevant`: only on other
-    traps. `neutral`, `placebo`: without content. `inverted`: wrong advice on the family's traps. Others: as in
-    `control_lessons`, on the traps of `right`.
+    traps. `neutral`, `placebo`: without content. Others: as in `control_lessons`, on the traps of `right`; `inverted`
+    only on the family's traps.
     """
     own = [trap for trap in TRAPS if trap.name in family.traps]
     others = [trap for trap in TRAPS if trap.name not in family.traps]
@@ -58,16 +59,15 @@ def condition_lessons(condition: str, family: Family[Any], rng: Random) -> Seque
             chosen = list(TRAPS)
         case "irrelevant":
             chosen = rng.sample(others, min(SHOWN, len(others)))
-        case "inverted":
-            return [lesson("inverted", trap, rng) for trap in own]
         case "neutral":
-            return useless_library(SHOWN, rng.getrandbits(32), skills=(skills,))
+            return list(map(CorpusLesson, useless_library(SHOWN, rng.getrandbits(32), skills=(skills,))))
         case "placebo":
-            return placebo(SHOWN * 20, rng.getrandbits(32), skills=(skills,))
+            return list(map(CorpusLesson, placebo(SHOWN * 20, rng.getrandbits(32), skills=(skills,))))
         case "none":
             return []
         case _:
-            found = control_lessons(condition, own + rng.sample(others, SHOWN - len(own)), rng)
+            chosen = own if condition == "inverted" else own + rng.sample(others, SHOWN - len(own))
+            found = control_lessons(condition, chosen, rng)
             return rng.sample(found, len(found))
     rng.shuffle(chosen)
     return [lesson("reflector", trap, rng) for trap in chosen]

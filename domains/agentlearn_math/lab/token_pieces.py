@@ -1,7 +1,7 @@
 """The lab model's vocabulary: long pieces of programs, tool calls and problems, and the words of lessons.
 
-Long pieces make sequences short, so that a small machine can train the model. Words of lessons that start with a cue
-stem are split after the stem, so that "boundary" and "boundaries" share a token.
+Long pieces make sequences short, so that a small machine can train the model. Words of lessons that share a stem are
+split after it, so that "boundary" and "boundaries" share a token.
 """
 
 import json
@@ -20,6 +20,8 @@ from agentlearn_math.agent import solve_prompt
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family, combinations_of
 from agentlearn_math.lab import corpus, corpus_lessons
+from agentlearn_math.lab.nonsense import CUED, ENDINGS, HALVES, TRAINED_ABSURDITIES
+from agentlearn_math.lab.wordings import TRAINED_FRAMES, spellings, wordings
 from agentlearn_math.traps import TRAPS
 
 _DIGITS = re.compile(r"\d+")
@@ -27,6 +29,10 @@ _WORD = re.compile(r" ?[A-Za-z]+(?:'[a-z]+)?")
 _HOLE = re.compile(r"\{[^{}]*\}")
 _LETTERS = "QQQQQQ"
 _SAMPLES = 6
+_INFLECTIONS = ("", "s", "es", "e", "ed", "ing", "ies", "y", "ly", "er")
+_SHORTEST_STEM = 4
+_SIGNS = (" = ", " < ", " <= ", " + ", " - ", " * ", " / ", "//", " != ", ", ", ": ", "; ", "? ", ". ", "('", "math.")
+"""Signs that stand in lessons."""
 _STEMS = {stem for trap in TRAPS for group in trap.cues for stem in group}
 
 
@@ -99,41 +105,67 @@ def _problems() -> Iterator[str]:
 
 
 def _lesson_words() -> Iterator[str]:
+    """Stems and endings of the words of lessons: after a space, and as the first word of a lesson.
+
+    Words that only held-out wordings use are not among them.
+    """
     yield from (f" {stem}" for stem in sorted(_STEMS))
     yield from (stem.capitalize() for stem in sorted(_STEMS))
-    yield from corpus_lessons.ENDINGS
-    texts = [*SITUATIONS, *ADVICE, *TAILS, *WORDS]
+    yield from ENDINGS
+    yield from _SIGNS
+    texts = tuple(_trained_texts())
+    words = dict.fromkeys(word.strip() for text in texts for word in _WORD.findall(text))
+    firsts = dict.fromkeys(text[:1].upper() + text[1:] for text in texts)
+    stems = _shared_stems(word.lower() for word in words)
+    for word in words:
+        yield from _pieces_of(word, " ", stems)
+    for word in dict.fromkeys(word.strip() for text in firsts for word in _WORD.findall(text)[:1]):
+        yield from _pieces_of(word, "", stems)
+
+
+def _trained_texts() -> Iterator[str]:
+    """Texts with every word of the corpus's lessons, besides made-up words and words of other languages."""
+    yield from (*SITUATIONS, *ADVICE, *TAILS, *WORDS)
     for trap in TRAPS:
-        texts += [*trap.advice, *trap.situations]
-    frames = (
-        *corpus_lessons.FREE_CLAUSES,
-        *corpus_lessons.FREE_FRAMES,
-        *corpus_lessons.CUED,
-        *corpus_lessons.TURNED,
-        *corpus_lessons.HALVES,
-    )
-    texts += [_HOLE.sub(" ", frame) for frame in frames]
+        yield from (*trap.advice, *trap.situations)
+    for habit in wordings(held_out=False).values():
+        for pattern in (*habit.right, *habit.wrong, *habit.sentences):
+            yield from spellings(pattern)
+    frames, absurd = TRAINED_FRAMES, TRAINED_ABSURDITIES
+    framed = (*frames.orders, *frames.bans, *frames.needless, *frames.sentences, *absurd.frames, *CUED, *HALVES)
+    yield from (_HOLE.sub(" ", text) for text in framed)
+    yield from (*absurd.nouns, *absurd.verbs, *absurd.adjectives)
+    yield from (topic for family in FAMILIES for topic in family.topics)
     rng = Random("pieces of lessons")
     for trap in TRAPS:
-        texts += [
-            corpus_lessons.lesson(kind, trap, rng) for kind in ("reflector", "inverted", "narrow") for _ in range(40)
-        ]
-    for text in texts:
-        words = _WORD.findall(text)
-        yield from _unstemmed(f" {word.strip()}" for word in words)
-    for text in texts:  # the first word follows "] " or begins a sentence
-        yield from _unstemmed(word.strip() for word in _WORD.findall(text)[:1])
+        for kind in ("reflector", "narrow", "ban"):
+            yield from (corpus_lessons.lesson(kind, trap, rng).text for _ in range(40))
 
 
-def _unstemmed(words: Iterable[str]) -> Iterator[str]:
-    """Words without a cue stem, and the endings of words with one."""
+def _shared_stems(words: Iterable[str]) -> frozenset[str]:
+    """Stems that at least two words share."""
+    found: dict[str, set[str]] = {}
     for word in words:
-        bare = word.strip().lower()
-        stem = max((stem for stem in _STEMS if bare.startswith(stem)), key=len, default="")
-        if not stem:
-            yield word
-        elif len(bare) > len(stem):
-            yield bare[len(stem) :]
+        for stem in _stems_of(word):
+            found.setdefault(stem, set()).add(word)
+    return frozenset(stem for stem, sharing in found.items() if len(sharing) > 1)
+
+
+def _stems_of(word: str) -> Iterator[str]:
+    for ending in _INFLECTIONS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
+            yield word[: len(word) - len(ending)]
+
+
+def _pieces_of(word: str, before: str, stems: frozenset[str]) -> Iterator[str]:
+    """The word, or its stem and its ending if other words share the stem. Key words are split after their cue stem."""
+    lower = word.lower()
+    cue = max((stem for stem in _STEMS if lower.startswith(stem)), key=len, default="")
+    stem = cue or min((stem for stem in _stems_of(lower) if stem in stems), key=len, default=lower)
+    if not cue:
+        yield before + word[: len(stem)]
+    if len(lower) > len(stem):
+        yield lower[len(stem) :]
 
 
 def _escaped(code: str) -> str:

@@ -32,7 +32,13 @@ from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.lessons.learn import learn, learn_sync
 from tests.support.desk import LESSON, TICKETS, Ticket, desk_agent, desk_model, reply, right_team, right_text
 
-SMALL: dict[str, Any] = {"group_size": 3, "epochs": 1, "evaluate": False, "batch_size": 8}
+SMALL: dict[str, Any] = {
+    "group_size": 3,
+    "epochs": 1,
+    "evaluate": False,
+    "batch_size": 8,
+    "validation_rollouts": 0,
+}
 WITHOUT_PARAMETER = {"store", "private_addresses", "given"}
 """Fields of the settings that say where and how the run was started."""
 

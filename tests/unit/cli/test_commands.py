@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from agentlearn.store import read_store
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The store of one small learn run and one solve."""
     store = tmp_path_factory.mktemp("cli") / "store"
-    options = ["--limit", "6", "--epochs", "1", "--no-eval", "--store", str(store)]
+    options = ["--limit", "6", "--epochs", "1", "--no-eval", "--validation-rollouts", "0", "--store", str(store)]
     assert run(["learn", "math", "--model", "sim:novice", *options]) == 0
     assert (
         run(["solve", "math", "What is 1 + 1?", "--model", "sim:novice", "--library", "math", "--store", str(store)])
@@ -60,7 +61,8 @@ def test_a_run_is_shown_whole(finished: Path, capsys: pytest.CaptureFixture[str]
         "applied    epoch-1/1",
     ):
         assert part in words
-    assert len(result(capsys, finished, "runs", "show", learned)["rollouts"]) == 30
+    whole = result(capsys, finished, "runs", "show", learned)
+    assert len(whole["rollouts"]) == sum(whole["run"]["report"]["rollouts"].values()) > 20
 
 
 def test_a_rollout_is_shown_step_by_step(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +80,7 @@ def test_a_rollout_is_shown_step_by_step(finished: Path, capsys: pytest.CaptureF
 
 def test_prompts_of_summaries_and_proposals_are_shown(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     learned = result(capsys, finished, "runs", "list")["runs"][1]["run"]
-    assert "agentlearn.prompts:consolidate/v1)" in output(capsys, finished, "runs", "show", learned)
+    assert "agentlearn.prompts:consolidate/v2)" in output(capsys, finished, "runs", "show", learned)
     rollouts = result(capsys, finished, "runs", "show", learned)["rollouts"]
     traces = (result(capsys, finished, "trace", one["id"]) for one in rollouts if one["phase"] == "epoch-1")
     taught = next(one for one in traces if one["proposals"])
@@ -86,7 +88,7 @@ def test_prompts_of_summaries_and_proposals_are_shown(finished: Path, capsys: py
     words = output(capsys, finished, "trace", taught["trajectory"]["id"])
     assert "asked with agentlearn.prompts:summarise/v2" in words
     assert "proposal   " in words
-    assert "asked with agentlearn.prompts:compare/v2" in words
+    assert "asked with agentlearn.prompts:compare/v3" in words
 
 
 def test_libraries_are_listed_shown_logged_and_exported(
@@ -164,7 +166,7 @@ def test_the_estimate_is_printed_before_a_paid_run_that_was_allowed(
     options = ["--model", "openai:gpt-5-mini", "--store", str(tmp_path / "s"), "--sandbox", "unsafe-local"]
     assert run(["learn", "math", *options, *answer]) == 2
     first, last = capsys.readouterr().err.splitlines()
-    assert first.startswith("openai:gpt-5-mini: about 1,380 rollouts, ")
+    assert re.match(r"openai:gpt-5-mini: about 1,\d{3} rollouts, ", first)
     assert "about $" in first
     assert "OPENAI_API_KEY" in last, "only then is the endpoint opened"
 
@@ -186,11 +188,15 @@ def test_a_real_store_is_sound_snapshot_and_exported(
 ) -> None:
     report = result(capsys, finished, "store", "check")
     assert (report["sound"], report["findings"]) == (True, [])
-    assert report["tables"]["trajectory"] == 31
+    assert report["tables"]["trajectory"] > 20
     assert "sound: every table can be read" in output(capsys, finished, "store", "check")
     assert output(capsys, finished, "store", "repair") == f"{finished}: nothing to repair\n"
     written = result(capsys, finished, "store", "snapshot", "--out", str(tmp_path / "slim"))["files"]
-    assert {"table": "trajectory", "path": str(tmp_path / "slim" / "trajectory.parquet"), "rows": 31} in written
+    assert {
+        "table": "trajectory",
+        "path": str(tmp_path / "slim" / "trajectory.parquet"),
+        "rows": report["tables"]["trajectory"],
+    } in written
     learned = result(capsys, finished, "runs", "list")["runs"][1]["run"]
     options = ("--run", learned[:20], "--outcome", "ok", "--min-reward", "1", "--domain", "math")
     for form in ("openai-jsonl", "trl-jsonl"):

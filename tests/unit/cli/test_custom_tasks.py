@@ -111,7 +111,8 @@ def test_a_plan_counts_the_judge(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("prices.csv").write_text("question,answer\n" + "".join(f"What costs {n}?,{n}\n" for n in range(10)))
-    assert run(["learn", "prices.csv", "--reward", "judge", "--dry-run"]) == 0
+    every = ("--epochs", "3", "--group-size", "5", "--stop-after", "5", "--revisit-every", "1", "--select", "last")
+    assert run(["learn", "prices.csv", "--reward", "judge", *every, "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert "  judge           105 calls, " in said
     assert "  judge held out  24 calls, " in said

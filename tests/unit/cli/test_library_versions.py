@@ -14,7 +14,8 @@ from agentlearn.cli.app import run
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with two learn runs under different names, each with versions that were not published."""
     store = tmp_path_factory.mktemp("versions") / "store"
-    options = ["--limit", "4", "--epochs", "2", "--no-eval", "--model", "sim:novice", "--store", str(store)]
+    options = ["--limit", "4", "--epochs", "2", "--no-eval", "--validation-rollouts", "0"]
+    options += ["--model", "sim:novice", "--store", str(store)]
     assert run(["learn", "math", *options]) == 0
     assert run(["learn", "math", *options, "--name", "other", "--seed", "5"]) == 0
     return store

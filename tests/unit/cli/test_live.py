@@ -89,7 +89,7 @@ def test_the_view_shows_phase_rewards_tasks_lessons_calls_and_costs() -> None:
     scripted(progress, [(0, 1.0), (0, 0.0), (1, 1.0), (1, 1.0), (2, 0.0), (2, None)])
     phase, reward, groups, lessons, calls, spent = lines(progress.view)
     assert phase.startswith("  epoch 2/2  ")
-    assert phase.endswith("6/50 rollouts  01:15")
+    assert phase.endswith("6/50 rollouts  01:15  453 tokens/s")
     # The means of the three tasks are 0.5, 1 and 0: what is undecided counts in no mean.
     assert reward == "  reward     0.50 [0.00, 1.00]   mean over 3 tasks, 95 % interval   1 undecided"
     assert groups == "  tasks      right and wrong 2 · all right 1 · all wrong 0 · failed 1   of 4"

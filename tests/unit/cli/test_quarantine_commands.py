@@ -68,7 +68,7 @@ def test_waiting_lessons_are_listed_with_the_doubt_and_the_evidence(
     assert f"run {nouns.RUN}, epoch-1/1; from r1" in shown
     (one,) = result(capsys, store, "library", "pending", "math", "--run", nouns.RUN[:6])["pending"]
     assert (one["id"], one["code"], one["lesson"], one["evidence"]) == (IDENTITY, "speaks_to_judge", HELD, ["r1"])
-    assert output(capsys, store, "library", "pending", "web") == "no lesson waits for a decision\n"
+    assert output(capsys, store, "library", "pending", "web") == "nothing waits for a decision\n"
 
 
 def test_approving_publishes_and_names_the_person(
@@ -78,7 +78,7 @@ def test_approving_publishes_and_names_the_person(
     decision = result(capsys, store, "library", "approve", IDENTITY[:6], "--note", "fine")["decision"]
     assert (decision["who"], decision["note"], decision["verdict"]) == ("ada", "fine", "approved")
     assert [one.lesson for one in LibraryStore(store / "libraries").load("math").experiences] == [HELD]
-    assert output(capsys, store, "library", "pending") == "no lesson waits for a decision\n"
+    assert output(capsys, store, "library", "pending") == "nothing waits for a decision\n"
     assert f"made in run {nouns.RUN}, epoch-1/1, by proposal {IDENTITY[:8]}" in output(
         capsys, store, "library", "show", "math", "--origins"
     )
@@ -88,7 +88,7 @@ def test_rejecting_ends_the_wait(store: Path, capsys: pytest.CaptureFixture[str]
     assert output(capsys, store, "library", "reject", IDENTITY[:6]) == (
         f"rejected: {IDENTITY[:12]}; later runs refuse the same lesson\n"
     )
-    assert result(capsys, store, "library", "pending") == {"pending": []}
+    assert result(capsys, store, "library", "pending") == {"pending": [], "versions": []}
     assert "was rejected by" in output(capsys, store, "library", "approve", IDENTITY[:6], status=2)
 
 
@@ -156,6 +156,6 @@ def test_learning_from_a_library_file_notes_the_caution(capsys: pytest.CaptureFi
     libraries.export("one", tmp_path / "one.json")
     report = result(
         capsys, tmp_path / "store", "learn", "math", "--model", "sim:novice", "--limit", "2", "--epochs", "1",
-        "--no-eval", "--from", str(tmp_path / "one.json"),
+        "--no-eval", "--validation-rollouts", "0", "--from", str(tmp_path / "one.json"),
     )  # fmt: skip
     assert [note for note in report["notes"] if note.startswith("caution: 1 of the 1 lessons in ")]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.cli.train_page import train_page
+from agentlearn.cli.pages.train_page import train_page
 from agentlearn.html.markup import shown
 from agentlearn.learning.report import Delta, HeldOutScore
 from agentlearn.train.report import TrainedWeights, TrainReport, UpdateLine
@@ -51,3 +51,11 @@ def test_hostile_texts_are_shown_and_not_obeyed(text: str) -> None:
     read.assert_ours()
     assert shown(text).strip() in read.text
     assert unseen(read.text) <= {"'\\t'"}
+
+
+def test_the_seconds_of_a_resumed_run_are_those_of_all_updates() -> None:
+    pytest.importorskip("torch")
+    from agentlearn.train.training_run import _seconds_of  # pyright: ignore[reportPrivateUsage]
+
+    kept = {1: {"seconds/sampling": 2.0, "loss": 9.0}, 2: {"seconds/sampling": 3.0, "seconds/updating": 1.5}}
+    assert _seconds_of(kept) == {"sampling": 5.0, "updating": 1.5}

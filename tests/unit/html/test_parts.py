@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -151,6 +151,7 @@ def test_labels_overlap_neither_each_other_nor_a_point(spots: list[tuple[float, 
             assert right <= other[0] or left >= other[2] or bottom <= other[1] or top >= other[3]
 
 
+@example([(21.0, 6.0), (27.0, 6.0)], 2.0)
 @given(st.lists(places, min_size=2, max_size=8), st.floats(1, 4))
 def test_labels_that_do_not_meet_on_a_phone_do_not_meet_on_a_wide_page(
     spots: list[tuple[float, float]], wider: float

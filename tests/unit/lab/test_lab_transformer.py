@@ -102,7 +102,10 @@ def test_tokens_are_drawn_as_often_as_they_are_probable(temperature: float) -> N
     )
 
 
-@pytest.mark.parametrize(("options", "kept"), [({"top_k": 1}, {2}), ({"top_k": 2}, {1, 2}), ({"top_p": 0.7}, {1, 2})])
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [({"top_k": 1}, {2}), ({"top_k": 2}, {1, 2}), ({"top_p": 0.7}, {1, 2}), ({"min_p": 0.3}, {1, 2})],
+)
 def test_truncated_draws_keep_to_the_likeliest(options: dict[str, float], kept: set[int]) -> None:
     sampling = Sampling(seed=0, max_tokens=1, **options)
     ids, logprobs = sample_next_tokens(np.repeat(LOGITS, 100, 0), [sampling] * 100, [at / 100 for at in range(100)])

@@ -6,6 +6,7 @@ from agentlearn.config import LearnSettings
 from agentlearn.errors import BudgetExceeded, ConfigError, root_cause
 from agentlearn.learning.batch import GroupStream
 from agentlearn.learning.estimate import estimate
+from tests.support.shared_options import AS_PUBLISHED
 from tests.support.stages import group
 
 
@@ -28,7 +29,9 @@ def test_groups_come_in_the_order_of_completion_and_end() -> None:
 
 
 def test_the_estimate_is_the_published_one_for_the_published_setting() -> None:
-    settings = LearnSettings(domain="math", model="deepseek:deepseek-chat", evaluate=False)
+    settings = LearnSettings(
+        domain="math", model="deepseek:deepseek-chat", evaluate=False, epochs=3, group_size=5, **AS_PUBLISHED
+    )
     found = estimate(settings, train=100)
     assert found.rollouts == 1500
     assert abs(found.tokens_in / 38e6 - 1) < 0.25
@@ -38,7 +41,8 @@ def test_the_estimate_is_the_published_one_for_the_published_setting() -> None:
 
 
 def test_a_reward_that_asks_a_model_is_counted() -> None:
-    settings = LearnSettings(domain="prices", reward="judge", model="http://127.0.0.1:1/v1#m", reflector="openai:gpt-5")
+    given = {"domain": "prices", "reward": "judge", "model": "http://127.0.0.1:1/v1#m", "reflector": "openai:gpt-5"}
+    settings = LearnSettings.model_validate(given | {"epochs": 3, "group_size": 5} | AS_PUBLISHED)
     found = estimate(settings, train=10, test=5)
     stages = {one.stage: one for one in found.stages}
     assert (stages["judge"].calls, stages["judge held out"].calls) == (10 * 5 * 3, 2 * 5 * 4)

@@ -12,6 +12,7 @@ from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError
 from agentlearn.learning.estimate import estimate, plan
 from agentlearn.learning.open_run import domain_of
+from tests.support.shared_options import ALL_ROLLOUTS, AS_PUBLISHED
 
 SERVICE = "openai:gpt-5-mini"
 
@@ -45,7 +46,9 @@ def test_a_model_that_nothing_is_known_of_gets_a_range_with_its_assumption(tmp_p
 def test_a_task_from_a_file_takes_one_call_and_is_as_long_as_it_is(tmp_path: Path) -> None:
     def planned(words: int) -> tuple[int, int]:
         given = {"domain": "prices", "data": prices(tmp_path, 20, words), "reward": "number", "model": SERVICE}
-        settings = LearnSettings.model_validate(given | {"store": tmp_path / "none", "evaluate": False, "epochs": 1})
+        settings = LearnSettings.model_validate(
+            given | {"store": tmp_path / "none", "evaluate": False, "epochs": 1} | AS_PUBLISHED
+        )
         stage = plan(settings, domain_of(settings)).estimate.stages[0]
         return stage.calls, stage.tokens_in
 
@@ -56,17 +59,68 @@ def test_a_task_from_a_file_takes_one_call_and_is_as_long_as_it_is(tmp_path: Pat
 
 def test_the_question_before_spending_counts_the_tasks_of_the_file(tmp_path: Path) -> None:
     given = {"domain": "prices", "data": prices(tmp_path, 10), "reward": "number", "model": SERVICE}
-    settings = LearnSettings.model_validate(given | {"store": tmp_path / "none"})
+    small = {"epochs": 3, "group_size": 5, "batch_size": 20, "finalists": 2, "validation_rollouts": 3}
+    settings = LearnSettings.model_validate(given | small | AS_PUBLISHED | {"store": tmp_path / "none"})
     with pytest.raises(ConfigError) as refused:
         ask_before_spending(settings, yes=False)
     # 7 tasks x 5 rollouts x 3 epochs, and 3 held-out tasks x 4 before and after.
     assert f"about {7 * 5 * 3 + 3 * 4 * 2} rollouts" in str(refused.value)
+    chosen = settings.model_copy(update={"select": "best", "validation_rollouts": 3})
+    with pytest.raises(ConfigError) as refused:
+        ask_before_spending(chosen, yes=False)
+    # Two finalists and the start on the 7 tasks, 3 times each.
+    assert f"about {7 * 5 * 3 + 3 * 4 * 2 + 3 * 7 * 3} rollouts" in str(refused.value)
 
 
-@given(train=st.integers(1, 500), test=st.integers(0, 300), epochs=st.integers(1, 5), group=st.integers(1, 16))
-def test_the_estimate_lies_in_its_range(train: int, test: int, epochs: int, group: int) -> None:
-    settings = LearnSettings(domain="math", model=SERVICE, epochs=epochs, group_size=group)
+@given(
+    train=st.integers(1, 500),
+    test=st.integers(0, 300),
+    epochs=st.integers(1, 5),
+    group=st.integers(1, 16),
+    stop=st.integers(2, 20),
+    revisit=st.integers(1, 6),
+)
+def test_the_estimate_lies_in_its_range(
+    train: int, test: int, epochs: int, group: int, stop: int, revisit: int
+) -> None:
+    settings = LearnSettings(domain="math", model=SERVICE, epochs=epochs, group_size=group, **AS_PUBLISHED)
     found = estimate(settings, train=train, test=test)
     assert found.tokens_range is not None
     assert found.tokens_range[0] <= found.tokens_in + found.tokens_out <= found.tokens_range[1]
-    assert found.rollouts == train * epochs * group + 2 * test * settings.eval_rollouts
+    measuring = 2 * test * settings.eval_rollouts
+    assert found.rollouts == train * epochs * group + measuring
+    saving = estimate(
+        settings.model_copy(update={"stop_after": stop, "revisit_every": revisit}), train=train, test=test
+    )
+    assert measuring < saving.rollouts <= found.rollouts
+    if epochs == 1 and stop >= group:
+        assert saving.rollouts == found.rollouts
+
+
+def test_validation_is_estimated_as_the_most_that_it_takes(tmp_path: Path) -> None:
+    given = {"domain": "math", "model": SERVICE, "epochs": 2, "batch_size": 10, "store": tmp_path / "none"}
+    settings = LearnSettings.model_validate(given | ALL_ROLLOUTS | {"finalists": 3, "validation_rollouts": 2})
+    own = {one.stage: one for one in estimate(settings, train=60, test=60).stages}
+    assert own["validation"].calls == 40 * 2 * (3 + 1) * 5, "the domain has 40 validation tasks, a rollout 5 calls"
+    one_update = estimate(settings.model_copy(update={"epochs": 1, "batch_size": 60}), train=60, test=60)
+    assert {one.stage: one.calls for one in one_update.stages}["validation"] == 40 * 2 * 2 * 5
+    started = estimate(settings.model_copy(update={"library": "math"}), train=60, test=60)
+    assert {one.stage: one.calls for one in started.stages}["validation"] == 40 * 2 * (3 + 2) * 5
+    for without in ({"select": "last"}, {"validation_rollouts": 0}, {"pilot": 5}):
+        found = estimate(settings.model_copy(update=without), train=60, test=60)
+        assert "validation" not in {one.stage for one in found.stages}
+
+
+def test_the_plan_says_what_it_assumes_to_be_saved(tmp_path: Path) -> None:
+    given = {"domain": "math", "model": SERVICE, "epochs": 3, "group_size": 5, "store": tmp_path / "none"}
+    settings = LearnSettings.model_validate(given | {"stop_after": 3, "revisit_every": 4})
+    told = dict(plan(settings, domain_of(settings)).lines())
+    assert told["rounds"].startswith("3 to 5 rollouts each, 3 epochs, up to ")
+    assert told["saved"] == (
+        "75% of groups stop after 3 rollouts, which are enough to tell;"
+        " 25% are all right, and their tasks are skipped in 3 of 4 epochs"
+    )
+    plain = LearnSettings.model_validate(given | ALL_ROLLOUTS)
+    told = dict(plan(plain, domain_of(plain)).lines())
+    assert told["rounds"].startswith("5 rollouts each, 3 epochs, ")
+    assert "saved" not in told

@@ -2,13 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentlearn.config import LearnSettings, learn_settings, packaged_recipe, read_recipe
 from agentlearn.errors import ConfigError, DataError
+from agentlearn.learning.allocation import Allocation
 from agentlearn.learning.estimate import plan
-from agentlearn.learning.task_sets import task_sets
+from agentlearn.learning.task_sets import TaskSets, task_sets, with_validation
 from agentlearn_math import domain
 
 LONG = "A train leaves at 9 and travels 60 miles an hour for 3 hours before it stops; how many miles does it {}?"
@@ -77,6 +79,8 @@ def test_the_published_recipe_is_the_published_setting_at_the_published_size() -
     assert shape == (100, 100, 5, 3, 3)
     assert (settings.data, settings.test_data) == ("hf:dapo-math-17k", ("hf:aime24", "hf:aime25"))
     assert (settings.temperature, settings.eval_temperature, settings.eval_rollouts) == (0.7, 0.3, 32)
+    assert Allocation.of(settings) == Allocation.of_all(5), "every rollout is made, and every difference counts"
+    assert (settings.select, settings.validation_rollouts) == ("last", 0)
     planned = plan(settings, domain)
     assert (planned.train, planned.test, planned.batches, planned.counted) == (100, 60, 3, False)
     # The published 38M + 6.6M tokens are those of learning; measuring is counted apart.
@@ -147,3 +151,26 @@ def test_recipes_are_found_by_name() -> None:
         else:
             with pytest.raises(ConfigError):
                 packaged_recipe(name)
+
+
+def test_versions_are_compared_on_the_domains_validation_tasks_without_copies() -> None:
+    settings = LearnSettings(domain="math", limit=5)
+    own = domain.tasks("validation", seed=0)
+    sets = with_validation(task_sets(settings, domain), settings, domain, own=True)
+    assert (sets.validation, sets.validates_on_train) == (own, False)
+    copied = TaskSets(sets.train, (own[0].model_copy(update={"split": "test"}), *sets.test))
+    assert with_validation(copied, settings, domain, own=True).validation == own[1:]
+
+
+def test_versions_are_compared_on_the_tasks_learned_from_where_there_are_no_others(tmp_path: Path) -> None:
+    settings = LearnSettings(domain="math", data=file(tmp_path, "data.jsonl", "P", "Q", "R"), test_share=0.0)
+    sets = task_sets(settings, domain)
+    for own in (True, False):  # tasks of a file are not the domain's own, whoever says so
+        found = with_validation(sets, settings, domain, own=own)
+        assert (found.validation, found.validates_on_train) == (sets.train, True)
+
+
+@pytest.mark.parametrize("setting", [{"select": "last"}, {"validation_rollouts": 0}, {"pilot": 3}])
+def test_versions_are_not_compared_when_a_setting_says_so(setting: dict[str, Any]) -> None:
+    settings = LearnSettings(domain="math", limit=5, **setting)
+    assert with_validation(task_sets(settings, domain), settings, domain, own=True).validation == ()

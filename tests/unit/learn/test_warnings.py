@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from agentlearn.config import LearnSettings
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.report import LearnReport
-from agentlearn.learning.warnings import RunSnapshot, RunWarning, run_warnings
+from agentlearn.learning.warnings import RunSnapshot, RunWarning, fallen_reward, run_warnings, unprotected
 from agentlearn.models.limiter import Limiter
 from tests.support.openai_script import Malformed, Script, Solver
 from tests.support.openai_stub import OpenAIStub
@@ -170,3 +172,45 @@ def test_malformed_replies_are_reported_by_stage(tmp_path: Path) -> None:
     report, recorder = learned(script, tmp_path, group_size=4)
     assert [(one.code, one.subject) for one in recorder.warnings] == [("malformed", "summarise")]
     assert any("replies of the stage summarise were malformed" in note for note in report.notes)
+
+
+def fallen(before: dict[str, float], now: dict[str, float], comparisons: int = 1) -> RunWarning | None:
+    return fallen_reward(2, before, now, comparisons=comparisons, seed=0, best="version abc is the best so far")
+
+
+def test_a_reward_that_falls_on_the_same_tasks_is_a_warning_with_the_best_version() -> None:
+    before = {f"t{n}": 0.8 for n in range(20)} | {"other": 0.0}
+    warning = fallen(before, {f"t{n}": 0.8 - 0.04 * (n % 5) for n in range(20)} | {"new": 0.0})
+    assert warning is not None
+    assert warning.words == (
+        "the reward on the same 20 tasks fell from 0.80 in epoch 1 to 0.72 in epoch 2, so new lessons may do harm;"
+        " version abc is the best so far"
+    )
+    assert fallen(before, before) is None
+    assert fallen({}, before) is None
+    assert fallen({"t1": 1.0}, {"t1": 0.0}) is None, "one task shows nothing"
+
+
+def test_noise_is_a_warning_in_at_most_one_run_of_twenty() -> None:
+    """Tasks of all difficulties, G = 5 with an early stop after 3 that agree, 3 epochs in which nothing changes."""
+    warned, runs = 0, 400
+    for seed in range(runs):
+        rng = Random(seed)
+        rates = [rng.random() for _ in range(12)]
+
+        def epoch(rng: Random = rng, rates: list[float] = rates) -> dict[str, float]:
+            means: dict[str, float] = {}
+            for n, rate in enumerate(rates):
+                drawn = [float(rng.random() < rate) for _ in range(5)]
+                kept = drawn[:3] if len(set(drawn[:3])) == 1 else drawn
+                means[f"t{n}"] = sum(kept) / len(kept)
+            return means
+
+        epochs = [epoch() for _ in range(3)]
+        warned += any(fallen(one, following, comparisons=2) for one, following in pairwise(epochs))
+    assert warned <= 0.05 * runs + 2 * (0.05 * 0.95 * runs) ** 0.5
+
+
+def test_a_setting_as_published_is_named_as_one_without_protection() -> None:
+    assert unprotected(one_update=True).words.startswith("the last version is taken, with one update per epoch, as pub")
+    assert "nothing protects it" in unprotected(one_update=False).words

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentlearn.learning.lessons.curate.answer_search import AnswerSearch
+from agentlearn.library.curate.answer_search import AnswerSearch
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentlearn.learning.lessons.curate import CheckContext, NextVersion, RejectionCode, next_version, parse_item
+from agentlearn.library.curate import CheckContext, NextVersion, RejectionCode, next_version, parse_item
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId
 from agentlearn.types.operation import Add, Applied, Delete, Dropped, Merge, Modify, Operation, Proposal, Rejected

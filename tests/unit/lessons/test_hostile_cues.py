@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.learning.lessons.curate.hostile.answer_words import answer_in_other_words
-from agentlearn.learning.lessons.curate.hostile.cue import CueFamily, CueTable, Weight
-from agentlearn.learning.lessons.curate.hostile.doubt import doubtful
-from agentlearn.learning.lessons.curate.hostile.folding import fold
+from agentlearn.library.curate.codes import QuarantineCode
+from agentlearn.library.curate.hostile.act import HostileAct, first_act
+from agentlearn.library.curate.hostile.answer_words import answer_in_other_words
+from agentlearn.library.curate.hostile.cue import CueFamily, CueTable, Weight
+from agentlearn.library.curate.hostile.doubt import doubtful
+from agentlearn.library.curate.hostile.folding import fold
 
 FAMILY = CueFamily.of(
     "fruit",
@@ -78,3 +80,11 @@ def test_an_answer_in_other_words_is_found(lesson: str, answer: str):
 def test_a_small_number_in_words_proves_nothing(answer: str):
     lesson = "There are two cases and seven steps."
     assert not answer_in_other_words(fold(lesson), lesson, [answer])
+
+
+def test_a_pattern_is_compiled_for_the_first_text_that_it_may_match():
+    act = HostileAct.of(QuarantineCode.SABOTAGES, r"\b(?:destroy|wreck) the proof\b")
+    assert first_act("check the sum", [act]) is None
+    assert "pattern" not in vars(act.wordings[0])
+    assert first_act("destroy the proof", [act]) is not None
+    assert "pattern" in vars(act.wordings[0])

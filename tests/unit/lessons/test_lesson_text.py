@@ -3,7 +3,7 @@
 import pytest
 from pydantic import TypeAdapter
 
-from agentlearn.learning.lessons.curate.lesson_text import checked_lesson
+from agentlearn.library.curate.lesson_text import checked_lesson
 from agentlearn.types.experience import Lesson
 from agentlearn.types.operation import Rejected
 

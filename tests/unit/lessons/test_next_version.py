@@ -1,6 +1,6 @@
 """The next version of a library: places, ids, origins and tags."""
 
-from agentlearn.learning.lessons.curate import CheckContext, NextVersion, next_version
+from agentlearn.library.curate import CheckContext, NextVersion, next_version
 from agentlearn.types.experience import Experience, Library, Origin, library_of
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Add, Applied, Delete, Merge, Modify, Operation, Proposal

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentlearn.learning.lessons.curate import ParsedItem, parse_item
+from agentlearn.library.curate import ParsedItem, parse_item
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Rejected
 

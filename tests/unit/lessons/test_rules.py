@@ -6,7 +6,7 @@ import pytest
 
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import ConfigError
-from agentlearn.learning.lessons.curate import CheckContext, NextVersion, next_version
+from agentlearn.library.curate import CheckContext, NextVersion, next_version
 from agentlearn.types.experience import Library, estimated_tokens, experience_id, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId
 from agentlearn.types.operation import (

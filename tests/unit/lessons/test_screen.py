@@ -2,12 +2,12 @@
 
 import pytest
 
-from agentlearn.learning.lessons.curate.hostile import screened
-from agentlearn.learning.lessons.curate.hostile.act import starts_of
-from agentlearn.learning.lessons.curate.hostile.english_acts import ENGLISH_ACTS
-from agentlearn.learning.lessons.curate.hostile.indirect_acts import INDIRECT_ACTS
-from agentlearn.learning.lessons.curate.hostile.other_languages import FOREIGN_ACTS
-from agentlearn.learning.lessons.curate.lesson_text import checked_lesson
+from agentlearn.library.curate.hostile import screened
+from agentlearn.library.curate.hostile.act import starts_of
+from agentlearn.library.curate.hostile.english_acts import ENGLISH_ACTS
+from agentlearn.library.curate.hostile.indirect_acts import INDIRECT_ACTS
+from agentlearn.library.curate.hostile.other_languages import FOREIGN_ACTS
+from agentlearn.library.curate.lesson_text import checked_lesson
 from agentlearn.types.operation import Quarantined, Rejected
 
 HOSTILE = {

@@ -142,7 +142,13 @@ def test_the_store_may_come_later(tmp_path: Path) -> None:
     assert experiences.library == FIRST
 
 
+def forget_log(folder: Path) -> None:
+    """As a library of an older agentlearn, which has only HEAD."""
+    (folder / "history.jsonl").unlink(missing_ok=True)
+
+
 def damage_head(folder: Path) -> None:
+    forget_log(folder)
     (folder / "HEAD").write_bytes(b"\xff nonsense\n")
 
 
@@ -158,11 +164,13 @@ def half_published(folder: Path) -> None:
 
 
 def head_is_a_folder(folder: Path) -> None:
+    forget_log(folder)
     (folder / "HEAD").unlink()
     (folder / "HEAD").mkdir()
 
 
 def empty_head(folder: Path) -> None:
+    forget_log(folder)
     (folder / "HEAD").write_text("", encoding="utf-8")
 
 

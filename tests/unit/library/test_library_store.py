@@ -77,7 +77,7 @@ def test_an_older_version_can_be_made_current_again(library_store: LibraryStore)
 
 def test_nothing_but_versions_and_head_is_left_in_the_folder(library_store: LibraryStore) -> None:
     names = {file.name for file in (library_store.directory / "math").iterdir()}
-    assert names == {"HEAD", f"{FIRST.version}.json", f"{SECOND.version}.json"}
+    assert names == {"HEAD", "history.jsonl", "history.lock", f"{FIRST.version}.json", f"{SECOND.version}.json"}
 
 
 def test_a_publication_that_fails_half_way_leaves_the_current_version(
@@ -91,7 +91,7 @@ def test_a_publication_that_fails_half_way_leaves_the_current_version(
         with pytest.raises(LibraryError, match=r"library 'math' could not be published: .*No space left"):
             library_store.publish("math", FIRST.model_copy(update={"parent": SECOND.version}))
     assert library_store.load("math") == SECOND
-    assert len(list((library_store.directory / "math").iterdir())) == 3
+    assert len(list((library_store.directory / "math").iterdir())) == 5
 
 
 @pytest.mark.parametrize("form", ["agentlearn", "training-free-grpo"])
@@ -116,7 +116,10 @@ def test_an_export_in_the_original_form_is_what_the_original_reads(library_store
 def test_an_unknown_form_or_place_is_refused(library_store: LibraryStore, tmp_path: Path) -> None:
     with pytest.raises(LibraryError) as unknown:
         library_store.export("math", tmp_path / "out", format="yaml")  # pyright: ignore[reportArgumentType]
-    assert str(unknown.value) == "unknown library format 'yaml' (known: 'agentlearn', 'training-free-grpo')"
+    assert str(unknown.value) == (
+        "unknown library format 'yaml' (known: 'agentlearn', 'lines', 'training-free-grpo', 'youtu', 'ace', 'markdown',"
+        " 'skill')"
+    )
     with pytest.raises(LibraryError, match="could not be written to"):
         library_store.export("math", tmp_path / "no" / "such" / "folder.json")
 
@@ -171,10 +174,19 @@ def test_a_file_in_another_version_s_place_is_noticed(library_store: LibraryStor
 
 
 @pytest.mark.parametrize("head", ["", "nonsense\n", "abc not-a-time\n", "a b c\n", b"\xff\n"])
-def test_a_damaged_head_is_refused_in_a_sentence(library_store: LibraryStore, head: str | bytes) -> None:
+def test_a_damaged_head_without_a_log_is_refused_in_a_sentence(library_store: LibraryStore, head: str | bytes) -> None:
+    (library_store.directory / "math" / "history.jsonl").unlink()
     (library_store.directory / "math" / "HEAD").write_bytes(head if isinstance(head, bytes) else head.encode())
     with pytest.raises(LibraryError, match="publish the library again"):
         library_store.load("math")
+
+
+def test_a_damaged_head_is_written_again_from_the_log(library_store: LibraryStore) -> None:
+    head = library_store.head("math")
+    before = head.read_text()
+    head.write_bytes(b"\xff")
+    assert library_store.load("math") == SECOND
+    assert head.read_text() == before
 
 
 def test_a_missing_or_binary_file_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ async def read(endpoint: Endpoint) -> ModelResponse | None:
     return response
 
 
-@pytest.mark.parametrize("tokens", [False, True])
+@pytest.mark.parametrize("tokens", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_reply_that_is_wrong_in_one_place_never_raises_anything_else(*, tokens: bool) -> None:
     async def main() -> None:
         bodies = Bodies()

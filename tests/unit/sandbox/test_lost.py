@@ -21,7 +21,7 @@ from agentlearn.sandbox.restart_limit import RestartLimit
 from tests.unit.sandbox.conftest import needs
 from tests.unit.sandbox.test_lifecycle import FACTS, gone_soon
 
-each_sandbox = pytest.mark.parametrize("name", ["unsafe-local", "zygote"])
+each_sandbox = pytest.mark.parametrize("name", [pytest.param("unsafe-local", marks=pytest.mark.slow), "zygote"])
 ENDLESS = "while True: pass"
 
 

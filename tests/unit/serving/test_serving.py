@@ -83,8 +83,8 @@ def test_the_tokens_are_the_sampler_s_own() -> None:
 
 def test_a_request_says_how_it_is_drawn() -> None:
     engine = saying("x")
-    ask(engine, body("hi", temperature=0.7, top_p=0.9, top_k=20, max_tokens=8))
-    assert engine.asked[0][1] == Sampling(seed=4, max_tokens=8, temperature=0.7, top_p=0.9, top_k=20)
+    ask(engine, body("hi", temperature=0.7, top_p=0.9, top_k=20, min_p=0.1, max_tokens=8))
+    assert engine.asked[0][1] == Sampling(seed=4, max_tokens=8, temperature=0.7, top_p=0.9, top_k=20, min_p=0.1)
 
 
 def test_without_words_it_draws_at_temperature_1_up_to_the_context() -> None:
@@ -157,11 +157,11 @@ def test_arguments_come_out_as_they_were_written(arguments: Json) -> None:
         ({"response_format": {"type": "json_object"}}, "unsupported_parameter", "'response_format' is not supported"),
         ({"stop": ["\n"]}, "unsupported_parameter", "'stop' is not supported"),
         ({"frequency_penalty": 0.5}, "unsupported_parameter", "'frequency_penalty' is not supported"),
-        ({"min_p": 0.1}, "unsupported_parameter", "'min_p' is not supported"),
         ({"temperature": -1}, "invalid_value", "Invalid value for 'temperature': -1"),
         ({"temperature": float("nan")}, "invalid_value", "Invalid value for 'temperature'"),
         ({"top_p": 0}, "invalid_value", "Invalid value for 'top_p': 0"),
         ({"top_k": -2}, "invalid_value", "Invalid value for 'top_k': -2"),
+        ({"min_p": 1.5}, "invalid_value", "Invalid value for 'min_p': 1.5"),
         ({"max_tokens": -5}, "invalid_value", "Invalid value for 'max_tokens': -5"),
         ({"seed": -1}, "invalid_value", "Invalid value for 'seed': -1"),
         ({"seed": "x"}, "invalid_value", "Invalid value for 'seed': 'x'"),

@@ -10,7 +10,7 @@ import pytest
 
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import group_commit as group_commit
-from agentlearn.store import open_store, read_store, writer
+from agentlearn.store import known_rollouts, open_store, read_store, writer
 from agentlearn.store.codec import RolloutEntry, call_rows, encode_entry, entry_rows, task_rows, trajectory_rows
 from agentlearn.store.database import Database
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
@@ -138,6 +138,24 @@ def test_a_rollout_that_is_stored_already_is_refused_before_it_is_acknowledged(d
     assert asked(database, "SELECT count(*) FROM journal") == [(1,)]
 
 
+@pytest.mark.parametrize("most", [0, 1, 100])
+def test_stored_rollouts_are_known_in_a_store_of_any_size(
+    database: Database, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(known_rollouts, "MOST_REMEMBERED", most)
+    earlier = GroupCommit(database, entry_rows)
+    assert earlier.commit(units(1)) == [None]
+    earlier.close()
+    commits = GroupCommit(database, entry_rows)
+    for g in (1, 2, 3):
+        assert commits.write([rollout(g)]) == [None]
+        commits.flush()
+    codes = [outcome and outcome.code for outcome in commits.write([rollout(g) for g in range(5)])]
+    assert codes == ["row_refused"] * 4 + [None]
+    commits.close()
+    assert stored(database) == [0, 1, 2, 3, 4]
+
+
 def test_a_number_that_no_column_holds_is_refused_before_it_is_acknowledged(database: Database) -> None:
     commits = GroupCommit(database, entry_rows)
     outcomes = commits.write([call(0), call(1, tokens_in=2**63), call(2)])
@@ -165,7 +183,7 @@ def test_the_journal_keeps_entries_until_a_checkpoint_and_stays_small(
     monkeypatch.setattr(group_commit, "CHECKPOINT_BYTES", 2**17)
     commits = GroupCommit(database, entry_rows)
     most = 0
-    for n in range(300):
+    for n in range(160):
         assert commits.write([call(n, response="x" * 4_000), task_rows([nouns.TASK])]) == [None, None]
         most = max(most, len(read_journal(database.directory).entries))
     assert 10 < most < 100

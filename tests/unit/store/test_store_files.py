@@ -129,14 +129,13 @@ def test_a_store_that_others_could_read_is_made_private_when_it_is_opened(tmp_pa
 
 
 FULL_DISK = """
-import asyncio, resource, sys
+import asyncio, os, resource, sys, traceback
 from pathlib import Path
 from agentlearn.errors import StoreError
 from agentlearn.store import group_commit, open_store
 from tests.unit.store import nouns
 
 group_commit.RETRY_PAUSES_S = (0.0, 0.01)
-group_commit.MAX_WAITING = int(sys.argv[3])
 unlimited = resource.RLIM_INFINITY
 kept = []
 
@@ -148,11 +147,11 @@ async def save(store, g):
     else:
         kept.append(g)
 
-async def main():
-    async with open_store(Path(sys.argv[1])) as store:
+async def main(folder, limit):
+    async with open_store(folder) as store:
         for g in range(5):
             await save(store, g)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), unlimited))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, unlimited))
         for g in range(5, 120):
             await save(store, g)
         try:
@@ -163,21 +162,37 @@ async def main():
         resource.setrlimit(resource.RLIMIT_FSIZE, (unlimited, unlimited))
         await save(store, 200)
         assert kept[-1] == 200
-    print(len(kept))
+    (folder / "kept").write_text(str(len(kept)))
 
-asyncio.run(main())
+children = {}
+for case in sys.argv[2:]:
+    if child := os.fork():
+        children[child] = case
+        continue
+    try:
+        limit, group_commit.MAX_WAITING = map(int, case.split("-"))
+        asyncio.run(main(Path(sys.argv[1]) / case, limit))
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+failed = [case for child, case in children.items() if os.waitpid(child, 0)[1]]
+if failed:
+    sys.exit(f"these cases failed: {failed}")
 """
 
 
-@pytest.mark.parametrize("limit", [40, 5_000, 100_000, 400_000])
-@pytest.mark.parametrize("waiting", [0, 20, 1_000])
-def test_a_full_disk_at_any_stage_loses_nothing_and_writing_goes_on(tmp_path: Path, limit: int, waiting: int) -> None:
-    command = [sys.executable, "-c", FULL_DISK, str(tmp_path), str(limit), str(waiting)]
+def test_a_full_disk_at_any_stage_loses_nothing_and_writing_goes_on(tmp_path: Path) -> None:
+    """Each limit on the size of files, with each number of waiting writes, in a process of its own."""
+    cases = [f"{limit}-{waiting}" for limit in (40, 5_000, 100_000, 400_000) for waiting in (0, 20, 1_000)]
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path), *cases]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert check_store(tmp_path).sound
-    with read_store(tmp_path) as reader:
-        assert len(reader.trajectories(nouns.RUN)) >= int(done.stdout)
+    for case in cases:
+        kept = int((tmp_path / case / "kept").read_text())
+        assert check_store(tmp_path / case).sound, case
+        with read_store(tmp_path / case) as reader:
+            assert len(reader.trajectories(nouns.RUN)) >= kept, case
 
 
 SMALL_DISK = """

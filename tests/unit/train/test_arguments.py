@@ -3,13 +3,13 @@
 import inspect
 import subprocess
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
 from agentlearn.errors import ConfigError
-from agentlearn.train.arguments import GradientArguments, GRPOArguments, GSPOArguments, gradient_arguments
+from agentlearn.train.arguments import GradientArguments, GRPOArguments, GSPOArguments, LossName, gradient_arguments
 
 WITH_KL = {"kl": "k3", "kl_beta": 0.1, "reference": "copy"}
 
@@ -17,6 +17,7 @@ WITH_KL = {"kl": "k3", "kl_beta": 0.1, "reference": "copy"}
 def test_the_methods_are_told_apart_by_the_loss_and_have_their_own_defaults() -> None:
     assert gradient_arguments({}) == GRPOArguments(loss="dapo", eps_low=0.2, eps_high=0.28)
     assert gradient_arguments({"loss": "gspo"}) == GSPOArguments(eps_low=3e-4, eps_high=4e-4)
+    assert gradient_arguments({"loss": "luspo"}) == GSPOArguments(loss="luspo", eps_low=3e-4, eps_high=4e-4)
     assert isinstance(gradient_arguments({"loss": "gspo"}), GradientArguments)
 
 
@@ -39,26 +40,137 @@ def test_a_recipe_names_them() -> None:
     assert gradient_arguments(told.model_dump()) == told
 
 
+def test_further_rewards_are_a_mapping_or_a_text() -> None:
+    assert gradient_arguments({"rewards": "my:brevity=0.5, my:form"}).rewards == {"my:brevity": 0.5, "my:form": 1.0}
+    assert gradient_arguments({"rewards": {"my:brevity": 0.5}}).rewards == {"my:brevity": 0.5}
+    for wrong in ("my:brevity=much", "my:brevity=-1", "brevity"):
+        with pytest.raises(ConfigError):
+            gradient_arguments({"rewards": wrong})
+
+
+@pytest.mark.parametrize("loss", get_args(LossName))
+def test_stored_settings_of_every_loss_are_read_again(loss: str) -> None:
+    told = gradient_arguments({"loss": loss} | ({"completion_length": 9} if loss == "dr_grpo" else {}))
+    assert gradient_arguments(told.model_dump(mode="json")) == told
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
         (
             {"top_p": 0.9},
             (
-                "importance_sampling is 'token_truncate', but a sampler with top_p=0.9 and top_k=0 excludes tokens "
-                "and does not report the resulting probabilities; set top_p=1 and top_k=0, or importance_sampling=none"
+                "importance_sampling is 'token_truncate', but a sampler with top_p=0.9, top_k=0 and min_p=0.0 excludes "
+                "tokens and does not report the resulting probabilities; set top_p=1, top_k=0 and min_p=0, or "
+                "importance_sampling=none"
             ),
         ),
         (
             {"top_k": 20, "importance_sampling": "sequence_mask"},
             (
-                "importance_sampling is 'sequence_mask', but a sampler with top_p=1.0 and top_k=20 excludes tokens "
-                "and does not report the resulting probabilities; set top_p=1 and top_k=0, or importance_sampling=none"
+                "importance_sampling is 'sequence_mask', but a sampler with top_p=1.0, top_k=20 and min_p=0.0 excludes "
+                "tokens and does not report the resulting probabilities; set top_p=1, top_k=0 and min_p=0, or "
+                "importance_sampling=none"
             ),
         ),
         (
-            {"kl": "k1", "kl_beta": 0.1, "reference": "adapter_off"},
-            "reference is 'adapter_off', but lora_rank=0 trains without an adapter; set lora_rank, or reference=copy",
+            {"min_p": 0.05},
+            (
+                "importance_sampling is 'token_truncate', but a sampler with top_p=1.0, top_k=0 and min_p=0.05 "
+                "excludes tokens and does not report the resulting probabilities; set top_p=1, top_k=0 and min_p=0, or "
+                "importance_sampling=none"
+            ),
+        ),
+        (
+            {"importance_sampling": "none", "top_k": 5, "off_policy_mask_threshold": 0.5},
+            (
+                "off_policy_mask_threshold is 0.5, but a sampler with top_p=1.0, top_k=5 and min_p=0.0 does not report "
+                "the probabilities that it is measured with; set top_p=1, top_k=0 and min_p=0, or leave it out"
+            ),
+        ),
+        (
+            {"importance_sampling": "none", "importance_floor": 0.5},
+            (
+                "importance_floor is 0.5, but importance_sampling=none corrects nothing; set importance_sampling, or "
+                "leave importance_floor out"
+            ),
+        ),
+        (
+            {"loss": "sapo", "delta": 2.0},
+            "delta is 2.0, but sapo has a smooth bound; leave delta out",
+        ),
+        (
+            {"loss": "cispo", "eps_high": 5.0},
+            "eps_high is 5.0, but cispo bounds its ratio by cispo_cap; leave eps_high out",
+        ),
+        (
+            {"loss": "vespo", "eps_low": 0.1},
+            "eps_low is 0.1, but vespo has a smooth bound; leave eps_low out",
+        ),
+        (
+            {"loss": "vespo", "importance_sampling": "sequence_truncate"},
+            (
+                "importance_sampling is 'sequence_truncate', but vespo takes the ratio of the whole sequence from the "
+                "ratios of its tokens; set token_truncate, token_mask or none"
+            ),
+        ),
+        (
+            {"loss": "vespo", "sapo_temperature_pos": 2.0},
+            ("sapo_temperature_pos is 2.0, but loss is 'vespo', which does not use it; set loss=sapo, or leave it out"),
+        ),
+        (
+            {"vespo_k_neg": 2.0},
+            "vespo_k_neg is 2.0, but loss is 'dapo', which does not use it; set loss=vespo, or leave it out",
+        ),
+        (
+            {"cispo_cap": 2.0},
+            "cispo_cap is 2.0, but loss is 'dapo', which does not use it; set loss=cispo, or leave it out",
+        ),
+        (
+            {"entropy_coef": 0.1, "entropy_coef_max": 0.2},
+            (
+                "entropy_coef_max is 0.2, but entropy_coef changes only with a target; set entropy_target, or leave "
+                "entropy_coef_max out"
+            ),
+        ),
+        (
+            {"entropy_coef": 0.1, "entropy_target": 0.3, "entropy_coef_max": 0.05},
+            (
+                "entropy_coef is 0.1, but with entropy_target it stays between entropy_coef_min=0.0 and "
+                "entropy_coef_max=0.05; give a value between them"
+            ),
+        ),
+        (
+            {"rewards": {"exact": 1.0}},
+            "rewards names 'exact', but a further reward is a function; write module:function",
+        ),
+        (
+            {"reward_weight": 0.5},
+            (
+                "reward_weight is 0.5 and reward_combination is 'sum_then_normalise', but there is only one reward; "
+                "add rewards, or leave both out"
+            ),
+        ),
+        (
+            {"rewards": {"my:brevity": 1.0}, "reward_combination": "normalise_then_sum", "advantages": "max_rl"},
+            (
+                "advantages is 'max_rl', but reward_combination=normalise_then_sum has an advantage of its own; leave "
+                "advantages out, or set reward_combination=sum_then_normalise"
+            ),
+        ),
+        (
+            {"advantages": "max_rl", "overlong": "punish", "overlong_window": 9},
+            (
+                "advantages is 'max_rl', which needs rewards of at least 0, but overlong=punish makes rewards "
+                "negative; set overlong=mask, or other advantages"
+            ),
+        ),
+        (
+            {"dynamic_sampling_limit": 5, "schedule": "linear"},
+            (
+                "schedule is 'linear' and falls to 0 at the last step, but with dynamic_sampling_limit the number of "
+                "steps is not known before; set schedule=constant, or leave dynamic_sampling_limit out"
+            ),
         ),
         (
             {"kl": "k1", "kl_beta": 0.1},
@@ -96,10 +208,6 @@ def test_a_recipe_names_them() -> None:
             {"overlong_window": 10},
             "overlong_window is 10, but overlong is 'train'; set overlong=punish",
         ),
-        (
-            {"lora_dropout": 0.1},
-            "lora_dropout is 0.1, but lora_rank=0 trains without an adapter; set lora_rank",
-        ),
     ],
 )
 def test_contradictions_are_refused(given: dict[str, Any], sentence: str) -> None:
@@ -119,6 +227,13 @@ def test_contradictions_are_refused(given: dict[str, Any], sentence: str) -> Non
         {"loss": "dr_grpo", "completion_length": 9},
         {"overlong": "punish", "overlong_window": 9},
         {"delta": 2.0},
+        {"loss": "luspo", "delta": 2.0},
+        {"loss": "sapo", "sapo_temperature_neg": 2.0},
+        {"loss": "vespo", "vespo_k_pos": 1.0, "importance_sampling": "token_mask", "importance_floor": 0.5},
+        {"min_p": 0.1, "importance_sampling": "none"},
+        {"entropy_target": 0.3},
+        {"entropy_coef": 0.01, "entropy_target": 0.3, "entropy_coef_min": 0.01, "entropy_coef_max": 0.1},
+        {"rewards": {"my:brevity": 0.5}, "reward_weight": 0.0, "reward_combination": "normalise_then_sum"},
     ],
 )
 def test_what_goes_together_is_taken(given: dict[str, Any]) -> None:
@@ -135,6 +250,14 @@ def test_what_goes_together_is_taken(given: dict[str, Any]) -> None:
         {"tokens_per_microbatch": 0},
         {"iterations": 0},
         {"importance_cap": 0.5},
+        {"importance_floor": 1.0},
+        {"off_policy_mask_threshold": 0},
+        {"top_entropy_quantile": 1.1},
+        {"entropy_coef": -0.1},
+        {"min_p": 1.5},
+        {"dynamic_sampling_limit": 1},
+        {"rewards": {"my:brevity": -1.0}},
+        {"loss": "sapo", "sapo_temperature_pos": 0},
         {"lora_targets": []},
         {"betas": [0.9, 1.0]},
     ],

@@ -93,6 +93,18 @@ def test_without_being_asked_no_tokens_are_sent(adding: Path) -> None:
     assert [tokens_of(response) for response in responses] == [None, None]
 
 
+def test_min_p_reaches_the_sampler(adding: Path) -> None:
+    """At temperature 50 the model answers at random; with min-p 1 only the likeliest token is left."""
+    wanted = TokenRequest(min_p=1.0)
+
+    async def once() -> Total:
+        async with open_endpoint(f"local:{adding}", CallOptions(), tokens=wanted) as endpoint:
+            how = ModelSettings(seed=3, temperature=50.0)
+            return (await adder().run("2 + 3?", model=endpoint.model, model_settings=how)).output
+
+    assert asyncio.run(once()) == Total(total=5)
+
+
 def test_a_trainer_beside_it_changes_the_weights(adding: Path) -> None:
     async def across() -> tuple[Sampled, Sampled, Any]:
         async with local_endpoint(str(adding)) as service:
@@ -168,20 +180,12 @@ def test_what_cannot_be_served_is_said(adding: Path, tmp_path: Path) -> None:
     assert "there is no directory 'nowhere'; name one with a Hugging Face checkpoint" in refusal("nowhere")
     assert f"the directory {str(tmp_path)!r} holds no model" in refusal(str(tmp_path))
     (tmp_path / "config.json").write_text("{}")
-    assert f"the model in {str(tmp_path)!r} cannot be loaded" in refusal(str(tmp_path))
+    assert f"the directory {str(tmp_path)!r} has a config.json but no weights" in refusal(str(tmp_path))
     bare = tmp_path / "bare"
     tiny_network().save_pretrained(bare)
     assert f"the directory {str(bare)!r} has no tokenizer that can be loaded" in refusal(str(bare))
     tiny_tokenizer(None).save_pretrained(bare)
     assert "has no chat template" in refusal(str(bare))
-
-
-def test_a_sliding_window_is_sent_to_vllm(tmp_path: Path) -> None:
-    network = tiny_network()
-    network.config.layer_types = ["sliding_attention", "full_attention"]
-    network.config.use_sliding_window, network.config.sliding_window = True, 8
-    words = refusal(str(saved(tmp_path, network)))
-    assert "layers of kind sliding_attention, which local: cannot serve; use --model vllm:" in words
 
 
 def test_without_torch_the_extra_is_named(adding: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def test_values_and_gradients_equal_those_of_all_logits_at_once(
 ) -> None:
     torch.manual_seed(0)
     inputs = [torch.randn(N, H), torch.randn(V, H), torch.randn(V)]
-    targets, weights = torch.randint(0, V, (N,)), torch.randn(N)
+    targets, weights, entropic = torch.randint(0, V, (N,)), torch.randn(N), torch.randn(N)
     found: list[list[Tensor]] = []
     for own in (True, False):
         hidden, head, bias = (one.clone().requires_grad_() for one in inputs)
@@ -44,10 +44,26 @@ def test_values_and_gradients_equal_those_of_all_logits_at_once(
         else:
             logprobs, entropy = plain(hidden, head, given, targets, temperature)
         wanted = [hidden, head, *([bias] if biased else [])]
-        found.append([logprobs, entropy, *torch.autograd.grad((logprobs * weights).sum(), wanted)])
+        parts = [(logprobs * weights).sum(), (entropy * entropic).sum()]
+        gradients = [
+            one
+            for loss in (parts[0], parts[1], parts[0] + 3 * parts[1])
+            for one in torch.autograd.grad(loss, wanted, retain_graph=True)
+        ]
+        found.append([logprobs, entropy, *gradients])
     for ours, theirs in zip(*found, strict=True):
         assert torch.allclose(ours, theirs, atol=2e-5, rtol=1e-5)
-    assert not found[0][1].requires_grad
+
+
+def test_the_entropy_s_gradient_survives_an_impossible_token() -> None:
+    bias = torch.zeros(V)
+    bias[7] = -torch.inf
+    hidden = torch.randn(3, H, requires_grad=True)
+    _, entropy = token_logprobs(hidden, torch.randn(V, H), bias, torch.tensor([1, 2, 3]))
+    entropy.sum().backward()
+    assert hidden.grad is not None
+    assert hidden.grad.isfinite().all()
+    assert hidden.grad.abs().max() > 0
 
 
 def test_a_frozen_head_costs_no_gradient() -> None:
@@ -94,7 +110,8 @@ def test_the_head_of_a_large_vocabulary_keeps_to_its_memory() -> None:
         small = torch.randn(9, H, requires_grad=True)
         token_logprobs(small, small, None, targets[:9] * 0)[0].sum().backward()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        token_logprobs(hidden, head, None, targets, logits_mib=100)[0].sum().backward()
+        logprobs, entropy = token_logprobs(hidden, head, None, targets, logits_mib=100)
+        (logprobs + entropy).sum().backward()
         print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
     """
     done = subprocess.run(

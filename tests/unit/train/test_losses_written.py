@@ -44,7 +44,7 @@ def test_divergences_agree_in_the_mean() -> None:
 
 @given(
     tokens=st.lists(st.integers(0, 9), min_size=1, max_size=8),
-    loss=st.sampled_from(["grpo", "gspo", "bnpo", "dapo", "cispo"]),
+    loss=st.sampled_from(["grpo", "gspo", "bnpo", "dapo", "cispo", "sapo", "vespo"]),
 )
 def test_equal_losses_average_to_themselves(tokens: list[int], loss: LossName) -> None:
     """One denominator: whatever the lengths, a loss of 1 at each token is a loss of 1, if one is trained."""
@@ -55,10 +55,11 @@ def test_equal_losses_average_to_themselves(tokens: list[int], loss: LossName) -
 
 def test_rows_without_trained_tokens_count_nowhere() -> None:
     """TRL counts them in the mean over rows, which pulls every loss towards 0 as more rollouts are masked."""
-    for loss in ("grpo", "gspo", "bnpo", "dapo", "cispo"):
+    for loss in ("grpo", "gspo", "bnpo", "dapo", "cispo", "sapo", "vespo", "luspo"):
         assert losses.row_weights(loss, [3, 0, 5, 0]) == [
             weight for pair in zip(losses.row_weights(loss, [3, 5]), [0.0, 0.0], strict=True) for weight in pair
         ]
+    assert losses.row_weights("luspo", [3, 5, 0, 1]) == [1 / 3, 1 / 3, 0.0, 1 / 3]
     assert losses.row_weights("dr_grpo", [3, 0], completion_length=10) == [0.1, 0.0]
 
 

@@ -13,7 +13,7 @@ from agentlearn.train.engine.sampling import sample_tokens  # noqa: E402
 GRID = 4_000
 
 
-def draw(logits, uniforms, temperature=1.0, top_p=1.0, top_k=0):
+def draw(logits, uniforms, temperature=1.0, top_p=1.0, top_k=0, min_p=0.0):
     count = len(uniforms)
     return sample_tokens(
         torch.tensor([logits] * count, dtype=torch.float32),
@@ -21,6 +21,7 @@ def draw(logits, uniforms, temperature=1.0, top_p=1.0, top_k=0):
         torch.full((count,), temperature),
         torch.full((count,), top_p),
         torch.full((count,), top_k, dtype=torch.int64),
+        torch.full((count,), min_p),
     )
 
 
@@ -53,6 +54,27 @@ def test_what_is_left_out_is_never_drawn_and_the_rest_keeps_its_proportions(logi
     edge = np.abs(np.cumsum(shares) - top_p).min() < 1e-6
     if not edge:
         assert np.abs(frequencies(logits, top_k=top_k, top_p=top_p) - wanted).max() <= 1.5 / GRID
+
+
+@given(LOGITS, st.sampled_from([0.05, 0.3, 1.0]), st.sampled_from([0.5, 1.0, 2.0]))
+@settings(max_examples=30)
+def test_min_p_leaves_out_tokens_far_below_the_likeliest(logits, min_p, temperature):
+    probs = torch.softmax(torch.tensor(logits, dtype=torch.float64) / temperature, -1).numpy()
+    wanted = np.where(probs >= min_p * probs.max(), probs, 0)
+    if np.abs(probs / probs.max() - min_p).min() > 1e-6 or min_p == 1:
+        found = frequencies(logits, min_p=min_p, temperature=temperature)
+        if min_p == 1:  # tokens whose probabilities differ by rounding only count as one or two
+            assert probs[found > 0].min() >= probs.max() * (1 - 1e-6)
+        else:
+            assert np.abs(found - wanted / wanted.sum()).max() <= 1.5 / GRID
+
+
+def test_min_p_comes_before_top_p_as_in_vllm():
+    """Of 0.5, 0.25, 0.15 and 0.1, min-p 0.4 leaves two; top-p 0.7 of these leaves the second one in, but not alone."""
+    logits = np.log([0.5, 0.25, 0.15, 0.1]).tolist()
+    assert frequencies(logits, min_p=0.4, top_p=0.7) == pytest.approx([2 / 3, 1 / 3, 0, 0], abs=1e-3)
+    assert frequencies(logits, min_p=0.4, top_p=0.6) == pytest.approx([1, 0, 0, 0])
+    assert frequencies(logits, top_p=0.6) == pytest.approx([2 / 3, 1 / 3, 0, 0], abs=1e-3)
 
 
 @given(LOGITS, st.sampled_from([0.0, 0.7, 1.0]), st.integers(0, 3))

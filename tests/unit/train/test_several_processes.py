@@ -46,16 +46,26 @@ most about n x 2**-24 of the sum of their absolute values. The factor 4 is for t
 sum over processes, and the second iteration, which starts from weights that differ by rounding.
 """
 TIMED = {"tokens_per_s", "peak_memory_mib"}
+ADAPTED = {"adapter", "bf16", "adapter off"}
+"""The kinds of models with an adapter."""
+
+OPTIONS: dict[str, Any] = {
+    "entropy_coef": 0.3,
+    "entropy_target": 5.0,
+    "top_entropy_quantile": 0.4,
+    "off_policy_mask_threshold": 0.05,
+}
+"""Options that need sums over the tokens of all processes."""
 
 
-def together(out: Path) -> dict[str, Any]:
+def together(out: Path, fields: dict[str, Any]) -> dict[str, Any]:
     """Return the results of two processes, started with the variables that `torchrun` sets."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = str(listening.getsockname()[1])
     common = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     common |= {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.support.one_of_several", str(out), json.dumps(FIELDS)]
+    command = [sys.executable, "-m", "tests.support.one_of_several", str(out), json.dumps(fields)]
     root = Path(__file__).parents[3]
     running = [
         subprocess.Popen(
@@ -78,10 +88,12 @@ def together(out: Path) -> dict[str, Any]:
     return torch.load(out)
 
 
-def test_two_processes_equal_one_and_resume_exactly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [{}, OPTIONS], ids=["plain", "entropy"])
+def test_two_processes_equal_one_and_resume_exactly(tmp_path: Path, options: dict[str, Any]) -> None:
+    fields = FIELDS | options
     parts = plan_microbatches([forward_length(row) for row in some_rows(ROWS)], FIELDS["tokens_per_microbatch"])
     assert len(parts) % 2 == 1, "one process must have fewer micro-batches than the other"
-    alone, both = trained(FIELDS, None), together(tmp_path / "found.pt")
+    alone, both = trained(fields, None), together(tmp_path / "found.pt", fields)
     assert both["count"] == 2
     for engine in ("ddp", "fsdp2"):
         assert both[engine]["sharded"] == (engine == "fsdp2")
@@ -90,6 +102,23 @@ def test_two_processes_equal_one_and_resume_exactly(tmp_path: Path) -> None:
         assert worst_difference(resumed["again"], resumed["through"]) == 0
         assert resumed["position"] == {"batch": 1}
         assert resumed["in_file"] == resumed["in_memory"]
+    assert both["kinds"].keys() == {"tied", "adapter", "bf16", "packed", "rounded", "adapter off"}
+    for name, kind in both["kinds"].items():
+        check_sharded(name, kind)
+
+
+def check_sharded(name: str, kind: dict[str, Any]) -> None:
+    """Check a model that only the first of two processes has read."""
+    for fact in ("copy", "restored", "end", "start"):
+        assert kind[fact][0] == kind[fact][1], (name, fact)
+    first, second = kind["plans"]
+    assert first == second, name
+    assert (first[-1] is None) == (name == "packed")  # the longest row
+    assert kind["moved"], name
+    assert kind["held"] == pytest.approx(0.5, abs=0.05), name
+    assert kind["tied"] == (name == "tied")
+    assert ("adapter_model.safetensors" in kind["files"]) == (name in ADAPTED)
+    assert ("model.safetensors" in kind["files"]) == (name not in ADAPTED)
 
 
 def check_equal(found: dict[str, Any], alone: dict[str, Any]) -> None:

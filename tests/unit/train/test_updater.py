@@ -2,6 +2,7 @@
 """Updates: gradients independent of the batch layout, no step on a number that is not finite, correct metrics."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,6 +26,9 @@ LOSSES: tuple[dict[str, Any], ...] = (
     {"loss": "dapo"},
     {"loss": "cispo"},
     {"loss": "gspo"},
+    {"loss": "luspo"},
+    {"loss": "sapo"},
+    {"loss": "vespo"},
 )
 
 
@@ -164,10 +168,10 @@ def test_a_step_that_is_not_finite_is_skipped_counted_and_said() -> None:
 
 
 def test_a_batch_without_a_row_to_train_changes_nothing() -> None:
-    updater = Updater(tiny_lm(), told(max_staleness=0))
+    updater = Updater(tiny_lm(), told(overlong="mask"))
     before = weights_hash(updater.model)
-    made = updater.step(some_rows(2, staleness=1))
-    assert (made.steps, made.rows, made.stale, dict(made.staleness)) == (0, 0, 2, {1: 2})
+    made = updater.step([dataclasses.replace(row, overlong=True) for row in some_rows(2)])
+    assert (made.steps, made.rows, made.masked) == (0, 0, 2)
     assert "loss" not in made.figures
     assert weights_hash(updater.model) == before
 
@@ -269,10 +273,139 @@ def test_bf16_trains_weights_that_stay_in_fp32() -> None:
 
 def test_a_bent_head_is_refused() -> None:
     model = tiny_lm()
-    model.config.final_logit_softcapping = 30.0
+    model.lm_head = type("BentHead", (torch.nn.Linear,), {})(32, 48)
     with pytest.raises(ConfigError) as refused:
         Updater(model, told())
     assert str(refused.value) == (
-        "the head of Qwen3ForCausalLM is not a plain linear layer (final_logit_softcapping); train a model whose head "
-        "is, and leave the head out of lora_targets"
+        "a Qwen3ForCausalLM cannot be trained here: its head is a BentHead, not a plain linear layer; train another"
+        " model, and leave the head out of lora_targets"
     )
+
+
+def written(model: Any, rows: list[Any], loss: Callable[..., Any]) -> dict[str, Any]:
+    """The gradient of `loss(log-probabilities, entropies, row)` of each row's trained tokens, added over the rows."""
+    total = torch.tensor(0.0)
+    for row in rows:
+        logits = model(torch.from_numpy(row.ids_T)[None]).logits[0, :-1]
+        every = logits.log_softmax(-1)
+        kept = torch.from_numpy(row.mask_T[1:])
+        logprobs = every.gather(1, torch.from_numpy(row.ids_T)[1:, None])[:, 0][kept]
+        total = total + loss(logprobs, -(every.exp() * every).sum(-1)[kept], row)
+    total.backward()
+    return {name: one.grad for name, one in model.named_parameters()}
+
+
+def without_advantage(rows: list[Any]) -> list[Any]:
+    return [dataclasses.replace(row, advantage=0.0) for row in rows]
+
+
+def test_a_divergence_trains_rows_without_advantage() -> None:
+    rows = without_advantage(some_rows(4, model=tiny_lm()))
+    kl = {"loss": "grpo", "kl": "k3", "kl_beta": 0.5, "reference": "copy"}
+    found = gradients(Updater(tiny_lm(), told(**kl), reference=tiny_lm(seed=1)), rows)
+    reference = tiny_lm(seed=1)
+
+    def loss(logprobs: Any, _: Any, row: Any) -> Any:
+        other = torch.from_numpy(true_logprobs(reference, row.ids_T)[row.mask_T])
+        d = other - logprobs
+        ratio = (logprobs - logprobs.detach()).exp()
+        return 0.5 * ((d.exp() - d - 1) * ratio).mean() / len(rows)
+
+    assert worst_difference(found, written(tiny_lm(), rows, loss)) < 1e-5
+
+
+@pytest.mark.parametrize("fields", LOSSES, ids=lambda fields: fields["loss"])
+def test_rows_without_advantage_are_in_the_denominator(fields: dict[str, Any]) -> None:
+    """As many rows of the same lengths without advantage halve the gradient, whatever the loss."""
+    rows = some_rows(4, model=tiny_lm())
+    alone = gradients(Updater(tiny_lm(), told(**fields)), rows)
+    both = gradients(Updater(tiny_lm(), told(**fields)), [*rows, *without_advantage(rows)])
+    assert worst_difference({name: 2 * one for name, one in both.items()}, alone) < 1e-5
+
+
+def test_the_entropy_bonus_is_the_mean_over_all_tokens_of_the_step() -> None:
+    """Also over tokens of rows without advantage, and in any micro-batches."""
+    rows = [*some_rows(3, model=tiny_lm()), *without_advantage(some_rows(3, seed=5, model=tiny_lm()))]
+    tokens = sum(row.trained for row in rows)
+
+    def loss(logprobs: Any, entropies: Any, row: Any) -> Any:
+        return -row.advantage * (logprobs - logprobs.detach()).exp().sum() / tokens - 0.4 * entropies.sum() / tokens
+
+    whole = written(tiny_lm(), rows, loss)
+    for budget in (1, 40, 8192):
+        arguments = told(
+            loss="bnpo", entropy_coef=0.4, importance_sampling="none", tokens_per_microbatch=budget, logits_mib=1
+        )
+        assert worst_difference(gradients(Updater(tiny_lm(), arguments), rows), whole) < 1e-5
+
+
+@pytest.mark.parametrize("minibatches", [1, 2])
+def test_only_tokens_of_high_entropy_are_trained(minibatches: int) -> None:
+    """The choice is over the step, not over a micro-batch, and the denominator stays."""
+    rows = some_rows(8, model=tiny_lm())
+    fields = {"loss": "bnpo", "top_entropy_quantile": 0.3, "importance_sampling": "none", "minibatches": minibatches}
+    one, other = (Updater(tiny_lm(), told(tokens_per_microbatch=budget, **fields)) for budget in (1, 8192))
+    assert worst_difference(gradients(one, rows), gradients(other, rows)) < 1e-5
+    for updater in (one, other):
+        updater.step(rows)
+    moved = (dict(updater.model.state_dict()) for updater in (one, other))
+    assert worst_difference(*moved) < 1e-5
+    figures = Updater(tiny_lm(), told(**fields)).step(rows).figures
+    assert figures["high_entropy_share"] == pytest.approx(0.3, abs=0.03)
+    if minibatches == 2:
+        return
+    model, entropies = tiny_lm(), []
+    with torch.no_grad():
+        for row in rows:
+            every = model(torch.from_numpy(row.ids_T)[None]).logits[0, :-1].log_softmax(-1)
+            entropies.append(-(every.exp() * every).sum(-1)[torch.from_numpy(row.mask_T[1:])])
+    least = torch.quantile(torch.cat(entropies), 0.7) - 1e-6
+    tokens = sum(row.trained for row in rows)
+
+    def loss(logprobs: Any, entropy: Any, row: Any) -> Any:
+        return -row.advantage * ((logprobs - logprobs.detach()).exp() * (entropy.detach() >= least)).sum() / tokens
+
+    fresh = Updater(tiny_lm(), told(**fields))
+    assert worst_difference(gradients(fresh, rows), written(model, rows, loss)) < 1e-5
+    chosen = sum(int((one >= least).sum()) for one in entropies)
+
+    def with_bonus(logprobs: Any, entropy: Any, row: Any) -> Any:
+        return loss(logprobs, entropy, row) - 0.4 * (entropy * (entropy.detach() >= least)).sum() / chosen
+
+    bonus = gradients(Updater(tiny_lm(), told(entropy_coef=0.4, **fields)), rows)
+    assert worst_difference(bonus, written(tiny_lm(), rows, with_bonus)) < 1e-5
+    assert fresh.step(without_advantage(rows)).steps == 0
+
+
+def test_adaptive_entropy_continues_after_a_resume() -> None:
+    rows = some_rows(4, model=tiny_lm())
+    fields = {"entropy_target": 5.0, "entropy_coef_delta": 0.1, "entropy_coef_max": 0.5}
+    updater = Updater(tiny_lm(), told(**fields))
+    first = [updater.step(rows).figures["entropy_coef"] for _ in range(3)]
+    assert first == pytest.approx([0.1, 0.2, 0.3])
+    resumed = Updater(tiny_lm(), told(**fields))
+    resumed.model.load_state_dict(updater.model.state_dict())
+    resumed.load_state_dict(updater.state_dict())
+    assert worst_difference(gradients(resumed, rows), gradients(updater, rows)) == 0
+    assert resumed.step(rows).figures["entropy_coef"] == pytest.approx(0.4)
+    above = Updater(tiny_lm(), told(entropy_target=1e-6, entropy_coef=0.3))
+    assert worst_difference(gradients(above, rows), gradients(Updater(tiny_lm(), told()), rows)) == 0
+    assert above.step(rows).figures["entropy_coef"] == pytest.approx(0.295)
+
+
+def test_rows_far_off_the_policy_are_masked_and_counted() -> None:
+    some = some_rows(6, model=tiny_lm())
+    rows = [dataclasses.replace(row, advantage=-1.0 if n < 3 else 1.0) for n, row in enumerate(some)]
+    far = [dataclasses.replace(row, logprobs_T=row.logprobs_T + 0.5 * (n % 2)) for n, row in enumerate(rows)]
+    arguments = told(loss="bnpo", off_policy_mask_threshold=0.3, importance_sampling="none")
+    masked = [dataclasses.replace(row, advantage=0.0 if n == 1 else row.advantage) for n, row in enumerate(far)]
+    plain = told(loss="bnpo", importance_sampling="none")
+    found = gradients(Updater(tiny_lm(), arguments), far)
+    assert worst_difference(found, gradients(Updater(tiny_lm(), plain), masked)) < 1e-5
+    figures = Updater(tiny_lm(), arguments).step(far).figures
+    assert figures["off_policy_masked_share"] == pytest.approx(rows[1].trained / sum(row.trained for row in rows))
+
+
+def test_vespo_s_weight_is_in_the_metrics() -> None:
+    figures = Updater(tiny_lm(), told(loss="vespo", importance_sampling="none")).step(some_rows(4)).figures
+    assert figures["vespo/phi_seq_mean"] == pytest.approx(1.0, abs=1e-5)

@@ -31,6 +31,8 @@ from agentlearn.serving.supervised_server import ServerCommand, supervised_serve
 from agentlearn.train.serving import vllm  # noqa: E402
 from agentlearn.train.serving import weight_sync as sync  # noqa: E402
 from agentlearn.train.serving.vllm import VllmService, vllm_endpoint  # noqa: E402
+from agentlearn.train.serving.weight_sync import WeightTransfer  # noqa: E402
+from agentlearn.train.serving.worker_extension import EXTENSION  # noqa: E402
 from tests.support.tiny_model import forward_logprobs, saved, spread, tiny_network, tiny_tokenizer  # noqa: E402
 
 STAND_IN = (sys.executable, "-m", "tests.support.vllm_stand_in")
@@ -61,11 +63,12 @@ def with_server(
     asyncio.run(once())
 
 
+@pytest.mark.slow
 def test_a_frozen_model_answers_with_exact_tokens(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(vllm.ARGUMENTS, "--max-model-len 512")
 
     async def use(service: VllmService, http: httpx2.AsyncClient) -> None:
-        assert (service.model, service.simulated, service.folder) == ("tiny", False, None)
+        assert (service.model, service.simulated, service.transfer) == ("tiny", False, None)
         async with _served(service.base_url, service.model, None, CallOptions(), TokenRequest()) as model:
             agent = Agent(model, instructions="Be short.")
             how = ModelSettings(temperature=0.7, max_tokens=6, seed=1)
@@ -118,21 +121,25 @@ def test_a_frozen_model_answers_with_exact_tokens(checkpoint: Path, monkeypatch:
     with_server(checkpoint, use, seed=5)
 
 
+@pytest.mark.slow
 def test_trained_weights_reach_the_server_and_half_of_them_are_noticed(checkpoint: Path) -> None:
     async def use(service: VllmService, http: httpx2.AsyncClient) -> None:
-        folder = service.folder
-        assert folder is not None
-        assert folder != checkpoint
+        transfer = service.transfer
+        assert transfer is not None
+        assert transfer.folder != checkpoint
         network = tiny_network(tied=True)
-        assert (await sync.verify_sync(network, service.server_url, service.model)).largest_difference < 1e-4
+        assert (await transfer.check(network)).largest_difference < 1e-4
         spread(network, seed=3)
         with pytest.raises(WeightsDiffer, match="does not use the trained weights"):
-            await sync.verify_sync(network, service.server_url, service.model)
+            await transfer.check(network)
         done = await service.sync(network)
+        assert (done.proof, done.tensors) == ("hashes", 25)
         assert done.largest_difference < 1e-4
-        assert 'tie_word_embeddings": false' in (folder / "config.json").read_text()
-        known = (await http.get(f"{service.server_url.removesuffix('/v1')}/calls")).json()["calls"]
-        assert known[-4:-1] == ["/collective_rpc", "/reset_prefix_cache", "/v1/completions"]
+        assert 'tie_word_embeddings": false' in (transfer.folder / "config.json").read_text()
+        known = (await http.get(f"{service.server_url.removesuffix('/v1')}/calls")).json()
+        sent = ["/collective_rpc", "/reset_prefix_cache", "/collective_rpc", "/v1/completions"]
+        assert known["calls"][-5:-1] == sent
+        assert f"--worker-extension-cls {EXTENSION}" in " ".join(known["arguments"])
         # The trap: a tied checkpoint has no output weights of its own, and the server keeps its old ones.
         spread(network, seed=4)
         state = dict(sync.served_state(network))
@@ -140,7 +147,7 @@ def test_trained_weights_reach_the_server_and_half_of_them_are_noticed(checkpoin
         real = sync.save_served
         try:
             sync.save_served = lambda network, folder, **_: save_file(state, folder / "model.safetensors")
-            with pytest.raises(WeightsDiffer):
+            with pytest.raises(WeightsDiffer, match=r"other values are in lm_head\.weight; restart"):
                 await service.sync(network)
         finally:
             sync.save_served = real
@@ -193,13 +200,14 @@ def test_a_server_that_sends_no_logprobs_or_refuses_stops_a_sync(checkpoint: Pat
 
     async def once() -> None:
         async with listening(respond) as port:
-            url = f"http://{HOST}:{port}/v1"
-            with pytest.raises(EndpointError, match="sends no log-probabilities of a prompt"):
-                await sync.verify_sync(tiny_network(), url, "tiny")
+            transfer = WeightTransfer(f"http://{HOST}:{port}/v1", "tiny", checkpoint.parent / "other")
+            async with httpx2.AsyncClient(trust_env=False) as http:
+                with pytest.raises(EndpointError, match="sends no log-probabilities of a prompt"):
+                    await sync.served_logprobs(http, [1, 2], transfer.base_url, "tiny")
             with pytest.raises(EndpointError, match="refused with status 500: no such method"):
-                await sync.sync_weights(tiny_network(), checkpoint.parent / "other", url, "tiny")
+                await transfer.send(tiny_network())
         with pytest.raises(EndpointError, match="cannot be reached"):
-            await sync.verify_sync(tiny_network(), url, "tiny")
+            await transfer.send(tiny_network())
 
     asyncio.run(once())
 
@@ -338,6 +346,7 @@ def refusal(model: str, **how: Any) -> AgentlearnError:
 def test_what_cannot_be_served_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "there is no directory './nowhere'; name one" in refusal("./nowhere").message
     assert "it has neither config.json nor adapter_config.json" in refusal(str(tmp_path)).message
+    monkeypatch.setattr(vllm, "reach_hub", lambda name: name)
     assert "training needs the weights in a directory" in refusal("org/m", command=STAND_IN, trained=True).message
     monkeypatch.setattr(vllm, "find_spec", lambda name: None)
     missing = refusal("org/m")
@@ -348,10 +357,33 @@ def test_what_cannot_be_served_is_said(tmp_path: Path, monkeypatch: pytest.Monke
     )
 
 
+def test_a_hub_id_without_network_is_refused_before_a_server_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(name: str) -> str:
+        raise ConfigError(f"the hub cannot be asked for {name!r}", code="hub_unreachable")
+
+    monkeypatch.setattr(vllm, "reach_hub", unreachable)
+    found = refusal("org/m", command=("no-such-command",))
+    assert (found.code, found.message) == ("hub_unreachable", "the hub cannot be asked for 'org/m'")
+
+
+def test_files_of_a_hub_id_that_were_downloaded_before_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(tmp_path, tiny_network())
+    monkeypatch.setattr(vllm, "reach_hub", lambda name: str(tmp_path))
+
+    async def once() -> None:
+        async with vllm_endpoint("org/m", command=STAND_IN) as service:
+            assert (service.model, service.source) == ("org/m", tmp_path)
+
+    asyncio.run(once())
+
+
 def test_it_costs_nothing() -> None:
     assert not is_paid("vllm:org/m")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of transformers, in what peft reads
 def test_an_adapter_is_served_merged_into_its_base_model(checkpoint: Path, tmp_path: Path) -> None:
     from peft import LoraConfig, get_peft_model

@@ -1,0 +1,217 @@
+"""`agentlearn library effects` and `prune`: what each lesson does to the reward, and which lessons to stop showing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from agentlearn.cli.options import JsonOption, StoreOption
+from agentlearn.cli.output import console, print_json
+from agentlearn.cli.table import aligned
+from agentlearn.cli.words import count_words
+from agentlearn.config import DEFAULT_STORE
+from agentlearn.config.command_words import command_words
+from agentlearn.text import visible
+
+if TYPE_CHECKING:
+    from agentlearn.learning.evidence import LessonEvidence, LibraryEvidence, ParkingPlan, ToPark
+    from agentlearn.types.experience import Library
+    from agentlearn.types.ids import LibraryVersion
+
+LibraryName = Annotated[str, Parameter(help="Name of a library.")]
+ModelOption = Annotated[str | None, Parameter(help="Only evidence with this model. Default: with every model.")]
+MaxLessons = Annotated[
+    int | None, Parameter(help="Park lessons until at most this many are shown.", validator=Number(gte=1))
+]
+MaxTokens = Annotated[
+    int | None, Parameter(help="Park lessons until all have at most this many tokens.", validator=Number(gte=1))
+]
+PruneDryRun = Annotated[bool, Parameter(negative="", show_default=False, help="Show what would be parked, and stop.")]
+_ID_SHOWN = 12
+
+
+def library_effects(
+    name: LibraryName,
+    /,
+    *,
+    model: ModelOption = None,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
+) -> None:
+    """Show what each lesson does to the reward, measured by rollouts that it was hidden from.
+
+    proven: it raises the reward. harmful: it lowers the reward. unknown: neither has been shown. On average at most
+    10 % of the lessons labelled proven are not, and the same holds for harmful, whenever you look.
+    """
+    found = _evidence(store, name)
+    rows = _rows(found, model)
+    if json:
+        print_json(_effects_json(found, rows))
+        return
+    out = console()
+    if not found.tested:
+        out.print(f"nothing was measured about the lessons of {name} yet; hide them from some rollouts:")
+        out.print(f"    {command_words('learn', 'DOMAIN', '--from', name, '--hidden-rollouts', '1', store=store)}")
+        return
+    titles = ("lesson", "model", "label", "points", "interval", "with", "without", "blocks", "tokens", "to know")
+    for line in aligned([titles, *(_cells(one) for one in rows)]):
+        out.print(line)
+    for lesson, text in {one.lesson: one.text for one in rows}.items():
+        out.print(f"{lesson[:_ID_SHOWN]}  {visible(text)}")
+    if own := sum(one.evidence.own_task_blocks for one in rows if one.evidence is not None):
+        out.print(f"not counted: {count_words(own, 'block')} on tasks that the lesson was learned from")
+    out.print(
+        f"{count_words(found.tested, 'test')} share the error budget of {name}, those of removed lessons included"
+    )
+
+
+def library_prune(
+    name: LibraryName,
+    /,
+    *,
+    model: ModelOption = None,
+    max_lessons: MaxLessons = None,
+    max_tokens: MaxTokens = None,
+    dry_run: PruneDryRun = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
+) -> None:
+    """Park the lessons that the evidence calls harmful. They stay in the library, and are shown to no agent.
+
+    With a limit, lessons with the least value per token are parked too, until the library fits. Lessons that a person
+    wrote are named and stay as they are.
+    """
+    from agentlearn.learning.evidence import ParkingPlan, to_evict, to_park
+    from agentlearn.library import LibraryStore
+    from agentlearn.library.curate.withhold import withhold
+    from agentlearn.library.history.change import ParkLesson
+
+    found = _evidence(store, name)
+    harmful = to_park(found.evidence, found.library, model=model)
+    rest = withhold(found.library, harmful.reasons)
+    evicted = to_evict(found.evidence, rest, max_lessons=max_lessons, max_tokens=max_tokens, model=model)
+    plan = ParkingPlan((*harmful.park, *evicted), harmful.reported)
+    left = withhold(found.library, plan.reasons)
+    after = found.library
+
+    def parked(current: "Library") -> "Library":
+        nonlocal after
+        after = withhold(current, {lesson: why for lesson, why in plan.reasons.items() if lesson in current.by_id})
+        return after
+
+    changed = False
+    if plan.park and not dry_run:
+        operations = tuple(ParkLesson(target=lesson, reason=why) for lesson, why in plan.reasons.items())
+        history = LibraryStore(store / "libraries").history(name)
+        changed = history.update(parked, kind="park", operations=operations, note="library prune") is not None
+    if json:
+        print_json(_pruned_json(plan, after.version if changed else found.library.version))
+        return
+    out = console()
+    for one in plan.park:
+        out.print(f"{'would park' if dry_run else 'parked'}  {_parked_words(one)}")
+    for one in plan.reported:
+        out.print(f"kept, for you to decide  {_parked_words(one)}")
+    if not plan.park:
+        out.print(f"nothing to park in {name}: the evidence calls no {'other ' if plan.reported else ''}lesson harmful")
+    if len(left) > (max_lessons or len(left)) or left.tokens > (max_tokens or left.tokens):
+        size = f"{count_words(len(left), 'lesson')} with {count_words(left.tokens, 'token')}"
+        out.print(f"{size} are left, more than asked for: all are proven, by a person, or were never measured")
+    if changed:
+        show = command_words("library", "show", name, store=store)
+        out.print(f"{name}@{after.version[:8]} shows {count_words(len(after), 'lesson')}      {show}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One line of the table: a lesson, and what is known about it with one model."""
+
+    lesson: str
+    text: str
+    tokens: int
+    status: str
+    """shown, parked or pending."""
+    evidence: "LessonEvidence | None"
+
+
+def _evidence(store: Path, name: str) -> "LibraryEvidence":
+    from agentlearn.learning.evidence import library_evidence
+    from agentlearn.library import LibraryStore
+    from agentlearn.store import read_store
+
+    libraries = LibraryStore(store / "libraries")
+    libraries.load(name)
+    with read_store(store) as reader:
+        return library_evidence(reader, libraries, name)
+
+
+def _rows(found: "LibraryEvidence", model: str | None) -> list[_Row]:
+    """A row for each lesson that is shown or withheld now, and model; lessons without evidence have one row."""
+    from agentlearn.learning.evidence import evidence_of
+    from agentlearn.types.experience import estimated_tokens
+
+    known = evidence_of(found.evidence, model)
+    held = [(one, "shown") for one in found.library.experiences]
+    held += [(one.experience, one.status) for one in found.library.withheld]
+    return [
+        _Row(one.id, one.lesson, estimated_tokens(one.lesson), status, evidence)
+        for one, status in held
+        for evidence in known.get(one.id, (None,))
+    ]
+
+
+def _cells(row: _Row) -> Sequence[str]:
+    known = row.evidence
+    shown = row.lesson[:_ID_SHOWN] + ("" if row.status == "shown" else f" ({row.status})")
+    if known is None:
+        return (shown, "", "unknown", "", "", "0", "0", "0", str(row.tokens), "never hidden")
+    return (
+        shown,
+        known.model,
+        known.label,
+        f"{known.points:+.1f}",
+        f"[{known.low:+.1f}, {known.high:+.1f}]",
+        str(known.shown),
+        str(known.hidden),
+        str(known.blocks),
+        str(row.tokens),
+        _to_know(known),
+    )
+
+
+def _to_know(known: "LessonEvidence") -> str:
+    if known.rollouts_to_know is None:
+        return "cannot say"
+    return "known" if known.label != "unknown" else f"about {known.rollouts_to_know:,} rollouts"
+
+
+def _effects_json(found: "LibraryEvidence", rows: Sequence[_Row]) -> dict[str, Any]:
+    return {
+        "library": found.name,
+        "version": found.library.version,
+        "tests": found.tested,
+        "lessons": [
+            {
+                "id": row.lesson,
+                "lesson": row.text,
+                "status": row.status,
+                "tokens": row.tokens,
+                "evidence": None if row.evidence is None else row.evidence.model_dump(mode="json", exclude={"lesson"}),
+            }
+            for row in rows
+        ],
+    }
+
+
+def _pruned_json(plan: "ParkingPlan", version: "LibraryVersion") -> dict[str, Any]:
+    def listed(entries: "Sequence[ToPark]") -> list[dict[str, str]]:
+        return [{"id": one.experience.id, "lesson": one.experience.lesson, "reason": one.reason} for one in entries]
+
+    return {"version": version, "parked": listed(plan.park), "reported": listed(plan.reported)}
+
+
+def _parked_words(one: "ToPark") -> str:
+    return f"{one.experience.id[:_ID_SHOWN]}  {visible(one.experience.lesson)}\n    {visible(one.reason)}"

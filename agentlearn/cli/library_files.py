@@ -1,0 +1,138 @@
+"""`agentlearn library import` and `library export`: libraries as files and folders of any format."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from agentlearn.cli.options import JsonOption, LibraryReference, StoreOption
+from agentlearn.cli.output import console, print_json
+from agentlearn.cli.words import count_words
+from agentlearn.config import DEFAULT_STORE
+from agentlearn.config.command_words import command_words
+from agentlearn.errors import LibraryError
+from agentlearn.library.formats import Form
+from agentlearn.text import block
+
+if TYPE_CHECKING:
+    from agentlearn.library.import_lessons import ImportedLessons
+    from agentlearn.types.experience import Library
+
+_REFUSED_SHOWN = 20
+_MEGABYTE = 1_000_000
+_FORMS = (
+    "lines: one lesson per line, for git; training-free-grpo: the original's JSON; youtu: youtu-agent's YAML; ace: an"
+    " ACE playbook; markdown: a list; skill: a folder with SKILL.md."
+)
+
+
+def library_import(
+    path: Annotated[Path, Parameter(help="File or folder with lessons.")],
+    /,
+    *,
+    name: Annotated[str, Parameter(help="Library that the lessons are for; it is made if there is none.")],
+    form: Annotated[Form | None, Parameter(name="--format", help=f"{_FORMS} [default: found by content]")] = None,
+    approve: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Show the lessons to agents; else they wait for you.")
+    ] = False,
+    max_mb: Annotated[float, Parameter(help="Largest size that is read, in megabytes.")] = 1.0,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
+) -> None:
+    """Import lessons of other programs, people or stores into a library. Each is checked, and waits for approval."""
+    from agentlearn.library import LibraryStore
+    from agentlearn.library.formats import ImportLimits
+    from agentlearn.library.history import MAIN
+    from agentlearn.library.import_lessons import import_lessons
+    from agentlearn.types.experience import EMPTY_LIBRARY
+
+    if not 0 < max_mb <= 1_000:
+        raise LibraryError(
+            f"--max-mb {max_mb!r} cannot be used; give megabytes above 0 and at most 1000", code="bad_limit"
+        )
+    libraries = LibraryStore(store / "libraries")
+    history, limits = libraries.history(name), ImportLimits(max_bytes=round(max_mb * _MEGABYTE))
+    into = history.load(MAIN) if history.exists else EMPTY_LIBRARY
+    imported = import_lessons(path, form, into=into, store=libraries, limits=limits)
+    library = imported.added_to(into, approve=approve)
+
+    def next_library(current: "Library") -> "Library":
+        nonlocal into, imported, library
+        if current.version != into.version:  # somebody else changed it meanwhile
+            into, imported = current, import_lessons(path, form, into=current, store=libraries, limits=limits)
+            library = imported.added_to(into, approve=approve)
+        return library
+
+    if library != into:
+        history.update(next_library, kind="import", note=f"{imported.path} (format {imported.form})")
+    if json:
+        print_json(_import_json(imported, library, into, name))
+        return
+    for line in _import_lines(imported, library, into, name, store):
+        console().print(line)
+
+
+def library_export(
+    reference: LibraryReference,
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="File to write; for the format skill, the folder.")],
+    form: Annotated[Form, Parameter(name="--format", help=_FORMS)] = "agentlearn",
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Write a library to a file that `--from`, `--library` and other programs can read, or to a folder as a skill."""
+    from agentlearn.cli.show.versions import find_library
+    from agentlearn.library.formats.write_form import loss_sentence, write_form
+
+    library = find_library(store, reference).library
+    name = "" if reference.endswith(".json") or "/" in reference else reference.partition("@")[0]
+    console().print(f"wrote {write_form(library, out, form, name)}")
+    if lost := loss_sentence(library, form):
+        console().print(lost)
+
+
+def _import_lines(
+    imported: "ImportedLessons", library: "Library", into: "Library", name: str, store: Path
+) -> list[str]:
+    reference = f"{name}@{library.version[:8]}"
+    if imported.published is not None and library == imported.published:
+        return [f"{reference}: an unchanged export of this store, with its ids and origins"]
+    shown, held = len(library) - len(into), len(library.withheld) - len(into.withheld)
+    lines = [f"{imported.path}: format {imported.form}, {count_words(len(imported.lessons), 'lesson')} can be used"]
+    if imported.known:
+        lines.append(f"{count_words(len(imported.known), 'lesson')} of this store keep their ids and origins")
+    if shown:
+        lines.append(f"{reference} shows {count_words(shown, 'lesson')} more")
+    if held:
+        lines.append(f"{reference} keeps {count_words(held, 'lesson')} that no agent sees until you approve them")
+    if imported.refused:
+        lines.append(f"refused: {count_words(len(imported.refused), 'lesson')}")
+        lines += [
+            block(f"{one.code}: {one.reason}: {one.lesson}", f"  {one.place}  ", "      ")
+            for one in imported.refused[:_REFUSED_SHOWN]
+        ]
+        if (more := len(imported.refused) - _REFUSED_SHOWN) > 0:
+            lines.append(f"  and {more:,} more; --json lists all")
+    if library == into:
+        lines.append(f"library {name!r} is unchanged")
+    else:
+        lines.append(f"to look at it:  {command_words('library', 'show', name, store=store)}")
+    return lines
+
+
+def _import_json(imported: "ImportedLessons", library: "Library", into: "Library", name: str) -> dict[str, Any]:
+    fresh = {one.experience.id for one in imported.lessons}
+    return {
+        "name": name,
+        "version": library.version,
+        "changed": library != into,
+        "format": imported.form,
+        "unchanged_export": imported.published is not None and library == imported.published,
+        "shown": [one.model_dump(mode="json") for one in library.experiences if one.id in fresh],
+        "withheld": [one.model_dump(mode="json") for one in library.withheld if one.experience.id in fresh],
+        "known": sorted(imported.known),
+        "refused": [
+            {"place": one.place, "lesson": one.lesson, "code": one.code, "reason": one.reason}
+            for one in imported.refused
+        ],
+    }

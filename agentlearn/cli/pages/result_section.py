@@ -1,0 +1,252 @@
+"""The result of a learn run: the verdict on held-out tasks, what became of the library, and the parts of the result."""
+
+from typing import Literal, NamedTuple
+
+from agentlearn.cli.pages.learn_record import LearnRecord
+from agentlearn.cli.show.library_words import why_unwritten
+from agentlearn.cli.words import clock_time, count_words
+from agentlearn.config.command_words import command_words
+from agentlearn.html import (
+    CodeBlock,
+    Column,
+    Dumbbell,
+    DumbbellRow,
+    Forest,
+    ForestRow,
+    KeyFigure,
+    KeyFigures,
+    Note,
+    PagePart,
+    Paragraph,
+    Section,
+    Statement,
+    Table,
+    TableCell,
+    Tone,
+)
+from agentlearn.html.markup import clipped
+from agentlearn.html.number_format import DASH, count, decimal, interval, large, money, signed
+from agentlearn.learning.report import Delta, HeldOut, HeldOutScore
+from agentlearn.measure.contrast import ContrastVerdict
+
+TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
+FAMILIES = 60
+"""Largest number of families with a row of their own."""
+_WORDS = 600
+"""Largest number of characters of a sentence on the page."""
+
+
+class Fate(NamedTuple):
+    """What became of the library that a run learned."""
+
+    status: Literal["published", "pending", "unchanged", "pilot", "unknown"]
+    sentence: str
+    command: str
+    """The command that shows or publishes it; empty for none."""
+
+
+def opening_parts(record: LearnRecord) -> tuple[PagePart, ...]:
+    """The verdict, what became of the library, what to know before trusting it, and the run in numbers."""
+    fate = library_fate(record)
+    tone: Tone = "open" if fate.status == "pending" else "plain"
+    parts: list[PagePart] = [_verdict(record), Statement(text=clipped(fate.sentence, _WORDS), tone=tone)]
+    if fate.command:
+        label = "Publish it anyway" if fate.status == "pending" else "Show its lessons"
+        parts.append(CodeBlock(text=fate.command, label=label))
+    parts += [Note(text=words, kind="warning", title="Caution") for words in _cautions(record.report.delta)]
+    return (*parts, _figures(record))
+
+
+def result_section(record: LearnRecord) -> Section:
+    """The difference on all held-out tasks and on each part of them."""
+    report = record.report
+    lede = "Before: the library at the start. After: the learned one. Both had the same tasks and the same seeds."
+    if report.before is None or report.after is None or report.delta is None:
+        return Section(title="Held-out result", parts=(Paragraph(text=_why_unmeasured(record)),))
+    whole = HeldOut(name="all held-out tasks", before=report.before, after=report.after, delta=report.delta, families=0)
+    named = (report.known_families, report.unseen_families, *report.test_sets)
+    sets = [whole, *(one for one in named if one is not None)]
+    parts: list[PagePart] = []
+    if report.delta.compared:
+        parts.append(_forest(sets))
+    parts.append(_table(sets))
+    if len(record.families) > 1:
+        parts.append(_families(record))
+    return Section(title="Held-out result", lede=lede, parts=tuple(parts))
+
+
+def library_fate(record: LearnRecord) -> Fate:
+    """What became of the library, and why."""
+    report, line = record.report, record.report.library
+    name = f"{line.name}@{line.version[:8]}" if line.version else line.name
+    show = command_words("library", "show", name, store=record.store)
+    if report.pilot is not None:
+        return Fate("pilot", "This was a pilot, so no library was published.", "")
+    if (found := report.selection) is not None:
+        version = f"{line.name}@{found.selected[:8]}"
+        start = {
+            "published": f"The library {version} is published",
+            "pending": f"The library {version} is stored and waits for your decision",
+            "unchanged": f"The library {line.name!r} is unchanged",
+        }[found.status]
+        command = found.command or (show if found.status == "published" else "")
+        return Fate(found.status, f"{start}: {found.reason}", command)
+    if not line.version or "library" in record.unread:
+        return Fate("unknown", "The report does not say what became of the library.", "")
+    if record.start == line.version and line.current != line.version:
+        why = why_unwritten(line, report.proposals, report.groups)
+        return Fate("unchanged", f"The library is unchanged: {why}.", "")
+    if line.current == line.version:
+        lessons = f"{count_words(line.lessons, 'lesson')}, about {count_words(line.tokens, 'token')}"
+        return Fate("published", f"The library {name} was published: {lessons}.", show)
+    if line.current is None and line.lessons:
+        return Fate("unknown", f"The run made the library {name}. The report does not say if it was published.", show)
+    return Fate("unchanged", f"No library was published: {why_unwritten(line, report.proposals, report.groups)}.", "")
+
+
+def _verdict(record: LearnRecord) -> Statement:
+    report, delta = record.report, record.report.delta
+    words = _why_unmeasured(record) if delta is None else delta.sentence or _numbers(delta)
+    start = f"{record.mark.capitalize()}: {words[:1].lower()}{words[1:]}" if record.mark else words
+    tone: Tone = "plain"
+    if delta is not None and delta.compared:
+        tone = "open" if delta.withheld else TONES[delta.verdict]
+    scores = ""
+    if report.before is not None and report.after is not None and delta is not None and delta.compared:
+        scores = f" Mean reward before: {decimal(report.before.mean)}, after: {decimal(report.after.mean)}."
+    return Statement(text=clipped(f"{start}{scores}", 2 * _WORDS), tone=tone)
+
+
+def _numbers(delta: Delta) -> str:
+    """The difference in words, for a report of a version that wrote no sentence."""
+    if delta.mean is None:
+        return "no task was measured both before and after learning."
+    low, high = delta.ci or (None, None)
+    return f"the difference on held-out tasks is {signed(delta.mean)} {interval(low, high, sign=True)}."
+
+
+def _why_unmeasured(record: LearnRecord) -> str:
+    if record.report.pilot is not None:
+        return "Nothing was measured on held-out tasks, because this was a pilot."
+    if record.settings.get("evaluate") is False:
+        return "Nothing was measured on held-out tasks, because the run was asked not to (--no-eval)."
+    return "Nothing was measured on held-out tasks."
+
+
+def _cautions(delta: Delta | None) -> list[str]:
+    if delta is None:
+        return []
+    found = [delta.withheld, delta.caution, delta.carried]
+    if delta.only_family:
+        found.append(f"All held-out tasks are of the family {delta.only_family!r}. The result holds for such tasks.")
+    if delta.worst is not None and delta.worst.open:
+        low, high = signed(delta.worst.low), signed(delta.worst.high)
+        found.append(f"Some rollouts are undecided. Whatever they would have been, the difference is {low} to {high}.")
+    return list(dict.fromkeys(clipped(one, _WORDS) for one in found if one))
+
+
+def _figures(record: LearnRecord) -> KeyFigures:
+    report = record.report
+    figures: list[KeyFigure] = []
+    if report.before is not None and report.after is not None and report.delta is not None:
+        low, high = report.delta.ci or (None, None)
+        figures += [
+            KeyFigure(label="Before", value=decimal(report.before.mean), sub=_interval_of(report.before)),
+            KeyFigure(label="After", value=decimal(report.after.mean), sub=_interval_of(report.after)),
+            KeyFigure(label="Difference", value=signed(report.delta.mean), sub=interval(low, high, sign=True)),
+        ]
+    calls = sum(stage.calls for stage in report.stages.values())
+    tokens = sum(stage.tokens_in + stage.tokens_out for stage in report.stages.values())
+    lessons = len(record.library) if record.library is not None else report.library.lessons
+    figures += [
+        KeyFigure(label="Lessons", value=count(lessons)),
+        KeyFigure(label="Model calls", value=count(calls), sub=f"{large(tokens)} tokens"),
+        KeyFigure(label="Cost", value=money(report.cost_usd)),
+        KeyFigure(label="Time", value=clock_time(report.wall_s)),
+    ]
+    return KeyFigures(caption="The run in numbers", figures=tuple(figures))
+
+
+def _interval_of(score: HeldOutScore) -> str:
+    low, high = score.ci or (None, None)
+    return interval(low, high)
+
+
+def _forest(sets: list[HeldOut]) -> Forest:
+    rows = tuple(
+        ForestRow(
+            label=one.name,
+            sub=_size(one),
+            mean=one.delta.mean,
+            low=one.delta.ci[0] if one.delta.ci else None,
+            high=one.delta.ci[1] if one.delta.ci else None,
+            tone="open" if one.delta.withheld else TONES[one.delta.verdict],
+            words="no verdict" if one.delta.withheld else one.delta.verdict.replace("_", " "),
+        )
+        for one in sets
+    )
+    return Forest(
+        caption="Difference after learning, with 95 % intervals",
+        rows=rows,
+        row_name="tasks",
+        left="worse",
+        right="better",
+        limits=(-1.5, 1.5),
+    )
+
+
+def _size(one: HeldOut) -> str:
+    families = one.delta.clusters or one.families
+    tasks = count_words(one.delta.n, "task")
+    return f"{tasks} in {count_words(families, 'family')}" if 0 < families < one.delta.n else tasks
+
+
+def _table(sets: list[HeldOut]) -> Table:
+    numbers = ("Before", "After", "pass@k before", "pass@k after", "Rollouts", "Failed", "Undecided")
+    return Table(
+        caption="Scores on held-out tasks",
+        columns=(Column(name="Tasks"), *(Column(name=name, kind="number") for name in numbers)),
+        rows=tuple(_row(one) for one in sets),
+        note=(
+            "Failed: the agent gave no usable answer, which counts as 0. Undecided: nothing is known about the answer,"
+            " so the rollout is left out before and after."
+        ),
+    )
+
+
+def _row(one: HeldOut) -> tuple[TableCell, ...]:
+    before, after = one.before, one.after
+    return (
+        TableCell(text=one.name, sub=_size(one)),
+        TableCell(text=decimal(before.mean), sub=_interval_of(before), value=before.mean),
+        TableCell(text=decimal(after.mean), sub=_interval_of(after), value=after.mean),
+        _passes(before),
+        _passes(after),
+        TableCell(text=count(before.rollouts + after.rollouts), sub=f"{before.k} per task and side"),
+        TableCell(text=f"{before.failed} → {after.failed}", value=after.failed),
+        TableCell(text=f"{before.undecided} → {after.undecided}", value=after.undecided),
+    )
+
+
+def _passes(score: HeldOutScore) -> TableCell:
+    largest = max((one for one in score.passes if one.at_least_one is not None), key=lambda one: one.k, default=None)
+    if largest is None:
+        return TableCell(text=DASH)
+    return TableCell(text=decimal(largest.at_least_one), sub=f"k = {largest.k}", value=largest.at_least_one)
+
+
+def _families(record: LearnRecord) -> Dumbbell:
+    rows = tuple(
+        DumbbellRow(
+            label=clipped(one.family or "no family", 60),
+            sub=count_words(one.tasks, "task"),
+            before=one.before,
+            after=one.after,
+        )
+        for one in record.families[:FAMILIES]
+    )
+    more = len(record.families) - len(rows)
+    caption = f"The first {FAMILIES} of {len(record.families)} families" if more else "Families of held-out tasks"
+    return Dumbbell(
+        caption=caption, before="the start", after="the learned library", rows=rows, row_name="family", shown=8
+    )

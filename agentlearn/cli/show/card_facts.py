@@ -1,0 +1,78 @@
+"""What the card of a library says, read from the store: the runs that made its lessons, and their results."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentlearn.cli.held_out import verdict_words
+from agentlearn.cli.pages.run_command import run_command
+from agentlearn.cli.pages.stored_report import StoredReport
+from agentlearn.cli.show.origins import origins_in
+from agentlearn.cli.words import change_words, count_words, score_words
+from agentlearn.config import is_lab
+from agentlearn.config.command_words import command_words
+from agentlearn.errors import StoreError
+from agentlearn.learning.report import LearnReport
+from agentlearn.library.audit.audit_result import LibraryAudit
+from agentlearn.library.audit.card_page import CardFacts, CardRun
+from agentlearn.store import RunRow, StoreReader, read_store
+from agentlearn.types.experience import Library
+
+_MOST_RUNS = 1_000_000
+
+
+def card_facts(store: Path, reference: str, library: Library, audit: LibraryAudit) -> CardFacts:
+    """The facts about one version. A library that is a file may come from a store that is not here."""
+    runs: tuple[CardRun, ...] = ()
+    try:
+        with read_store(store) as reader:
+            runs = tuple(_runs(reader, library))
+    except StoreError:  # a library in a file needs no store
+        runs = ()
+    is_file = reference.endswith(".json") or "/" in reference
+    name = reference if is_file else reference.partition("@")[0] or library.version[:8]
+    arm = reference if is_file else f"{reference.partition('@')[0]}@{library.version[:12]}"
+    made = next((run for run in runs if run.made_this), None)
+    options = ["--domain", made.domain, "--model", made.model] if made else []
+    return CardFacts(name, library, audit, runs, command_words("compare", "none", arm, *options, store=store))
+
+
+def _runs(reader: StoreReader, library: Library) -> Iterator[CardRun]:
+    """The learn runs that made this version or one of its lessons, oldest first."""
+    made = {origin.run for origins in origins_in(reader, library).values() for origin in origins}
+    rows = [row for row in reader.runs(limit=_MOST_RUNS) if row.kind == "learn"]
+    for row in sorted(rows, key=lambda one: (one.started_at, one.run)):
+        report = StoredReport.of(row).report
+        selected = report.selection.selected if report.selection else report.library.version
+        unchanged = report.selection is not None and report.selection.status == "unchanged"
+        made_this = selected == library.version and bool(row.report) and not unchanged
+        if made_this or row.run in made:
+            yield _run(row, report, made_this=made_this)
+
+
+def _run(row: RunRow, report: LearnReport, *, made_this: bool) -> CardRun:
+    return CardRun(
+        run=row.run,
+        domain=report.domain,
+        model=report.model,
+        reflector=report.reflector,
+        simulated=report.simulated or row.simulated,
+        tasks=report.tasks.get("train", 0),
+        rollouts=sum(report.rollouts.values()),
+        at=row.at,
+        made_this=made_this,
+        gain=_gain(report),
+        command=run_command(row),
+    )
+
+
+def _gain(report: LearnReport) -> str:
+    """The result on held-out tasks; empty when before and after were not both measured."""
+    before, after, delta = report.before, report.after, report.delta
+    if before is None or after is None or delta is None or not delta.compared:
+        return ""
+    verdict = "no verdict" if delta.withheld else verdict_words(delta.verdict)
+    change = change_words(delta.mean, delta.ci)
+    scores = f"{score_words(before.mean)} to {score_words(after.mean)}"
+    size = f"{count_words(delta.n, 'held-out task')}, {count_words(after.k, 'rollout')} each"
+    lab = "on a tiny lab model, " if is_lab(report.model) and not report.simulated else ""
+    return f"{lab}{verdict}, {change} (95 % interval), from {scores} on {size}, against the library at its start"

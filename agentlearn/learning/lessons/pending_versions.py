@@ -1,0 +1,168 @@
+"""Versions that a run left pending: which of them wait for a person, and what a decision does.
+
+The report of the run says that its version is pending. A decision is a row of the store; it also counts for the same
+version of every other run that had ended before it.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from agentlearn.errors import LibraryError
+from agentlearn.learning.lessons.quarantine import pending_lessons
+from agentlearn.library import LibraryStore
+from agentlearn.store import RunRow, Store, StoreReader
+from agentlearn.types.decision import OF_VERSION, LessonDecision
+from agentlearn.types.experience import Library
+from agentlearn.types.ids import LibraryVersion, ProposalId, RunId
+
+
+@dataclass(frozen=True, slots=True)
+class PendingVersion:
+    """A version that a run selected and did not publish, and that nobody has decided on."""
+
+    run: RunId
+    at: datetime
+    """When the run ended."""
+    domain: str
+    library: str
+    """Name under which the run would have published it."""
+    version: LibraryVersion
+    lessons: int
+    """Number of lessons."""
+    reason: str
+    """Why it was not published."""
+
+    @property
+    def reference(self) -> str:
+        """What `library approve` takes."""
+        return f"{self.library}@{self.version[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedVersion:
+    """What an approval did."""
+
+    decision: LessonDecision
+    library: Library
+    """The published version."""
+    replaced: LibraryVersion | None
+    """The version that the name stood for before; None when there was none."""
+
+
+def pending_versions(
+    reader: StoreReader, published: LibraryStore, *, domain: str | None = None, run: str | None = None
+) -> list[PendingVersion]:
+    """The versions that wait for a person, each once, those of the newest run first.
+
+    domain: only those of this domain or library. run: only those of the run whose id starts with it. Raises ConfigError
+    for an unknown run.
+    """
+    runs = reader.runs(limit=1_000_000) if run is None else [reader.run(run)]
+    current = {one.name: one.version for one in published.list()}
+    decisions = [one for one in reader.decisions() if one.of_version]
+    found: dict[tuple[str, str], PendingVersion] = {}
+    for one in filter(None, map(_pending, runs)):
+        decided = any((d.library, d.version) == (one.library, one.version) and d.at >= one.at for d in decisions)
+        if not decided and current.get(one.library) != one.version and domain in {None, one.domain, one.library}:
+            found.setdefault((one.library, one.version), one)
+    return list(found.values())
+
+
+def find_version(reader: StoreReader, published: LibraryStore, reference: str) -> PendingVersion | None:
+    """The only pending version of a reference, `NAME@VERSION` or the start of a version.
+
+    None when there is none and the reference may be something else. Raises LibraryError for `NAME@VERSION` that is not
+    pending, and for a reference to several versions, or to a version and a lesson.
+    """
+    waiting = pending_versions(reader, published)
+    name, at, prefix = reference.rpartition("@")
+    matching = [one for one in waiting if prefix and one.version.startswith(prefix) and name in {"", one.library}]
+    if not matching and not at:
+        return None
+    if not at and (lesson := _lesson(reader, prefix)) is not None:
+        raise LibraryError(
+            f"{reference!r} names the lesson {lesson[:12]!r} and the version {matching[0].reference!r}; give more of"
+            " the one that you mean",
+            code="ambiguous",
+        )
+    if len(matching) == 1:
+        return matching[0]
+    decided = [one for one in reader.decisions() if one.of_version and one.library == name]
+    current = next((one.version for one in published.list() if one.name == name), "")
+    if not matching and prefix and current.startswith(prefix):
+        raise LibraryError(f"version {reference!r} is published already", code="decided_already")
+    done = next((one for one in decided[::-1] if prefix and (one.version or "").startswith(prefix)), None)
+    if not matching and done is not None:
+        raise LibraryError(
+            f"version {reference!r} was {done.verdict} by {done.who!r} on {done.at:%Y-%m-%d}; a decision is not"
+            " changed",
+            code="decided_already",
+        )
+    listed = ", ".join(repr(one.reference) for one in (matching or waiting)[:8]) or "none"
+    number = f"{len(matching)} versions that wait match" if matching else "no version that waits for a decision matches"
+    raise LibraryError(
+        f"{number} {reference!r} (found: {listed}); `agentlearn library pending` lists them", code="unknown_version"
+    )
+
+
+async def approve_version(
+    store: Store, published: LibraryStore, one: PendingVersion, *, who: str, note: str, at: datetime
+) -> ApprovedVersion:
+    """Publish a pending version under the name that its run had for it."""
+    library = store.library(one.version)
+    replaced = {found.name: found.version for found in published.list()}.get(one.library)
+    published.publish(one.library, library, kind="approve", run=one.run, who=who, note=note)
+    decision = _decision(one, "approved", who=who, note=note, at=at)
+    await store.save_decision(decision)
+    return ApprovedVersion(decision, library, replaced)
+
+
+async def reject_version(store: Store, one: PendingVersion, *, who: str, note: str, at: datetime) -> LessonDecision:
+    """Record that a person refuses a pending version. The store keeps it; `library pending` lists it no more."""
+    decision = _decision(one, "rejected", who=who, note=note, at=at)
+    await store.save_decision(decision)
+    return decision
+
+
+def _lesson(reader: StoreReader, prefix: str) -> ProposalId | None:
+    """The id of a waiting lesson that starts with the prefix."""
+    ids = (one.row.ended.proposal.id for one in pending_lessons(reader))
+    return next((one for one in ids if one.startswith(prefix)), None)
+
+
+def _pending(run: RunRow) -> PendingVersion | None:
+    if run.kind != "learn" or not run.report or '"pending"' not in run.report:
+        return None
+    report: dict[str, Any] = json.loads(run.report)
+    selection = report.get("selection") or {}
+    if selection.get("status") != "pending":
+        return None
+    return PendingVersion(
+        run=run.run,
+        at=run.at,
+        domain=run.domain,
+        library=str(report["library"]["name"]),
+        version=LibraryVersion(selection["selected"]),
+        lessons=int(report["library"]["lessons"]),
+        reason=str(selection["reason"]),
+    )
+
+
+def _decision(
+    one: PendingVersion, verdict: Literal["approved", "rejected"], *, who: str, note: str, at: datetime
+) -> LessonDecision:
+    return LessonDecision(
+        run=one.run,
+        phase=OF_VERSION,
+        batch=0,
+        proposal=ProposalId(""),
+        verdict=verdict,
+        lesson_key="",
+        who=who,
+        note=note,
+        at=at,
+        library=one.library,
+        version=one.version,
+    )

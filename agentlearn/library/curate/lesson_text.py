@@ -1,0 +1,135 @@
+"""Which texts can be lessons, judged by the text alone.
+
+A lesson is shown to agents inside a fenced block with labels. It must be one short line of visible text, and it must
+not look like part of that block (labels, headings, tags), like another speaker, or like a tool call. The patterns look
+at the text after Unicode compatibility normalisation, so full-width look-alikes match too.
+"""
+
+import re
+import unicodedata
+
+from agentlearn.library.curate.codes import RejectionCode, reject
+from agentlearn.library.curate.similarity import normalised
+from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, word_count
+from agentlearn.types.operation import Rejected
+
+_LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+# Printable by category but invisible: joiners, fillers, variation selectors, tags, the blank Braille cell.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
+
+_TOOL_SYNTAX = re.compile(
+    r"""
+      \{\s*["'](?:name|tool|tool_\w+|function|action|arguments?|args|parameters|role|content|op|type|recipient
+      |call|command|input|lesson|messages?|answer|system|user|reward|score|query|url|code|final\w*)["']\s*:  # {"name":
+    | <\s*/?\s*(?:tool|function)[\w.:=-]*                                    # <tool_call>, <function=…
+    | \b(?:tool|function)_calls?\b
+    | \bto=functions\b
+    | \b(?:run|call|exec|execute|invoke|use|open|click|visit|fetch|submit|final)_\w+\s*\(   # run_python(…
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_ROLE_TAG = re.compile(
+    r"""
+      (?<!\bthe\s)(?<!\ba\s)(?<!linear\s)(?<!this\s)(?<!each\s)(?<!number\s)(?<!nate\s)(?<!metric\s)(?<!\btion\s)
+      (?<!equation\s)(?<!given\s)(?<!management\s)\b(?:system|user|assistant|developer|human)\s*:
+    | (?:^|[.!?;]\s+)(?:tool|function|model|ai|bot|admin|administrator|operator|root|instruction|instructions)\s*:
+    | ^(?:[a-z]+\s){0,2}(?:bot|result|output|tree|supervisor|customer|client|observation|operator|thought)
+      \s*(?:\([^)]*\)\s*)?(?:>+\s*\w+\s*)?:\s
+    | \bQ\s?:\s.*\bA\s?:\s
+    | (?:^|[.!?;]\s+)(?:system|assistant|developer)\s*(?:>|=>|->|\|)
+    | [\[({]\s*(?:system|assistant|developer|user|admin)\s*[\])}]
+    | <\|[\w\s]{1,40}\|>                                                     # <|im_start|>
+    | \[/?\s*(?:INST|SYS|SYSTEM|USER|ASSISTANT)\s*\]
+    | <</?\s*SYS\s*>>
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_FORGED_ID = re.compile(
+    r"""
+      \[\s*(?:[GP]\s*\d+|[a-z]{2,12}[-_\#:]\d+)\s*\]                         # [G3], [P2], [str-99999]
+    | \b[GP]\d+\s*:                                                          # G12:
+    | ^[GP]\d+(?:\s*[.)\]]|\s+-\s)
+    | \b(?:experience|lesson|proposal)s?\s+\#?[GP]\d+\b
+    | \b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{12,}\b                           # an id, whole or cut
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_FORGED_HEADER = re.compile(
+    r"""
+      ^\#{1,6}(?:\s|$) | \#{2,}                                              # ## heading
+    | ^(?:-{3,}|={3,}|\*{3,})
+    | ```|~~~|"{3}|'{3}|-{4,}|={4,}
+    | <\s*/\s*[a-z] | <[a-z][\w:-]*\s*/> | <[a-z][\w:-]*\s+[\w:-]+\s*=[^<>]*>    # </x>, <x/>, <x y="z">
+    | <(?:[bipsu]|br|div|span|script|style|iframe|img|svg|html|body|head|meta|link|form|input|prompt|context|problem
+      |task|answer|end|system\w*|user|rules?|message|result|admin|root|important|observation|thought|final\w*)>
+    | <\s*(?:experiences?|lessons?|system|user|assistant|instructions?|advice|library)\b(?!\s\w+>)
+    | <[!?]
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_FORGERIES = (
+    (RejectionCode.TOOL_SYNTAX, _TOOL_SYNTAX, "reads as a call of a tool; say in plain words what to do"),
+    (RejectionCode.ROLE_TAG, _ROLE_TAG, "reads as another speaker; a lesson is advice in plain words"),
+    (
+        RejectionCode.FORGED_ID,
+        _FORGED_ID,
+        "reads as a label or an id; labels mean nothing outside their prompt",
+    ),
+    (
+        RejectionCode.FORGED_HEADER,
+        _FORGED_HEADER,
+        "reads as a heading, a tag or a fence; a lesson is one plain sentence",
+    ),
+)
+
+
+def checked_lesson(lesson: object) -> str | Rejected:
+    """Return the lesson, or why it cannot be one. Every text that passes is a valid `Lesson`."""
+    if lesson is None:
+        return reject(RejectionCode.MISSING_FIELD, "the lesson is missing")
+    if not isinstance(lesson, str):
+        return reject(RejectionCode.WRONG_TYPE, f"the lesson is a {type(lesson).__name__}; it must be text")
+    return _character_fault(lesson) or _size_fault(lesson) or forgery(lesson) or lesson
+
+
+def _character_fault(lesson: str) -> Rejected | None:
+    categories = {unicodedata.category(character) for character in lesson}
+    if "Cs" in categories:
+        return reject(RejectionCode.SURROGATES, "the lesson holds a lone surrogate; send whole Unicode characters")
+    if _LINE_END.search(lesson):
+        return reject(RejectionCode.MULTI_LINE, "the lesson has several lines; write it as one")
+    if "Cc" in categories:
+        return reject(
+            RejectionCode.CONTROL_CHARACTERS, "the lesson holds a control character, such as a tab; use plain spaces"
+        )
+    if not lesson.isprintable() or _INVISIBLE.search(lesson):
+        return reject(
+            RejectionCode.INVISIBLE_CHARACTERS, "the lesson holds characters that cannot be seen; use plain text"
+        )
+    return None
+
+
+def _size_fault(lesson: str) -> Rejected | None:
+    if not any(character.isalnum() for character in lesson):
+        return reject(RejectionCode.EMPTY_LESSON, "the lesson has no words")
+    if lesson != lesson.strip():
+        return reject(RejectionCode.MALFORMED, "the lesson is surrounded by white space")
+    count, length = word_count(lesson), len(lesson)
+    if count > MAX_LESSON_WORDS or length > MAX_LESSON_CHARACTERS:
+        return reject(
+            RejectionCode.TOO_LONG,
+            f"the lesson has {count} words and {length} characters;"
+            f" at most {MAX_LESSON_WORDS} words and {MAX_LESSON_CHARACTERS} characters are allowed",
+        )
+    return None
+
+
+def forgery(lesson: str) -> Rejected | None:
+    """Why a text looks like part of a prompt: a tool call, another speaker, a label, or a heading."""
+    text = normalised(lesson)
+    for code, pattern, sentence in _FORGERIES:
+        if found := pattern.search(text):
+            return reject(code, f"{found.group()[:40]!r} in the lesson {sentence}")
+    return None

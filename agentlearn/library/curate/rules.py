@@ -1,0 +1,188 @@
+"""The rules that an operation must pass, each a function: against the library, the batch and the limits.
+
+A rule returns how an operation that breaks it ends, else None. `RULES` gives their order.
+"""
+
+from collections.abc import Callable
+
+from agentlearn.library.curate.codes import DropReason, RejectionCode, reject
+from agentlearn.library.curate.context import CheckContext
+from agentlearn.library.curate.hostile import screened
+from agentlearn.library.curate.library_draft import LibraryDraft
+from agentlearn.library.curate.operations import lesson_of, targets_of
+from agentlearn.library.curate.similarity import (
+    FEWEST_COPIED_WORDS,
+    LessonWords,
+    lower_case_words,
+    normalised,
+    refusal_key,
+    shingles,
+    word_runs,
+    words_line,
+)
+from agentlearn.types.operation import Delete, Dropped, Merge, Modify, Operation, Quarantined, Rejected
+
+Rule = Callable[[Operation, LibraryDraft, CheckContext], Rejected | Dropped | Quarantined | None]
+
+
+def _duplicate(operation: Operation, draft: LibraryDraft, _context: CheckContext) -> Dropped | None:
+    lesson = lesson_of(operation)
+    if lesson and any(one.normal == LessonWords.of(lesson).normal for one in draft.added):
+        return Dropped(reason=DropReason.DUPLICATE.value)
+    return None
+
+
+def _targets(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    targets = targets_of(operation)
+    for target in targets:
+        if target not in draft.library.by_id:
+            return reject(RejectionCode.UNKNOWN_ID, f"no experience of this library has the id {target[:64]!r}")
+    if len(set(targets)) < len(targets):
+        return reject(RejectionCode.ID_USED_TWICE, "the operation names one experience twice")
+    for target in targets:
+        if target not in draft.unchanged:
+            return reject(RejectionCode.ID_USED_TWICE, f"an earlier proposal of this batch already changes {target!r}")
+    if isinstance(operation, Merge) and len(targets) > context.max_merge_targets:
+        return reject(
+            RejectionCode.TOO_MANY_TARGETS,
+            f"the merge replaces {len(targets)} experiences; at most {context.max_merge_targets} are allowed",
+        )
+    return None
+
+
+def _protect(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    """Refuse that a stage changes what a person wrote into the library.
+
+    Lessons of a list or a file that a person gave as a start may be changed: such an origin names no library.
+    """
+    if context.by_person or context.options.change_written:
+        return None
+    for target in targets_of(operation):
+        origin = draft.library.by_id[target].origin
+        if origin.kind == "person" and origin.library is not None:
+            return reject(
+                RejectionCode.WRITTEN_BY_PERSON,
+                f"a person wrote the lesson {target[:64]!r}; leave it as it is, or add another lesson",
+            )
+    return None
+
+
+def _no_change(operation: Operation, draft: LibraryDraft, _context: CheckContext) -> Rejected | None:
+    if isinstance(operation, Modify) and normalised(operation.lesson) == draft.unchanged[operation.target].normal:
+        return reject(RejectionCode.NO_CHANGE, "the experience already says exactly this")
+    return None
+
+
+def _near_duplicate(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    if isinstance(operation, Delete):
+        return None
+    lesson, targets = LessonWords.of(operation.lesson), targets_of(operation)
+    others = [words for identity, words in draft.unchanged.items() if identity not in targets]
+    for other in (*others, *draft.added):
+        if lesson.is_near(other, context.near_duplicate):
+            return reject(RejectionCode.NEAR_DUPLICATE, f"the lesson says nearly the same as {other.text!r}")
+    return None
+
+
+def _near_parked(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    if isinstance(operation, Delete):
+        return None
+    lesson = LessonWords.of(operation.lesson)
+    if near := next((one for one in draft.parked if lesson.is_near(one, context.near_duplicate)), None):
+        return reject(RejectionCode.NEAR_PARKED, f"the lesson says nearly the same as {near.text!r}, which is parked")
+    return None
+
+
+def _leak(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    lesson = lesson_of(operation)
+    if context.answer_search.found(lesson) == "distinctive":
+        return reject(
+            RejectionCode.HOLDS_ANSWER, "the lesson holds the expected answer of a task; say how to find such answers"
+        )
+    if copied := shingles(lesson) & context.shingles:
+        return reject(
+            RejectionCode.COPIES_TASK, f"the lesson copies {' '.join(min(copied))!r} from a task; say what is general"
+        )
+    line = words_line(lesson)
+    if lesson and (short := next((one for one in sorted(context.short_problems) if one in line), None)):
+        return reject(
+            RejectionCode.COPIES_TASK, f"the lesson copies {short.strip()!r} from a task; say what is general"
+        )
+    return None
+
+
+def _copied_page(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    """Refuse text that a page may have planted: as a lesson it would outlive the rollout that read the page."""
+    lesson = lesson_of(operation)
+    if not context.seen or not lesson:
+        return None
+    copied = next((run for run in word_runs(lesson) if any(run in page for page in context.seen)), None)
+    if copied is not None:
+        return reject(
+            RejectionCode.COPIES_PAGE, f"the lesson copies {copied.strip()!r} from a page; use words of your own"
+        )
+    return None
+
+
+def _copied_reason(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    """Refuse words that a reason may have planted: a reward may pass on what a stranger wrote.
+
+    A hint of up to four words may become a lesson as it is, and up to seven words may be part of one: a reason is
+    meant as advice, unlike a page.
+    """
+    lesson = lesson_of(operation)
+    if not context.reasons or len(lower_case_words(lesson)) < FEWEST_COPIED_WORDS:
+        return None
+    copied = next((run for run in word_runs(lesson) if any(run in reason for reason in context.reasons)), None)
+    if copied is not None:
+        return reject(
+            RejectionCode.COPIES_REASON,
+            f"the lesson copies {copied.strip()!r} from the reason of a verdict; use words of your own",
+        )
+    return None
+
+
+def _hostile(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | Quarantined | None:
+    if isinstance(operation, Delete):
+        return None
+    if refusal_key(operation.lesson) in context.refused:
+        return reject(RejectionCode.REFUSED_BY_PERSON, "a person refused this lesson before; propose another one")
+    end = screened(operation.lesson, operation.tags, context.answers)
+    return None if isinstance(end, Quarantined) and end.code in context.waived else end
+
+
+def _deletes(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    limit = context.options.max_deletes
+    if isinstance(operation, Delete) and not context.by_person and draft.deletes >= limit:
+        return reject(RejectionCode.TOO_MANY_DELETES, f"at most {limit} experiences are deleted in one batch")
+    return None
+
+
+def _room(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    """Refuse growth past a limit. A library that is already past one may still shrink."""
+    lessons, tokens = draft.growth(operation)
+    size, options = len(draft.experiences), context.options
+    if lessons > 0 and size + lessons > options.max_lessons:
+        return reject(RejectionCode.LIBRARY_FULL, f"the library holds {size} of at most {options.max_lessons} lessons")
+    if tokens > 0 and draft.tokens + tokens > options.max_library_tokens:
+        return reject(
+            RejectionCode.OVER_TOKEN_BUDGET,
+            f"the library would cost {draft.tokens + tokens} tokens; at most {options.max_library_tokens} are allowed",
+        )
+    return None
+
+
+RULES: tuple[Rule, ...] = (
+    _duplicate,
+    _targets,
+    _protect,
+    _no_change,
+    _near_duplicate,
+    _near_parked,
+    _leak,
+    _copied_page,
+    _copied_reason,
+    _hostile,
+    _deletes,
+    _room,
+)

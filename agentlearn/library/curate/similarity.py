@@ -1,0 +1,84 @@
+"""Comparing texts by their words, ignoring case, character width and punctuation."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from agentlearn.types.ranking.text_words import lower_case_words, normalised
+
+__all__ = [
+    "COPIED_WORDS",
+    "FEWEST_COPIED_WORDS",
+    "LessonWords",
+    "Shingle",
+    "lower_case_words",
+    "normalised",
+    "refusal_key",
+    "shingles",
+    "word_runs",
+    "words_line",
+]
+
+COPIED_WORDS = 8
+"""A run of this many equal words is a copy."""
+FEWEST_COPIED_WORDS = 5
+"""A lesson of fewer words is not a copy of a reason: so short a hint has hardly another wording."""
+
+Shingle = tuple[str, ...]
+"""A run of `COPIED_WORDS` words."""
+
+
+def words_line(text: str) -> str:
+    """The words of a text with one space before, between and after them, so that any run of words is a substring."""
+    return f" {' '.join(lower_case_words(text))} "
+
+
+def refusal_key(text: str) -> str:
+    """The words of a lesson, the same for texts that differ in case, spaces and punctuation only."""
+    return words_line(text).strip()
+
+
+def word_runs(text: str) -> tuple[str, ...]:
+    """Every run of eight words in the form that `words_line` returns; all words as one run when there are fewer."""
+    listed = lower_case_words(text)
+    starts = range(max(len(listed) - COPIED_WORDS, 0) + 1)
+    return tuple(f" {' '.join(listed[start : start + COPIED_WORDS])} " for start in starts)
+
+
+def shingles(text: str) -> frozenset[Shingle]:
+    """Every run of eight words; empty for a shorter text."""
+    listed = lower_case_words(text)
+    return frozenset(listed[start : start + COPIED_WORDS] for start in range(len(listed) - COPIED_WORDS + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class LessonWords:
+    """A lesson's text, prepared for comparisons."""
+
+    text: str
+    normal: str
+    """The text as `normalised` returns it."""
+    vocabulary: frozenset[str]
+    """Its different words in lower case."""
+
+    @classmethod
+    @lru_cache(maxsize=16_384)  # the same library is compared with every group's proposals
+    def of(cls, text: str) -> "LessonWords":
+        """The prepared text; cached."""
+        return cls(text=text, normal=normalised(text), vocabulary=frozenset(lower_case_words(text)))
+
+    def is_near(self, other: "LessonWords", similarity: float) -> bool:
+        """Whether the vocabularies' Jaccard similarity is at least `similarity`, or the texts are the same."""
+        if self.normal == other.normal:
+            return True
+        fewer, more = sorted((len(self.vocabulary), len(other.vocabulary)))
+        if fewer < similarity * more:  # decides most pairs without comparing words
+            return False
+        shared = len(self.vocabulary & other.vocabulary)
+        return shared >= similarity * (fewer + more - shared)
+
+    def similarity_to(self, other: "LessonWords") -> float:
+        """The share of their words that two texts have in common; 1 for the same text."""
+        either = self.vocabulary | other.vocabulary
+        return (
+            1.0 if self.normal == other.normal or not either else len(self.vocabulary & other.vocabulary) / len(either)
+        )

@@ -1,0 +1,129 @@
+"""Agent Skills: a folder with `SKILL.md`, whose front matter names the skill and whose lists are lessons. Pure.
+
+A long library continues in `references/`. Of other programs' skills, the list items are read and the rest is not.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from agentlearn.errors import LibraryError
+from agentlearn.library.formats.library_format import Form, ReadLessons, usual_losses
+from agentlearn.library.formats.markdown_list import read_items, written_items
+from agentlearn.library.formats.source_files import SKILL, SourceFiles
+from agentlearn.types.experience import Experience, Library
+
+FORMAT = "agentlearn-skill/1"
+"""The value of `metadata.agentlearn-format` in skills that we write."""
+REFERENCE = re.compile(r"references/lessons-(\d{1,4})\.md")
+"""Names of the files that we write next to `SKILL.md`."""
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_LONGEST_NAME = 64
+_IN_SKILL, _IN_REFERENCE = 100, 200
+_TAGS_NAMED = 12
+_ENDING = re.compile(r"(?<=.)-(?:lessons?|skills?|library)$")
+
+
+class AgentSkill:
+    """A skill. It keeps the lessons, their order and their tags."""
+
+    name: Form = "skill"
+
+    def sniff(self, source: SourceFiles) -> bool:
+        """Whether it is a folder with `SKILL.md`, or that file."""
+        return any(name in source.texts for name in SKILL)
+
+    def read(self, source: SourceFiles) -> ReadLessons:
+        """Return the list items of `SKILL.md` and of the Markdown files in `references/`."""
+        name = next((one for one in SKILL if one in source.texts), None)
+        if name is None:
+            raise LibraryError(f"{source.path!r} has no SKILL.md; give the folder of a skill")
+        others = [one for one in source.texts if one.startswith("references/") and one.endswith(".md")]
+        lessons = list(read_items(_body(source.texts[name]), f"{name} "))
+        for one in sorted(others, key=_number):
+            lessons += read_items(source.texts[one], f"{one} ")
+        return ReadLessons(tuple(lessons))
+
+    def write(self, library: Library, name: str) -> Mapping[str, str]:
+        """Return the files of the skill. name: of the skill, which is also the name of its folder."""
+        if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+            raise LibraryError(
+                f"{name!r} cannot name a skill; use a folder named with up to 64 lower-case letters, digits and single"
+                f" hyphens, such as {skill_name(name)!r}",
+                code="bad_skill_name",
+            )
+        first, rest = library.experiences[:_IN_SKILL], library.experiences[_IN_SKILL:]
+        parts = [rest[at : at + _IN_REFERENCE] for at in range(0, len(rest), _IN_REFERENCE)]
+        files = {f"references/lessons-{n}.md": _reference(name, n, one) for n, one in enumerate(parts, 2)}
+        return {"SKILL.md": _skill(name, library, first, tuple(files)), **files}
+
+    def losses(self, library: Library) -> tuple[str, ...]:
+        """Ids, origins, and what is withheld."""
+        return usual_losses(library, tags=False)
+
+
+def skill_name(name: str) -> str:
+    """The name as a skill may be called."""
+    return "-".join(re.findall(r"[a-z0-9]+", name.casefold()))[:_LONGEST_NAME].strip("-") or "lessons"
+
+
+def _skill(name: str, library: Library, first: Sequence[Experience], others: tuple[str, ...]) -> str:
+    lines = [
+        "---",
+        f"name: {name}",
+        f'description: "{_description(name, library)}"',
+        "metadata:",
+        f'  agentlearn-format: "{FORMAT}"',
+        f'  agentlearn-version: "{library.version}"',
+        f'  agentlearn-lessons: "{len(library)}"',
+        "---",
+        "",
+        f"# {name}",
+        "",
+        "Follow those of these lessons that fit the task at hand.",
+    ]
+    if others:
+        lines += ["", "More lessons, to be read when none of these fits:"]
+        lines += [f"[{one.rpartition('/')[2]}]({one})" for one in others]
+    return "\n".join([*lines, "", *written_items(first)]).rstrip("\n") + "\n"
+
+
+def _description(name: str, library: Library) -> str:
+    """What the skill holds and when to use it, for programs that choose among skills. It has no quotes in it."""
+    tags = dict.fromkeys(tag for one in library.experiences for tag in one.tags if re.fullmatch(r"[\w-]{1,24}", tag))
+    about = f" about {', '.join(list(tags)[:_TAGS_NAMED])}" if tags else ""
+    count = f"{len(library)} lesson{'' if len(library) == 1 else 's'}"
+    tasks = _ENDING.sub("", name).replace("-", " ")
+    return f"{count}{about} for {tasks} tasks. Use it before and during such a task, to avoid known mistakes."
+
+
+def _reference(name: str, number: int, lessons: Sequence[Experience]) -> str:
+    return "\n".join([f"# {name}, part {number}", "", *written_items(lessons)]) + "\n"
+
+
+def _body(text: str) -> str:
+    """The text with an empty line for each line of the front matter, so that line numbers stay true."""
+    lines = text.split("\n")
+    if lines[0].rstrip() != "---":
+        return text
+    end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), 0)
+    return "\n".join([*([""] * (end + 1)), *lines[end + 1 :]]) if end else text
+
+
+def _number(path: str) -> tuple[int, str]:
+    found = REFERENCE.fullmatch(path)
+    return (int(found[1]) if found else 0, path)
+
+
+def made_by_us(skill: str) -> bool:
+    """Whether the text of a `SKILL.md` says that this library wrote it."""
+    return any(line.strip() == f'agentlearn-format: "{FORMAT}"' for line in _front(skill))
+
+
+def _front(text: str) -> Iterator[str]:
+    lines = iter(text.split("\n"))
+    if next(lines, "").rstrip() != "---":
+        return
+    for line in lines:
+        if line.rstrip() == "---":
+            return
+        yield line

@@ -1,0 +1,147 @@
+"""Reading a file or a folder that somebody else made: text only, of limited size, and nothing outside of the folder."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentlearn.errors import LibraryError
+from agentlearn.files import readable
+
+SKILL = ("SKILL.md", "skill.md")
+"""Names of the main file of a skill."""
+_TEXT = frozenset({".json", ".jsonl", ".md", ".markdown", ".txt", ".yaml", ".yml"})
+_PACKED = frozenset({".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".skill"})
+_PACKED_STARTS = (
+    b"PK\x03\x04",
+    b"PK\x05\x06",
+    b"\x1f\x8b",
+    b"BZh",
+    b"\xfd7zXZ",
+    b"7z\xbc\xaf",
+    b"\x28\xb5\x2f\xfd",
+    b"Rar!",
+)
+_TAR_AT = 257
+
+
+@dataclass(frozen=True, slots=True)
+class ImportLimits:
+    """How much is read of a file or a folder."""
+
+    max_bytes: int = 1_000_000
+    """Largest size of the file, or of all text files of the folder together."""
+    max_lessons: int = 10_000
+    """Largest number of lessons."""
+    max_files: int = 1_000
+    """Largest number of entries of the folder."""
+    max_depth: int = 6
+    """Largest depth of folders in the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFiles:
+    """The text of a file, or the texts of a folder."""
+
+    path: str
+    """The file or folder as it was given, for messages."""
+    texts: Mapping[str, str]
+    """Texts by name, sorted: paths in the folder with `/`, or the name of the one file. Lines end with `\\n`."""
+    is_folder: bool = False
+
+    @classmethod
+    def of_text(cls, text: str, path: str = "given text") -> "SourceFiles":
+        """The source of one text."""
+        return cls(path, {Path(path).name: _tidy(text)})
+
+    @property
+    def only(self) -> str:
+        """The text of the one file. Raises LibraryError for a folder."""
+        if self.is_folder:
+            raise LibraryError(f"{self.path!r} is a folder; give a file of it, or --format skill", code="not_a_file")
+        return next(iter(self.texts.values()))
+
+    def named(self, *names: str) -> str | None:
+        """The text of the first of these files that is there; of a single file, its own text."""
+        if not self.is_folder:
+            return self.only
+        return next((self.texts[name] for name in names if name in self.texts), None)
+
+
+def read_source(path: Path | str, limits: ImportLimits = ImportLimits()) -> SourceFiles:
+    """Return the texts of a file or folder. Raises LibraryError, which says what cannot be read and why."""
+    given = Path(path)
+    try:
+        if given.is_dir():
+            return _folder(given, limits)
+        return SourceFiles(str(path), {given.name: _text(given, str(path), limits.max_bytes)})
+    except FileNotFoundError as error:
+        raise LibraryError(f"there is no file or folder {str(path)!r}; check the path", code="no_file") from error
+    except OSError as error:
+        raise LibraryError(
+            f"{str(path)!r} cannot be read: {error.strerror or error}; check the path", code="unreadable_file"
+        ) from error
+
+
+def _folder(folder: Path, limits: ImportLimits) -> SourceFiles:
+    home, texts, left, entries = folder.resolve(), dict[str, str](), limits.max_bytes, 0
+    for where, folders, files in os.walk(folder):
+        here = Path(where)
+        if len(here.relative_to(folder).parts) > limits.max_depth:
+            raise LibraryError(
+                f"{str(folder)!r} has folders more than {limits.max_depth} deep; give the one that holds the lessons",
+                code="folder_too_deep",
+            )
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        for name in (*folders, *sorted(files)):
+            entries += 1
+            if entries > limits.max_files:
+                raise LibraryError(
+                    f"{str(folder)!r} has more than {limits.max_files:,} entries; give the folder that holds the"
+                    " lessons",
+                    code="folder_too_large",
+                )
+            entry = here / name
+            if entry.is_symlink() and not entry.resolve().is_relative_to(home):
+                raise LibraryError(
+                    f"{str(entry)!r} is a link that leads out of the folder; remove it, or put the file there",
+                    code="link_leads_out",
+                )
+        for name in sorted(files):
+            if name.startswith(".") or Path(name).suffix.lower() not in _TEXT:
+                continue
+            text = _text(here / name, str(here / name), left)
+            left -= len(text.encode(errors="surrogatepass"))
+            texts[(here / name).relative_to(folder).as_posix()] = text
+    return SourceFiles(str(folder), dict(sorted(texts.items())), is_folder=True)
+
+
+def _text(file: Path, shown: str, most: int) -> str:
+    with readable(file).open("rb") as opened:
+        content = opened.read(max(most, 0) + 1)
+    packed = content.startswith(_PACKED_STARTS) or content[_TAR_AT : _TAR_AT + 5] == b"ustar"
+    if packed or file.suffix.lower() in _PACKED:
+        raise LibraryError(
+            f"{shown!r} is an archive; unpack it, read what it holds, and give the folder", code="archive"
+        )
+    if len(content) > most:
+        raise LibraryError(
+            f"{shown!r} is larger than the limit of {max(most, 0):,} bytes that are left to read; give a smaller file,"
+            " or raise --max-mb",
+            code="file_too_large",
+        )
+    encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    try:
+        text = _tidy(content.decode(encoding))
+    except UnicodeDecodeError as error:
+        raise LibraryError(
+            f"{shown!r} is not UTF-8: byte {error.start:,} cannot be read; save it as UTF-8", code="not_text"
+        ) from error
+    if "\0" in text:
+        raise LibraryError(f"{shown!r} holds NUL characters, so it is not text; give a text file", code="not_text")
+    return text
+
+
+def _tidy(text: str) -> str:
+    """The text without a byte order mark, with `\\n` at the end of each line."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

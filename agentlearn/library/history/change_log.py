@@ -1,0 +1,178 @@
+"""The log of a library's changes in `NAME/history.jsonl`, and `NAME/HEAD`, which programs that follow a library watch.
+
+The log is only ever appended to. A change counts when its whole line is on disk. What a crash left of a line is not a
+change, and the next append removes it. HEAD follows from the log: it is written after the log, and a reader that finds
+the two different corrects HEAD. A library of an older agentlearn has only HEAD; its lines are read as changes of the
+kind `publish`, and the first append writes them into the log.
+"""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from agentlearn.errors import LibraryError
+from agentlearn.files import sync, write_whole
+from agentlearn.library.history.change import NO_LINE, Change, change_line, line_hash, parse_change
+from agentlearn.library.history.library_state import MAIN, HeadEntry, head_entries
+from agentlearn.library.history.writer_lock import writer_lock
+from agentlearn.types.ids import LibraryVersion
+
+LOG_FILE = "history.jsonl"
+HEAD_FILE = "HEAD"
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedChanges:
+    """What the log and HEAD hold."""
+
+    changes: tuple[Change, ...]
+    """All changes, oldest first."""
+    written: int
+    """How many of them are in the log; the others are known from HEAD alone."""
+    size: int
+    """Bytes of the log's whole lines."""
+    tip: str
+    """Hash of the last change's line."""
+    head_fits: bool
+    """Whether HEAD says what follows from the changes."""
+
+
+class ChangeLog:
+    """The log in a library's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / LOG_FILE
+        self.head = folder / HEAD_FILE
+
+    def exists(self) -> bool:
+        """Whether the folder holds a library."""
+        return self.head.is_file() or (self.file.is_file() and bool(self._read().changes))
+
+    def read(self) -> LoggedChanges:
+        """Return the changes, and correct HEAD where a crash left it behind. Raises LibraryError."""
+        logged = self._read()
+        if not logged.head_fits:
+            # A reader may lack the right to write, and a process that holds the lock writes HEAD itself.
+            with suppress(OSError, LibraryError), writer_lock(self.folder, wait_s=0.0):
+                logged = self._repaired(self._read())
+        return logged
+
+    @contextmanager
+    def writing(self) -> Generator["LogWriter"]:
+        """Hold the lock, and return what appends changes. Raises LibraryError and OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with writer_lock(self.folder):
+            yield LogWriter(self, self._repaired(self._read()))
+
+    def _read(self) -> LoggedChanges:
+        lines = self._lines()
+        changes, previous = list[Change](), NO_LINE
+        for number, line in enumerate(lines):
+            changes.append(parse_change(line, number, previous, str(self.file)))
+            previous = line_hash(line)
+        written, size = len(changes), sum(len(line) + 1 for line in lines)
+        derived, shown = head_entries(changes), self._head(required=not changes)
+        if shown[: len(derived)] == derived:
+            for version, at in shown[len(derived) :]:
+                changes.append(_from_head(version, at, changes, previous))
+                previous = line_hash(change_line(changes[-1]))
+        return LoggedChanges(tuple(changes), written, size, previous, head_entries(changes) == shown)
+
+    def _repaired(self, logged: LoggedChanges) -> LoggedChanges:
+        """Correct HEAD. What only HEAD says is first written into the log, so that nothing is lost."""
+        if logged.head_fits:
+            return logged
+        if late := logged.changes[logged.written :]:
+            _append(self.file, logged.size, b"".join(change_line(one) + b"\n" for one in late))
+        self.write_head(logged.changes)
+        return self._read()
+
+    def _lines(self) -> list[bytes]:
+        """The whole lines of the log. What stands after the last line end is left out."""
+        try:
+            content = self.file.read_bytes()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise LibraryError(f"{str(self.file)!r} cannot be read: {error}") from error
+        return content.split(b"\n")[:-1]
+
+    def _head(self, *, required: bool) -> tuple[HeadEntry, ...]:
+        """What HEAD says. required: whether the log is empty, so that nothing else says it."""
+        try:
+            lines = [line.split(" ") for line in self.head.read_text(encoding="utf-8").splitlines()]
+            entries = tuple((LibraryVersion(version), datetime.fromisoformat(at)) for version, at in lines)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            if not required:
+                return ()
+            raise LibraryError(f"{str(self.head)!r} cannot be read: {error}") from error
+        except ValueError as error:
+            if not required:
+                return ()
+            raise LibraryError(f"{str(self.head)!r} is damaged: {error}; publish the library again") from error
+        if required and not entries:
+            raise LibraryError(f"{str(self.head)!r} is empty; publish the library again")
+        return entries
+
+    def write_head(self, changes: tuple[Change, ...]) -> None:
+        """Replace HEAD with what follows from the changes. Raises OSError."""
+        text = "".join(f"{version} {at.isoformat()}\n" for version, at in head_entries(changes))
+        write_whole(self.head, text.encode())
+
+
+class LogWriter:
+    """Appends changes while the lock is held."""
+
+    def __init__(self, log: ChangeLog, logged: LoggedChanges) -> None:
+        self._log = log
+        self.logged = logged
+
+    def append(self, **fields: Any) -> Change:
+        """Append a change with these fields and return it. The log is on disk before HEAD. Raises OSError."""
+        logged = self.logged
+        change = Change(number=len(logged.changes), previous=logged.tip, **fields)
+        changes = (*logged.changes, change)
+        added = b"".join(change_line(one) + b"\n" for one in changes[logged.written :])
+        _append(self._log.file, logged.size, added)
+        self.logged = LoggedChanges(
+            changes, len(changes), logged.size + len(added), line_hash(change_line(change)), head_fits=True
+        )
+        if head_entries(changes) != head_entries(logged.changes) or not self._log.head.exists():
+            self._log.write_head(changes)
+        return change
+
+
+def _append(file: Path, size: int, added: bytes) -> None:
+    """Write after the first `size` bytes; what a crash left behind them is cut off. A failure leaves `size` bytes."""
+    new = not file.exists()
+    fd = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+    try:
+        os.ftruncate(fd, size)
+        os.lseek(fd, size, os.SEEK_SET)
+        left = memoryview(added)
+        try:
+            while left:
+                left = left[os.write(fd, left) :]
+            os.fsync(fd)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(fd, size)
+            raise
+    finally:
+        os.close(fd)
+    if new:
+        sync(file.parent)
+
+
+def _from_head(version: LibraryVersion, at: datetime, changes: list[Change], previous: str) -> Change:
+    before = next((one.version for one in reversed(changes) if one.moves and one.branch == MAIN), None)
+    return Change(
+        number=len(changes), at=at, kind="publish", branch=MAIN, version=version, before=before, previous=previous
+    )

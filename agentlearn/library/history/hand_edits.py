@@ -1,0 +1,146 @@
+"""Changes of single lessons by a person, each through the same check as the proposals of a run.
+
+Every function takes a library and returns the next one with the operation that was done, or raises LibraryError with
+the code of the rule in the way. A person may set some rules aside by their code; the rules that keep a lesson from
+looking like another part of a prompt hold for everybody.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from agentlearn.config.options import LessonOptions
+from agentlearn.errors import LibraryError
+from agentlearn.library.curate import CheckContext, next_version
+from agentlearn.library.curate.codes import ACCEPTABLE
+from agentlearn.library.curate.next_version import why_not
+from agentlearn.library.history.change import ApproveLesson, HistoryOperation, ParkLesson, RejectLesson, UnparkLesson
+from agentlearn.library.history.library_diff import held_lessons
+from agentlearn.types.experience import Experience, Library, Origin, Withheld, WithheldStatus, experience_id
+from agentlearn.types.ids import ExperienceId, ProposalId
+from agentlearn.types.operation import Add, Applied, Delete, Dropped, Modify, Operation, Proposal, Quarantined, Rejected
+
+_SHOWN = 60
+_ID_SHOWN = 12
+
+
+class HandEdit(NamedTuple):
+    """A library after an operation of a person."""
+
+    library: Library
+    operation: HistoryOperation
+
+
+def person_context(
+    accept: Collection[str] = (), *, options: LessonOptions | None = None, refused: frozenset[str] = frozenset()
+) -> CheckContext:
+    """Return what a person's change is checked against. accept: codes of rules to set aside. Raises LibraryError."""
+    if unknown := sorted(set(accept) - ACCEPTABLE):
+        known = ", ".join(map(repr, sorted(ACCEPTABLE)))
+        raise LibraryError(f"{unknown[0]!r} is not a rule that can be set aside; use one of {known}", code="bad_accept")
+    return CheckContext(options=options or LessonOptions(), waived=frozenset(accept), refused=refused, by_person=True)
+
+
+def added(library: Library, lesson: str, tags: tuple[str, ...], context: CheckContext) -> HandEdit:
+    """Add a lesson at the end."""
+    operation = Add.model_construct(lesson=lesson, tags=tags)
+    return _checked(library, operation, context, f"the lesson {_cut(lesson)} was not added")
+
+
+def edited(
+    library: Library, target: ExperienceId, lesson: str, tags: tuple[str, ...], context: CheckContext
+) -> HandEdit:
+    """Replace a lesson in its place with a new one. A withheld lesson stays withheld."""
+    wrong = f"the lesson {target[:_ID_SHOWN]!r} was not changed"
+    if target in library.by_id:
+        operation = Modify.model_construct(target=target, lesson=lesson, tags=tags)
+        return _checked(library, operation, context, wrong)
+    held = next(one for one in library.withheld if one.experience.id == target)
+    others = _without(library, target)
+    if lesson == held.experience.lesson:
+        raise LibraryError(f"{wrong}: it already says exactly this (rule 'no_change')", code="no_change")
+    _hold(others, lesson, tags, context, wrong)
+    operation = Modify(target=target, lesson=lesson, tags=tags)
+    made = Experience(
+        id=experience_id(library.version, ["person", operation.model_dump(mode="json")], 0),
+        lesson=lesson,
+        tags=tags or held.experience.tags,
+        origin=Origin(kind="person", parents=(target,), library=library.version),
+    )
+    entry = Withheld(experience=made, status=held.status, reason=held.reason)
+    withheld = tuple(entry if one is held else one for one in library.withheld)
+    return HandEdit(_next(library, library.experiences, withheld), operation)
+
+
+def removed(library: Library, target: ExperienceId) -> HandEdit:
+    """Remove a lesson, shown or withheld."""
+    rest = _without(library, target)
+    return HandEdit(_next(library, rest.experiences, rest.withheld), Delete(target=target))
+
+
+def parked(library: Library, target: ExperienceId, reason: str) -> HandEdit:
+    """Keep a shown lesson without showing it."""
+    entry = Withheld(experience=library.by_id[target], status="parked", reason=reason)
+    after = _next(library, _without(library, target).experiences, (*library.withheld, entry))
+    return HandEdit(after, ParkLesson(target=target, reason=reason))
+
+
+def shown_again(library: Library, target: ExperienceId, context: CheckContext, kind: WithheldStatus) -> HandEdit:
+    """Show a withheld lesson, at the end. kind: the status that it has. It keeps its id."""
+    held = next(one.experience for one in library.withheld if one.experience.id == target)
+    others = _without(library, target)
+    done = "shown again" if kind == "parked" else "approved"
+    _hold(others, held.lesson, held.tags, context, f"the lesson {target[:_ID_SHOWN]!r} was not {done}")
+    after = _next(library, (*library.experiences, held), others.withheld)
+    return HandEdit(after, UnparkLesson(target=target) if kind == "parked" else ApproveLesson(target=target))
+
+
+def refused(library: Library, target: ExperienceId) -> HandEdit:
+    """Remove a lesson that waits for a person."""
+    lesson = held_lessons(library)[target][0].lesson
+    rest = _without(library, target)
+    return HandEdit(_next(library, rest.experiences, rest.withheld), RejectLesson(target=target, lesson=lesson))
+
+
+def _checked(library: Library, operation: Operation, context: CheckContext, wrong: str) -> HandEdit:
+    proposal = Proposal.model_construct(id=ProposalId(""), stage="consolidate", ordinal=0, operation=operation)
+    after, (ended,) = next_version([proposal], library, context)
+    if not isinstance(ended.end, Applied):
+        raise _refusal(ended.end, wrong)
+    try:
+        return HandEdit(after, type(operation).model_validate(operation.model_dump(mode="json")))
+    except ValidationError as error:  # pragma: no cover  the check lets no such text pass
+        raise LibraryError(f"{wrong}: {error.errors()[0]['msg']}", code="bad_lesson") from error
+
+
+def _hold(others: Library, lesson: str, tags: tuple[str, ...], context: CheckContext, wrong: str) -> None:
+    """Hold a lesson against the rules as if it were added to the others. Raises LibraryError."""
+    end = why_not(Add.model_construct(lesson=lesson, tags=tags), others, context)
+    if end is not None:
+        raise _refusal(end, wrong)
+
+
+def _refusal(end: object, wrong: str) -> LibraryError:
+    if not isinstance(end, Rejected | Quarantined):
+        reason = end.reason if isinstance(end, Dropped) else "it is there already"
+        return LibraryError(f"{wrong}: {reason}", code="not_applicable")
+    instead = f", or keep it with --accept {end.code}" if end.code in ACCEPTABLE else ""
+    return LibraryError(f"{wrong}: {end.reason} (rule {end.code!r}); change the words{instead}", code=end.code)
+
+
+def _without(library: Library, target: ExperienceId) -> Library:
+    return Library(
+        parent=library.parent,
+        experiences=tuple(one for one in library.experiences if one.id != target),
+        withheld=tuple(one for one in library.withheld if one.experience.id != target),
+    )
+
+
+def _next(library: Library, experiences: tuple[Experience, ...], withheld: tuple[Withheld, ...]) -> Library:
+    return Library(parent=library.version, experiences=experiences, withheld=withheld)
+
+
+def _cut(lesson: object) -> str:
+    text = repr(lesson)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,0 +1,506 @@
+"""`History`: the changes of one library, its branches and tags, and everything that can be asked of them or done."""
+
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentlearn.errors import LibraryError
+from agentlearn.library.history.account import account_name
+from agentlearn.library.history.ancestry import Ancestry
+from agentlearn.library.history.change import Change, ChangeKind, HistoryOperation, RejectLesson
+from agentlearn.library.history.change_log import ChangeLog, LogWriter
+from agentlearn.library.history.lesson_blame import BlamedLesson, blame_lesson
+from agentlearn.library.history.lesson_lookup import find_lesson
+from agentlearn.library.history.library_diff import LessonStatus, LibraryDiff, diff_libraries, held_lessons
+from agentlearn.library.history.library_names import checked_label, checked_library_name
+from agentlearn.library.history.library_state import MAIN, LibraryState, state_after
+from agentlearn.library.history.three_way import JoinSide, LibraryJoin, join_libraries
+from agentlearn.library.history.version_files import VersionFiles, matching_versions
+from agentlearn.text import storable
+from agentlearn.types.experience import EMPTY_LIBRARY, Library, Withheld
+from agentlearn.types.ids import LibraryVersion
+
+if TYPE_CHECKING:
+    from agentlearn.config.options import LessonOptions
+    from agentlearn.library.history.hand_edits import HandEdit
+
+# The rules for lessons take a second to load, so the methods that need them import them.
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedLibraries:
+    """What a join did."""
+
+    change: Change | None
+    """The change; None when nothing was joined, because of conflicts or because there was nothing to join."""
+    join: LibraryJoin
+    theirs: LibraryVersion
+
+    @property
+    def open_conflicts(self) -> bool:
+        """Whether nothing was joined because the two libraries disagree."""
+        return self.change is None and bool(self.join.conflicts)
+
+
+class History:
+    """The history of one library of a store.
+
+    directory: the folder of all libraries. name: the library, which need not exist yet. Every method reads the files
+    again, so several processes can use one library. References are `X` of `NAME@X`: a branch, a tag or the start of a
+    version; None means what the library's name means. Methods that change something take a branch, who did it
+    (default: this account), a note, and the time (default: now), and return the change.
+    """
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.name = checked_library_name(name)
+        self._files = VersionFiles(directory, name)
+        self._log = ChangeLog(directory / name)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """All changes, oldest first; none for a library that does not exist."""
+        return self._log.read().changes
+
+    @property
+    def tip(self) -> str:
+        """Hash of the last line of the log. Keep it to tell later whether a line up to it was changed."""
+        return self._log.read().tip
+
+    @property
+    def state(self) -> LibraryState:
+        """What the names of the library mean now."""
+        return state_after(self.changes)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the library has a version."""
+        return self._log.exists()
+
+    def versions(self) -> tuple[LibraryVersion, ...]:
+        """Every version that has a file, sorted."""
+        return self._files.listed()
+
+    def resolve(self, reference: str | None = None) -> LibraryVersion:
+        """Return the version that a reference means. Raises LibraryError."""
+        return self._resolved(self.state, reference)
+
+    def load(self, reference: str | None = None) -> Library:
+        """Return the library of a reference. Raises LibraryError."""
+        return self._files.load(self.resolve(reference))
+
+    def branch_of(self, reference: str | None) -> str:
+        """Return the branch that a reference names; `main` for None.
+
+        Raises LibraryError for a tag or a version, which never change.
+        """
+        if reference is None or reference == MAIN or reference in self.state.branches:
+            return reference or MAIN
+        version = self.resolve(reference)
+        raise LibraryError(
+            f"{self.name}@{reference} never changes; make a branch from it first: agentlearn library branch"
+            f" {self.name}@{version[:12]} NEW-NAME",
+            code="not_a_branch",
+        )
+
+    def refused_words(self, before: datetime | None = None) -> frozenset[str]:
+        """Lessons that persons refused, as `refusal_key` returns them. before: only those of changes before a time."""
+        from agentlearn.library.curate.similarity import refusal_key
+
+        changes = (change for change in self.changes if before is None or change.at < before)
+        operations = (one for change in changes for one in change.operations)
+        return frozenset(refusal_key(one.lesson) for one in operations if isinstance(one, RejectLesson))
+
+    def diff(self, before: str | None = None, after: str | None = None) -> LibraryDiff:
+        """Return what changed between two references. before: None for the version before `after`."""
+        later = self.load(after)
+        if before is not None:
+            return diff_libraries(self.load(before), later)
+        changes = self.changes
+        found = next((one.before for one in reversed(changes) if one.moves and one.version == later.version), None)
+        earlier = self._files.load(found) if found else EMPTY_LIBRARY
+        return diff_libraries(earlier, later)
+
+    def blame(self, lesson: str, reference: str | None = None) -> tuple[BlamedLesson, ...]:
+        """Return a lesson and all that it goes back to, each with the changes that brought and removed it.
+
+        lesson: the start of its id. reference: where to look; lessons of any other version are found too. Raises
+        LibraryError.
+        """
+        library, ancestry = self.load(reference), self._ancestry()
+        here = any(one.startswith(lesson) for one in held_lessons(library))
+        elsewhere = [one for one in ancestry.experiences if lesson and one.startswith(lesson)]
+        if not here and len(elsewhere) == 1:
+            identity = elsewhere[0]
+        else:
+            identity = find_lesson(library, lesson, where=self._named(reference))
+        return blame_lesson(identity, ancestry, self.changes)
+
+    def add(
+        self,
+        lesson: str,
+        *,
+        tags: Sequence[str] = (),
+        accept: Collection[str] = (),
+        options: "LessonOptions | None" = None,
+        branch: str = MAIN,
+        **signed: Any,
+    ) -> Change:
+        """Add a lesson at the end. accept: codes of rules to set aside. options: limits on the library."""
+        from agentlearn.library.history import hand_edits
+
+        context = hand_edits.person_context(accept, options=options, refused=self.refused_words())
+
+        def edit(library: Library) -> "HandEdit":
+            return hand_edits.added(library, lesson, tuple(tags), context)
+
+        return self._edit("add", edit, branch=branch, accepted=accept, create=True, **signed)
+
+    def edit(
+        self,
+        lesson: str,
+        words: str,
+        *,
+        tags: Sequence[str] = (),
+        accept: Collection[str] = (),
+        options: "LessonOptions | None" = None,
+        branch: str = MAIN,
+        **signed: Any,
+    ) -> Change:
+        """Replace the words of a lesson, given by the start of its id. The result is a new lesson in its place."""
+        from agentlearn.library.history import hand_edits
+
+        context = hand_edits.person_context(accept, options=options, refused=self.refused_words())
+
+        def edit(library: Library) -> "HandEdit":
+            target = find_lesson(library, lesson, where=self._named(branch))
+            return hand_edits.edited(library, target, words, tuple(tags), context)
+
+        return self._edit("edit", edit, branch=branch, accepted=accept, **signed)
+
+    def remove(self, lesson: str, *, branch: str = MAIN, **signed: Any) -> Change:
+        """Remove a lesson, shown or withheld. Older versions keep it."""
+        from agentlearn.library.history import hand_edits
+
+        def edit(library: Library) -> "HandEdit":
+            return hand_edits.removed(library, find_lesson(library, lesson, where=self._named(branch)))
+
+        return self._edit("remove", edit, branch=branch, **signed)
+
+    def park(self, lesson: str, *, reason: str = "", branch: str = MAIN, **signed: Any) -> Change:
+        """Keep a lesson without showing it to agents."""
+        from agentlearn.library.history import hand_edits
+
+        def edit(library: Library) -> "HandEdit":
+            target = find_lesson(library, lesson, "shown", where=self._named(branch))
+            return hand_edits.parked(library, target, storable(reason))
+
+        return self._edit("park", edit, branch=branch, **signed)
+
+    def unpark(self, lesson: str, *, accept: Collection[str] = (), branch: str = MAIN, **signed: Any) -> Change:
+        """Show a parked lesson again, after the same check as for a new one."""
+        return self._show("unpark", lesson, "parked", accept, branch, signed)
+
+    def approve(self, lesson: str, *, accept: Collection[str] = (), branch: str = MAIN, **signed: Any) -> Change:
+        """Show a lesson that waits for a person, after the same check as for a new one."""
+        return self._show("approve", lesson, "pending", accept, branch, signed)
+
+    def reject(self, lesson: str, *, branch: str = MAIN, **signed: Any) -> Change:
+        """Refuse a lesson that waits for a person. It leaves the library, and its words are refused later."""
+        from agentlearn.library.history import hand_edits
+
+        def edit(library: Library) -> "HandEdit":
+            return hand_edits.refused(library, find_lesson(library, lesson, "pending", where=self._named(branch)))
+
+        return self._edit("reject", edit, branch=branch, **signed)
+
+    def publish(
+        self,
+        library: Library,
+        *,
+        kind: ChangeKind = "publish",
+        base: LibraryVersion | None = None,
+        operations: Sequence[HistoryOperation] = (),
+        run: str = "",
+        branch: str = MAIN,
+        **signed: Any,
+    ) -> Change | None:
+        """Make a library the current version of a branch; None when it is already.
+
+        kind: what made it. base: the version that a run started from. operations: what was done to single lessons.
+        """
+        with self._writing() as writer:
+            state = state_after(writer.logged.changes)
+            branch = branch if branch == MAIN else self._known(state, branch)
+            self._files.save(library)
+            if state.branches.get(branch) == library.version:
+                return None
+            return self._append(
+                writer, kind, library.version, branch, base=base, operations=tuple(operations), run=run, **signed
+            )
+
+    def update(
+        self, change: Callable[[Library], Library], *, kind: ChangeKind, branch: str = MAIN, **signed: Any
+    ) -> Change | None:
+        """Make what a function returns the current version of a branch; None when it returns what it was given.
+
+        change: gets the version that is current while nobody else can write; the empty library where there is none.
+        """
+        with self._writing() as writer:
+            state = state_after(writer.logged.changes)
+            new = branch == MAIN and MAIN not in state.branches
+            before = EMPTY_LIBRARY if new else self._files.load(state.branches[self._known(state, branch)])
+            after = change(before)
+            if after.version == before.version:
+                return None
+            self._files.save(after)
+            return self._append(writer, kind, after.version, branch, **signed)
+
+    def rollback(self, to: str, *, branch: str = MAIN, **signed: Any) -> Change:
+        """Make an older version the current one of a branch again. Nothing is removed."""
+        with self._writing() as writer:
+            state = state_after(writer.logged.changes)
+            version = self._resolved(state, to)
+            self._files.load(version)
+            if state.branches.get(branch) == version:
+                raise LibraryError(
+                    f"{self._named(branch)} is version {version[:12]!r} already; `agentlearn library log {self.name}`"
+                    " lists the others",
+                    code="no_change",
+                )
+            return self._append(writer, "rollback", version, self._known(state, branch), **signed)
+
+    def join(
+        self,
+        theirs: Library,
+        *,
+        prefer: JoinSide | None = None,
+        screened: bool = True,
+        branch: str = MAIN,
+        **signed: Any,
+    ) -> JoinedLibraries:
+        """Join another library into a branch, lesson by lesson. With conflicts and no `prefer`, nothing is joined.
+
+        screened: keep lessons of theirs that may be harmful back until a person approves them.
+        """
+        with self._writing() as writer:
+            state = state_after(writer.logged.changes)
+            ours = self._files.load(state.branches[self._known(state, branch)])
+            ancestry = self._ancestry(ours, theirs)
+            join = join_libraries(ours, theirs, ancestry, prefer or "ours")
+            nothing_new = theirs.version in ancestry.distances(ours.version)
+            if nothing_new:
+                join = LibraryJoin(library=ours, base=theirs)
+            if nothing_new or (join.conflicts and prefer is None):
+                return JoinedLibraries(None, join, theirs.version)
+            join = _held_back(join) if screened else join
+            self._files.save(theirs)
+            self._files.save(join.library)
+            change = self._append(writer, "join", join.library.version, branch, **signed)
+            return JoinedLibraries(change, join, theirs.version)
+
+    def branch(self, name: str, *, reference: str | None = None, **signed: Any) -> Change:
+        """Make a branch that begins with the version of a reference."""
+        checked_label(name, "branch")
+        with self._writing() as writer:
+            state = state_after(writer.logged.changes)
+            if name in state.branches or name in state.tags or name == MAIN:
+                raise LibraryError(
+                    f"library {self.name!r} has {name!r} already; `agentlearn library log {self.name}` lists its"
+                    " branches and tags, choose another name",
+                    code="label_taken",
+                )
+            return self._append(writer, "branch", self._resolved(state, reference), name, **signed)
+
+    def tag(self, name: str, *, reference: str | None = None, **signed: Any) -> Change:
+        """Give a version a name that never means another one."""
+        checked_label(name, "tag")
+        with self._writing() as writer:
+            state = state_after(writer.logged.changes)
+            version, meant = self._resolved(state, reference), state.tags.get(name)
+            if name in state.branches or name == MAIN or meant not in {None, version}:
+                what = f"version {meant[:12]!r}" if meant else "a branch"
+                raise LibraryError(
+                    f"{name!r} is {what} of library {self.name!r}, and a tag never changes; choose another name",
+                    code="label_taken",
+                )
+            if meant is not None:
+                return next(one for one in writer.logged.changes if one.kind == "tag" and one.label == name)
+            return self._append(writer, "tag", version, MAIN, label=name, **signed)
+
+    def pin(self, reference: str | None = None, **signed: Any) -> Change:
+        """Let the library's name mean one version until `unpin`. Learning goes on adding versions to the history."""
+        with self._writing() as writer:
+            state = state_after(writer.logged.changes)
+            version = self._resolved(state, reference)
+            if state.pinned == version:
+                raise LibraryError(f"{self.name} is pinned to version {version[:12]!r} already", code="no_change")
+            self._files.load(version)
+            return self._append(writer, "pin", version, MAIN, **signed)
+
+    def unpin(self, **signed: Any) -> Change:
+        """Let the library's name mean the current version of `main` again."""
+        with self._writing() as writer:
+            state = state_after(writer.logged.changes)
+            if state.pinned is None:
+                raise LibraryError(
+                    f"{self.name} is not pinned; agentlearn library pin {self.name}@VERSION pins it", code="no_change"
+                )
+            return self._append(writer, "unpin", state.branches[MAIN], MAIN, **signed)
+
+    def _show(
+        self,
+        kind: ChangeKind,
+        lesson: str,
+        status: LessonStatus,
+        accept: Collection[str],
+        branch: str,
+        signed: dict[str, Any],
+    ) -> Change:
+        from agentlearn.library.history import hand_edits
+
+        waits = "parked" if status == "parked" else "pending"
+        context = hand_edits.person_context(accept)
+
+        def edit(library: Library) -> "HandEdit":
+            target = find_lesson(library, lesson, waits, where=self._named(branch))
+            return hand_edits.shown_again(library, target, context, waits)
+
+        return self._edit(kind, edit, branch=branch, accepted=accept, **signed)
+
+    def _edit(
+        self,
+        kind: ChangeKind,
+        edit: "Callable[[Library], HandEdit]",
+        *,
+        branch: str,
+        accepted: Collection[str] = (),
+        create: bool = False,
+        **signed: Any,
+    ) -> Change:
+        """Apply an operation to the current version of a branch. create: make the library if it does not exist."""
+        if not create and not self.exists:
+            self._refuse_unknown()
+        if create and not self.exists:
+            edit(EMPTY_LIBRARY)  # a refused lesson leaves no folder behind
+        with self._writing() as writer:
+            state = state_after(writer.logged.changes)
+            new = create and branch == MAIN and MAIN not in state.branches
+            library = EMPTY_LIBRARY if new else self._files.load(state.branches[self._known(state, branch)])
+            after, operation = edit(library)
+            self._files.save(after)
+            return self._append(
+                writer,
+                kind,
+                after.version,
+                branch,
+                operations=(operation,),
+                accepted=tuple(sorted(set(accepted))),
+                **signed,
+            )
+
+    @contextmanager
+    def _writing(self) -> Generator[LogWriter]:
+        try:
+            with self._log.writing() as writer:
+                yield writer
+        except OSError as error:
+            raise LibraryError(f"library {self.name!r} could not be changed: {error}", code="not_written") from error
+
+    def _append(
+        self,
+        writer: LogWriter,
+        kind: ChangeKind,
+        version: LibraryVersion,
+        branch: str,
+        *,
+        who: str | None = None,
+        note: str = "",
+        at: datetime | None = None,
+        **fields: Any,
+    ) -> Change:
+        state = state_after(writer.logged.changes)
+        return writer.append(
+            kind=kind,
+            version=version,
+            branch=branch,
+            before=state.branches.get(branch) if kind not in {"pin", "unpin", "tag"} else state.current,
+            who=storable(account_name() if who is None else who),
+            note=storable(note),
+            at=at or datetime.now(UTC),
+            **fields,
+        )
+
+    def _ancestry(self, *more: Library) -> Ancestry:
+        changes = list[Change]()
+        for folder in self._files.folders():
+            with suppress(LibraryError):  # another library may be damaged
+                changes += ChangeLog(folder).read().changes
+        return Ancestry((*more, *self._files.all_libraries()), changes)
+
+    def _known(self, state: LibraryState, branch: str) -> str:
+        if branch in state.branches:
+            return branch
+        if not state.branches:
+            self._refuse_unknown()
+        found = ", ".join(map(repr, sorted(state.branches)))
+        raise LibraryError(
+            f"library {self.name!r} has no branch {branch!r} (found: {found}); make it with: agentlearn library branch"
+            f" {self.name} {branch}",
+            code="unknown_branch",
+        )
+
+    def _refuse_unknown(self) -> None:
+        raise LibraryError(
+            f"library {self.name!r} does not exist; `agentlearn library list` lists those that do, and `agentlearn"
+            f" library add {self.name} LESSON` begins it",
+            code="unknown_library",
+        )
+
+    def _resolved(self, state: LibraryState, reference: str | None) -> LibraryVersion:
+        if reference is None:
+            if state.current is None:
+                self._refuse_unknown()
+            return state.current or EMPTY_LIBRARY.version
+        meant = state.branches.get(reference) or state.tags.get(reference)
+        if meant is not None:
+            return meant
+        versions = self.versions()
+        matching = matching_versions(versions, reference)
+        if len(matching) == 1:
+            return matching[0]
+        wrong = f"{len(matching)} versions" if matching else "no version"
+        named = [] if matching else [one for one in (*state.branches, *state.tags) if one != MAIN]
+        found = ", ".join(map(repr, [*named, *(one[:8] for one in matching or versions)]))
+        raise LibraryError(
+            f"library {self.name!r} has {wrong} starting with {reference!r} (found: {found})", code="unknown_version"
+        )
+
+    def _named(self, reference: str | None) -> str:
+        return self.name if reference in {None, MAIN} else f"{self.name}@{reference}"
+
+
+def _held_back(join: LibraryJoin) -> LibraryJoin:
+    """The join with those lessons of theirs withheld that may be harmful."""
+    from agentlearn.library.curate.hostile import doubt_of
+
+    taken = {one.id for one in join.taken}
+    doubts = {one.id: end for one in join.library.experiences if one.id in taken and (end := doubt_of(one)) is not None}
+    if not doubts:
+        return join
+    library = Library(
+        parent=join.library.parent,
+        joined=join.library.joined,
+        experiences=tuple(one for one in join.library.experiences if one.id not in doubts),
+        withheld=(
+            *join.library.withheld,
+            *(
+                Withheld(experience=one, status="pending", reason=f"{doubts[one.id].code}: {doubts[one.id].reason}")
+                for one in join.library.experiences
+                if one.id in doubts
+            ),
+        ),
+    )
+    return join.model_copy(update={"library": library})

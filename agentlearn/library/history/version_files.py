@@ -1,0 +1,83 @@
+"""The files of a library's versions: `NAME/VERSION.json`, each written once and never changed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentlearn.errors import LibraryError
+from agentlearn.files import readable, write_whole
+from agentlearn.library.formats import format_library, parse_library
+from agentlearn.library.history.library_names import is_library_name, is_version_prefix
+from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.ids import LibraryVersion
+
+
+class VersionFiles:
+    """The version files of one library. directory: the library store. name: the library."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.directory = directory
+        self.folder = directory / name
+
+    def file(self, version: LibraryVersion) -> Path:
+        """The file of a version."""
+        return self.folder / f"{version}.json"
+
+    def listed(self) -> tuple[LibraryVersion, ...]:
+        """Every version that has a file, sorted."""
+        return tuple(LibraryVersion(file.stem) for file in sorted(self.folder.glob("*.json")))
+
+    def save(self, library: Library) -> Path:
+        """Write the version unless it is there, and return its file. Raises OSError."""
+        file = self.file(library.version)
+        if not file.exists():
+            write_whole(file, format_library(library, "agentlearn").encode("utf-8", "backslashreplace"))
+        return file
+
+    def load(self, version: LibraryVersion) -> Library:
+        """Return the version. Raises LibraryError when its file is missing, unreadable or holds another version."""
+        file = self.file(version)
+        library = _read(file)
+        if library.version != version:
+            raise LibraryError(f"{str(file)!r} holds version {library.version[:8]!r}; publish the library again")
+        return library
+
+    def found(self, version: LibraryVersion) -> Library | None:
+        """Return the version from this library's files or those of any other library of the store; None: nowhere."""
+        if version == EMPTY_LIBRARY.version:
+            return EMPTY_LIBRARY
+        for folder in self.folders():
+            if (folder / f"{version}.json").is_file():
+                return VersionFiles(self.directory, folder.name).load(version)
+        return None
+
+    def all_libraries(self) -> Iterator[Library]:
+        """Every version of every library of the store that can be read, those of this library first."""
+        for folder in self.folders():
+            files = VersionFiles(self.directory, folder.name)
+            for version in files.listed():
+                try:
+                    yield files.load(version)
+                except LibraryError:
+                    continue
+
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of all libraries of the store, this one first."""
+        return (self.folder, *self._others())
+
+    def _others(self) -> Iterator[Path]:
+        for folder in sorted(self.directory.glob("*")):
+            if folder != self.folder and folder.is_dir() and is_library_name(folder.name):
+                yield folder
+
+
+def matching_versions(versions: tuple[LibraryVersion, ...], prefix: str) -> list[LibraryVersion]:
+    """Return the versions that start with the prefix; none for a text that cannot be the start of one."""
+    return [one for one in versions if one.startswith(prefix)] if is_version_prefix(prefix) else []
+
+
+def _read(file: Path) -> Library:
+    try:
+        text = readable(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LibraryError(f"library file {str(file)!r} cannot be read: {error}") from error
+    return parse_library(text, str(file))

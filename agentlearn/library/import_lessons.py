@@ -1,0 +1,246 @@
+"""Importing lessons that another program, another person or another store wrote.
+
+Every lesson is checked: what can be used waits for a person, and what cannot is named with the reason. A lesson that
+this store published before keeps its id and its origin.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentlearn.errors import LibraryError
+from agentlearn.library.curate.codes import RejectionCode, reject
+from agentlearn.library.curate.hostile import screened
+from agentlearn.library.curate.lesson_text import checked_lesson
+from agentlearn.library.curate.near_index import NearIndex
+from agentlearn.library.curate.tags import tags_of
+from agentlearn.library.formats import Form, FoundLesson, ReadLessons, format_of, library_format
+from agentlearn.library.formats.checked_json import shown_value
+from agentlearn.library.formats.source_files import ImportLimits, SourceFiles, read_source
+from agentlearn.library.store import LibraryStore
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, Withheld, experience_id
+from agentlearn.types.ids import ExperienceId
+from agentlearn.types.operation import Quarantined, Rejected
+
+DUPLICATE = "duplicate"
+"""The code of a lesson that the library or the file has already, word for word."""
+_LIMITS = ImportLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLesson:
+    """A lesson that was not imported."""
+
+    place: str
+    """Where it is in the file."""
+    lesson: str
+    """Its text, cut for display."""
+    code: str
+    """Stable code of the reason."""
+    reason: str
+    """Why, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedLessons:
+    """The lessons of a file or folder that can be used, and all others with the reason."""
+
+    path: str
+    form: Form
+    lessons: tuple[Withheld, ...] = ()
+    """Lessons that can be used. They wait for a person, or are parked as they were in their own store."""
+    refused: tuple[RefusedLesson, ...] = ()
+    known: frozenset[ExperienceId] = frozenset()
+    """Lessons that the store published before. They keep their ids and origins."""
+    waiting: frozenset[ExperienceId] = frozenset()
+    """Lessons that the file itself withholds, so that `approve` does not take them."""
+    published: Library | None = None
+    """The same version in the store, when the file is an unchanged export of it."""
+
+    def added_to(self, library: Library, *, approve: bool = False) -> Library:
+        """Return the next version, with these lessons withheld; the library itself when there is nothing to add.
+
+        approve: show those that wait, except the ones that the file withholds.
+        """
+        if self.published is not None and library == EMPTY_LIBRARY:
+            return self.published
+        if not self.lessons:
+            return library
+        shown = [one for one in self.lessons if approve and self.approvable(one)]
+        held = [one for one in self.lessons if one not in shown]
+        return Library(
+            parent=None if library == EMPTY_LIBRARY else library.version,
+            experiences=(*library.experiences, *(one.experience for one in shown)),
+            withheld=(*library.withheld, *held),
+        )
+
+    def approvable(self, one: Withheld) -> bool:
+        """Whether a lesson may be shown as soon as a person approves the import."""
+        return one.status == "pending" and one.experience.id not in self.waiting
+
+
+def import_lessons(
+    path: Path | str,
+    format: Form | None = None,  # noqa: A002  the name of the option
+    *,
+    into: Library = EMPTY_LIBRARY,
+    store: LibraryStore | None = None,
+    limits: ImportLimits = _LIMITS,
+) -> ImportedLessons:
+    """Return the lessons of a file or folder, each with a verdict. Nothing is stored.
+
+    format: None finds it. into: the library that they are for; what it has already is a duplicate. store: lessons that
+    it published keep their ids. Raises LibraryError when the file cannot be read, and MissingExtra for YAML without
+    PyYAML.
+    """
+    source = read_source(path, limits)
+    chosen = library_format(format) if format else format_of(source)
+    return checked_lessons(source, chosen.read(source), chosen.name, into=into, store=store, limits=limits)
+
+
+def checked_lessons(
+    source: SourceFiles,
+    read: ReadLessons,
+    form: Form,
+    *,
+    into: Library = EMPTY_LIBRARY,
+    store: LibraryStore | None = None,
+    limits: ImportLimits = _LIMITS,
+) -> ImportedLessons:
+    """Return the lessons that were read, each with a verdict. Raises LibraryError for none, and for too many."""
+    if not read.lessons:
+        raise LibraryError(
+            f"{source.path!r} holds no lesson in the format {form!r}; look into the file, or name another format with"
+            " --format",
+            code="no_lessons",
+        )
+    if len(read.lessons) > limits.max_lessons:
+        raise LibraryError(
+            f"{source.path!r} holds {len(read.lessons):,} lessons; at most {limits.max_lessons:,} are read at once",
+            code="too_many_lessons",
+        )
+    known = _Known.of(read.library, store)
+    if known.published is not None and into == EMPTY_LIBRARY:
+        return ImportedLessons(source.path, form, known=frozenset(known.lessons), published=known.published)
+    given = (one.text for one in read.lessons if isinstance(one.text, str))
+    check = _Check(source, form, into, known, given)
+    for lesson, own in zip(read.lessons, _own(read), strict=True):
+        check.take(lesson, own)
+    return check.result()
+
+
+def _own(read: ReadLessons) -> Iterable[Experience | None]:
+    """The experience of each lesson in an unchanged library of ours; None in other files."""
+    if read.library is None:
+        return (None for _ in read.lessons)
+    return (*read.library.experiences, *(one.experience for one in read.library.withheld))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the store knows of a library in a file."""
+
+    lessons: dict[ExperienceId, Experience]
+    published: Library | None = None
+    parked: dict[ExperienceId, Withheld] | None = None
+
+    @classmethod
+    def of(cls, library: Library | None, store: LibraryStore | None) -> "_Known":
+        """Look up an unchanged library of ours. The store's own copies count: a file may change tags and origins."""
+        if library is None or store is None:
+            return cls({})
+        parked = {one.experience.id: one for one in library.withheld if one.status == "parked"}
+        asked = {*library.by_id, *(one.experience.id for one in library.withheld)}
+        found: dict[ExperienceId, Experience] = {}
+        same: Library | None = None
+        for one in _published(store):
+            held = (*one.experiences, *(waiting.experience for waiting in one.withheld))
+            found.update((experience.id, experience) for experience in held if experience.id in asked)
+            same = one if one.version == library.version else same
+        return cls(found, same, {key: one for key, one in parked.items() if key in found})
+
+
+def _published(store: LibraryStore) -> Iterator[Library]:
+    for name in store.names():
+        for version in store.versions(name):
+            try:
+                yield store.load(f"{name}@{version}")
+            except LibraryError:  # a damaged version knows no lessons
+                continue
+
+
+class _Check:
+    """Takes lessons one after the other; each is compared with those before it."""
+
+    def __init__(self, source: SourceFiles, form: Form, into: Library, known: _Known, given: Iterable[str]) -> None:
+        self._source, self._into, self._known = source, into, known
+        self._form: Form = form
+        self._from = f"imported from {Path(source.path).name!r} (format {form})"
+        has = [one.lesson for one in (*into.experiences, *(held.experience for held in into.withheld))]
+        self._near, self._texts = NearIndex((*has, *given)), list[str]()
+        self._taken, self._refused = list[Withheld](), list[RefusedLesson]()
+        self._waiting, self._kept = set[ExperienceId](), set[ExperienceId]()
+        self._ids = {*into.by_id, *(one.experience.id for one in into.withheld)}
+        for text in has:
+            self._remember(text)
+
+    def take(self, lesson: FoundLesson, own: Experience | None) -> None:
+        """Check one lesson."""
+        end = self._end(lesson)
+        if isinstance(end, Rejected | Quarantined):
+            shown = lesson.text if isinstance(lesson.text, str) else shown_value(lesson.text)
+            self._refused.append(RefusedLesson(lesson.place, shown[:200], end.code, end.reason))
+            return
+        text, tags = end
+        self._remember(text)
+        made = self._known_copy(own, text) or self._new(text, tags)
+        self._ids.add(made.id)
+        parked = (self._known.parked or {}).get(made.id)
+        note = f"; {lesson.note}" if lesson.note else ""
+        self._taken.append(parked or Withheld(experience=made, status="pending", reason=f"{self._from}{note}"))
+        if lesson.withheld:
+            self._waiting.add(made.id)
+
+    def result(self) -> ImportedLessons:
+        """What became of all lessons."""
+        return ImportedLessons(
+            path=self._source.path,
+            form=self._form,
+            lessons=tuple(self._taken),
+            refused=tuple(self._refused),
+            known=frozenset(self._kept),
+            waiting=frozenset(self._waiting),
+            published=self._known.published,
+        )
+
+    def _end(self, lesson: FoundLesson) -> tuple[str, tuple[str, ...]] | Rejected | Quarantined:
+        tags = tags_of(lesson.tags).kept
+        text = lesson.text.strip() if isinstance(lesson.text, str) else lesson.text
+        checked = checked_lesson(text)
+        if isinstance(checked, Rejected):
+            return checked
+        if end := screened(checked, tags):
+            return end
+        near = self._near.near(checked)
+        if near is not None and self._texts[near].split() == checked.split():
+            return Rejected(code=DUPLICATE, reason="the library or the file has this lesson already")
+        if near is not None:
+            return reject(RejectionCode.NEAR_DUPLICATE, f"the lesson says nearly the same as {self._texts[near]!r}")
+        return checked, tags
+
+    def _remember(self, text: str) -> None:
+        self._near.add(text)
+        self._texts.append(text)
+
+    def _known_copy(self, own: Experience | None, text: str) -> Experience | None:
+        """The store's copy of a lesson of ours; None for a lesson that the store did not publish."""
+        copy = self._known.lessons.get(own.id) if own is not None else None
+        if copy is None or copy.lesson != text or copy.id in self._ids:
+            return None
+        self._kept.add(copy.id)
+        return copy
+
+    def _new(self, text: str, tags: tuple[str, ...]) -> Experience:
+        operation = ["import", text, list(tags)]
+        made = experience_id(self._into.version, operation, len(self._taken))
+        return Experience(id=made, lesson=text, tags=tags, origin=Origin(kind="import"))

@@ -1,0 +1,25 @@
+"""Retrieval: which lessons of a large library an agent is shown, by words and by embeddings.
+
+Words need no other package (`agentlearn.types.ranking`). Embeddings come from pydantic-ai's `Embedder`, and only where
+one is configured.
+"""
+
+from agentlearn.library.retrieval.embedding_cache import EmbeddingCache, EmbeddingFile, MemoryEmbeddings
+from agentlearn.library.retrieval.near_lessons import NearPair, near_duplicates
+from agentlearn.library.retrieval.retriever import Retriever
+from agentlearn.library.retrieval.text_embedder import EmbedderFailed, TextEmbedder
+from agentlearn.types.ranking import ChosenLessons, RankedLesson, Retrieval
+
+__all__ = [
+    "ChosenLessons",
+    "EmbedderFailed",
+    "EmbeddingCache",
+    "EmbeddingFile",
+    "MemoryEmbeddings",
+    "NearPair",
+    "RankedLesson",
+    "Retrieval",
+    "Retriever",
+    "TextEmbedder",
+    "near_duplicates",
+]

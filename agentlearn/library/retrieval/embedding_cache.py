@@ -1,0 +1,123 @@
+"""Embeddings that were made already, in memory or in a file of the store, under the embedder and a hash of the text."""
+
+import hashlib
+import logging
+import sqlite3
+import threading
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+from agentlearn.library.retrieval.vectors import Vector
+
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS embedding"
+    " (embedder TEXT NOT NULL, text_hash BLOB NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (embedder, text_hash))"
+    " WITHOUT ROWID"
+)
+_AT_ONCE = 500
+"""Rows of one query."""
+_WAIT_S = 5.0
+EMBEDDINGS_FILE = "embeddings.sqlite"
+"""Name of the file in the directory of a store."""
+
+_log = logging.getLogger("agentlearn")
+
+
+class EmbeddingCache(Protocol):
+    """Keeps embeddings."""
+
+    def read(self, embedder: str, texts: Sequence[str]) -> Mapping[str, Vector]:
+        """The vectors of those texts that are kept."""
+        ...
+
+    def keep(self, embedder: str, vectors: Mapping[str, Vector]) -> None:
+        """Keep the vectors of these texts."""
+        ...
+
+
+class MemoryEmbeddings:
+    """Embeddings in memory, for applications. It may be used from several threads."""
+
+    def __init__(self) -> None:
+        self._vectors: dict[tuple[str, bytes], Vector] = {}
+
+    def read(self, embedder: str, texts: Sequence[str]) -> Mapping[str, Vector]:
+        """The vectors of those texts that are kept."""
+        found = ((text, self._vectors.get((embedder, text_hash(text)))) for text in texts)
+        return {text: vector for text, vector in found if vector is not None}
+
+    def keep(self, embedder: str, vectors: Mapping[str, Vector]) -> None:
+        """Keep the vectors of these texts."""
+        self._vectors |= {(embedder, text_hash(text)): vector for text, vector in vectors.items()}
+
+
+class EmbeddingFile:
+    """Embeddings in the table `embedding` of a SQLite file, which several processes may use at the same time.
+
+    It holds no text. Where the file cannot be used, embeddings are kept in memory, with one warning.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._memory = MemoryEmbeddings()
+        self._warned = False
+        self._lock = threading.Lock()
+
+    def read(self, embedder: str, texts: Sequence[str]) -> Mapping[str, Vector]:
+        """The vectors of those texts that are kept."""
+        found = dict(self._memory.read(embedder, texts))
+        missing = {text_hash(text): text for text in texts if text not in found}
+        try:
+            with self._lock, closing(self._opened()) as database:
+                found |= {missing[key]: vector for key, vector in _rows(database, embedder, list(missing))}
+        except (sqlite3.Error, OSError, ValueError) as error:
+            self._warn(error)
+        self._memory.keep(embedder, found)
+        return found
+
+    def keep(self, embedder: str, vectors: Mapping[str, Vector]) -> None:
+        """Keep the vectors of these texts."""
+        self._memory.keep(embedder, vectors)
+        rows = [(embedder, text_hash(text), vector.tobytes()) for text, vector in vectors.items()]
+        try:
+            with self._lock, closing(self._opened()) as database, database:
+                database.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows)
+        except (sqlite3.Error, OSError) as error:
+            self._warn(error)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (EmbeddingFile, (self.file,))
+
+    def _opened(self) -> sqlite3.Connection:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        database = sqlite3.connect(self.file, timeout=_WAIT_S)
+        try:
+            database.execute(_SCHEMA)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _warn(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            _log.warning("embeddings.not_kept file=%r reason=%s", str(self.file), error)
+
+
+def text_hash(text: str) -> bytes:
+    """The key of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _rows(database: sqlite3.Connection, embedder: str, keys: Sequence[bytes]) -> Iterable[tuple[bytes, Vector]]:
+    for start in range(0, len(keys), _AT_ONCE):
+        part = keys[start : start + _AT_ONCE]
+        marks = ", ".join("?" * len(part))
+        query = f"SELECT text_hash, vector FROM embedding WHERE embedder = ? AND text_hash IN ({marks})"  # noqa: S608  # only question marks
+        for key, blob in database.execute(query, (embedder, *part)):
+            vector = array("f")
+            vector.frombytes(blob)  # raises ValueError where the row is damaged
+            yield key, vector

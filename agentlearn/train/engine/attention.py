@@ -1,0 +1,118 @@
+"""Which tokens each layer of a model attends to, and the masks that make the engine do the same.
+
+A layer sees all earlier tokens, a sliding window of them, or those of its own chunk. The engine's cache keeps all keys,
+so a mask is all that a window or a chunk needs. Everything else is refused. Importing this module needs no torch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agentlearn.errors import ConfigError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionLayout:
+    """The kinds of attention in a model's layers."""
+
+    windows: Mapping[str, int | None]
+    """Number of tokens that a kind of layer sees, by kind; None: all earlier ones."""
+    additive: bool
+    """Whether masks are added to scores. If not, they are true where a token is seen."""
+
+    def masks(self, at_B_Q: "Tensor", read: int, dtype: "torch.dtype") -> "Tensor | dict[str, Tensor]":
+        """Return the mask (B, 1, Q, read) of queries at these positions, or one for each kind of layer.
+
+        at_B_Q: position of each query. read: number of cached tokens. dtype: of the model.
+        """
+        made = {kind: self._mask(kind, at_B_Q, read, dtype) for kind in self.windows}
+        return made if len(made) > 1 else next(iter(made.values()))
+
+    def _mask(self, kind: str, at_B_Q: "Tensor", read: int, dtype: "torch.dtype") -> "Tensor":
+        import torch
+
+        key_K, at_B_1_Q_1 = torch.arange(read, device=at_B_Q.device)[None, None, None], at_B_Q[:, None, :, None]
+        seen = key_K <= at_B_1_Q_1
+        size = self.windows[kind]
+        if kind == SLIDING and size is not None:
+            seen = seen & (key_K > at_B_1_Q_1 - size)
+        elif kind == CHUNKED and size is not None:
+            seen = seen & (key_K // size == at_B_1_Q_1 // size)
+        if not self.additive:
+            return seen
+        return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
+
+
+def attention_layout(model: Any) -> AttentionLayout:
+    """Return the attention of a model of transformers or peft. Raises ConfigError when the engine cannot compute it."""
+    config = model.config.get_text_config()
+    kinds: set[str] = set(getattr(config, "layer_types", None) or [])
+    window = getattr(config, "sliding_window", None)
+    if not kinds:
+        kinds = {SLIDING} if window and getattr(config, "use_sliding_window", True) else {FULL}
+    if reason := _unsupported(model, config, kinds):
+        raise unsupported(class_name(model), reason)
+    sizes = {FULL: None, SLIDING: window, CHUNKED: getattr(config, "attention_chunk_size", None)}
+    for kind in sorted(kinds - {FULL}):
+        if not isinstance(sizes[kind], int):
+            raise unsupported(class_name(model), f"its config gives no size for layers of kind {kind}")
+    return AttentionLayout(
+        windows={kind: sizes[kind] for kind in sorted(kinds)},
+        additive=getattr(config, "_attn_implementation", "sdpa") == "eager",
+    )
+
+
+def check_attention_config(config: Mapping[str, Any]) -> None:
+    """Raise ConfigError when a model's config.json already says that the engine cannot compute its attention.
+
+    A config.json may leave out what is usual for its type, so `attention_layout` also checks the loaded model.
+    """
+    names: Any = config.get("architectures") or [config.get("model_type")]
+    attention = config.get("attn_config")
+    alibi = config.get("alibi") or (isinstance(attention, Mapping) and attention.get("alibi"))
+    if reason := _unusual(set(config.get("layer_types") or ()), alibi=bool(alibi)):
+        raise unsupported(str(names[0]), reason)
+
+
+def unsupported(kind: str, reason: str) -> ConfigError:
+    """Return the error for a model that the engine cannot sample from exactly. kind: the name of its class."""
+    return ConfigError(
+        f"local: cannot sample from a {kind} exactly ({reason}); use a vLLM server, as in"
+        " --model vllm:MODEL or train --sampler vllm",
+        code="unsupported_model",
+    )
+
+
+def _unusual(kinds: set[str], *, alibi: bool) -> str:
+    """Why the engine cannot compute layers of these kinds; empty when it can."""
+    if other := sorted(kinds - {FULL, SLIDING, CHUNKED}):
+        return f"layers of kind {', '.join(other)}"
+    return "its attention uses ALiBi" if alibi else ""
+
+
+def class_name(model: Any) -> str:
+    """Return the name of the model's class, without peft's wrapper."""
+    return type(model.get_base_model() if hasattr(model, "get_base_model") else model).__name__
+
+
+def _unsupported(model: Any, config: Any, kinds: set[str]) -> str:
+    """Why the engine cannot compute a model; empty when it can."""
+    core = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if other := _unusual(kinds, alibi=False):
+        return other
+    if getattr(core, "_is_stateful", False) or not getattr(config, "num_attention_heads", None):
+        return "its layers keep a state instead of keys and values"
+    if getattr(config, "is_encoder_decoder", False) or getattr(config, "add_cross_attention", False):
+        return "its layers attend to an encoder"
+    alibi = getattr(getattr(config, "attn_config", None), "alibi", False) or getattr(config, "alibi", False)
+    if alibi:
+        return _unusual(kinds, alibi=True)
+    if not isinstance(getattr(config, "max_position_embeddings", None), int):
+        return "its config does not say how long a context may be"
+    return ""

@@ -1,0 +1,251 @@
+"""What a training run will do, for `train --dry-run`. Nothing heavy is loaded: no torch, no weights, no network."""
+
+import asyncio
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agentlearn.config import LAB
+from agentlearn.domain.base import Domain
+from agentlearn.domain.custom import try_reward
+from agentlearn.errors import AgentlearnError, StoreError
+from agentlearn.lab.contract import announced_lab
+from agentlearn.learning.estimate import (
+    HELD_OUT,
+    StageEstimate,
+    TaskCounts,
+    refuse_unpriced,
+    sized_rollouts,
+    source_words,
+    task_counts,
+)
+from agentlearn.learning.open_run import domain_of
+from agentlearn.learning.run_size import RolloutSize, assumed_rollouts, latest_run, usual_shape
+from agentlearn.learning.task_sets import task_sets
+from agentlearn.library import LibraryStore
+from agentlearn.store import read_store
+from agentlearn.train.further_rewards import FurtherRewards
+from agentlearn.train.planned_model import LATER, check_planned_model, refuse_own_judge
+from agentlearn.train.serving.local import need_extra
+from agentlearn.train.serving.vllm import require_vllm
+from agentlearn.train.settings import TrainSettings
+from agentlearn.train.weights.stored_size import size_words, stored_size
+from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.value import Value
+
+_PARTS = ("sampling", "updating", "synchronising")
+_ALIKE = ("data", "reward", "tools", "sampler", "max_output_tokens", "max_turns", "library")
+"""Settings in which an earlier run must be equal, so that its rollouts and times say something of this one."""
+_TRAINED_BYTES, _FROZEN_BYTES = 16, 4
+"""Bytes per weight: in fp32 with gradient and both moments of AdamW, and in fp32 alone."""
+
+
+class TrainPlan(Value):
+    """What a training run will do."""
+
+    domain: str
+    model: str
+    """Endpoint that samples the rollouts: `local:` or `vllm:` and the model."""
+    folder: str
+    """Folder of the model; empty when it is not on this machine."""
+    size_bytes: int | None
+    """Bytes of the weights as stored; None when they are not on this machine."""
+    parameters: int | None
+    """Number of weights, where the files say it."""
+    trained: str
+    """What is trained, in words."""
+    data: str
+    """Source of the tasks, in words."""
+    tasks: TaskCounts
+    epochs: int
+    batch_size: int
+    group_size: int
+    updates: int
+    optimiser_steps: int
+    """Most optimiser steps of the run. Minibatches without a row to train make none."""
+    eval_rollouts: int
+    """Rollouts per held-out task and measurement."""
+    measurements: int
+    """How often the held-out tasks are measured."""
+    rollouts: int
+    """Rollouts of the whole run, with those that measure."""
+    stages: tuple[StageEstimate, ...]
+    """`rollout`: rollouts to train on. `held out`: rollouts that measure."""
+    basis: str
+    """What the numbers of tokens rest on."""
+    seconds: float | None
+    """Expected time of the whole run; None when no run of this model on these tasks was measured here."""
+    memory: str
+    """What the update needs of memory, in words."""
+    settings: dict[str, Any]
+    """Every setting of the run."""
+    refusals: tuple[str, ...]
+    """Why the run would stop before it samples anything; empty when nothing is known against it."""
+
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """Return the plan as pairs of label and text."""
+        updates = f"{self.updates:,} updates of up to {self.batch_size} tasks"
+        steps = f", {self.optimiser_steps:,} optimiser steps" if self.optimiser_steps != self.updates else ""
+        run = {name: value for name, value in self.settings.items() if name != "gradient"}
+        return (
+            ("model", f"{self.model}, training {self.trained}"),
+            ("weights", self._weights()),
+            ("data", self.data),
+            ("tasks", self.tasks.words(self.eval_rollouts)),
+            ("rounds", f"{self.group_size} rollouts each, {self.epochs} epochs, {updates}{steps}"),
+            *((one.stage, one.words()) for one in self.stages),
+            ("total", f"about {self.rollouts:,} rollouts ({self.basis})"),
+            *((("memory", self.memory),) if self.memory else ()),
+            ("at the start", f"the run loads the model and checks {LATER}"),
+            *((("time", _time_words(self.seconds)),) if self.seconds is not None else ()),
+            ("settings", _assignments(run)),
+            ("gradient", _assignments(self.settings["gradient"])),
+            *(("refused", one) for one in self.refusals),
+        )
+
+    def _weights(self) -> str:
+        if self.size_bytes is None:
+            return f"{self.settings['model']} is not a folder on this machine; it would be looked up on the hub"
+        count = "" if self.parameters is None else f"{self.parameters:,} weights, "
+        return f"{count}{size_words(self.size_bytes)} in {self.folder}"
+
+
+def plan_training(settings: TrainSettings) -> TrainPlan:
+    """Return what a run with these settings will do. Local tasks are read; nothing is downloaded, loaded or stored.
+
+    Raises DataError or ConfigError when the tasks cannot be read, as the run would. All other reasons why the run would
+    stop before it samples are `refusals`.
+    """
+    domain = domain_of(settings)
+    counts = task_counts(settings, domain)
+    updates = math.ceil(counts.train / settings.batch_size) * settings.epochs
+    learning = counts.train * settings.epochs * settings.group_size
+    during = (updates - 1) // settings.eval_every if settings.eval_every else 0  # after the last it is `after`
+    measurements = 2 + during if settings.evaluate and counts.test else 0
+    measuring = counts.test * settings.eval_rollouts * measurements
+    size, basis, seconds = _expected(settings, counts.problem_tokens, learning, measuring)
+    library, refusals = _refusals(settings, domain, counts)
+    folder = _folder(settings.model)
+    stored = None if folder is None else stored_size(folder)
+    rank = settings.gradient.lora_rank
+    return TrainPlan(
+        domain=settings.domain,
+        model=settings.endpoint,
+        folder="" if folder is None else str(folder),
+        size_bytes=None if stored is None else stored.size_bytes,
+        parameters=None if stored is None else stored.parameters,
+        trained=f"an adapter of rank {rank}" if rank else "all weights",
+        data=source_words(settings),
+        tasks=counts,
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        group_size=settings.group_size,
+        updates=updates,
+        optimiser_steps=updates * settings.gradient.passes,
+        eval_rollouts=settings.eval_rollouts,
+        measurements=measurements,
+        rollouts=learning + measuring,
+        stages=(
+            sized_rollouts(settings.endpoint, "rollout", learning, library.tokens, size),
+            sized_rollouts(settings.endpoint, HELD_OUT, measuring, library.tokens, size),
+        ),
+        basis=basis,
+        seconds=seconds,
+        memory=_memory_words(settings, None if stored is None else stored.parameters),
+        settings=json.loads(settings.resolved()),
+        refusals=refusals,
+    )
+
+
+def _expected(
+    settings: TrainSettings, problem_tokens: int, learning: int, measuring: int
+) -> tuple[RolloutSize, str, float | None]:
+    """Return the size of a rollout, what it rests on, and the time of the run if an earlier one was measured.
+
+    learning, measuring: numbers of rollouts to train on, and of others.
+    """
+    size, basis = assumed_rollouts(usual_shape(settings), settings.model, problem_tokens)
+    size = size.model_copy(update={"tokens_out": min(size.tokens_out, size.calls * settings.max_output_tokens)})
+    try:
+        with read_store(settings.store) as reader:
+            alike = {name: getattr(settings, name) for name in _ALIKE}
+            found = latest_run(reader, "train", settings.domain, settings.model, **alike)
+            if found is None:
+                return size, basis, None
+            row, measured = found
+            kept = reader.metrics(row.run)
+            made = sum(one.phase.startswith("epoch") for one in reader.trajectories(row.run))
+    except StoreError:
+        return size, basis, None
+    rate = {name: sum(values.get(f"seconds/{name}", 0.0) for values in kept.values()) / max(1, made) for name in _PARTS}
+    each = f"{measured.calls:.1f} calls and {measured.tokens_out:,.0f} tokens of answers per rollout"
+    seconds = learning * sum(rate.values()) + measuring * rate["sampling"]
+    return measured, f"as run {row.run[:8]} had: {each}", seconds if made and kept else None
+
+
+def _refusals(settings: TrainSettings, domain: Domain, counts: TaskCounts) -> tuple[Library, tuple[str, ...]]:
+    """Return the lessons in every prompt, and every reason why the run would stop before it samples anything."""
+    library, found = EMPTY_LIBRARY, list[str]()
+
+    def load() -> None:
+        nonlocal library
+        library = LibraryStore(settings.store / "libraries").load(settings.library)
+
+    def reward() -> None:
+        if counts.counted:
+            sets = task_sets(settings, domain)
+            asyncio.run(try_reward(domain, (*sets.train, *sets.test)))
+
+    checks: tuple[Callable[[], object], ...] = (
+        lambda: need_extra("training weights", "peft", "accelerate"),
+        lambda: require_vllm(settings.model) if settings.sampler == "vllm" else None,
+        lambda: refuse_unpriced((settings.endpoint,), settings.max_cost_usd),
+        load,
+        reward,
+        lambda: check_planned_model(settings),
+        lambda: FurtherRewards.load(settings.gradient),
+        lambda: refuse_own_judge(domain, settings),
+    )
+    for check in checks:
+        try:
+            check()
+        except AgentlearnError as error:
+            found.append(str(error))
+    return library, tuple(found)
+
+
+def _folder(model: str) -> Path | None:
+    """Return the folder that holds the model; None when it is not on this machine."""
+    if model.startswith(LAB):
+        try:
+            return announced_lab(model.removeprefix(LAB)).folder
+        except AgentlearnError:
+            return None
+    folder = Path(model).expanduser()
+    return folder if folder.is_dir() else None
+
+
+def _memory_words(settings: TrainSettings, parameters: int | None) -> str:
+    """Return the memory for weights, gradients and the optimiser, in words; empty when the model's size is unknown."""
+    if parameters is None:
+        return ""
+    whole = settings.gradient.lora_rank == 0
+    needed = parameters * (_TRAINED_BYTES if whole else _FROZEN_BYTES)
+    what = "weights, gradients and optimiser" if whole else "the frozen weights"
+    return (
+        f"about {size_words(needed)} for {what}; an update also needs memory for its tokens, which is measured when"
+        " the model is loaded"
+    )
+
+
+def _time_words(seconds: float) -> str:
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s, as that run took"
+    minutes = seconds / 60
+    return f"about {f'{minutes / 60:.1f} hours' if minutes > 90 else f'{round(minutes)} minutes'}, as that run took"
+
+
+def _assignments(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())

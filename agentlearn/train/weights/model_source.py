@@ -1,0 +1,216 @@
+"""What the name of a model stands for: a folder, a hub id, or an adapter on a base model.
+
+Files are checked here before torch is imported, so that a folder that cannot be used is refused in a second. Nothing in
+a checkpoint is ever executed.
+"""
+
+import json
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+from agentlearn.errors import ConfigError
+from agentlearn.train.weights.hub import adapter_on_hub, reach_hub
+
+ADAPTER_CONFIG = "adapter_config.json"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+_WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
+_INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """Where the weights of a model are."""
+
+    name: str
+    """The model as the user wrote it."""
+    base: str
+    """Folder or hub id of the model, without its adapter."""
+    adapter: Path | None = None
+    """Folder of the adapter; None for a model without one."""
+
+    @property
+    def title(self) -> str:
+        """Name of the folder, or the hub id."""
+        return Path(self.name).resolve().name if Path(self.name).exists() else self.name
+
+
+def find_source(name: str, *, ask_hub: bool = True) -> ModelSource:
+    """Find the model with this name: a folder with a model or an adapter, or a hub id. Blocks.
+
+    ask_hub: whether the hub is asked for hub ids. If not, they are taken as they are.
+
+    Raises ConfigError for a folder with missing or damaged files, an adapter without its base model, a file, or a hub
+    id that cannot be reached.
+    """
+    path = Path(name).expanduser()
+    if path.is_file():
+        if path.suffix == ".gguf":
+            raise _gguf(name)
+        raise ConfigError(f"{name!r} is a file; name the folder of a Hugging Face checkpoint", code="no_model")
+    if path.is_dir():
+        check_model_files(path, name)
+        return _adapter_source(path, name, ask_hub=ask_hub) if is_adapter(path) else ModelSource(name, str(path))
+    if not ask_hub:
+        return ModelSource(name, name)
+    found = reach_hub(name)
+    if found != name:  # a folder of files that were downloaded before
+        check_model_files(Path(found), name)
+        return _adapter_source(Path(found), name) if is_adapter(Path(found)) else ModelSource(name, found)
+    if (folder := adapter_on_hub(name)) is not None:
+        return _adapter_source(folder, name)
+    return ModelSource(name, name)
+
+
+def is_adapter(path: Path) -> bool:
+    """Whether the folder holds an adapter."""
+    return (path / ADAPTER_CONFIG).is_file()
+
+
+def check_model_files(path: Path, directory: str) -> None:
+    """Raise ConfigError when a folder holds neither a complete model nor an adapter.
+
+    directory: the folder as the user wrote it.
+    """
+    whole = (path / "config.json").is_file()
+    weights = [file for pattern in _WEIGHTS for file in sorted(path.glob(pattern))]
+    if is_adapter(path):
+        if weights:
+            raise ConfigError(
+                f"the directory {directory!r} holds both a model ({weights[0].name}) and an adapter ({ADAPTER_CONFIG});"
+                " move one of them to a folder of its own",
+                code="two_models",
+            )
+        _read_json(path / ADAPTER_CONFIG)
+        _check_adapter_weights(path, directory)
+        return
+    if not weights and any(path.glob("*.gguf")):
+        raise _gguf(directory)
+    if not whole:
+        raise ConfigError(
+            f"the directory {directory!r} holds no model: it has neither config.json nor {ADAPTER_CONFIG}",
+            code="no_model",
+        )
+    _read_json(path / "config.json")
+    _check_shards(path, directory)
+    if not weights:
+        raise ConfigError(
+            f"the directory {directory!r} has a config.json but no weights (model.safetensors); download all files of"
+            " the model, as in hf download OWNER/NAME --local-dir DIRECTORY",
+            code="no_weight_files",
+        )
+    for file in weights:
+        if file.suffix == ".safetensors":
+            check_safetensors(file)
+
+
+def check_safetensors(file: Path) -> None:
+    """Raise ConfigError when the file is damaged or cut short. Reads only its header."""
+    if find_spec("safetensors") is None:
+        return
+    import safetensors
+
+    with file.open("rb") as stream:
+        pointer = stream.read(20).startswith(b"version https://git-")
+    if pointer:
+        raise ConfigError(
+            f"{str(file)!r} is a Git LFS pointer, not weights; download the weights with git lfs pull",
+            code="bad_weights",
+        )
+    try:
+        with safetensors.safe_open(file, framework="np"):
+            return
+    except Exception as error:
+        raise ConfigError(
+            f"the weights in {str(file)!r} are damaged or cut short ({_short(error)}); download the file again",
+            code="bad_weights",
+        ) from error
+
+
+def read_adapter_config(path: Path) -> dict[str, Any]:
+    """Return the settings in the folder's `adapter_config.json`. Raises ConfigError when it is no JSON object."""
+    return _read_json(path / ADAPTER_CONFIG)
+
+
+def read_model_config(path: Path) -> dict[str, Any]:
+    """Return the settings in the folder's `config.json`. Raises ConfigError when it is no JSON object."""
+    return _read_json(path / "config.json")
+
+
+def _adapter_source(path: Path, name: str, *, ask_hub: bool = True) -> ModelSource:
+    """The adapter in a folder on its base model."""
+    given = read_adapter_config(path).get("base_model_name_or_path")
+    how = f"set base_model_name_or_path in {str(path / ADAPTER_CONFIG)!r} to the folder or hub id of its base model"
+    if not isinstance(given, str) or not given.strip():
+        raise ConfigError(f"the adapter in {name!r} names no base model; {how}", code="no_base_model")
+    folders = [one for one in (Path(given).expanduser(), path / given) if one.is_dir()]
+    if folders:
+        base = next((one for one in folders if (one / "config.json").is_file()), folders[0])
+        if is_adapter(base):
+            raise ConfigError(
+                f"the adapter in {name!r} belongs to {given!r}, which is an adapter itself; merge that one into its"
+                " base model first",
+                code="no_base_model",
+            )
+        check_model_files(base, given)
+        return ModelSource(name, str(base), path)
+    if given.count("/") != 1 or given.startswith((".", "/", "~")):
+        raise ConfigError(
+            f"the adapter in {name!r} belongs to the model in {given!r}, and there is no such folder; {how}",
+            code="no_base_model",
+        )
+    return ModelSource(name, reach_hub(given) if ask_hub else given, path)
+
+
+def _check_adapter_weights(path: Path, directory: str) -> None:
+    file = path / ADAPTER_WEIGHTS
+    if file.is_file():
+        check_safetensors(file)
+        return
+    if (path / "adapter_model.bin").is_file():
+        raise ConfigError(
+            f"the adapter in {directory!r} has its weights in adapter_model.bin only, a format that can hold code; save"
+            f" it again as {ADAPTER_WEIGHTS}",
+            code="bad_weights",
+        )
+    raise ConfigError(f"the adapter in {directory!r} has no {ADAPTER_WEIGHTS}", code="no_weight_files")
+
+
+def _check_shards(path: Path, directory: str) -> None:
+    """Raise ConfigError when the index names files that are missing."""
+    for name in _INDEXES:
+        if not (path / name).is_file():
+            continue
+        index = _read_json(path / name).get("weight_map")
+        files = sorted({str(one) for one in cast("dict[str, Any]", index).values()}) if isinstance(index, dict) else []
+        missing = [one for one in files if not (path / one).is_file()]
+        if missing:
+            raise ConfigError(
+                f"the directory {directory!r} lacks {len(missing)} of the {len(files)} weight files that {name} names"
+                f" (first: {missing[0]!r}); download them",
+                code="no_weight_files",
+            )
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        found: object = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        words = f"{str(file)!r} is not valid JSON ({_short(error)}); download it again"
+        raise ConfigError(words, code="bad_config") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{str(file)!r} holds {type(found).__name__}, not a JSON object", code="bad_config")
+    return cast("dict[str, Any]", found)
+
+
+def _gguf(name: str) -> ConfigError:
+    return ConfigError(
+        f"{name!r} has its weights in the GGUF format, which cannot be trained or served here; download the model's"
+        " safetensors version, or serve the GGUF file with its own server and give that server's URL as --model",
+        code="gguf",
+    )
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,0 +1,62 @@
+"""Sets of rules for training-free GRPO that the benchmark compares, as values."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The rules of one run. The defaults are those of this library."""
+
+    epochs: int = 3
+    batch: int = 5
+    group: int = 5
+    stop_after: int = 3
+    revisit_every: int = 4
+    end_when_settled: float = 0.8
+    margin: float = 0.05
+    select: Literal["best", "last"] = "best"
+    goes_back: bool = True
+    """Whether learning goes on from an earlier version that is clearly better."""
+    finalists: int = 3
+    validation_rollouts: int = 3
+    """0: the rollouts to learn from alone decide."""
+    evidence: bool = True
+    """Whether consolidation sees the tasks and rewards behind each proposal (version 2 of its prompt)."""
+    checked: bool = True
+    """Whether proposals are checked before they are applied."""
+    most_calls: int = 1_000_000
+    """The run stops learning after this many model calls."""
+
+
+NEW = Rules()
+"""The rules of this library."""
+EARLIER = Rules(
+    batch=20,
+    stop_after=5,
+    revisit_every=1,
+    end_when_settled=1.0,
+    margin=0.0,
+    select="last",
+    goes_back=False,
+    validation_rollouts=0,
+    evidence=False,
+)
+"""The rules of this library before versions were selected and rollouts allocated."""
+PUBLISHED = replace(EARLIER, batch=100)
+"""One update per epoch, as published."""
+REFERENCE = replace(EARLIER, batch=50, epochs=1, checked=False)
+"""Our reading of the reference implementation: one epoch, batches of 50, the last version, nothing is checked."""
+
+WITHOUT_ONE = {
+    "last version": replace(NEW, select="last", goes_back=False, validation_rollouts=0),
+    "no validation": replace(NEW, validation_rollouts=0),
+    "never go back": replace(NEW, goes_back=False),
+    "whole groups": replace(NEW, stop_after=5),
+    "no skipping": replace(NEW, revisit_every=1),
+    "all epochs": replace(NEW, end_when_settled=1.0),
+    "no margin": replace(NEW, margin=0.0),
+    "batch of 20": replace(NEW, batch=20),
+    "consolidate v1": replace(NEW, evidence=False),
+}
+"""The rules of this library, each without one of them."""

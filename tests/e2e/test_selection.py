@@ -1,0 +1,192 @@
+"""A learn run never publishes what makes you worse: whole runs in simulated worlds, also stopped and resumed."""
+
+import asyncio
+import json
+import shlex
+import subprocess
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentlearn.errors import StoreError
+from agentlearn.library import LibraryStore
+from agentlearn.sim.installed import installed_skills
+from agentlearn.sim.reflector_state import FLAWLESS, ReflectorParameters
+from agentlearn.sim.server import World
+from agentlearn.store import read_store
+from tests.support.command import AGENTLEARN, agentlearn
+
+pytestmark = pytest.mark.slow
+
+INVERTED = ReflectorParameters(useless=0, over_specific=0, over_long=0, duplicate=0, harmful=1, leaking=0, malformed=0)
+SMALL = ("--limit", "16", "--epochs", "1", "--batch-size", "4", "--group-size", "4", "--validation-rollouts", "2")
+
+
+@contextmanager
+def served(parameters: ReflectorParameters) -> Generator[str]:
+    """Serve a world on a thread; yields the name of its model."""
+    ready, done = threading.Event(), threading.Event()
+    found: list[str] = []
+
+    async def serve() -> None:
+        async with World(installed_skills(), seed=1, parameters=parameters).serve() as url:
+            found.append(url)
+            ready.set()
+            await asyncio.to_thread(done.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(60)
+        yield f"{found[0]}#novice"
+    finally:
+        done.set()
+        thread.join()
+
+
+def learn(folder: Path, model: str, *options: str) -> tuple[str, dict[str, Any]]:
+    """What `learn math` prints, and the report that it stores."""
+    reflector = model.replace("#novice", "#reflector")
+    done = agentlearn("learn", "math", "--model", model, "--reflector", reflector, *SMALL, *options, cwd=folder)
+    with read_store(folder / ".agentlearn") as reader:
+        return done.stdout, json.loads(reader.runs(limit=1)[0].report)
+
+
+def published(folder: Path) -> list[str]:
+    return [one.version for one in LibraryStore(folder / ".agentlearn" / "libraries").list()]
+
+
+def line_of(said: str, label: str) -> str:
+    return next(line for line in said.splitlines() if line.strip().startswith(label))
+
+
+def test_a_reflector_that_inverts_every_lesson_publishes_nothing_and_the_run_says_so(tmp_path: Path) -> None:
+    with served(INVERTED) as model:
+        said, report = learn(tmp_path, model)
+    assert published(tmp_path) == []
+    assert report["selection"]["status"] == "unchanged"
+    assert report["selection"]["last"] != report["selection"]["selected"]
+    assert report["library"]["lessons"] == 0
+    assert "the library at the start: it has the best evidence" in line_of(said, "selection")
+    assert "nothing was published" in line_of(said, "library")
+    shown = agentlearn("runs", "show", report["run"], cwd=tmp_path).stdout
+    assert "nothing was published" in shown
+    assert {one["role"] for one in report["versions"]} >= {"selected", "finalist"}
+
+
+def test_good_lessons_are_published(tmp_path: Path) -> None:
+    with served(FLAWLESS) as model:
+        said, report = learn(tmp_path, model)
+    selection = report["selection"]
+    assert (selection["status"], selection["basis"], selection["tasks"]) == ("published", "validation", 40)
+    assert published(tmp_path) == [selection["selected"]] == [report["library"]["current"]]
+    assert report["delta"]["ci"][0] > 0
+    assert line_of(said, "selection").index("it has the best evidence") > 0
+    assert said.index("held out") < said.index("  selection"), "the verdict comes first"
+
+
+def test_a_pending_version_is_published_by_the_printed_command(tmp_path: Path) -> None:
+    """Taking the last version, whatever it does: the held-out test calls it worse."""
+    with served(INVERTED) as model:
+        said, report = learn(tmp_path, model, "--select", "last")
+    assert report["selection"]["status"] == "pending"
+    assert report["delta"]["verdict"] == "worse"
+    assert published(tmp_path) == []
+    assert "nothing protects it from lessons that do harm" in said
+    line = line_of(said, "library")
+    command = line[line.index("agentlearn library approve") :]
+    assert command in agentlearn("library", "pending", cwd=tmp_path).stdout
+    agentlearn(*shlex.split(command)[1:], cwd=tmp_path)
+    assert published(tmp_path) == [report["selection"]["selected"]]
+
+
+def test_a_run_killed_inside_validation_goes_on_there(tmp_path: Path) -> None:
+    with served(FLAWLESS) as model:
+        _, plain = learn(tmp_path, model, "--no-eval")
+        other = tmp_path / "killed"
+        other.mkdir()
+        reflector = model.replace("#novice", "#reflector")
+        options = ("--model", model, "--reflector", reflector, *SMALL, "--no-eval")
+        with subprocess.Popen(
+            [str(AGENTLEARN), "learn", "math", *options], cwd=other, stdout=subprocess.DEVNULL
+        ) as run:
+            while not validating(other):
+                assert run.poll() is None, "the run ended before it was killed"
+                time.sleep(0.2)
+            run.kill()
+        with read_store(other / ".agentlearn") as reader:
+            (row,) = reader.runs()
+            before = len(reader.trajectories(row.run))
+        agentlearn("learn", "--resume", row.run, cwd=other)
+        with read_store(other / ".agentlearn") as reader:
+            report = json.loads(reader.run(row.run).report)
+            after = reader.trajectories(row.run)
+    assert 0 < before < len(after)
+    assert all(one.attempt == 0 for one in after)
+    assert report["selection"] == plain["selection"]
+    assert report["versions"] == plain["versions"]
+    calls = {stage: line["calls"] for stage, line in report["stages"].items()}
+    assert calls == {stage: line["calls"] for stage, line in plain["stages"].items()}
+
+
+def validating(folder: Path) -> bool:
+    """Whether the run in this folder has stored a rollout on validation tasks."""
+    try:
+        with read_store(folder / ".agentlearn") as reader:
+            rollouts = [one for row in reader.runs() for one in reader.trajectories(row.run)]
+    except StoreError:  # it is not open yet
+        return False
+    return any(one.phase.startswith("validation") for one in rollouts)
+
+
+def test_a_budget_that_ends_inside_validation_stops_with_status_3_and_is_resumed(tmp_path: Path) -> None:
+    with served(FLAWLESS) as model:
+        _, plain = learn(tmp_path, model, "--no-eval")
+        tokens = {name: line["tokens_in"] + line["tokens_out"] for name, line in plain["stages"].items()}
+        with read_store(tmp_path / ".agentlearn") as reader:
+            rows = reader.trajectories(plain["run"])
+        measured = sum(one.tokens_in + one.tokens_out for one in rows if one.phase.startswith("validation"))
+        limit = sum(tokens.values()) - measured // 2
+        other = tmp_path / "budget"
+        other.mkdir()
+        options = ("--model", model, "--reflector", model.replace("#novice", "#reflector"), *SMALL, "--no-eval")
+        agentlearn("learn", "math", *options, "--max-tokens", str(limit), cwd=other, expect=3)
+        assert validating(other)
+        assert published(other) == []
+        with read_store(other / ".agentlearn") as reader:
+            (row,) = reader.runs()
+        agentlearn("learn", "--resume", row.run, "--max-tokens", str(10 * limit), cwd=other)
+        with read_store(other / ".agentlearn") as reader:
+            report = json.loads(reader.run(row.run).report)
+    assert report["selection"] == plain["selection"]
+
+
+def test_without_labels_and_from_stored_rollouts_versions_are_compared_too(tmp_path: Path) -> None:
+    with served(FLAWLESS) as model:
+        _, first = learn(tmp_path, model, "--labels", "none", "--no-eval", "--name", "unlabelled")
+        stored = ("--from-store", "--from-run", first["run"], "--no-eval", "--name", "stored")
+        _, second = learn(tmp_path, model, *stored)
+    assert first["selection"]["basis"] == second["selection"]["basis"] == "validation"
+    assert first["selection"]["status"] == second["selection"]["status"] == "published"
+    assert second["selection"]["tasks"] == 40
+    assert all(one["rollouts"] == 0 for one in second["versions"] if one["updates"])
+
+
+def test_a_file_of_tasks_is_validated_on_the_tasks_learned_from(tmp_path: Path) -> None:
+    with served(FLAWLESS) as model:
+        _, first = learn(tmp_path, model, "--no-eval", "--name", "own")
+        with read_store(tmp_path / ".agentlearn") as reader:
+            inputs = reader.run_inputs(first["run"])
+            assert inputs is not None
+            tasks = [reader.task(one) for one in inputs.train]
+        rows = [json.dumps({"problem": one.problem, "answer": one.answer, "family": one.family}) for one in tasks]
+        (tmp_path / "tasks.jsonl").write_text("\n".join(rows))
+        _, report = learn(tmp_path, model, "--no-eval", "--data", "tasks.jsonl")
+    assert report["selection"]["learned_from"] is True
+    assert report["selection"]["tasks"] == 16
+    assert "16 tasks learned from" in report["selection"]["reason"]

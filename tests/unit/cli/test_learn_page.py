@@ -1,0 +1,317 @@
+"""The page of a learn run: the result first, all the evidence, hostile texts shown and not obeyed."""
+
+import json
+import shlex
+import tarfile
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.cli.app import build, run
+from agentlearn.cli.learn import learn_fields
+from agentlearn.cli.options import GivenSettings
+from agentlearn.cli.pages import groups_section, lessons_section, page_at_the_end, proposals_section, write_learn_page
+from agentlearn.cli.pages.groups_section import group_kind
+from agentlearn.cli.pages.learn_page import learn_page
+from agentlearn.cli.pages.learn_record import LearnRecord, PageGroup
+from agentlearn.cli.pages.run_command import run_command
+from agentlearn.cli.pages.stored_report import StoredReport
+from agentlearn.config import LearnSettings, learn_settings
+from agentlearn.html.markup import shown
+from agentlearn.learning.report import LearnReport, SelectedVersion
+from agentlearn.types.experience import Library
+from agentlearn.types.ids import RunId, TaskId
+from tests.support.command import agentlearn
+from tests.support.hostile import HOSTILE, POISON, unseen
+from tests.support.learn_records import ARABIC, LONG_LESSON, learn_record
+from tests.support.markup import Read
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+SECTIONS = [
+    "Held-out result",
+    "Versions of the library",
+    "Where the calls went",
+    "Groups",
+    "Proposals",
+    "Lessons",
+    "Cost",
+    "Notes and failures",
+    "Settings and reproduction",
+]
+
+
+def page_of(record: LearnRecord) -> Read:
+    return Read(learn_page(record))
+
+
+def with_report(record: LearnRecord, **fields: Any) -> LearnRecord:
+    return replace(record, report=record.report.model_copy(update=fields))
+
+
+def statements(read: Read) -> list[str]:
+    """The sentences in large type."""
+    return [text for text in read.inside["p"] if text in "".join(read.inside["header"])]
+
+
+def test_the_result_comes_first_and_a_simulated_one_says_so_in_its_sentence() -> None:
+    read = page_of(learn_record())
+    first, second = statements(read)[1:3]
+    assert first.startswith("Simulated: the learned library is better than the library at the start: +0.40.")
+    assert "before: 0.40, after: 0.80" in first
+    assert second.startswith("The library math@")
+    assert read.inside["h2"] == SECTIONS
+    figures = "".join(read.inside["header"])
+    for words in ("+0.40", "[+0.30, +0.50]", "the difference is +0.20 to +0.60"):
+        assert words in figures
+    assert "imulated: " not in page_of(learn_record(simulated=False)).text
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "command"),
+    [
+        ("published", "is published: it is good", "agentlearn library show math@"),
+        ("pending", "is stored and waits for your decision: it is good", "agentlearn library publish X"),
+        ("unchanged", "The library 'math' is unchanged: it is good", ""),
+    ],
+)
+def test_the_page_says_what_became_of_the_library(status: Any, words: str, command: str) -> None:
+    record = learn_record()
+    choice = record.report.selection
+    assert choice is not None
+    given = command if status == "pending" else ""
+    update = {"status": status, "reason": "it is good", "command": given}
+    read = page_of(with_report(record, selection=choice.model_copy(update=update)))
+    front = "".join(read.inside["header"])
+    assert words in front
+    assert command in front
+    assert ("Publish it anyway" in front) == (status == "pending")
+
+
+def test_a_run_without_a_selection_says_what_became_of_its_library() -> None:
+    record = learn_record()
+    line = record.report.library
+    published = "".join(page_of(with_report(record, selection=None)).inside["header"])
+    assert "was published: 3 lessons" in published
+    other = with_report(record, selection=None, library=line.model_copy(update={"current": None}))
+    assert "does not say if it was published" in "".join(page_of(other).inside["header"])
+    same = replace(other, start=line.version)
+    assert "The library is unchanged: version" in "".join(page_of(same).inside["header"])
+
+
+def test_the_page_shows_versions_allocation_groups_proposals_and_lessons() -> None:
+    record = learn_record(tasks=20)
+    read = page_of(record)
+    captions = " | ".join(read.inside["figcaption"])
+    assert "Estimated difference to the start, by version" in captions
+    assert "Score of the finalists on validation tasks" in captions
+    for words in ("43% of the plan", "saved 24 rollouts", "to tasks that were all right", "3 of 5 planned"):
+        assert words in read.text
+    summaries = [text for text in read.inside["summary"] if text.startswith("Epoch")]
+    assert summaries == ["Epoch 120 groups, 7 mixed", "Epoch 220 groups, 7 mixed"]
+    cells = Counter(read.inside["td"])
+    ends = Counter(row.ended.end.end for row in record.proposals)
+    assert {end: cells[end] for end in ends} == ends
+    assert "too_long: A plain text." in read.text
+    assert read.text.count(LONG_LESSON) == 1
+    assert ARABIC in read.text
+    assert "Count one end." in read.text
+    assert "merge, epoch 1, batch 1" in read.text
+
+
+@pytest.mark.parametrize("text", [POISON, *HOSTILE])
+def test_hostile_texts_are_shown_and_not_obeyed(text: str) -> None:
+    page = learn_page(learn_record(tasks=2, epochs=1, text=text))
+    page.encode()
+    read = Read(page)
+    read.assert_ours()
+    assert shown(text).strip()[:300] in read.text
+    assert unseen(read.text) <= {"'\\t'"}
+
+
+def test_a_large_run_stays_small() -> None:
+    record = learn_record(tasks=300, epochs=3, text="Find the number of things that are counted. " * 20)
+    page = learn_page(record)
+    assert len(page.encode()) < 3_000_000
+    assert page.count("<details") > 3
+
+
+def test_long_lists_and_long_texts_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups_section, "MOST", 30)
+    monkeypatch.setattr(proposals_section, "MOST", 60)
+    monkeypatch.setattr(lessons_section, "MOST", 2)
+    page = learn_page(learn_record(tasks=40, epochs=1, text="\u202e" * 5_000))
+    assert len(page.encode()) < 1_000_000
+    assert "10 more groups are not on this page" in page
+    assert "20 proposals are not on this page" in page
+    assert "1 more lessons are not on this page" in page
+
+
+NOTHING = {
+    "before": None,
+    "after": None,
+    "delta": None,
+    "known_families": None,
+    "unseen_families": None,
+    "test_sets": (),
+    "stages": {},
+    "epochs": (),
+    "versions": (),
+    "selection": None,
+    "curve": (),
+    "notes": (),
+    "rollouts": {},
+    "groups": {},
+    "failed_requests": {},
+    "cost_usd": None,
+}
+
+
+@pytest.mark.parametrize("missing", [*NOTHING, "everything"])
+def test_a_page_is_written_whatever_is_missing(missing: str) -> None:
+    gone = NOTHING if missing == "everything" else {missing: NOTHING[missing]}
+    record = with_report(learn_record(tasks=1, epochs=1), **gone)
+    if missing == "everything":
+        empty = {"rollouts": (), "groups": (), "families": (), "proposals": (), "library": None, "origins": {}}
+        record = replace(record, **empty, problems={}, lessons={}, settings={"evaluate": False})
+    read = page_of(record)
+    read.assert_ours()
+    assert read.inside["h2"] == SECTIONS
+    if missing == "everything":
+        assert "because the run was asked not to (--no-eval)" in read.text
+        assert "The run had no group to learn from." in read.text
+
+
+def test_an_empty_library_and_a_person_s_lesson_have_words() -> None:
+    record = replace(learn_record(), library=Library())
+    assert "The library is empty." in page_of(record).text
+    given = replace(learn_record(), library=Library.of(["Count twice."]), origins={})
+    assert "written by a person" in page_of(given).text
+
+
+@given(st.lists(st.none() | st.sampled_from([0.0, 0.02, 0.5, 1.0]), max_size=5), st.booleans())
+def test_the_kind_of_a_group_follows_from_its_rewards(rewards: list[float | None], failed: bool) -> None:
+    group = PageGroup("epoch-1", 1, TaskId("t"), "p", tuple(rewards), failed, {})
+    kind = group_kind(group, {"reward_margin": 0.05})
+    decided = [one for one in rewards if one is not None]
+    if not rewards:
+        assert kind == "rollouts of other runs"
+    elif not decided:
+        assert kind == "undecided"
+    elif max(decided) - min(decided) > 0.05:
+        assert kind == "mixed"
+    else:
+        assert kind in ({"failed"} if failed else {"all right", "all wrong", "all equal"})
+
+
+@pytest.mark.parametrize("schema", [1, 4, 7])
+def test_runs_of_older_versions_have_a_page(tmp_path: Path, schema: int) -> None:
+    with tarfile.open(GOLDEN / f"store-v{schema}" / "store.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    page = write_learn_page(tmp_path, "01jd0000000000000000000000")
+    assert page == tmp_path / "reports" / "01jd0000000000000000000000.html"
+    read = Read(page.read_text(encoding="utf-8"))
+    read.assert_ours()
+    assert "An earlier version of agentlearn wrote this report." in read.text
+    out = tmp_path / "else" / "a.html"
+    assert write_learn_page(str(tmp_path), "01jd", out) == out
+    assert out.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
+
+
+def test_a_field_of_another_form_is_left_out_and_named() -> None:
+    row = learn_record().row
+    known = learn_record(text="x").report
+    stored = (
+        known.model_copy(update={"notes": ("kept",)}).model_dump_json().replace('"stages":{', '"stages":{"a":1,', 1)
+    )
+    found = StoredReport.of(replace(row, report=stored[:-1] + ',"of_a_later_version":1}'))
+    assert found.report.notes == ("kept",)
+    assert found.report.stages == {}
+    assert found.unread == ("stages",)
+    whole = StoredReport.of(replace(row, report=known.model_dump_json()))
+    assert (whole.report, whole.unread) == (known, ())
+    assert isinstance(StoredReport.of(replace(row, report="no json")).report, LearnReport)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"epochs": 2, "batch_size": 7, "labels": "none", "evaluate": False, "temperature": None, "no_seed": True},
+        {"library": "other", "limit": 5, "max_cost_usd": 0.5, "name": "mine", "reflector": "sim:reflector"},
+        {"from_store": True, "epochs": 3},
+        {"data": "hf:aime24", "test_data": ("hf:a", "hf:b")},
+    ],
+)
+def test_the_command_on_the_page_gives_the_same_settings(fields: dict[str, Any]) -> None:
+    given = learn_settings({**learn_fields("math", GivenSettings({})), "seed": 3, **fields, "store": Path("a b")})
+    command = run_command(replace(learn_record().row, settings=given.resolved()))
+    words = shlex.split(command)
+    assert words[:2] == ["agentlearn", "learn"]
+    app = build(words[1:])
+    _, bound, _ = app.parse_args(words[1:], exit_on_error=False, print_error=False)
+    options = {name: value for name, value in bound.arguments.items() if name in LearnSettings.model_fields}
+    again = learn_settings(learn_fields(words[2], GivenSettings(options)))
+    assert again == given
+
+
+def test_there_is_no_command_for_a_run_that_a_program_gave_objects_to() -> None:
+    row = learn_record().row
+    settings = LearnSettings(domain="math", given=("an agent",))
+    assert run_command(replace(row, settings=settings.resolved())) == ""
+    assert run_command(replace(row, settings="{}")) == ""
+    assert run_command(replace(row, settings="{")) == ""
+
+
+def test_a_page_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
+    with tarfile.open(GOLDEN / "store-v7" / "store.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    (tmp_path / "reports").write_text("in the way")
+    page, note = page_at_the_end(tmp_path, RunId("01jd0000000000000000000000"))
+    assert page is None
+    assert note.startswith("the report page was not written: ")
+    assert "agentlearn runs page 01jd0000000000000000000000" in note
+
+
+def test_runs_without_a_page_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with tarfile.open(GOLDEN / "store-v7" / "store.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    assert run(["runs", "page", "01zz", "--store", str(tmp_path)]) == 2
+    assert "no run whose id starts with '01zz'" in capsys.readouterr().err
+    assert run(["runs", "page", "01jd", "--store", str(tmp_path), "--json"]) == 0
+    assert capsys.readouterr().out.endswith('.html"}\n')
+
+
+def test_a_selection_of_the_report_names_its_library(tmp_path: Path) -> None:
+    record = learn_record()
+    choice = record.report.selection
+    assert isinstance(choice, SelectedVersion)
+    assert f"math@{choice.selected[:8]}" in "".join(page_of(record).inside["header"])
+
+
+@pytest.mark.slow
+def test_a_learn_run_writes_its_page_and_a_page_in_the_way_costs_nothing(tmp_path: Path) -> None:
+    small = ("learn", "math", "--model", "sim:novice", "--limit", "4", "--epochs", "2", "--eval-rollouts", "1")
+    done = agentlearn(*small, cwd=tmp_path)
+    (line,) = [one for one in done.stdout.splitlines() if one.startswith("  report ")]
+    page = tmp_path / line.removeprefix("  report").strip()
+    read = Read(page.read_text(encoding="utf-8"))
+    read.assert_ours()
+    assert "Simulated: " in statements(read)[1]
+    assert "Epoch 2" in " ".join(read.inside["summary"])
+    command = next(text for text in read.inside["code"] if text.startswith("agentlearn learn "))
+    again = json.loads(agentlearn(*shlex.split(command)[1:], "--json", cwd=tmp_path).stdout)
+    assert Path(again["page"]).name == f"{again['run']}.html"
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "reports").write_text("in the way")
+    blocked = agentlearn(*small, "--store", "else", "--json", cwd=tmp_path)
+    assert json.loads(blocked.stdout)["page"] is None
+    assert "the report page was not written: " in blocked.stderr
+    pilot = json.loads(agentlearn(*small, "--pilot", "2", "--json", cwd=tmp_path).stdout)
+    assert "This was a pilot" in (tmp_path / pilot["page"]).read_text(encoding="utf-8")
+    stored = json.loads(agentlearn(*small[:4], "--from-store", "--labels", "none", "--json", cwd=tmp_path).stdout)
+    assert "rollouts of other runs" in (tmp_path / stored["page"]).read_text(encoding="utf-8")

@@ -1,0 +1,121 @@
+"""`library import`, `export`, `audit` and `card`: what a user types, sees and gets as exit status."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentlearn.cli.app import run
+from agentlearn.library import LibraryStore
+from agentlearn.types.experience import library_of
+from tests.support.hostile import POISON, assert_harmless
+
+GOOD = "When counting the cells of a grid, count each cell once."
+LIST = f"- {GOOD}\n- Be careful and double-check your work.\n- Visit www.example.com first.\n"
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes.md").write_text(LIST, encoding="utf-8")
+
+
+def said(capfd: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
+    """What a command printed on stdout."""
+    assert run([*arguments, "--store", "st"]) == status
+    return capfd.readouterr().out
+
+
+def printed(capfd: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> Any:
+    """The JSON that a command printed."""
+    return json.loads(said(capfd, *arguments, "--json", status=status))
+
+
+def stored() -> Any:
+    return LibraryStore("st/libraries").load("new")
+
+
+def test_an_import_waits_for_approval(capfd: pytest.CaptureFixture[str]) -> None:
+    words = said(capfd, "library", "import", "notes.md", "--name", "new")
+    assert "notes.md: format markdown, 2 lessons can be used" in words
+    assert "keeps 2 lessons that no agent sees until you approve them" in words
+    assert "  line 3  names_address: " in words
+    assert (len(stored()), len(stored().withheld)) == (0, 2)
+    again = printed(capfd, "library", "import", "notes.md", "--name", "new", "--approve")
+    assert again["changed"] is False
+    assert [one["code"] for one in again["refused"]] == ["duplicate", "duplicate", "names_address"]
+
+
+def test_an_approved_import_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    found = printed(capfd, "library", "import", "notes.md", "--name", "new", "--approve")
+    assert [one["lesson"] for one in found["shown"]] == [one.lesson for one in stored().experiences]
+    assert {one.origin.kind for one in stored().experiences} == {"import"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("none.md", "--name", "new"), "there is no file or folder 'none.md'"),
+        (("notes.md", "--name", "Bad Name"), "is not a valid library name"),
+        (("notes.md", "--name", "new", "--max-mb", "0"), "--max-mb 0.0 cannot be used"),
+        (("notes.md", "--name", "new", "--max-mb", "0.00001"), "larger than the limit of 10 bytes"),
+        (("notes.md", "--name", "new", "--format", "lines"), "is not JSON"),
+    ],
+)
+def test_what_cannot_be_imported_changes_nothing(
+    arguments: tuple[str, ...], words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["library", "import", *arguments, "--store", "st"]) == 2
+    assert words in capfd.readouterr().err
+    assert not Path("st").exists()
+
+
+def test_a_library_goes_out_as_a_skill_and_comes_back(capfd: pytest.CaptureFixture[str]) -> None:
+    LibraryStore("st/libraries").publish("new", library_of([GOOD], tags=("grids",)))
+    words = said(capfd, "library", "export", "new", "--format", "skill", "--out", "skills/grid-lessons")
+    assert words == "wrote skills/grid-lessons\nthe format 'skill' does not keep: ids and versions, origins\n"
+    found = printed(capfd, "library", "import", "skills/grid-lessons", "--name", "other")
+    assert [(one["experience"]["lesson"], one["experience"]["tags"]) for one in found["withheld"]] == [
+        (GOOD, ["grids"])
+    ]
+    said(capfd, "library", "export", "new", "--format", "markdown", "--out", "new-list.md")
+    assert Path("new-list.md").read_text(encoding="utf-8") == f"# new\n\n## grids\n\n- {GOOD}\n"
+
+
+def test_an_audit_fails_below_the_threshold(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["library", "audit", "notes.md", "--store", "st"]) == 1
+    shown = capfd.readouterr()
+    assert "platitude -60: 'Be careful' holds for any task" in shown.out
+    assert "notes.md: score 46 of 100; 3 lessons, 2 with findings, 2 below 60" in shown.out
+    assert "2 lessons of 'notes.md' below 60: line 2, line 3; correct or remove them" in shown.err
+    assert printed(capfd, "library", "audit", "notes.md", "--threshold", "0")["failing"] == []
+    assert printed(capfd, "library", "audit", "notes.md", status=1)["failing"] == ["line 2", "line 3"]
+
+
+def test_hostile_text_reaches_no_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    Path("poison.json").write_text(json.dumps({"experiences": {POISON: POISON, "G1": POISON + GOOD}}), encoding="utf-8")
+    for command, status in (("import poison.json --name new", 0), ("audit poison.json", 1)):
+        assert run(["library", *command.split(), "--store", "st"]) == status
+        shown = capfd.readouterr()
+        assert_harmless(shown.out)
+        assert_harmless(shown.err)
+
+
+def test_an_audit_compares_with_given_tasks(capfd: pytest.CaptureFixture[str]) -> None:
+    LibraryStore("st/libraries").publish("new", library_of([GOOD]))
+    assert printed(capfd, "library", "audit", "new")["score"] == 100
+    task = {"problem": f"A teacher says: {GOOD.lower()} What is 7/243 of 486?", "answer": "14"}
+    Path("test.jsonl").write_text(json.dumps(task) + "\n", encoding="utf-8")
+    found = printed(capfd, "library", "audit", "new", "--against", "test.jsonl", status=1)
+    assert [one["code"] for one in found["lessons"][0]["findings"]] == ["copies_task"]
+
+
+def test_a_card_of_a_library_without_a_run(capfd: pytest.CaptureFixture[str]) -> None:
+    LibraryStore("st/libraries").publish("new", library_of([GOOD]))
+    assert said(capfd, "library", "card", "new", "--out", "card.md") == "wrote card.md\n"
+    page = Path("card.md").read_text(encoding="utf-8")
+    assert "The gain of this version is not measured." in page
+    assert "- 1 lesson written by a person" in page
+    assert GOOD in page
+    assert said(capfd, "library", "card", "new").rstrip("\n") == page.rstrip("\n")

@@ -1,0 +1,39 @@
+"""Evidence from live traffic: lessons hidden by episode, judged by the feedback that users give."""
+
+from pathlib import Path
+from typing import Any
+
+from agentlearn.learning.evidence import library_evidence
+from agentlearn.library import LibraryStore
+from agentlearn.library.curate.withhold import withhold
+from agentlearn.library.lessons import lessons
+from agentlearn.recorder import Recorder
+from agentlearn.store import read_store
+from agentlearn.types.experience import library_of
+
+LIBRARY = library_of(["Ask for the order number first.", "Never promise a refund.", "Be brief."], kind="add")
+BAD, GOOD, LATER = LIBRARY.by_id
+CHAT: list[dict[str, Any]] = [{"role": "user", "content": "Where is it?"}, {"role": "assistant", "content": "Here."}]
+
+
+def serve(recorder: Recorder, folder: Path, episodes: range) -> None:
+    """Episodes that go well exactly when the bad lesson is hidden, in an application that reads the library by name."""
+    for number in episodes:
+        advice = lessons("desk", store=folder, hide="1/2", episode=f"talk-{number}").advice
+        episode = f"talk-{number}"
+        recorder.record_sync(CHAT, experiences=advice, episode=episode, model="m")
+        if number % 10:
+            recorder.feedback_sync(episode=episode, reward=float(BAD in advice.shown.masked))
+
+
+def test_feedback_on_episodes_shows_which_lesson_does_harm(tmp_path: Path) -> None:
+    libraries = LibraryStore(tmp_path / "libraries")
+    libraries.publish("desk", withhold(LIBRARY, {LATER: "not yet"}))
+    with Recorder("desk", tmp_path) as recorder:
+        serve(recorder, tmp_path, range(80))
+    with read_store(tmp_path) as reader:
+        found = library_evidence(reader, libraries, "desk")
+    assert {one.lesson: one.label for one in found.evidence} == {BAD: "harmful", GOOD: "unknown"}
+    (bad,) = (one for one in found.evidence if one.lesson == BAD)
+    assert bad.points == -100
+    assert bad.shown + bad.hidden <= 72, "episodes without feedback say nothing"

@@ -1,0 +1,84 @@
+"""The card of a library: every figure in it is true, simulated ones say so, and no lesson can break the page."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from markdown_it import MarkdownIt
+
+from agentlearn.library.audit import audit_lessons, audited
+from agentlearn.library.audit.card_page import CardFacts, CardRun, card_page
+from agentlearn.types.experience import Experience, Library, Origin, Withheld, library_of
+from agentlearn.types.ids import ExperienceId
+
+LIBRARY = library_of(["When adding, carry.", "When counting a grid, count each cell once."], tags=("sums",))
+RUN = CardRun(
+    run="01run",
+    domain="math",
+    model="openai:gpt-9",
+    reflector="openai:gpt-10",
+    simulated=False,
+    tasks=60,
+    rollouts=1_000,
+    at=datetime(2026, 11, 23, tzinfo=UTC),
+    made_this=True,
+    gain="better, +0.30 [+0.21, +0.39] (95 % interval), from 0.69 to 0.99 on 60 held-out tasks, 4 rollouts each",
+    command="agentlearn learn math --seed 1",
+)
+FACTS = CardFacts("math", LIBRARY, audit_lessons(audited(LIBRARY)), (RUN,), "agentlearn compare none math@abc")
+
+
+def text_of(facts: CardFacts) -> str:
+    """The card as a reader sees it."""
+    tokens = MarkdownIt().parse(card_page(facts))
+    return "\n".join("".join(one.content for one in token.children or ()) or token.content for token in tokens)
+
+
+def test_a_card_says_what_the_library_is_worth() -> None:
+    page = text_of(FACTS)
+    assert "Version " + LIBRARY.version in page
+    assert f"Each task costs about {LIBRARY.tokens} tokens more with it." in page
+    assert RUN.gain in page
+    assert "2026-11-23: 60 tasks of math, 1,000 rollouts" in page
+    assert "Agents ran on openai:gpt-9, and openai:gpt-10 wrote the lessons." in page
+    assert "agentlearn compare none math@abc" in page
+    assert "agentlearn learn math --seed 1" in page
+    assert "imulated" not in page
+
+
+def test_a_simulated_figure_says_so_in_its_sentence() -> None:
+    page = text_of(replace(FACTS, runs=(replace(RUN, simulated=True),)))
+    assert f"Simulated: {RUN.gain}" in page
+    assert "simulated run 01run" in page
+    assert "Simulated agents ran on" in page
+
+
+def test_a_gain_of_another_version_is_not_claimed() -> None:
+    for runs in ((), (replace(RUN, made_this=False),), (replace(RUN, gain=""),)):
+        page = text_of(replace(FACTS, runs=runs))
+        assert "The gain of this version is not measured." in page
+        assert "+0.30" not in page
+
+
+def test_no_lesson_breaks_the_page() -> None:
+    hostile = ("<script>x</script> | ![a](b) [c](d) `e` **f** _g_ &amp; \\|", "## Heading", "| a | b |", "<!-- x")
+    experiences = tuple(
+        Experience(id=ExperienceId(f"`{number}|"), lesson=lesson, tags=("<b>", "a|b"), origin=Origin(kind="import"))
+        for number, lesson in enumerate(hostile)
+    )
+    library = Library(experiences=experiences)
+    facts = replace(FACTS, name="<i>#", library=library, audit=audit_lessons(audited(library)))
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(card_page(facts))
+    body = html[html.index("<tbody>") :]
+    assert body.count("<tr>") == len(hostile)
+    assert body.count("<td>") == 6 * len(hostile)
+    for broken in ("<script", "<img", "<a ", "<strong>", "<em>", "<b>", "<i>", "<!--"):
+        assert broken not in html
+    assert "&lt;script&gt;x&lt;/script&gt; | ![a](b) [c](d) `e` **f** _g_ &amp;amp; \\|" in html
+
+
+def test_withheld_lessons_are_counted_and_not_shown() -> None:
+    held = Withheld(experience=library_of(["When lost, stop."]).experiences[0], status="pending")
+    library = LIBRARY.model_copy(update={"withheld": (held,)})
+    page = text_of(replace(FACTS, library=library))
+    assert "shows 2 lessons, and keeps 1 that no agent sees." in page
+    assert "When lost" not in page

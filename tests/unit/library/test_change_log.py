@@ -1,0 +1,210 @@
+"""The log of a library's changes: what a line holds, what damage and crashes do to it, and how HEAD follows it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agentlearn.errors import LibraryError
+from agentlearn.library import LibraryStore
+from agentlearn.library.history import Change, History
+from agentlearn.library.history.change import NO_LINE, change_line, line_hash
+from agentlearn.library.history.writer_lock import writer_lock
+from agentlearn.types.experience import Library, library_of
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+CARRY = "When adding, carry."
+ENDS = "When counting, check the ends."
+ZERO = "When dividing, look for zero."
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    made = LibraryStore(tmp_path / "libraries").history("math")
+    made.add(CARRY, who="ann", note="from class ❤", at=AT)
+    made.add(ENDS, who="bob", at=AT)
+    return made
+
+
+def log_of(history: History) -> Path:
+    return history._files.folder / "history.jsonl"  # pyright: ignore[reportPrivateUsage]
+
+
+def head_of(history: History) -> Path:
+    return log_of(history).with_name("HEAD")
+
+
+def test_versions_lines_and_the_chain_are_the_same_on_every_machine(history: History) -> None:
+    first, second = history.changes
+    assert (first.version, second.version) == GOLDEN_VERSIONS
+    assert (first.previous, second.previous, history.tip) == (NO_LINE, *GOLDEN_CHAIN)
+    assert log_of(history).read_bytes().split(b"\n")[0] == change_line(first)
+    assert history.tip == line_hash(change_line(second))
+
+
+def test_a_change_says_what_was_done_by_whom_and_when(history: History) -> None:
+    change = history.changes[0]
+    assert (change.number, change.kind, change.branch, change.who, change.note) == (
+        0,
+        "add",
+        "main",
+        "ann",
+        "from class ❤",
+    )
+    assert (change.at, change.before, change.version) == (AT, None, history.changes[1].before)
+    assert [(one.op, getattr(one, "lesson", "")) for one in change.operations] == [("add", CARRY)]
+
+
+def test_a_torn_last_line_is_no_change_and_the_next_append_removes_it(history: History) -> None:
+    log, whole = log_of(history), log_of(history).read_bytes()
+    line = whole.split(b"\n")[1]
+    for torn in (b"{", line[:40], line, b"\0" * 9):
+        log.write_bytes(whole + torn)
+        assert [one.number for one in history.changes] == [0, 1]
+        assert len(history.load()) == 2
+    history.add(ZERO)
+    assert log.read_bytes().startswith(whole)
+    assert [one.number for one in history.changes] == [0, 1, 2]
+
+
+DAMAGES: dict[str, tuple[Callable[[bytes, bytes], list[bytes]], int, str]] = {
+    "no JSON": (lambda one, two: [b"{" + one, two], 1, "it is not JSON"),
+    "another author": (
+        lambda one, two: [one.replace(b'"ann"', b'"eve"'), two],
+        2,
+        "it does not follow the line before it",
+    ),
+    "a line less": (lambda _, two: [two], 1, "it has the number 1, and 0 was expected"),
+    "an empty line": (lambda one, two: [one, b"", two], 2, "it is not JSON"),
+    "no fields": (lambda one, _: [one, b"[]"], 2, "its fields cannot be read"),
+    "bytes": (lambda one, _: [one, b"\xff"], 2, "it is not JSON"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_other_damage_is_one_sentence_with_the_line(history: History, damage: str) -> None:
+    log = log_of(history)
+    first, second = log.read_bytes().splitlines()
+    change, where, reason = DAMAGES[damage]
+    log.write_bytes(b"".join(line + b"\n" for line in change(first, second)))
+    before = log.read_bytes()
+    for ask in (history.load, lambda: history.add(ZERO)):
+        with pytest.raises(LibraryError) as damaged:
+            ask()
+        assert damaged.value.code == "history_damaged"
+        assert str(damaged.value).startswith(f"line {where} of {str(log)!r} is damaged: {reason}; ")
+    assert log.read_bytes() == before
+
+
+def test_a_line_of_a_newer_agentlearn_says_to_upgrade(history: History) -> None:
+    log = log_of(history)
+    log.write_bytes(log.read_bytes().replace(b'"format":1', b'"format":2'))
+    with pytest.raises(LibraryError, match="was written by a newer agentlearn; pip install --upgrade"):
+        history.load()
+
+
+def test_a_reader_corrects_head_after_a_crash_between_the_two(history: History) -> None:
+    head = head_of(history)
+    old = head.read_text().splitlines()[0] + "\n"
+    new = head.read_text()
+    head.write_text(old)
+    assert len(history.load()) == 2
+    assert head.read_text() == new
+    head.unlink()
+    assert LibraryStore(head.parents[1]).names() == ("math",)
+    assert len(LibraryStore(head.parents[1]).load("math")) == 2
+    assert head.read_text() == new
+
+
+def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:
+    head = head_of(history)
+    head.write_text(head.read_text().splitlines()[0] + "\n")
+    behind = head.read_text()
+    with writer_lock(head.parent):
+        assert len(history.load()) == 2
+    assert head.read_text() == behind
+    with pytest.raises(LibraryError) as locked, writer_lock(head.parent), writer_lock(head.parent, wait_s=0.0):
+        pass
+    assert locked.value.code == "library_locked"
+
+
+def test_a_library_of_an_older_agentlearn_is_read_and_its_first_change_writes_the_log(tmp_path: Path) -> None:
+    first = library_of([CARRY])
+    second = Library(parent=first.version, experiences=(*first.experiences, *library_of([ZERO]).experiences))
+    store = LibraryStore(tmp_path)
+    store.publish("math", first)
+    store.publish("math", second)
+    log, head = tmp_path / "math" / "history.jsonl", tmp_path / "math" / "HEAD"
+    log.unlink()
+    before = head.read_text()
+    history = store.history("math")
+    assert [(one.kind, one.version, one.before) for one in history.changes] == [
+        ("publish", first.version, None),
+        ("publish", second.version, first.version),
+    ]
+    assert not log.exists()
+    history.add(ENDS)
+    assert [json.loads(line)["kind"] for line in log.read_text().splitlines()] == ["publish", "publish", "add"]
+    assert head.read_text().startswith(before)
+    assert [one.version for one in store.log("math")] == [one.version for one in reversed(history.changes)]
+
+
+def test_what_an_older_agentlearn_publishes_after_the_log_began_is_kept(history: History) -> None:
+    """It appends to HEAD alone; a pinned name makes HEAD differ at once."""
+    late = library_of([ZERO])
+    history.publish(late)
+    log = log_of(history)
+    log.write_bytes(b"".join(line + b"\n" for line in log.read_bytes().splitlines()[:2]))
+    assert history.changes[2].version == late.version
+    history.pin(history.changes[0].version)
+    assert [one.kind for one in history.changes] == ["add", "add", "publish", "pin"]
+
+
+def test_a_full_disk_leaves_the_log_as_it_was(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, real = log_of(history).read_bytes(), __import__("os").write
+
+    def half(fd: int, content: bytes) -> int:
+        real(fd, bytes(content)[:20])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agentlearn.library.history.change_log.os.write", half)
+        with pytest.raises(LibraryError, match=r"library 'math' could not be changed: .*No space left"):
+            history.add(ZERO)
+    assert log_of(history).read_bytes() == before
+    assert len(history.load()) == 2
+
+
+@pytest.mark.slow
+def test_several_processes_append_without_losing_a_change(tmp_path: Path) -> None:
+    program = """
+import sys
+from agentlearn.library import LibraryStore
+from agentlearn.library.history.writer_lock import writer_lock
+from agentlearn.types.experience import library_of
+history = LibraryStore(sys.argv[1]).history("math")
+for number in range(15):
+    history.publish(library_of([f"When case {sys.argv[2]} {number} comes, think."]), who=sys.argv[2])
+"""
+    running = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path), str(one)]) for one in range(3)]
+    assert [one.wait(100) for one in running] == [0, 0, 0]
+    changes = LibraryStore(tmp_path).history("math").changes
+    assert len(changes) == 45
+    for before, after in pairwise(changes):
+        assert after.before == before.version
+    assert len((tmp_path / "math" / "HEAD").read_text().splitlines()) == 45
+
+
+def test_a_line_of_every_kind_is_read_as_it_was_written() -> None:
+    for kind in Change.model_fields["kind"].annotation.__args__:  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+        change = Change(number=0, at=AT, kind=kind, branch="main", version=library_of([]).version, previous=NO_LINE)  # pyright: ignore[reportUnknownArgumentType]
+        assert Change.model_validate_json(change_line(change)) == change
+
+
+GOLDEN_VERSIONS = ("38bc64ae696887de013b006cf911bc00", "65541f9f4810a8d89e84a6caf0af92a4")
+GOLDEN_CHAIN = ("9f9921b9888060ed66457750f004d341", "1f9185d48d0b6a92363e2c7c7cdbbc9a")

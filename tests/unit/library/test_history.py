@@ -1,0 +1,463 @@
+"""What a person can do with a library's history: edit by hand, name versions, go back, compare, trace and join."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentlearn.errors import LibraryError
+from agentlearn.library import LibraryStore
+from agentlearn.library.history import Change, History
+from agentlearn.library.library_source import open_source
+from agentlearn.types.experience import EMPTY_LIBRARY, Library, Withheld, library_of
+
+CARRY = "When adding, carry."
+ENDS = "When counting, check the ends of the range."
+ZERO = "When dividing, look for zero."
+JUDGE = "Tell the judge which cases were checked."
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LibraryStore:
+    return LibraryStore(tmp_path / "libraries")
+
+
+@pytest.fixture
+def history(store: LibraryStore) -> History:
+    made = store.history("math")
+    made.add(CARRY, tags=("sums",))
+    made.add(ENDS)
+    return made
+
+
+def ids(history: History, at: str | None = None) -> list[str]:
+    return [one.id for one in history.load(at).experiences]
+
+
+def words(history: History, at: str | None = None) -> list[str]:
+    return [one.lesson for one in history.load(at).experiences]
+
+
+def refusal(ask: Callable[[], object]) -> tuple[str, str]:
+    with pytest.raises(LibraryError) as refused:
+        ask()
+    return refused.value.code, str(refused.value)
+
+
+# By hand
+
+
+def test_an_added_lesson_is_a_person_s(history: History) -> None:
+    one, two = history.load().experiences
+    assert (one.origin.kind, one.tags, two.origin.library) == ("person", ("sums",), history.changes[0].version)
+
+
+def test_an_edited_lesson_is_a_new_one_in_the_same_place(history: History) -> None:
+    first, second = ids(history)
+    change = history.edit(first[:6], "When adding columns, carry.")
+    made = history.load().experiences[0]
+    assert (made.lesson, made.tags) == ("When adding columns, carry.", ("sums",))
+    assert (made.origin.kind, made.origin.parents) == ("person", (first,))
+    assert made.id not in {first, second}
+    assert words(history, change.before) == [CARRY, ENDS]
+
+
+def test_removing_keeps_every_older_version(history: History) -> None:
+    change = history.remove(ids(history)[0])
+    assert words(history) == [ENDS]
+    assert words(history, change.before) == [CARRY, ENDS]
+    assert [one.op for one in change.operations] == ["delete"]
+
+
+def test_parking_withholds_a_lesson_and_unparking_shows_the_same_one_again(history: History) -> None:
+    first, second = ids(history)
+    history.park(first, reason="It costs points.")
+    (held,) = history.load().withheld
+    assert (held.experience.id, held.status, held.reason, ids(history)) == (
+        first,
+        "parked",
+        "It costs points.",
+        [second],
+    )
+    history.unpark(first)
+    assert (ids(history), history.load().withheld) == ([second, first], ())
+
+
+def test_a_lesson_like_a_parked_one_is_refused_unless_it_is_accepted(history: History) -> None:
+    history.park(ids(history)[1])
+    code, said = refusal(lambda: history.add(f"{ENDS[:-1]}!"))
+    assert code == "near_parked"
+    assert "which is parked (rule 'near_parked'); change the words, or keep it with --accept near_parked" in said
+    history.add(f"{ENDS[:-1]}!", accept=["near_parked"])
+    assert history.changes[-1].accepted == ("near_parked",)
+    code, said = refusal(lambda: history.unpark(history.load().withheld[0].experience.id))
+    assert code == "near_duplicate"
+
+
+def with_pending(history: History) -> str:
+    library, new = history.load(), library_of([ZERO], kind="import").experiences[0]
+    history.publish(
+        Library(
+            parent=library.version,
+            experiences=library.experiences,
+            withheld=(Withheld(experience=new, status="pending", reason="It was imported."),),
+        ),
+        kind="import",
+    )
+    return new.id
+
+
+def test_a_pending_lesson_is_approved_with_its_id(history: History) -> None:
+    pending = with_pending(history)
+    history.approve(pending[:8])
+    assert ids(history)[-1] == pending
+    assert history.load().withheld == ()
+
+
+def test_a_rejected_lesson_leaves_the_library_and_its_words_are_refused_later(history: History) -> None:
+    pending = with_pending(history)
+    history.reject(pending)
+    assert history.load().withheld == ()
+    assert refusal(lambda: history.add(ZERO.upper()))[0] == "refused_by_person"
+    assert len(history.refused_words()) == 1
+
+
+def test_a_pending_lesson_can_be_edited_and_removed(history: History) -> None:
+    pending = with_pending(history)
+    history.edit(pending, "When dividing by a sum, look for zero first.")
+    (held,) = history.load().withheld
+    assert (held.status, held.experience.origin.parents) == ("pending", (pending,))
+    history.remove(held.experience.id)
+    assert history.load().withheld == ()
+
+
+@pytest.mark.parametrize(
+    ("lesson", "code"),
+    [
+        ("", "empty_lesson"),
+        ("word " * 40, "malformed"),
+        (f"{'word ' * 40}end", "too_long"),
+        ("two\nlines", "multi_line"),
+        ("[G1] forged", "forged_id"),
+        (JUDGE, "speaks_to_judge"),
+        (CARRY.upper(), "near_duplicate"),
+    ],
+)
+def test_the_rules_hold_for_people_and_a_refusal_changes_nothing(history: History, lesson: str, code: str) -> None:
+    before = history.changes
+    found, said = refusal(lambda: history.add(lesson))
+    assert found == code
+    assert f"(rule {code!r}); change the words" in said
+    assert ("--accept" in said) == (code in {"speaks_to_judge", "near_duplicate"})
+    assert history.changes == before
+
+
+def test_a_person_may_accept_a_doubt_and_the_change_says_so(history: History) -> None:
+    history.add(JUDGE, accept=["speaks_to_judge"])
+    assert (words(history)[-1], history.changes[-1].accepted) == (JUDGE, ("speaks_to_judge",))
+
+
+def test_rules_of_form_cannot_be_set_aside(history: History) -> None:
+    assert refusal(lambda: history.add("[G1] forged", accept=["forged_id"]))[0] == "bad_accept"
+
+
+def test_a_refused_first_lesson_leaves_no_library(store: LibraryStore) -> None:
+    refusal(lambda: store.history("new").add(""))
+    assert store.names() == ()
+    assert not (store.directory / "new").exists()
+
+
+def test_a_lesson_is_named_by_the_only_start_of_its_id(history: History) -> None:
+    assert refusal(lambda: history.remove("zz"))[0] == "unknown_lesson"
+    assert refusal(lambda: history.remove(""))[0] == "unknown_lesson"
+    assert refusal(lambda: history.unpark(ids(history)[0]))[0] == "wrong_status"
+    assert refusal(lambda: history.approve(ids(history)[0]))[0] == "wrong_status"
+
+
+def test_changing_a_library_that_does_not_exist_says_how_to_begin_it(store: LibraryStore) -> None:
+    absent = store.history("none-such")
+    for ask in (lambda: absent.remove("a"), lambda: absent.park("a"), absent.pin, lambda: absent.tag("v-1")):
+        code, said = refusal(ask)
+        assert code == "unknown_library"
+        assert "`agentlearn library add none-such LESSON` begins it" in said
+
+
+# Names of versions
+
+
+def test_a_branch_changes_without_main(history: History, store: LibraryStore) -> None:
+    history.branch("try-2")
+    history.add(ZERO, branch="try-2")
+    assert words(history) == [CARRY, ENDS]
+    assert [one.lesson for one in store.load("math@try-2").experiences] == [CARRY, ENDS, ZERO]
+    assert store.load("math@main") == store.load("math")
+    assert refusal(lambda: history.add(ZERO, branch="try-3"))[0] == "unknown_branch"
+
+
+def test_a_followed_branch_is_read_again(history: History, store: LibraryStore) -> None:
+    history.branch("try-2")
+    source = open_source("math@try-2", store=store.directory.parent, follow=True)
+    history.add(ZERO, branch="try-2")
+    assert [one.lesson for one in source.current().experiences][-1] == ZERO
+    assert (
+        refusal(lambda: open_source("math@main-1", store=store.directory.parent, follow=True))[0] == "unknown_version"
+    )
+
+
+def test_a_tag_never_means_another_version(history: History) -> None:
+    first = history.tag("v-1")
+    history.add(ZERO)
+    assert words(history, "v-1") == [CARRY, ENDS]
+    assert history.tag("v-1", reference=first.version) == first
+    code, said = refusal(lambda: history.tag("v-1"))
+    assert code == "label_taken"
+    assert "a tag never changes; choose another name" in said
+    assert refusal(lambda: history.branch("v-1"))[0] == "label_taken"
+    assert refusal(lambda: history.branch("main"))[0] == "label_taken"
+    assert refusal(lambda: history.branch_of("v-1"))[0] == "not_a_branch"
+
+
+@pytest.mark.parametrize("name", ["abc", "2026", "0", "f" * 32])
+def test_a_name_that_reads_as_a_version_is_refused(history: History, name: str) -> None:
+    for ask in (history.tag, history.branch):
+        code, said = refusal(lambda ask=ask: ask(name))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        assert code == "bad_label"
+        assert said.startswith(f"{name!r} could be the start of a version; use a name with")
+
+
+@pytest.mark.parametrize("name", ["", "None", "a/b", "x.json", "none", "../up", "-x", "é", "x" * 65])
+def test_a_name_that_no_reference_can_hold_is_refused(history: History, name: str) -> None:
+    assert refusal(lambda: history.tag(name))[0] == "bad_label"
+
+
+def test_a_pinned_name_goes_on_meaning_one_version_while_main_grows(history: History, store: LibraryStore) -> None:
+    source = open_source("math", store=store.directory.parent, follow=True)
+    history.pin(history.changes[0].version)
+    assert [one.lesson for one in source.current().experiences] == [CARRY]
+    store.publish("math", library_of([ZERO]), kind="learn", run="r1")
+    assert words(history) == [CARRY]
+    assert words(history, "main") == [ZERO]
+    assert [one.lesson for one in source.current().experiences] == [CARRY]
+    assert store.head("math").read_text().splitlines()[-1].startswith(history.changes[0].version)
+    history.unpin()
+    assert [one.lesson for one in source.current().experiences] == [ZERO]
+    assert refusal(history.unpin)[0] == "no_change"
+
+
+def test_a_rollback_is_a_new_change_and_removes_nothing(history: History) -> None:
+    first, second = (one.version for one in history.changes)
+    change = history.rollback(first[:8])
+    assert (change.kind, change.before, change.version) == ("rollback", second, first)
+    assert words(history) == [CARRY]
+    assert words(history, second) == [CARRY, ENDS]
+    assert refusal(lambda: history.rollback(first))[0] == "no_change"
+    assert refusal(lambda: history.rollback("zz"))[0] == "unknown_version"
+
+
+# Comparing and tracing
+
+
+def test_a_diff_names_each_lesson_that_changed(history: History) -> None:
+    first, second = ids(history)
+    before = history.resolve()
+    history.edit(first, "When adding columns, carry.")
+    history.add(ZERO)
+    history.park(second)
+    found = history.diff(before)
+    (edit,) = found.edited
+    assert [one.id for one in edit.before] == [first]
+    assert [(one.before, one.after) for one in edit.words] == [("adding,", "adding columns,")]
+    assert [one.lesson for one in found.added] == [ZERO]
+    assert [(one.experience.id, one.before, one.after) for one in found.status] == [(second, "shown", "parked")]
+    assert (found.removed, found.moved) == ((), ())
+
+
+def test_a_diff_without_a_version_shows_the_last_change(history: History) -> None:
+    assert [one.lesson for one in history.diff().added] == [ENDS]
+    assert [one.lesson for one in history.diff(after=history.changes[0].version).added] == [CARRY]
+    assert history.diff("main", "main").empty
+
+
+def test_a_diff_names_the_fewest_moved_lessons(history: History) -> None:
+    history.add(ZERO)
+    library = history.load()
+    one, two, three = library.experiences
+    history.publish(Library(parent=library.version, experiences=(three, one, two)))
+    found = history.diff()
+    assert [lesson.id for lesson in found.moved] == [three.id]
+    assert not found.empty
+
+
+def test_blame_goes_back_through_every_edit(history: History) -> None:
+    first = ids(history)[0]
+    history.edit(first, "When adding columns, carry.", who="ann")
+    second = ids(history)[0]
+    history.edit(second, "When adding long columns, carry to the left.")
+    third = ids(history)[0]
+    chain = history.blame(third[:10])
+    assert [one.experience.id for one in chain] == [third, second, first]
+    assert [one.brought and one.brought.number for one in chain] == [3, 2, 0]
+    assert [one.left and one.left.number for one in chain] == [None, 3, 2]
+    assert (chain[1].brought or history.changes[0]).who == "ann"
+    assert [one.experience.id for one in history.blame(first)] == [first]
+
+
+def test_lessons_are_traced_on_to_the_versions_that_hold_their_edits(history: History, store: LibraryStore) -> None:
+    first = ids(history)[0]
+    history.edit(first, "When adding columns, carry.")
+    old, new = store.lessons_from([history.load(history.changes[0].version).experiences[0].id])
+    assert (old.experience.id, new.experience.origin.parents) == (first, (first,))
+    assert set(new.versions) == {f"math@{history.resolve()}"}
+    assert len(old.versions) == 2
+
+
+# Joining
+
+
+def joined(history: History, ours: Callable[[], Any], theirs: Callable[[], Any], prefer: Any = None) -> Any:
+    """Join what two branches of one library did."""
+    history.branch("other")
+    ours()
+    theirs()
+    return history.join(history.load("other"), prefer=prefer)
+
+
+def test_a_join_takes_each_lesson_from_the_side_that_changed_it(history: History) -> None:
+    first, second = ids(history)
+    base = history.resolve()
+    done = joined(
+        history,
+        lambda: (history.edit(first, "When adding columns, carry."), history.add(ZERO)),
+        lambda: (history.remove(second, branch="other"), history.add("When stuck, draw.", branch="other")),
+    )
+    assert words(history) == ["When adding columns, carry.", ZERO, "When stuck, draw."]
+    library = history.load()
+    assert (library.joined, library.parent, done.join.base.version) == (done.theirs, history.changes[-1].before, base)
+    assert done.join.conflicts == ()
+    assert history.changes[-1].kind == "join"
+    assert history.join(history.load("other")).change is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "kind", "left", "right"),
+    [
+        ("edit a", "edit b", "both_edited", "a", "b"),
+        ("edit a", "remove", "edited_and_removed", "a", None),
+        ("remove", "edit b", "edited_and_removed", None, "b"),
+    ],
+)
+def test_a_lesson_that_both_changed_is_a_conflict(
+    history: History, ours: str, theirs: str, kind: str, left: str | None, right: str | None
+) -> None:
+    texts = {"a": "When adding columns, carry left.", "b": "Before adding rows of fractions, align denominators."}
+    first, before = ids(history)[0], len(history.changes)
+
+    def act(what: str, branch: str) -> Change:
+        if what == "remove":
+            return history.remove(first, branch=branch)
+        return history.edit(first, texts[what[-1]], branch=branch)
+
+    done = joined(history, lambda: act(ours, "main"), lambda: act(theirs, "other"))
+    assert (done.change, done.open_conflicts) == (None, True)
+    assert len(history.changes) == before + 3
+    (conflict,) = done.join.conflicts
+    assert (conflict.kind, [one.lesson for one in conflict.base]) == (kind, [CARRY])
+    expected = {"ours": left, "theirs": right}
+    assert [[one.lesson for one in side] for side in (conflict.ours, conflict.theirs)] == [
+        [texts[side]] if side else [] for side in (left, right)
+    ]
+    version = history.resolve("main")
+    for prefer in ("ours", "theirs"):
+        history.branch(f"take-{prefer}", reference=version)
+        history.join(history.load("other"), prefer=prefer, branch=f"take-{prefer}")
+        taken = expected[prefer]
+        assert words(history, f"take-{prefer}") == [*([texts[taken]] if taken else []), ENDS]
+
+
+def test_nearly_the_same_new_lesson_on_both_sides_is_a_conflict(history: History) -> None:
+    done = joined(history, lambda: history.add(ZERO), lambda: history.add(ZERO.replace(".", "!"), branch="other"))
+    (conflict,) = done.join.conflicts
+    assert conflict.kind == "near_duplicate"
+    history.join(history.load("other"), prefer="theirs")
+    assert words(history) == [CARRY, ENDS, ZERO.replace(".", "!")]
+
+
+def test_a_merge_against_an_edit_of_one_of_its_lessons_loses_nothing(history: History) -> None:
+    first, second = history.load().experiences
+    merged = first.model_copy(
+        update={
+            "id": "m" * 32,
+            "lesson": "When adding or counting, write each step.",
+            "origin": first.origin.model_copy(update={"kind": "merge", "parents": (first.id, second.id)}),
+        }
+    )
+    done = joined(
+        history,
+        lambda: history.publish(Library(parent=history.resolve(), experiences=(merged,)), kind="learn"),
+        lambda: history.edit(first.id, "When adding columns, carry left.", branch="other"),
+    )
+    assert [one.kind for one in done.join.conflicts] == ["both_edited"]
+    history.join(history.load("other"), prefer="theirs")
+    assert words(history) == ["When adding columns, carry left.", ENDS]
+
+
+def test_a_parked_lesson_stays_parked_when_the_other_side_did_nothing_to_it(history: History) -> None:
+    first, second = ids(history)
+    joined(history, lambda: history.park(first), lambda: history.park(second, branch="other"))
+    assert (ids(history), [one.experience.id for one in history.load().withheld]) == ([], [first, second])
+
+
+def test_libraries_without_a_common_version_are_joined_by_id(history: History, store: LibraryStore) -> None:
+    other = store.history("other")
+    other.publish(Library(experiences=(history.load().experiences[1], *library_of([ZERO]).experiences)))
+    done = history.join(other.load())
+    assert done.join.base is None
+    assert words(history) == [CARRY, ENDS, ZERO]
+    assert len(history.load()) == 3
+    assert history.load(done.theirs) == other.load()
+
+
+def test_the_common_version_is_found_across_a_run_whose_versions_in_between_are_not_files(
+    history: History, store: LibraryStore
+) -> None:
+    start = history.load()
+    between = Library(parent=start.version, experiences=start.experiences[:1])
+    learned = Library(parent=between.version, experiences=(*between.experiences, *library_of([ZERO]).experiences))
+    store.publish("taught", learned, kind="learn", base=start.version, run="r1")
+    history.add("When stuck, draw.")
+    done = history.join(store.load("taught"))
+    assert done.join.base == start
+    assert words(history) == [CARRY, "When stuck, draw.", ZERO]
+
+
+def test_an_id_for_two_different_lessons_is_refused(history: History) -> None:
+    forged = history.load().experiences[0].model_copy(update={"lesson": ZERO})
+    assert refusal(lambda: history.join(Library(experiences=(forged,))))[0] == "reused_id"
+
+
+def test_a_hostile_lesson_of_another_library_waits_for_a_person(history: History) -> None:
+    history.join(library_of([JUDGE, ZERO], kind="import"))
+    (held,) = history.load().withheld
+    assert (held.status, held.experience.lesson, words(history)) == ("pending", JUDGE, [CARRY, ENDS, ZERO])
+    history.approve(held.experience.id, accept=["speaks_to_judge"])
+    assert words(history)[-1] == JUDGE
+
+
+def test_every_change_that_fails_leaves_the_files_alone(history: History) -> None:
+    def files() -> dict[str, bytes]:
+        return {one.name: one.read_bytes() for one in sorted(history._files.folder.iterdir())}  # pyright: ignore[reportPrivateUsage]
+
+    before = files()
+    for ask in (
+        lambda: history.add(""),
+        lambda: history.edit("zz", ZERO),
+        lambda: history.edit(ids(history)[0], CARRY),
+        lambda: history.tag("abc"),
+        lambda: history.pin("zz"),
+        lambda: history.rollback("main"),
+        history.unpin,
+    ):
+        refusal(ask)
+    assert files() == before
+    assert history.load() != EMPTY_LIBRARY

@@ -1,0 +1,138 @@
+"""A library as text: readable, checked, and open to what other programs and people write."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.errors import LibraryError
+from agentlearn.library.formats import format_library, parse_library
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, library_of
+from agentlearn.types.ids import ExperienceId, LibraryVersion
+
+LIBRARY = library_of(["When adding, carry.", "Wenn zwei Züge sich treffen, zeichne."], tags=("sums",))
+SAME = '"version": "hand-written"'
+
+
+def changed(**changes: Any) -> str:
+    """The library's text with top-level fields replaced."""
+    return json.dumps(json.loads(format_library(LIBRARY, "agentlearn")) | changes)
+
+
+def test_our_form_is_sorted_readable_and_ends_with_a_line() -> None:
+    text = format_library(LIBRARY, "agentlearn")
+    assert text.startswith('{\n  "experiences": [\n')
+    assert text.endswith('"}\n'.replace('"}', f'"version": "{LIBRARY.version}"\n}}'))
+    assert "Wenn zwei Züge" in text
+    document = json.loads(text)
+    assert document["format"] == "agentlearn-library/1"
+    assert list(document) == sorted(document)
+
+
+texts = st.text(max_size=6) | st.sampled_from(["\ud800", "\udc00\x00"])
+ids = st.from_regex(r"[0-9a-f]{2,32}", fullmatch=True)
+experiences = st.builds(
+    Experience,
+    id=ids.map(ExperienceId),
+    lesson=st.sampled_from(["When adding, carry.", "在计数时检查边界"]),
+    tags=st.lists(texts, max_size=2).map(tuple),
+    origin=st.builds(Origin, kind=st.sampled_from(["add", "merge"]), parents=st.lists(ids, max_size=2).map(tuple)),
+)
+
+
+@given(
+    st.builds(
+        Library,
+        parent=st.none() | ids.map(LibraryVersion),
+        experiences=st.lists(experiences, max_size=3, unique_by=lambda one: one.id).map(tuple),
+    )
+)
+def test_our_form_loses_nothing(library: Library) -> None:
+    on_disk = format_library(library, "agentlearn").encode("utf-8", "backslashreplace").decode()
+    read_again = parse_library(on_disk, "x.json")
+    assert read_again == library
+    assert read_again.version == library.version
+
+
+def test_a_changed_lesson_is_noticed_and_the_error_says_how_to_fix_it() -> None:
+    text = format_library(LIBRARY, "agentlearn").replace("carry", "do not carry")
+    with pytest.raises(LibraryError) as refused:
+        parse_library(text, "math.json")
+    assert str(refused.value).startswith("'math.json' was changed: its lessons make version '")
+    assert str(refused.value).endswith(
+        f"but it says {LIBRARY.version[:8]!r}; set {SAME} to read it as a new library, or export the library again"
+    )
+
+
+def test_a_file_marked_hand_written_is_read_as_a_new_library() -> None:
+    text = format_library(LIBRARY, "agentlearn").replace("carry", "do not carry")
+    library = parse_library(text.replace(LIBRARY.version, "hand-written"), "math.json")
+    assert library.experiences[0].lesson == "When adding, do not carry."
+    assert [one.tags for one in library.experiences] == [("sums",), ("sums",)]
+    assert {one.origin.kind for one in library.experiences} == {"person"}
+    assert library.parent is None
+
+
+def test_a_hand_written_file_needs_no_more_than_lessons() -> None:
+    lessons = [{"lesson": "When adding, carry."}, {"lesson": "When counting, check the ends."}]
+    text = json.dumps({"format": "agentlearn-library/1", "version": "hand-written", "experiences": lessons})
+    assert parse_library(text, "x") == library_of([one["lesson"] for one in lessons])
+
+
+def test_the_original_s_form_is_imported_in_its_order() -> None:
+    text = json.dumps({"experiences": {"G1": " When adding,\n carry. ", "G0": "When counting, stop."}, "next_id": 2})
+    assert parse_library(text, "x") == library_of(["When adding, carry.", "When counting, stop."], kind="import")
+    assert parse_library('{"experiences": {}, "next_id": 0}', "x") == EMPTY_LIBRARY
+
+
+def test_an_imported_lesson_that_breaks_the_rules_is_named() -> None:
+    long = " ".join(["word"] * 33)
+    with pytest.raises(LibraryError) as refused:
+        parse_library(json.dumps({"experiences": {"G0": "When adding, carry.", "G7": long}, "next_id": 8}), "old.json")
+    assert str(refused.value) == (
+        "experience G7 of 'old.json' cannot be used: lesson: a lesson has at most 32 words and 400 characters;"
+        f" correct it in the file: {long[:60] + '…'!r}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "'x' is not JSON: "),
+        ("[1]", "'x' is not a library file: expected an object with"),
+        ('{"experiences": 3}', "'x' is not a library file"),
+        ('{"experiences": {"G0": 3}}', "experience G0 of 'x' cannot be used: lesson: "),
+        ('{"experiences": {"G0": ""}}', "a lesson must not be empty"),
+        (
+            '{"format": "agentlearn-library/2"}',
+            "'x' has the library format 'agentlearn-library/2'; this agentlearn reads",
+        ),
+        ('{"format": "agentlearn-library/1"}', "'x' needs \"experiences\", a list of objects"),
+        ('{"format": "agentlearn-library/1", "experiences": [3]}', "'x' needs \"experiences\", a list of objects"),
+        (
+            '{"format": "agentlearn-library/1", "version": "hand-written", "experiences": [{"lesson": "a"}, {}]}',
+            "experience #2 of 'x' cannot be used: lesson: ",
+        ),
+        (changed(experiences=[{"lesson": "a"}]), "'x' was changed and cannot be read: id: Field required; set"),
+        (changed(parent=3), "'x' was changed and cannot be read: parent: "),
+        (changed(parent="0" * 32), "'x' was changed: its lessons make version"),
+        (changed(version=None), "but it says 'None'"),
+    ],
+)
+def test_an_invalid_library_file_is_refused_in_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(LibraryError) as refused:
+        parse_library(text, "x")
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("odd", ["", "\x00", "\x1b[31m", "\ud800", "x" * 65, "a b"])
+def test_an_id_that_agentlearn_never_makes_is_refused(odd: str) -> None:
+    made = Experience(id=ExperienceId(odd), lesson="When adding, carry.", origin=Origin(kind="add"))
+    with pytest.raises(LibraryError, match="which agentlearn never makes"):
+        parse_library(format_library(Library(experiences=(made,)), "agentlearn"), "odd.json")
+    child = made.model_copy(update={"id": ExperienceId("ab" * 16), "origin": Origin(kind="modify", parents=(odd,))})
+    with pytest.raises(LibraryError, match="which agentlearn never makes"):
+        parse_library(format_library(Library(experiences=(child,)), "agentlearn"), "odd.json")

@@ -1,0 +1,80 @@
+"""A run leaves alone what a person wrote into a library, and does not learn again what was parked."""
+
+import pytest
+
+from agentlearn.config.options import LessonOptions
+from agentlearn.errors import LibraryError
+from agentlearn.library.curate import CheckContext, next_version
+from agentlearn.library.history.hand_edits import added, parked, person_context
+from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
+from agentlearn.types.ids import ProposalId
+from agentlearn.types.operation import Add, Delete, Ended, Merge, Modify, Operation, Proposal, Rejected
+
+CARRY = "When adding, carry."
+ENDS = "When counting, check the ends of the range."
+ZERO = "When dividing, look for zero."
+GIVEN = library_of([ENDS])
+WRITTEN = added(GIVEN, CARRY, (), person_context()).library
+FIRST, SECOND = (one.id for one in WRITTEN.experiences)
+
+
+def learned(library: Library, *operations: Operation, told: bool = False) -> tuple[Library, tuple[Ended, ...]]:
+    proposals = [
+        Proposal(id=ProposalId(str(place)), stage="consolidate", ordinal=place, operation=one)
+        for place, one in enumerate(operations)
+    ]
+    context = CheckContext(options=LessonOptions(change_written=told))
+    return next_version(proposals, library, context)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [Modify(target=SECOND, lesson=ZERO), Merge(targets=(FIRST, SECOND), lesson=ZERO), Delete(target=SECOND)],
+)
+def test_a_run_changes_a_written_lesson_only_when_it_is_told_to(operation: Operation) -> None:
+    library, (ended,) = learned(WRITTEN, operation)
+    assert library == WRITTEN
+    assert isinstance(ended.end, Rejected)
+    assert ended.end.code == "written_by_person"
+    assert ended.end.reason == f"a person wrote the lesson {SECOND!r}; leave it as it is, or add another lesson"
+    told, _ = learned(WRITTEN, operation, told=True)
+    assert SECOND not in told.by_id
+
+
+def test_lessons_given_as_a_start_may_be_improved() -> None:
+    assert WRITTEN.by_id[FIRST].origin.library is None
+    library, _ = learned(WRITTEN, Modify(target=FIRST, lesson=ZERO))
+    assert FIRST not in library.by_id
+
+
+def test_a_lesson_like_a_parked_one_is_not_learned_again() -> None:
+    library = parked(WRITTEN, SECOND, "").library
+    after, (ended,) = learned(library, Add(lesson=CARRY.lower()))
+    assert after == library
+    assert isinstance(ended.end, Rejected)
+    assert (ended.end.code, ended.end.reason) == (
+        "near_parked",
+        f"the lesson says nearly the same as {CARRY!r}, which is parked",
+    )
+    _, (modified,) = learned(library, Modify(target=FIRST, lesson=CARRY))
+    assert isinstance(modified.end, Rejected)
+    assert modified.end.code == "near_parked"
+
+
+def test_a_run_carries_withheld_lessons_over() -> None:
+    library = parked(WRITTEN, SECOND, "It costs points.").library
+    after, _ = learned(library, Add(lesson=ZERO))
+    assert after.withheld == library.withheld
+
+
+def test_a_person_may_exceed_a_limit_only_by_name() -> None:
+    options = LessonOptions(max_lessons=1)
+    with pytest.raises(LibraryError, match="the library holds 1 of at most 1 lessons"):
+        added(GIVEN, CARRY, (), person_context(options=options))
+    assert len(added(GIVEN, CARRY, (), person_context(["library_full"], options=options)).library) == 2
+
+
+def test_the_same_operation_by_a_person_and_by_a_run_makes_different_lessons() -> None:
+    by_run, _ = learned(EMPTY_LIBRARY, Add(lesson=CARRY))
+    by_person = added(EMPTY_LIBRARY, CARRY, (), person_context()).library
+    assert by_run.experiences[0].id != by_person.experiences[0].id

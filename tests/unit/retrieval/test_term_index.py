@@ -1,0 +1,120 @@
+"""The index of words ranks as plain BM25 does, in any language, and whatever the texts are."""
+
+from collections import Counter
+from math import log
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlearn.types.experience import Library
+from agentlearn.types.ranking import MAX_QUERY_CHARACTERS, Retrieval, TermIndex, capped_query, fused, search_words
+from agentlearn.types.ranking.term_index import K1, B
+
+WORDS = st.sampled_from("bcdefghijklm")
+TEXTS = st.lists(st.lists(WORDS, max_size=8).map(" ".join), max_size=400)
+
+
+def plain_bm25(texts: list[str], query: str) -> dict[int, float]:
+    """The formula as it is written in books, without any shortcut."""
+    held = [Counter(search_words(text)) for text in texts]
+    mean = sum(one.total() for one in held) / len(held) if held else 1
+    scores: dict[int, float] = {}
+    for word in set(search_words(query)):
+        places = [place for place, one in enumerate(held) if word in one]
+        if len(places) > max(10, len(texts) // 2):
+            continue
+        rarity = log(1 + (len(texts) - len(places) + 0.5) / (len(places) + 0.5))
+        for place in places:
+            count, length = held[place][word], held[place].total()
+            part = rarity * count * (K1 + 1) / (count + K1 * (1 - B + B * length / mean))
+            scores[place] = scores.get(place, 0) + part
+    return scores
+
+
+@given(TEXTS, st.lists(WORDS, max_size=12).map(" ".join), st.integers(1, 20))
+def test_the_ranking_is_that_of_plain_bm25(texts: list[str], query: str, depth: int) -> None:
+    expected = plain_bm25(texts, query)
+    ranked = TermIndex(texts).ranked(query, depth)
+    assert len(ranked) == min(depth, len(expected))
+    assert [score for _, score in ranked] == pytest.approx(sorted(expected.values(), reverse=True)[:depth])
+    assert all(score == pytest.approx(expected[place]) for place, score in ranked)
+    assert ranked == sorted(ranked, key=lambda one: (-one[1], one[0]))
+
+
+@pytest.mark.parametrize("small", [0, 256])
+def test_leaving_texts_out_early_changes_nothing(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
+    """Texts that cannot enter the ranking are left out early only where lists are long."""
+    monkeypatch.setattr("agentlearn.types.ranking.term_index._SMALL", small)
+    texts = [
+        f"{'rare ' * (n % 97 == 0)}{'some ' * (n % 7 == 0)}{'often ' * (n % 3 == 0)}text n{n % 11}" for n in range(999)
+    ]
+    expected = plain_bm25(texts, "rare some often n3")
+    best = sorted(expected, key=lambda place: (-round(expected[place], 9), place))[:8]
+    assert [place for place, _ in TermIndex(texts).ranked("rare some often n3", 8)] == best
+
+
+def test_ten_thousand_equal_lessons_are_taken_in_their_order() -> None:
+    texts = ["When adding, carry."] * 10_000
+    assert TermIndex(texts).ranked("adding", 8) == []
+    library = Library.of([f"When adding, carry. {n}" for n in range(300)])
+    labels = library.render("adding", retrieval=Retrieval(max_shown_tokens=50, shown_lessons=3)).labels
+    assert list(labels) == ["G1", "G2", "G3"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("结果的单位是什么？", "检查结果的单位。"),
+        ("ما هي وحدات القياس", "تحقق من وحدات القياس قبل الإجابة."),
+        ("ＭＡＸ＿ＬＥＮＧＴＨ of a list", "Set max_length before the loop."),
+        ("for (i=0;i<n;i++) strncpy(dst, src, n);", "After strncpy(dst, src, n), end dst with a zero byte."),
+    ],
+)
+def test_words_are_found_in_any_script_and_in_code(query: str, found: str) -> None:
+    texts = [
+        "Carry the digit.",
+        "检查结果的单位。",
+        "تحقق من وحدات القياس قبل الإجابة.",
+        "Set max_length before the loop.",
+    ]
+    texts.append("After strncpy(dst, src, n), end dst with a zero byte.")
+    assert texts[TermIndex(texts).ranked(query, 1)[0][0]] == found
+
+
+def test_a_lesson_that_repeats_words_gains_little() -> None:
+    stuffed = "fraction " * 31
+    texts = [stuffed, "When a fraction has common factors, reduce the fraction to lowest terms.", *["other words"] * 20]
+    assert TermIndex(texts).ranked("reduce a fraction to lowest terms", 1)[0][0] == 1
+
+
+@pytest.mark.parametrize("query", ["", "   ", "!?…", "\x00\ud800", "the of and", "How many is it?", "12 or 7"])
+def test_a_query_without_words_finds_nothing(query: str) -> None:
+    texts = [f"the sum of parts and wholes number{n} 7" for n in range(40)]
+    assert TermIndex(texts).ranked(query, 8) == []
+
+
+def test_a_very_long_query_keeps_its_two_ends() -> None:
+    query = "beginning " + "filler " * 35_000 + " ending"
+    assert len(query) > 240_000
+    assert len(capped_query(query)) == MAX_QUERY_CHARACTERS + 1
+    texts = ["the beginning", "the ending", *[f"other {n}" for n in range(20)]]
+    assert {place for place, _ in TermIndex(texts).ranked(query, 8)} == {0, 1}
+
+
+def test_no_texts() -> None:
+    assert TermIndex([]).ranked("anything", 8) == []
+    assert TermIndex(["", "…"]).ranked("anything", 8) == []
+
+
+@given(st.lists(st.lists(st.integers(0, 30), unique=True), max_size=3))
+def test_the_joined_ranking_holds_each_text_once(rankings: list[list[int]]) -> None:
+    joined = fused(rankings)
+    assert {place for place, _ in joined} == {place for one in rankings for place in one}
+    assert len(joined) == len({place for place, _ in joined})
+    if len(rankings) == 1:
+        assert [place for place, _ in joined] == rankings[0]
+
+
+def test_a_text_that_is_high_in_both_rankings_comes_first() -> None:
+    assert next(place for place, _ in fused([[5, 1, 2], [3, 1, 9]])) == 1

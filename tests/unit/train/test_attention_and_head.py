@@ -1,0 +1,158 @@
+# ruff: noqa: E402  what needs torch is imported after it is known to be there
+"""Each architecture is sampled and trained with its own probabilities, or refused before anything is sampled."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentlearn.errors import ConfigError
+from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.train.engine import active_batch, engine_check
+from agentlearn.train.engine.attention import attention_layout
+from agentlearn.train.engine.torch_engine import TorchEngine
+from agentlearn.train.serving.local import serve_model
+from agentlearn.train.update.logprob_model import LogprobModel, check_head
+from agentlearn.train.update.logprobs import LogitChange, token_logprobs
+from agentlearn.train.weights.loading import LoadedModel
+from tests.support.families import FAMILIES, REFUSED, WINDOW, family_model
+from tests.support.tiny_model import forward_logprobs, tiny_tokenizer
+
+LONG = [(7 * at) % 250 for at in range(61)]
+PROMPTS = [[5], [*LONG, 3], LONG[:40], [*LONG[:40], 9], [*LONG[:30], *LONG]]
+"""Prompts much longer than the windows, with shared beginnings."""
+
+
+async def _sampled(engine: TorchEngine) -> list[Sampled]:
+    async with asyncio.TaskGroup() as tasks:
+        running = [
+            tasks.create_task(engine.sample(one, Sampling(seed=at, max_tokens=20))) for at, one in enumerate(PROMPTS)
+        ]
+    return [one.result() for one in running]
+
+
+def served(model: Any) -> None:
+    async def once() -> None:
+        async with serve_model(LoadedModel(model, tiny_tokenizer(), "tiny")):
+            pass
+
+    asyncio.run(once())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_engine_samples_from_the_model_s_own_distribution(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Token by token, with prompts computed in parts, shared prefixes, and contexts much longer than a window."""
+    monkeypatch.setattr(active_batch, "PREFILL_TOKENS", 16)
+    model = family_model(family)
+    engine = TorchEngine(model, stop_ids=frozenset(), context=512, max_batch=3)
+    with engine.running():
+        answers = asyncio.run(_sampled(engine))
+    for prompt, answer in zip(PROMPTS, answers, strict=True):
+        assert len(answer.ids) == 20
+        assert answer.logprobs == pytest.approx(forward_logprobs(model, prompt, answer.ids), abs=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_trainer_scores_with_the_model_s_own_distribution(family: str) -> None:
+    """In a padded batch, with rows longer than a window, forward and backward."""
+    model = family_model(family)
+    check_head(model)
+    rows = [LONG, LONG[:23]]
+    ids_B_T = torch.tensor([LONG, LONG[:23] + [0] * (len(LONG) - 23)])
+    places = [row * len(LONG) + at for row, one in enumerate(rows) for at in range(len(one) - 1)]
+    targets_N = torch.tensor([token for one in rows for token in one[1:]])
+    ours_N, _ = LogprobModel(model, logits_mib=1)(ids_B_T, torch.tensor(places), targets_N)
+    ours_N.sum().backward()
+    gradients = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
+    model.zero_grad()
+    theirs = []
+    for one in rows:
+        logits = model(input_ids=torch.tensor([one])).logits[0, :-1].float()
+        theirs.append(logits.log_softmax(-1).gather(1, torch.tensor(one[1:])[:, None])[:, 0])
+    theirs_N = torch.cat(theirs)
+    assert float((ours_N - theirs_N).detach().abs().max()) < 1e-4
+    theirs_N.sum().backward()
+    for name, one in model.named_parameters():
+        if one.grad is not None:
+            assert torch.allclose(gradients[name], one.grad, rtol=1e-3, atol=1e-3 * float(one.grad.abs().max() + 1e-6))
+
+
+@pytest.mark.parametrize("family", [one for one in FAMILIES if "window" in one or one.startswith(("gemma", "llama 4"))])
+def test_a_window_changes_what_is_computed(family: str) -> None:
+    """Without it, these models would be other models: the tests above would prove nothing."""
+    model = family_model(family)
+    kept = {"sliding_window", "attention_chunk_size"} & set(model.config.to_dict())
+    wide = family_model(family, **dict.fromkeys(kept, 400))
+    narrow, broad = (forward_logprobs(one, LONG, LONG[:8]) for one in (model, wide))
+    assert max(abs(one - other) for one, other in zip(narrow, broad, strict=True)) > 0.1
+
+
+@pytest.mark.parametrize("family", REFUSED)
+def test_other_kinds_of_attention_are_refused_before_anything_is_sampled(family: str) -> None:
+    with pytest.raises(ConfigError, match=r"local: cannot sample from a .* exactly .*; use a vLLM server") as refused:
+        served(family_model(family))
+    assert refused.value.code == "unsupported_model"
+
+
+def test_a_mask_that_is_wrong_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check compares numbers, so it finds what no config tells."""
+    model = family_model("llama")
+    served(model)
+    monkeypatch.setattr(engine_check, "_LENGTHS", (30,))
+    model.config.sliding_window = WINDOW  # the engine believes it; this architecture does not
+    assert attention_layout(model).windows == {"sliding_attention": WINDOW}
+    with pytest.raises(ConfigError, match=r"differ by up to .* nats from those of a plain forward pass"):
+        served(model)
+
+
+def test_bf16_models_pass_the_check() -> None:
+    for family in ("llama", "gemma 3", "mistral with a window"):
+        model = family_model(family, width=0.1).to(torch.bfloat16)
+        served(model)
+        check_head(model)
+
+
+def test_a_head_that_the_config_does_not_describe_is_refused() -> None:
+    model = family_model("qwen3")
+    model.config.final_logit_softcapping = 3.0  # the trainer believes it; this architecture does not
+    with pytest.raises(ConfigError, match=r"cannot be trained here: .* differ by .* nats") as refused:
+        check_head(model)
+    assert refused.value.code == "unsupported_head"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    scale=st.sampled_from([1.0, 0.25, 3.0]),
+    softcap=st.sampled_from([None, 0.5, 30.0]),
+    temperature=st.sampled_from([1.0, 0.7]),
+    biased=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_scaled_and_limited_logits_equal_autograd(
+    scale: float, softcap: float | None, temperature: float, biased: bool, seed: int
+) -> None:
+    chance = torch.Generator().manual_seed(seed)
+    hidden_N_H, head_V_H, bias_V = (
+        torch.randn(shape, generator=chance, requires_grad=True) for shape in ((7, 5), (11, 5), (11,))
+    )
+    targets_N, weights_N = torch.randint(0, 11, (7,), generator=chance), torch.randn(7, generator=chance)
+    bias = bias_V if biased else None
+    ours_N, entropy_N = token_logprobs(
+        hidden_N_H, head_V_H, bias, targets_N, temperature=temperature, change=LogitChange(scale, softcap)
+    )
+    logits = (hidden_N_H @ head_V_H.T + (bias_V if biased else 0)) * scale
+    if softcap is not None:
+        logits = softcap * torch.tanh(logits / softcap)
+    of_all = (logits / temperature).log_softmax(-1)
+    theirs_N = of_all.gather(1, targets_N[:, None])[:, 0]
+    assert torch.allclose(ours_N, theirs_N, atol=1e-5)
+    assert torch.allclose(entropy_N, -(of_all.exp() * of_all).sum(-1), atol=1e-5)
+    wanted = [hidden_N_H, head_V_H, *([bias_V] if biased else [])]
+    ours, theirs = (torch.autograd.grad((one * weights_N).sum(), wanted) for one in (ours_N, theirs_N))
+    for one, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)

@@ -1,0 +1,257 @@
+# ruff: noqa: E402  what needs torch is imported after it is known to be there
+"""The learner of a training run: advantages by the settings, several rewards, dynamic sampling, checkpoints."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from agentlearn.errors import ConfigError
+from agentlearn.learning.learner import Advanced, Held, Update
+from agentlearn.train.gradient_learner import GradientLearner
+from agentlearn.train.settings import train_settings
+from agentlearn.train.update.metrics import StepMetrics
+from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.types.experience import EMPTY_LIBRARY
+from agentlearn.types.group import Group
+from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Failure, ModelTurn, SampledTokens, Trajectory, Verdict
+from agentlearn.types.treatment import Treatment
+
+
+def brevity(task: Task, answer: str | None) -> float:
+    return 1 / (1 + len(answer or ""))
+
+
+async def vowels(task: Task, answer: str | None, trajectory: Trajectory) -> float:
+    assert trajectory.task == task.id
+    return sum(one in "aeiou" for one in answer or "") / 10
+
+
+def picky(task: Task, answer: str | None) -> float:
+    if answer == "no":
+        raise ValueError("what is no?")
+    return 1.0
+
+
+BREVITY, VOWELS, PICKY = (f"{__name__}:{one.__name__}" for one in (brevity, vowels, picky))
+
+
+class StubUpdater:
+    """Notes the rows of each step."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.model = None
+        self.batches: list[Sequence[TrainingRow]] = []
+
+    def step(self, rows: Sequence[TrainingRow], **_: Any) -> StepMetrics:
+        self.batches.append(rows)
+        learned = any(row.advantage for row in rows)
+        self.steps += learned
+        return StepMetrics(steps=int(learned), skipped=0, rows=len(rows), masked=0, tokens=0, seconds=0.0)
+
+
+class StubSampler:
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        yield
+
+    async def synchronise(self, model: Any) -> None: ...
+
+
+class StubCheckpoints:
+    def __init__(self) -> None:
+        self.saved: list[int] = []
+
+    def save(self, updater: Any, done: int) -> None:
+        self.saved.append(done)
+
+    def restore(self, updater: Any, path: Path) -> int:
+        return int(path.name)
+
+
+def learner(total: int = 9, save_every: int = 20, batch_size: int = 2, **gradient: Any) -> Any:
+    """A learner with stubs for the updater, the sampler and the checkpoints."""
+    settings = train_settings(
+        {
+            "domain": "math",
+            "model": "somewhere",
+            "batch_size": batch_size,
+            "save_every": save_every,
+            "gradient": gradient,
+            "max_output_tokens": 8,
+        }
+    )
+    parts: Any = (StubUpdater(), StubSampler(), StubCheckpoints())
+    return GradientLearner(EMPTY_LIBRARY, settings, *parts, total=total)
+
+
+def group(name: str, *rewards: float | str, answers: Sequence[str] | None = None, step: int = 0) -> Group:
+    made: list[Trajectory] = []
+    for g, reward in enumerate(rewards):
+        failed = isinstance(reward, str)
+        made.append(
+            Trajectory(
+                id=RolloutId(f"{name}-{g}"),
+                run=RunId("0" * 26),
+                phase="epoch-1",
+                task=TaskId(name),
+                g=g,
+                seed=g,
+                treatment=Treatment(model="local:x", library=LibraryVersion("a" * 16), weights_step=step),
+                steps=(ModelTurn(tokens=SampledTokens(prompt=(1, 2), ids=(3, 4), logprobs=(-0.5, -0.5))),),
+                answer=None if failed else (answers or ["yes"] * len(rewards))[g],
+                verdict=None if failed else Verdict(status="partial", reward=reward),
+                failure=Failure(code="bad_answer", message="no answer", boundary="output") if failed else None,
+                started_at=datetime(2026, 1, 1, tzinfo=UTC),
+            )
+        )
+    return Group(task=Task(id=TaskId(name), domain="math", problem="?"), trajectories=tuple(made))
+
+
+def update(one: Any, *groups: Group) -> Update:
+    async def stream() -> AsyncIterator[Group]:
+        for each in groups:
+            yield each
+
+    return asyncio.run(one.update(stream(), step=f"epoch-1/{one.done + 1}"))
+
+
+def advantages(one: Any) -> dict[str, float]:
+    """Advantage by rollout of the last step."""
+    return {row.rollout: row.advantage for row in one.updater.batches[-1]}
+
+
+@pytest.mark.parametrize(
+    ("scaling", "expected"),
+    [
+        ("group", [-1.0, 1.0, -(3**0.5) / 3, -(3**0.5) / 3, -(3**0.5) / 3, 3**0.5]),
+        ("none", [-0.5, 0.5, -0.25, -0.25, -0.25, 0.75]),
+        ("leave_one_out", [-1.0, 1.0, -1 / 3, -1 / 3, -1 / 3, 1.0]),
+        ("max_rl", [-1.0, 1.0, -1.0, -1.0, -1.0, 3.0]),
+    ],
+)
+def test_the_advantages_are_those_of_the_settings(scaling: str, expected: list[float]) -> None:
+    one = learner(advantages=scaling)
+    update(one, group("t", 0.0, 1.0), group("u", 0.0, 0.0, 0.0, 1.0))
+    assert list(advantages(one).values()) == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_std_of_the_batch_is_that_of_all_its_groups() -> None:
+    one = learner(advantages="batch", advantage_eps=0.1)
+    update(one, group("t", 0.0, 1.0), group("u", 0.5, 0.5))
+    assert list(advantages(one).values()) == pytest.approx([-0.5 / (0.125**0.5 + 0.1), 0.5 / (0.125**0.5 + 0.1), 0, 0])
+
+
+def test_a_rollout_without_a_usable_answer_is_trained_with_reward_0() -> None:
+    one = learner(advantages="none")
+    update(one, group("t", "failed", 1.0))
+    assert advantages(one) == {"t-0": -0.5, "t-1": 0.5}
+    (rows,) = one.updater.batches
+    assert [row.trained for row in rows] == [2, 2]
+
+
+def test_long_answers_are_punished() -> None:
+    one = learner(advantages="none", overlong="punish", overlong_window=8)
+    update(one, group("t", 0.0, 1.0))
+    assert advantages(one) == {"t-0": -0.5, "t-1": 0.5}
+    assert one._own_rewards([group("t", 0.0, 1.0)]) == {"t-0": -0.25, "t-1": 0.75}
+    assert one._own_rewards([group("t", "failed", 1.0)]) == {"t-0": -0.25, "t-1": 0.75}
+
+
+def test_several_rewards_are_weighted_and_their_means_shown() -> None:
+    """Group t differs only in the further rewards, and a failed rollout has none of them."""
+    one = learner(advantages="none", rewards={BREVITY: 2.0, VOWELS: 1.0}, reward_weight=0.5)
+    made = update(one, group("t", 1.0, 1.0, "failed", answers=["a", "bcd", ""]))
+    sums = [0.5 + 2 / 2 + 0.1, 0.5 + 2 / 4, 0.0]
+    mean = sum(sums) / 3
+    assert list(advantages(one).values()) == pytest.approx([own - mean for own in sums])
+    figures = made.evidence.metrics
+    assert figures[f"rewards/{BREVITY}/mean"] == pytest.approx((1 / 2 + 1 / 4 + 0) / 3)
+    assert figures[f"rewards/{VOWELS}/mean"] == pytest.approx(0.1 / 3)
+    assert figures[f"rewards/{VOWELS}/failed"] == 0
+    assert made.evidence.notes == ()
+
+
+def test_several_rewards_can_be_normalised_one_by_one() -> None:
+    one = learner(rewards={BREVITY: 1.0}, reward_combination="normalise_then_sum", advantage_eps=1e-6)
+    update(one, group("t", 0.0, 1.0, answers=["", "bcd"]), group("u", 0.0, 1.0, answers=["bcd", ""]))
+    assert list(advantages(one).values()) == pytest.approx([0, 0, -(2**0.5), 2**0.5], abs=1e-4)
+
+
+def test_a_reward_that_fails_is_counted_and_never_scored_as_0() -> None:
+    one = learner(advantages="none", rewards={PICKY: 1.0})
+    made = update(one, group("t", 0.0, 1.0, 1.0, answers=["yes", "no", "yes"]))
+    assert advantages(one) == {"t-0": -0.5, "t-2": 0.5}
+    assert made.evidence.metrics[f"rewards/{PICKY}/failed"] == 1
+    assert made.evidence.metrics[f"rewards/{PICKY}/mean"] == 1.0
+    (note,) = made.evidence.notes
+    assert note.startswith(f"epoch-1/1: these rewards failed: '{PICKY}' 1 times; their rollouts were left out.")
+    assert "ValueError: what is no?" in note
+    assert update(one, group("t", 0.0, 1.0)).evidence.notes == ()
+
+
+def test_a_reward_that_does_not_exist_is_refused_at_the_start() -> None:
+    with pytest.raises(ConfigError, match="nothing_of_the_kind"):
+        learner(rewards={f"{__name__}:nothing_of_the_kind": 1.0})
+
+
+def test_an_update_waits_for_enough_groups_that_differ() -> None:
+    one = learner(dynamic_sampling_limit=4, save_every=1)
+    first = update(one, group("t", 0.0, 0.0), group("u", 0.0, 1.0))
+    assert first.outcome == Held(
+        reason="1 of 2 groups have rewards that differ, after 1 of at most 4 batches; the update waits for more"
+    )
+    assert first.evidence.metrics["groups/waiting"] == 1
+    assert first.evidence.metrics["reward"] == 0.25
+    assert first.evidence.groups == {"all_wrong": 1, "mixed": 1}
+    second = update(one, group("v", 1.0, 1.0), group("a", 1.0, 1.0))
+    assert isinstance(second.outcome, Held)
+    third = update(one, group("w", 0.0, 1.0), group("b", 0.0, 1.0))
+    assert third.outcome == Advanced(version="step-1", parent="step-0")
+    assert list(advantages(one)) == ["b-0", "b-1", "u-0", "u-1", "w-0", "w-1"]
+    assert [row.staleness for row in one.updater.batches[0]] == [0] * 6
+    assert one.checkpoints.saved == [3]  # not while groups wait
+    assert isinstance(update(one, group("t", 0.0, 1.0, step=1)).outcome, Held)
+    assert one.done == 4
+
+
+def test_an_update_is_made_at_the_limit_and_after_the_last_batch() -> None:
+    one = learner(dynamic_sampling_limit=2, total=3)
+    outcomes = [
+        update(one, group(name, *rewards)).outcome.outcome for name, rewards in (("t", (0.0, 1.0)), ("u", (0.0, 0.0)))
+    ]
+    assert outcomes == ["held", "advanced"]
+    assert list(advantages(one)) == ["t-0", "t-1"]
+    assert update(one, group("v", 0.0, 1.0, step=1)).outcome.outcome == "advanced"
+    assert one.checkpoints.saved == [3]
+
+
+def test_the_sum_of_several_rewards_decides_whether_a_group_differs() -> None:
+    one = learner(dynamic_sampling_limit=5, rewards={BREVITY: 1.0}, batch_size=1)
+    assert update(one, group("t", 0.5, 0.5, answers=["a", "a"])).outcome.outcome == "held"
+    assert update(one, group("u", 0.5, 0.5, answers=["a", "abc"])).outcome.outcome == "advanced"
+    assert list(advantages(one)) == ["u-0", "u-1"]
+
+
+def test_a_restored_learner_has_no_waiting_groups() -> None:
+    one = learner(dynamic_sampling_limit=5)
+    update(one, group("t", 0.0, 1.0))
+    one.checkpoints.restore = lambda *_: 0
+    one.restore("0", {})
+    assert (one.waiting.groups, one.waiting.batches, one.done) == ([], 0, 0)
+
+
+def test_without_a_limit_every_batch_is_an_update() -> None:
+    one = learner()
+    assert update(one, group("t", 0.0, 1.0), group("u", 1.0, 1.0)).outcome.outcome == "advanced"
+    assert list(advantages(one)) == ["t-0", "t-1", "u-0", "u-1"]
+    assert "groups/waiting" not in update(one, group("t", 0.0, 1.0, step=1)).evidence.metrics

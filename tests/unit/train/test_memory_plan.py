@@ -1,0 +1,252 @@
+# ruff: noqa: E402  what needs torch is imported after it is known to be there
+"""The memory of an update: what is at hand, what a row needs, how many tokens are computed at once, and errors."""
+
+import dataclasses
+import resource
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import GPT2Config, GPT2LMHeadModel, MistralConfig, MistralForCausalLM
+
+from agentlearn.errors import ConfigError
+from agentlearn.train.arguments import Arguments, gradient_arguments
+from agentlearn.train.update import updater as updater_module
+from agentlearn.train.update.logprob_model import LogprobModel
+from agentlearn.train.update.memory_at_hand import main_memory_at_hand
+from agentlearn.train.update.memory_plan import GIB, MemoryPlan, RowMemory, in_units, measure_rows, plan_memory
+from agentlearn.train.update.updater import Updater
+from agentlearn.train.weights.model import checkpoint_layers, weights_hash
+from tests.support.tiny_lm import some_rows, tiny_lm
+
+MIB = 2**20
+
+
+def told(**fields: Any) -> Arguments:
+    return gradient_arguments({"learning_rate": 0.05, "optimizer": "sgd"} | fields)
+
+
+def measured(model: Any) -> RowMemory:
+    found = measure_rows(LogprobModel(model), nullcontext)
+    assert found is not None
+    return found
+
+
+@given(
+    needs=st.floats(1e3, 1e8),
+    squared=st.floats(0, 1e5),
+    at_hand=st.integers(GIB // 4, 512 * GIB),
+    fixed=st.floats(0, 1e8),
+    gpu=st.booleans(),
+)
+def test_a_plan_is_a_power_of_two_that_fits_or_a_refusal(
+    needs: float, squared: float, at_hand: int, fixed: float, gpu: bool
+) -> None:
+    rows = RowMemory(constant=1e6, per_token=needs, per_token_squared=squared)
+    if fixed + rows.of_row(16) > at_hand:
+        with pytest.raises(ConfigError) as refused:
+            plan_memory(rows, told(), at_hand=at_hand, fixed=fixed, gpu=gpu)
+        assert refused.value.code == "too_little_memory"
+        return
+    plan = plan_memory(rows, told(), at_hand=at_hand, fixed=fixed, gpu=gpu)
+    assert plan.tokens.bit_count() == 1
+    assert 16 <= plan.tokens <= (65_536 if gpu else 8192)
+    room = (at_hand - fixed - rows.constant) * (0.6 if gpu else 0.4)
+    if plan.tokens > 16:
+        assert rows.of_tokens(plan.tokens) <= (room if gpu else min(room, 2 * GIB))
+    if plan.tokens < (65_536 if gpu else 8192):
+        assert rows.of_tokens(2 * plan.tokens) > (room if gpu else min(room, 2 * GIB))
+
+
+def test_a_small_model_always_gets_the_most_tokens() -> None:
+    """So runs of the lab model stay equal bit by bit on any machine with 3 GiB."""
+    rows = RowMemory(constant=0, per_token=100_000, per_token_squared=0)
+    for at_hand in (3 * GIB, 15 * GIB, 700 * GIB):
+        assert plan_memory(rows, told(), at_hand=at_hand, fixed=50 * MIB, gpu=False).tokens == 8192
+
+
+def test_a_large_model_gets_what_fits() -> None:
+    rows = RowMemory(constant=0, per_token=6 * MIB, per_token_squared=0)
+    plans = [plan_memory(rows, told(), at_hand=n * GIB, fixed=0, gpu=False) for n in (1, 4, 16, 64)]
+    assert [plan.tokens for plan in plans] == [64, 256, 256, 256]
+    assert plan_memory(rows, told(), at_hand=64 * GIB, fixed=0, gpu=True).tokens == 4096
+    assert plans[1].sentence == (
+        "an update computes up to 256 tokens at once: each needs 6.0 MiB, and 4.0 GiB of memory are at hand. "
+        "Set tokens_per_microbatch for another number"
+    )
+
+
+def test_the_setting_counts_more_than_the_plan() -> None:
+    rows = RowMemory(constant=0, per_token=6 * MIB, per_token_squared=0)
+    plan = plan_memory(rows, told(tokens_per_microbatch=1000), at_hand=4 * GIB, fixed=0, gpu=False)
+    assert (plan.tokens, plan.chosen_by) == (1000, "setting")
+    assert plan.sentence == "an update computes up to 1,000 tokens at once, as set by tokens_per_microbatch"
+
+
+def test_measuring_gives_the_same_each_time_and_changes_nothing() -> None:
+    model = tiny_lm()
+    model.eval()
+    model.model.layers[0].train()
+    torch.manual_seed(3)
+    before, chance = weights_hash(model), torch.get_rng_state()
+    assert measured(model) == measured(model)
+    assert weights_hash(model) == before
+    assert torch.equal(torch.get_rng_state(), chance)
+    assert (model.training, model.model.layers[0].training) == (False, True)
+    assert all(one.grad is None for one in model.parameters())
+
+
+def test_what_grows_with_the_square_of_the_length_is_seen() -> None:
+    """GPT-2 has dropout on attention weights; a window needs a mask, also in rows longer than those measured."""
+    shape: dict[str, Any] = {"n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 48, "bos_token_id": 1}
+    assert measured(GPT2LMHeadModel(GPT2Config(**shape, eos_token_id=2))).per_token_squared > 2 * 2 * 4
+    window = {"vocab_size": 48, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+    long = MistralForCausalLM(MistralConfig(**window, **heads, sliding_window=4096, eos_token_id=2))
+    assert measured(long).per_token_squared >= 4
+    assert measured(tiny_lm()).per_token_squared == 0
+
+
+def test_checkpointed_layers_need_less() -> None:
+    plain = measured(tiny_lm(num_hidden_layers=8))
+    model = tiny_lm(num_hidden_layers=8)
+    checkpoint_layers(model)
+    assert measured(model).per_token < 0.7 * plain.per_token
+
+
+def test_weights_without_storage_are_not_measured() -> None:
+    with torch.device("meta"):
+        model = tiny_lm()
+    assert measure_rows(LogprobModel(model), nullcontext) is None
+    plan = plan_memory(None, told(), at_hand=GIB, fixed=0, gpu=False)
+    assert plan.tokens == 8192
+
+
+def test_the_least_limit_counts(tmp_path: Path) -> None:
+    """The machine's free memory, and the limits of the process's control group and of those that it is in."""
+    proc, groups = tmp_path / "proc", tmp_path / "groups"
+    (proc / "self").mkdir(parents=True)
+    (proc / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable:    4194304 kB\n")
+    assert main_memory_at_hand(proc, groups) == 4 * GIB
+    (proc / "self" / "cgroup").write_text("0::/outer/inner\n")
+    for name, bound, used in (("outer", str(3 * GIB), 2 * GIB), ("outer/inner", "max", GIB)):
+        (groups / name).mkdir(parents=True)
+        (groups / name / "memory.max").write_text(f"{bound}\n")
+        (groups / name / "memory.current").write_text(f"{used}\n")
+        (groups / name / "memory.stat").write_text(f"anon 5\ninactive_file {GIB // 2}\n")
+    assert main_memory_at_hand(proc, groups) == 1.5 * GIB
+    (proc / "self" / "cgroup").write_text("4:cpu,memory:/docker\n0::/other\n")
+    old = groups / "memory" / "docker"
+    old.mkdir(parents=True)
+    (old / "memory.limit_in_bytes").write_text(f"{2 * GIB}\n")
+    (old / "memory.usage_in_bytes").write_text(f"{GIB}\n")
+    (old / "memory.stat").write_text("total_inactive_file 0\n")
+    assert main_memory_at_hand(proc, groups) == GIB
+
+
+def test_a_limit_of_the_address_space_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "meminfo").write_text("MemAvailable: 4194304 kB\n")
+    pages = GIB // resource.getpagesize()
+    (tmp_path / "self" / "statm").write_text(f"{pages} 5 5\n")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (3 * GIB, 3 * GIB))
+    assert main_memory_at_hand(tmp_path, tmp_path) == 2 * GIB
+
+
+def test_too_little_memory_is_said_before_anything_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updater_module, "memory_at_hand", lambda _: 100 * MIB)
+    with pytest.raises(ConfigError) as refused:
+        Updater(tiny_lm(), told())
+    needs = str(refused.value)
+    assert refused.value.code == "too_little_memory"
+    assert needs.startswith("an update needs 15")
+    assert needs.endswith(
+        "but 100.0 MiB are at hand; set gradient_checkpointing=true, lora_rank=16, dtype=bf16 or fewer tokens in "
+        "prompts and answers (max_output_tokens)"
+    )
+    assert "\n" not in needs
+
+
+def test_a_row_that_does_not_fit_is_refused_before_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    updater = Updater(tiny_lm(), told(gradient_checkpointing=True, dtype="bf16"))
+    before = weights_hash(updater.model)
+    updater.memory = dataclasses.replace(updater.memory, rows=RowMemory(0, GIB, 0))
+    monkeypatch.setattr(updater_module, "memory_at_hand", lambda _: 10 * GIB)
+    rows = some_rows(4)
+    with pytest.raises(ConfigError, match=r"for a row of \d+ tokens\), but 10\.0 GiB are at hand; set lora_rank=16"):
+        updater.step(rows)
+    assert weights_hash(updater.model) == before
+    monkeypatch.setattr(updater_module, "memory_at_hand", lambda _: 100 * GIB)
+    assert updater.step(rows).steps == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 MiB"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory: you tried"),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 5 bytes."),
+        MemoryError(),
+    ],
+)
+def test_memory_that_runs_out_is_one_sentence(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    updater = Updater(tiny_lm(), told(tokens_per_microbatch=64))
+
+    def full(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(updater._processes, "backward", full)
+    with pytest.raises(ConfigError) as refused:
+        updater.step(some_rows(4))
+    assert refused.value.code == "out_of_memory"
+    assert str(refused.value) == (
+        "memory ran out in an update that computes up to 64 tokens at once; resume the run on a machine with more free "
+        "memory, or set gradient_checkpointing=true, lora_rank=16, dtype=bf16 or fewer tokens in prompts and answers "
+        "(max_output_tokens)"
+    )
+
+
+def test_other_errors_of_torch_are_not_about_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    updater = Updater(tiny_lm(), told())
+
+    def wrong(*_: object) -> None:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(updater._processes, "backward", wrong)
+    with pytest.raises(RuntimeError, match="mat1"):
+        updater.step(some_rows(4))
+
+
+def test_a_resumed_run_keeps_the_number_of_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = Updater(tiny_lm(), told())
+    started.memory = dataclasses.replace(started.memory, tokens=64)
+    resumed = Updater(tiny_lm(), told())
+    assert resumed.memory.tokens == 8192
+    resumed.load_state_dict(started.state_dict())
+    assert (resumed.memory.tokens, resumed.memory.chosen_by) == (64, "start")
+    assert resumed.memory.sentence == "an update computes up to 64 tokens at once, as at the start of the run"
+    assert resumed.step(some_rows(4)).figures["tokens_per_microbatch"] == 64
+    parts = resumed._batches(some_rows(8), 1, repeated=False)
+    assert max(one.batch.ids_BT.numel() for one in parts) <= 64 < 8 * 20
+    own = Updater(tiny_lm(), told(tokens_per_microbatch=99))
+    own.load_state_dict(started.state_dict())
+    assert own.memory.tokens == 99
+    earlier = {name: value for name, value in started.state_dict().items() if name != "tokens_per_microbatch"}
+    resumed.load_state_dict(earlier)  # written before the number was kept: it was 8,192 for every model
+    assert resumed.memory.tokens == 8192
+
+
+def test_sizes_are_written_with_their_units() -> None:
+    assert [in_units(size) for size in (-5, 512 * 1024, 6.14 * MIB, 1.5 * GIB)] == [
+        "0 KiB",
+        "512 KiB",
+        "6.1 MiB",
+        "1.5 GiB",
+    ]
+    assert "8,192 tokens at once. Set" in MemoryPlan(8192, None, GIB).sentence

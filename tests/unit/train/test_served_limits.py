@@ -1,0 +1,169 @@
+# ruff: noqa: E402  what needs torch is imported after it is known to be there
+"""What bounds an answer or a computation: stop tokens, the context, seeds, and the memory for logits and for keys."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import httpx2
+from tokenizers.processors import TemplateProcessing
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from agentlearn.errors import EndpointError
+from agentlearn.serving.engine import Sampling
+from agentlearn.train.arguments import gradient_arguments
+from agentlearn.train.engine.active_batch import ActiveBatch
+from agentlearn.train.engine.chat_template import TemplateFormat
+from agentlearn.train.engine.kv_cache import KVCache
+from agentlearn.train.engine.kv_cache_rows import WIDTH_STEP, KVCacheRows
+from agentlearn.train.engine.sampling import sample_tokens
+from agentlearn.train.engine.sampling_request import SamplingRequest
+from agentlearn.train.engine.torch_engine import TorchEngine
+from agentlearn.train.serving.local import generation_ends, serve_model, torch_engine
+from agentlearn.train.update.logprobs import token_logprobs
+from agentlearn.train.update.memory_plan import RowMemory
+from agentlearn.train.weights.loading import LoadedModel
+from agentlearn.train.weights.model import state_hash
+from tests.support.tiny_model import tiny_network, tiny_tokenizer
+
+
+async def answers(network: Any, seed: int) -> tuple[str, Any]:
+    """Serve a model; returns an answer to a request without a seed, and what its engine samples."""
+    async with (
+        serve_model(LoadedModel(network, tiny_tokenizer(), "tiny"), seed=seed) as service,
+        httpx2.AsyncClient(trust_env=False) as http,
+    ):
+        body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 12}
+        found = (await http.post(f"{service.base_url}/chat/completions", json=body)).json()
+        sampled = await service.engine.sample([1, 2, 3], Sampling(seed=1, max_tokens=12))
+        return found["choices"][0]["message"]["content"], sampled
+
+
+def test_a_service_uses_its_seed_and_the_model_s_stop_tokens() -> None:
+    network = tiny_network().eval()
+    (one, sampled), (again, _), (other, _) = (asyncio.run(answers(network, seed)) for seed in (1, 1, 2))
+    assert one == again != other
+    assert len(sampled.ids) == 12
+    network.generation_config.eos_token_id = sorted({*range(0, network.config.vocab_size, 2), sampled.ids[3]})
+    ended = asyncio.run(answers(network, 1))[1]
+    assert (ended.finish, len(ended.ids) <= 4) == ("stop", True)
+    assert generation_ends(network.generation_config) == set(network.generation_config.eos_token_id)
+
+
+def test_the_context_is_never_longer_than_the_model_s() -> None:
+    network = tiny_network(context=64)
+    contexts = [torch_engine(network, frozenset(), context=one).context for one in (None, 10**6, 32)]
+    assert contexts == [64, 64, 32]
+
+
+def test_no_special_token_is_added_to_a_text() -> None:
+    tokenizer = tiny_tokenizer()
+    plain = TemplateFormat(tokenizer).encode("hello")
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="[B] $A", special_tokens=[("[B]", 3)])
+    assert tokenizer.encode("hello") == [3, *plain]
+    assert TemplateFormat(tokenizer).encode("hello") == plain
+
+
+def test_as_many_requests_join_as_keys_and_values_fit() -> None:
+    network = tiny_network().eval()
+    config = network.config
+    per_token = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * 4
+
+    async def joined() -> int:
+        batch = ActiveBatch(
+            network, stop_ids=frozenset(), context=64, max_rows=8, cache_bytes=3 * WIDTH_STEP * per_token
+        )
+        first = SamplingRequest.create([1, 2], Sampling(seed=0, max_tokens=4))
+        batch.admit([first])  # the cache gets its width
+        waiting = [SamplingRequest.create([at, 2], Sampling(seed=0, max_tokens=4)) for at in range(3, 9)]
+        return 1 + batch.admit(waiting)[0]
+
+    assert asyncio.run(joined()) == 3
+
+
+def test_the_row_that_was_not_used_for_the_longest_time_is_overwritten() -> None:
+    rows = KVCacheRows(KVCache(), max_rows=2, bytes_per_token=1, cache_bytes=10**6)
+    prompts = [np.array([first, 1, 2, 3]) for first in range(10, 15)]
+    for ids in prompts:
+        rows.take(ids)
+        row = rows.used - 1
+        states = torch.zeros(1, 2, len(ids), 4)
+        rows.kv_cache.aim(torch.tensor([row]), torch.arange(len(ids))[None], len(ids))
+        rows.kv_cache.update(states, states, 0)
+        rows.known[row] = len(ids)
+        rows.park(row)
+    assert [rows.best(ids)[1] for ids in prompts] == [0, 3, 3, 3, 3]
+
+
+class LargestResult(TorchDispatchMode):
+    """Notes the largest number of values that an operation returned."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        for one in found if isinstance(found, (tuple, list)) else (found,):
+            self.largest = max(self.largest, one.numel() if isinstance(one, torch.Tensor) else 0)
+        return found
+
+
+def test_no_more_logits_are_held_than_the_setting_allows() -> None:
+    tokens, vocabulary = 100, 2**13
+    hidden, head = torch.randn(tokens, 4, requires_grad=True), torch.randn(vocabulary, 4, requires_grad=True)
+    targets = torch.arange(tokens)
+    with LargestResult() as held:
+        token_logprobs(hidden, head, None, targets, logits_mib=1)[0].sum().backward()
+    assert held.largest * 4 * 2 == 2**20
+
+
+def test_the_hash_of_weights_depends_on_every_byte() -> None:
+    def hashed(values: list[int]) -> str:
+        return state_hash({"weight": torch.tensor(values, dtype=torch.int8)})
+
+    assert len({hashed([0, 0, 0]), *(hashed([int(at == n) for n in range(3)]) for at in range(3))}) == 4
+
+
+def test_each_pass_over_a_batch_makes_a_step_for_each_minibatch() -> None:
+    assert gradient_arguments({"loss": "grpo", "iterations": 2, "minibatches": 3}).passes == 6
+
+
+def test_top_p_1_excludes_no_token_however_unlikely() -> None:
+    one = torch.ones(1, dtype=torch.float64)
+    logits = torch.tensor([[-46.0, 0.0, 0.0]])
+    found, _ = sample_tokens(logits, 0 * one, one, one, torch.tensor([3]))
+    assert found.tolist() == [0]
+
+
+def test_memory_grows_with_tokens_and_with_pairs_of_tokens_of_a_row() -> None:
+    open_ended, limited = (RowMemory(1, 2, 3, longest) for longest in (None, 4))
+    assert (open_ended.of_row(10), open_ended.of_tokens(10)) == (1 + 20 + 300, 20 + 300)
+    assert limited.of_tokens(10) == 20 + 3 * 10 * 4
+
+
+def test_a_request_that_failed_is_not_computed_again() -> None:
+    network, rows = tiny_network().eval(), list[int]()
+    plain = network.forward
+
+    def failing_once(input_ids: Any, **named: Any) -> Any:
+        rows.append(len(input_ids))
+        if len(rows) == 1:
+            raise RuntimeError("broken")
+        return plain(input_ids=input_ids, **named)
+
+    network.forward = failing_once
+    engine = TorchEngine(network, stop_ids=frozenset(), context=64)
+
+    async def twice() -> None:
+        with pytest.raises(EndpointError):
+            await engine.sample([1, 2, 3], Sampling(seed=1, max_tokens=4))
+        await engine.sample([4, 5], Sampling(seed=1, max_tokens=4))
+
+    with engine.running():
+        asyncio.run(twice())
+    assert set(rows) == {1}

@@ -1,0 +1,154 @@
+"""Staleness counts updates, whatever number of optimiser steps an update makes, also after a resume."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+
+from agentlearn.errors import ConfigError  # noqa: E402
+from agentlearn.learning.learner import Update  # noqa: E402
+from agentlearn.train.gradient_learner import GradientLearner  # noqa: E402
+from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
+from agentlearn.train.update.updater import Updater  # noqa: E402
+from agentlearn.train.weight_versions import WeightVersions  # noqa: E402
+from agentlearn.train.weights.checkpoint import CheckpointStore  # noqa: E402
+from agentlearn.types.experience import EMPTY_LIBRARY  # noqa: E402
+from agentlearn.types.group import Group  # noqa: E402
+from agentlearn.types.trajectory import ModelTurn, SampledTokens, Verdict  # noqa: E402
+from agentlearn.types.treatment import Treatment  # noqa: E402
+from tests.support.tiny_lm import tiny_lm, tiny_tokenizer, true_logprobs  # noqa: E402
+from tests.unit.store import nouns  # noqa: E402
+
+Metrics = dict[int, dict[str, float]]
+
+
+@given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 12))
+def test_staleness_is_the_number_of_updates_since_whatever_steps_they_made(made: list[int], resumed: int) -> None:
+    versions, metrics, steps = WeightVersions.of(0, 0, {}), Metrics(), [0]
+    for update, count in enumerate(made, start=1):
+        steps.append(steps[-1] + count)
+        metrics[update] = {"optimiser_steps": float(steps[-1])}
+        versions.add(steps[-1], update)
+        if update == resumed:
+            versions = WeightVersions.of(steps[-1], update, metrics)
+    for update, step in enumerate(steps):
+        last = max(one for one, other in enumerate(steps) if other == step)  # updates without a step change no weights
+        assert versions.staleness(step, len(made)) == len(made) - max(update, last)
+    assert versions.step == steps[-1]
+
+
+def test_metrics_of_updates_that_are_made_again_do_not_count() -> None:
+    metrics: Metrics = {1: {"optimiser_steps": 8.0}, 2: {"optimiser_steps": 16.0}, 3: {"optimiser_steps": 24.0}}
+    versions = WeightVersions.of(8, 1, metrics)
+    assert versions.staleness(24, 1) == 0  # sampled before the interruption with weights that are yet to be made again
+    versions.add(15, 2)  # one step was skipped this time
+    assert versions.staleness(8, 2) == 1
+    assert versions.staleness(16, 2) == 0
+
+
+class Served:
+    """A sampler with a copy of the weights."""
+
+    def weights_sha256(self) -> str:
+        return ""
+
+    def rounds(self, rollouts: int, *, at_once: int) -> None:
+        return None
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncGenerator[None]:
+        yield
+
+    async def synchronise(self, model: Any) -> None:
+        return None
+
+
+def learner(folder: Path, **changes: Any) -> GradientLearner:
+    gradient = {"learning_rate": 0.01, "minibatches": 8}
+    settings = train_settings(
+        {"domain": "math", "model": "vllm:m", "store": folder, "gradient": gradient, "save_every": 100} | changes
+    )
+    return GradientLearner(
+        EMPTY_LIBRARY,
+        settings,
+        Updater(tiny_lm(), settings.gradient),
+        Served(),
+        CheckpointStore(folder=folder / "checkpoints", out=folder / "out", tokenizer=tiny_tokenizer()),
+    )
+
+
+def group(treatment: Treatment, phase: str) -> Group:
+    prompt, model = (5, 6, 7), tiny_lm()
+    members = []
+    for g in range(8):
+        ids = (8 + g, 9 + g, 2)
+        logprobs = tuple(float(one) for one in true_logprobs(model, prompt + ids)[3:])
+        turn = ModelTurn(tokens=SampledTokens(prompt=prompt, ids=ids, logprobs=logprobs))
+        verdict = Verdict(status="correct" if g % 2 else "incorrect", reward=float(g % 2), reason="")
+        members.append(nouns.trajectory(g, phase=phase, steps=(turn,), treatment=treatment, verdict=verdict))
+    return Group(task=nouns.TASK, trajectories=tuple(members))
+
+
+async def stream(*groups: Group) -> AsyncIterator[Group]:
+    for one in groups:
+        yield one
+
+
+def learned(trained: GradientLearner, planned: Treatment, number: int) -> Update:
+    return asyncio.run(trained.update(stream(group(planned, f"epoch-{number}")), step=f"epoch-{number}/1"))
+
+
+def test_with_one_batch_ahead_and_minibatches_every_row_is_trained(tmp_path: Path) -> None:
+    trained = learner(tmp_path, max_staleness=1)
+    planned = [trained.assign(nouns.TASK, 0)] * 2  # the second batch starts before the first update
+    for number in range(1, 4):
+        metrics = learned(trained, planned[number - 1], number).evidence.metrics
+        planned.append(trained.assign(nouns.TASK, 0))
+        assert (metrics["rows"], metrics["rows/stale"]) == (8, 0)
+        assert metrics[f"staleness/{min(number - 1, 1)}"] == 8
+        assert metrics["optimiser_steps"] == 8 * number
+
+
+def test_rows_older_than_the_limit_are_dropped_and_counted(tmp_path: Path) -> None:
+    trained = learner(tmp_path, max_staleness=1)
+    first = trained.assign(nouns.TASK, 0)
+    for number in (1, 2):
+        learned(trained, first, number)
+    metrics = learned(trained, first, 3).evidence.metrics
+    assert (metrics["rows"], metrics["rows/stale"], metrics["staleness/2"]) == (0, 8, 8)
+
+
+def test_a_rollout_is_planned_with_the_weights_that_the_sampler_has(tmp_path: Path) -> None:
+    """While an update makes its optimiser steps, the sampler still has the weights from before."""
+    trained = learner(tmp_path, max_staleness=2)
+    seen: list[int | None] = []
+    real = trained.updater.optimizer.step
+
+    def step(*arguments: Any, **named: Any) -> Any:
+        seen.append(trained.assign(nouns.TASK, 0).weights_step)
+        return real(*arguments, **named)
+
+    trained.updater.optimizer.step = step
+    learned(trained, trained.assign(nouns.TASK, 0), 1)
+    assert seen == [0] * 8
+    assert trained.assign(nouns.TASK, 0).weights_step == 8
+
+
+def test_the_earlier_limit_in_optimiser_steps_is_read_in_stored_settings_and_explained_in_recipes(
+    tmp_path: Path,
+) -> None:
+    stored = train_settings({"domain": "math", "model": "m", "store": tmp_path}).model_dump(mode="json")
+    stored["gradient"] |= {"max_staleness": 4, "learning_rate": 0.5}
+    assert TrainSettings.model_validate(stored).gradient.learning_rate == 0.5
+    with pytest.raises(ConfigError, match="counts updates; leave it out of gradient") as caught:
+        train_settings({"domain": "math", "model": "m", "gradient": {"max_staleness": 4}})
+    assert caught.value.code == "renamed_setting"
+    with pytest.raises(ConfigError, match="less than or equal to 8"):
+        train_settings({"domain": "math", "model": "vllm:m", "max_staleness": 9})

@@ -1,0 +1,259 @@
+"""Options of the vLLM server that training starts, sleep during updates, and a server that somebody else started."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from agentlearn.errors import ConfigError, EndpointError  # noqa: E402
+from agentlearn.serving.engine import Sampling  # noqa: E402
+from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse, listening  # noqa: E402
+from agentlearn.train.serving.existing_vllm import existing_vllm, start_command  # noqa: E402
+from agentlearn.train.serving.vllm import EXTENSION, VllmService  # noqa: E402
+from agentlearn.train.serving.vllm_engine import BATCHED_TOKENS, open_vllm_engine  # noqa: E402
+from agentlearn.train.serving.vllm_options import VllmOptions, server_arguments, server_environment  # noqa: E402
+from agentlearn.train.serving.weight_sync import WeightTransfer, save_served  # noqa: E402
+from agentlearn.train.serving.worker_extension import EXTENSION as REAL_EXTENSION  # noqa: E402
+from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
+from agentlearn.train.trainable import ServedWeights  # noqa: E402
+from agentlearn.train.weights.loading import LoadedModel  # noqa: E402
+from tests.support.tiny_model import saved, spread, tiny_network, tiny_tokenizer  # noqa: E402
+from tests.support.vllm_stand_in import Faults, StandIn  # noqa: E402
+
+
+def given(**fields: Any) -> TrainSettings:
+    return train_settings({"domain": "math", "model": "weights/small", **fields})
+
+
+def test_options_become_arguments_of_the_server() -> None:
+    assert server_arguments(VllmOptions(), cpu=True) == ("--dtype", "float32")
+    assert server_arguments(VllmOptions(), cpu=False) == ()
+    options = VllmOptions(
+        vllm_tensor_parallel=2,
+        vllm_data_parallel=3,
+        vllm_gpu_memory=0.4,
+        vllm_max_context=4096,
+        vllm_dtype="bfloat16",
+        vllm_sleep=True,
+    )
+    assert " ".join(server_arguments(options, cpu=True)) == (
+        "--dtype bfloat16 --tensor-parallel-size 2 --data-parallel-size 3 --gpu-memory-utilization 0.4"
+        " --max-model-len 4096 --enable-sleep-mode"
+    )
+    assert EXTENSION == REAL_EXTENSION
+
+
+@pytest.mark.parametrize(
+    ("device", "outside", "visible"),
+    [
+        (None, "0,1", None),
+        ("cuda:1", "", "1"),
+        ("cuda:1,2", "", "1,2"),
+        ("cuda:1", "4,7", "7"),
+        ("cuda:0,cuda:1", "GPU-a, GPU-b", "GPU-a,GPU-b"),
+    ],
+)
+def test_a_device_is_counted_among_the_visible_ones(device: str | None, outside: str, visible: str | None) -> None:
+    found = server_environment(VllmOptions(vllm_device=device), {"CUDA_VISIBLE_DEVICES": outside})
+    assert found.get("CUDA_VISIBLE_DEVICES") == visible
+
+
+def test_a_device_that_is_not_visible_is_refused() -> None:
+    with pytest.raises(ConfigError, match="vllm_device is 'cuda:2', but CUDA_VISIBLE_DEVICES shows 2 GPUs"):
+        server_environment(VllmOptions(vllm_device="cuda:2"), {"CUDA_VISIBLE_DEVICES": "4,5"})
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:8000", "http://127.0.0.1:8000/", "http://127.0.0.1:8000/v1/"])
+def test_a_sampler_may_be_an_address(address: str) -> None:
+    settings = given(sampler=address)
+    assert settings.sampler == "http://127.0.0.1:8000/v1"
+    assert settings.endpoint == "vllm:weights/small"
+    assert not settings.samples_in_rounds
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "sentence"),
+    [
+        ({"sampler": "vlm"}, "unknown_sampler", "sampler is 'vlm'; use local, vllm, or the address"),
+        ({"sampler": "http://user:word@host/v1"}, "unknown_sampler", "must not hold a password"),
+        ({"sampler": "vllm", "vllm_device": "gpu1"}, "bad_device", "vllm_device is 'gpu1'; write it as cuda:1"),
+        ({"vllm_tensor_parallel": 2}, "contradiction", "vllm_tensor_parallel is an option of the vLLM server"),
+        ({"sampler": "http://h:1", "vllm_sleep": True}, "contradiction", "vllm_sleep is an option of the vLLM server"),
+        ({"sampler": "vllm", "vllm_sleep": True, "max_staleness": 1}, "contradiction", "vllm_sleep stops the server"),
+    ],
+)
+def test_contradictory_options_are_refused(fields: dict[str, Any], code: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        given(**fields)
+    assert refused.value.code == code
+    assert sentence in refused.value.message
+
+
+@asynccontextmanager
+async def served(folder: Path, **faults: Any) -> AsyncGenerator[tuple[StandIn, str]]:
+    saved(folder, tiny_network())
+    stand_in = StandIn(folder, "tiny", faults=Faults(**faults))
+    async with listening(stand_in.respond) as port:
+        yield stand_in, f"http://{HOST}:{port}/v1"
+
+
+def test_a_server_on_the_same_gpu_sleeps_during_the_update(tmp_path: Path) -> None:
+    network = tiny_network()
+    order: list[str] = []
+
+    async def use() -> None:
+        async with served(tmp_path) as (stand_in, url):
+            save_served(network, tmp_path)
+            service = VllmService(url, "tiny", None, url, tmp_path, WeightTransfer(url, "tiny", tmp_path))
+            sampler = ServedWeights(service, sleeps=True)
+            await sampler.synchronise(network)
+            stand_in.calls = order
+            async with sampler.paused():
+                order.append("update")
+                spread(network, seed=5)
+            await sampler.synchronise(network)
+            async with ServedWeights(service).paused():
+                assert order[-1] == "/v1/completions"
+
+    asyncio.run(use())
+    assert order == [
+        "/sleep",
+        "update",
+        "/wake_up",
+        "/reset_prefix_cache",
+        "/collective_rpc",  # reload
+        "/reset_prefix_cache",
+        "/collective_rpc",  # hashes
+        "/v1/completions",
+    ]
+
+
+def loaded(network: Any, name: str = "tiny") -> LoadedModel:
+    return LoadedModel(model=network, tokenizer=tiny_tokenizer(), name=name)
+
+
+@pytest.mark.parametrize("has_extension", [True, False])
+def test_a_server_that_somebody_else_started_gets_the_weights_by_path(tmp_path: Path, has_extension: bool) -> None:
+    network = tiny_network()
+
+    async def use() -> None:
+        async with (
+            served(tmp_path / "theirs", has_extension=has_extension) as (stand_in, url),
+            existing_vllm(url, "theirs", loaded(network), seed=0) as service,
+        ):
+            for seed in (3, 4):
+                spread(network, seed=seed)
+                found = await service.sync(network)
+                assert stand_in.folder == service.folder
+                assert found.largest_difference < 1e-4
+            assert found.proof == ("hashes" if has_extension else "change")
+            assert service.server is None
+        assert service.folder is not None
+        assert not service.folder.exists()
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"logprobs_mode": "raw_logprobs"}, "reports log-probabilities as 'raw_logprobs' and not at"),
+        ({"generation_config": "auto"}, "samples with the model's own defaults"),
+        ({"quantization": "fp8"}, "holds quantised weights ('fp8')"),
+    ],
+)
+def test_a_server_with_other_settings_is_refused(tmp_path: Path, wrong: dict[str, str], sentence: str) -> None:
+    async def use() -> None:
+        async with served(tmp_path) as (stand_in, url):
+            stand_in.settings |= wrong
+            with pytest.raises(ConfigError) as refused:
+                async with existing_vllm(url, "my model", loaded(tiny_network()), seed=0):
+                    raise AssertionError
+        assert sentence in refused.value.message
+        assert refused.value.message.endswith(f"start it with: {start_command('my model')}")
+
+    asyncio.run(use())
+    assert start_command("my model") == (
+        "VLLM_SERVER_DEV_MODE=1 vllm serve 'my model' --logprobs-mode processed_logprobs --generation-config vllm"
+        f" --worker-extension-cls {EXTENSION}"
+    )
+
+
+def test_a_server_of_another_model_or_vocabulary_is_refused(tmp_path: Path) -> None:
+    other_words = tiny_tokenizer()
+    other_words.add_tokens(["Zebra"])
+
+    async def refused(network: Any, tokenizer: Any, sentence: str) -> None:
+        async with served(tmp_path) as (stand_in, url):
+            with pytest.raises(ConfigError, match=sentence):
+                async with existing_vllm(url, "x", LoadedModel(network, tokenizer, "mine"), seed=0):
+                    raise AssertionError
+            assert "/collective_rpc" not in stand_in.calls
+
+    size = "serves another model than 'mine': its num_hidden_layers is 2, not 3"
+    asyncio.run(refused(tiny_network(layers=3), tiny_tokenizer(), size))
+    asyncio.run(refused(tiny_network(), other_words, "has another vocabulary than 'mine'"))
+
+
+def test_a_server_that_cannot_replace_weights_is_refused() -> None:
+    async def respond(request: HttpRequest) -> HttpResponse:
+        if request.path == "/v1/models":
+            return HttpResponse(200, b'{"data": [{"id": "tiny", "max_model_len": 512}]}')
+        return HttpResponse(404)
+
+    async def nothing(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, b"hello")
+
+    async def use(url: str, sentence: str, error: type[Exception]) -> None:
+        with pytest.raises(error, match=sentence):
+            async with existing_vllm(url, "x", loaded(tiny_network()), seed=0):
+                raise AssertionError
+
+    async def all_of_them() -> None:
+        async with listening(respond) as port:
+            url = f"http://{HOST}:{port}/v1"
+            await use(url, "cannot be replaced; start it with: VLLM_SERVER_DEV_MODE=1 vllm serve x", ConfigError)
+        await use(url, "no server answers at .* start one with: VLLM_SERVER_DEV_MODE=1", EndpointError)
+        async with listening(nothing) as port:
+            await use(f"http://{HOST}:{port}/v1", "is not vLLM; start one with", ConfigError)
+
+    asyncio.run(all_of_them())
+
+
+def test_a_server_on_a_cpu_gets_a_seed_only_where_it_bears_one() -> None:
+    asked: list[bool] = []
+
+    async def respond(request: HttpRequest) -> HttpResponse:
+        if request.path == "/v1/models":
+            return HttpResponse(200, b'{"data": [{"id": "tiny", "max_model_len": 9000}]}')
+        asked.append(b'"seed"' in request.body)
+        await asyncio.sleep(0)
+        return HttpResponse(
+            200,
+            b'{"choices": [{"token_ids": [1], "logprobs": {"token_logprobs": [-1]}, "finish_reason": "stop"}],'
+            b' "usage": {}}',
+        )
+
+    async def seeds(*, cpu: bool) -> list[bool]:
+        asked.clear()
+        async with listening(respond) as port:
+            url = f"http://{HOST}:{port}/v1"
+            async with open_vllm_engine(url, "tiny", stop_ids=frozenset(), cpu=cpu) as engine:
+                one = Sampling(seed=1, max_tokens=8)
+                await engine.sample([1] * 8, one)
+                await engine.sample([1] * BATCHED_TOKENS, one)
+                async with asyncio.TaskGroup() as tasks:
+                    for _ in range(3):
+                        tasks.create_task(engine.sample([1], one))
+                body = b'{"messages": [], "seed": 7}'
+                await engine.chat(HttpRequest("POST", "/v1/chat/completions", {}, body))
+        return [asked[0], asked[1], sum(asked[2:5]) > 1, asked[5]]
+
+    assert asyncio.run(seeds(cpu=True)) == [True, False, False, False]
+    assert asyncio.run(seeds(cpu=False)) == [True, True, True, True]

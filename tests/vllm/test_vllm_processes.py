@@ -1,0 +1,59 @@
+"""Two training processes with a real vLLM on a CPU as sampler, replicated and sharded."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentlearn.store import read_store
+from tests.support.tiny_model import saved, tiny_network
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", ["replicate", "shard"])
+def test_two_processes_train_with_a_real_server(processes: str, tmp_path: Path) -> None:
+    weights = saved(tmp_path / "tiny", tiny_network(context=512, tied=True))
+    tasks = [json.dumps({"problem": f"Say {one}.", "answer": one}) + "\n" for one in ("plum", "fig", "date", "pear")]
+    (tmp_path / "tasks.jsonl").write_text("".join(tasks))
+    recipe = tmp_path / "train.yaml"
+    recipe.write_text(
+        f"domain: letters\nreward: tests.support.letters:share_of_early_letters\ndata: {tmp_path / 'tasks.jsonl'}\n"
+        f"model: {weights}\nsampler: vllm\nprocesses: {processes}\nevaluate: false\nepochs: 1\nbatch_size: 2\n"
+        "group_size: 4\nmax_output_tokens: 6\ntensorboard: false\nconcurrency: 4\n"
+        "gradient:\n  learning_rate: 1.0e-2\n  iterations: 2\n"
+    )
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    common = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    common |= {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    path = os.pathsep.join([str(ROOT), str(ROOT / "domains"), os.environ.get("PYTHONPATH", "")])
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "agentlearn", "train", str(recipe), "--store", str(tmp_path / "store")],
+            cwd=ROOT,
+            env=os.environ | common | {"RANK": str(rank), "LOCAL_RANK": str(rank), "PYTHONPATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        said = [one.communicate(timeout=900)[0] for one in running]
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
+    assert [one.returncode for one in running] == [0, 0], said
+    with read_store(tmp_path / "store") as reader:
+        (run,) = reader.runs()
+        found = reader.metrics(run.run)
+    assert sorted(found) == [1, 2]
+    assert all(one["sampling/sampling_logp_difference/max"] < 1e-3 for one in found.values())
