@@ -18,6 +18,10 @@ _DYNAMIC = planted(
     "unit/train/test_gradient_learner.py",
     faults={
         "groups without an advantage are kept": ("if self.limit is None or any(", "if True or any("),
+        "groups of an update are in the order of their batches": (
+            "return sorted(taken, key=lambda group: group.task.id)",
+            "return taken",
+        ),
         "an update waits for one group more": ("len(self.groups) >= self.wanted", "len(self.groups) > self.wanted"),
     },
 )

@@ -122,6 +122,14 @@ def test_checkpointed_layers_need_less() -> None:
     assert measured(model).per_token < 0.7 * plain.per_token
 
 
+def test_a_recomputed_layer_is_measured_whole() -> None:
+    """The backward pass computes one layer again, and then holds all that it keeps otherwise."""
+    wide = {"num_hidden_layers": 2, "intermediate_size": 4096}
+    model = tiny_lm(**wide)
+    checkpoint_layers(model)
+    assert measured(model).per_token >= 3 * 4096 * 4
+
+
 class _Squares(torch.nn.Module):
     """Keeps 4 bytes per token for the gradient of its weights, and 32 bytes that three of its steps need."""
 

@@ -2,6 +2,7 @@
 """How `vllm:MODEL` starts the server: its arguments, its environment, the copy that it serves, and sleeping."""
 
 import asyncio
+import json
 from argparse import ArgumentParser
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import httpx2
 from safetensors.torch import load_file
 
 from agentlearn.errors import ConfigError, EndpointError
@@ -22,7 +24,7 @@ from agentlearn.serving.supervised_server import ServerCommand
 from agentlearn.train.serving import vllm
 from agentlearn.train.serving.vllm import EXTENSION, VllmService, files_sha256, vllm_endpoint
 from agentlearn.train.serving.vllm_options import VllmOptions
-from tests.support.tiny_model import saved, tiny_network
+from tests.support.tiny_model import saved, tiny_network, tiny_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +148,38 @@ def test_what_looks_like_a_path_is_not_asked_of_the_hub(monkeypatch: pytest.Monk
         with pytest.raises(ConfigError) as refused:
             opened(name, monkeypatch)
         assert refused.value.code == "no_model"
+
+
+@pytest.mark.parametrize("ends", [5, [5, 9], None])
+def test_the_server_gets_every_token_that_ends_an_answer(tmp_path: Path, ends: Any) -> None:
+    network = tiny_network()
+    network.generation_config.eos_token_id = ends
+    folder = saved(tmp_path / "own", network)
+    if ends is None:
+        (folder / "generation_config.json").unlink()
+    asked: list[dict[str, Any]] = []
+
+    async def respond(request: HttpRequest) -> HttpResponse:
+        if request.path == "/v1/models":
+            return HttpResponse(200, b'{"data": [{"id": "tiny", "max_model_len": 512}]}')
+        asked.append(json.loads(request.body))
+        choice = {"token_ids": [40], "logprobs": {"token_logprobs": [-1]}, "finish_reason": "stop"}
+        return HttpResponse(200, json.dumps({"choices": [choice], "usage": {}}).encode())
+
+    async def once() -> None:
+        async with (
+            listening(respond) as port,
+            vllm.token_service(f"http://{HOST}:{port}/v1", "tiny", folder, 3, cpu=True) as (front, abilities),
+            httpx2.AsyncClient(trust_env=False, timeout=60) as http,
+        ):
+            assert abilities is not None
+            body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+            answer = await http.post(f"{front}/chat/completions", json=body)
+            assert answer.status_code == 200
+
+    asyncio.run(once())
+    own = {tiny_tokenizer().eos_token_id}
+    assert set(asked[0]["stop_token_ids"]) == own | set(ends if isinstance(ends, list) else [ends] if ends else [])
 
 
 @pytest.mark.parametrize(
