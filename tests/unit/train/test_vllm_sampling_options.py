@@ -89,6 +89,8 @@ def test_an_answer_is_whole_only_if_vllm_says_that_it_stopped() -> None:
         (200, answered(token_ids=None), "no_logprobs", "vLLM sends no token ids or no log-probabilities"),
         (200, answered(logprobs=None), "no_logprobs", "vLLM sends no token ids or no log-probabilities"),
         (200, {"choices": [], "usage": {}}, "no_logprobs", "vLLM sends no token ids or no log-probabilities"),
+        (200, ["no object"], "no_logprobs", "vLLM sends no token ids or no log-probabilities"),
+        (200, None, "no_logprobs", "vLLM sends no token ids or no log-probabilities"),
     ],
 )
 def test_an_answer_that_cannot_be_trained_on_is_an_error(status: int, body: Any, code: str, sentence: str) -> None:
@@ -96,6 +98,18 @@ def test_an_answer_that_cannot_be_trained_on_is_an_error(status: int, body: Any,
         with_answers(lambda _: httpx2.Response(status, json=body), lambda engine: engine.sample([1], ONE))
     assert refused.value.code == code
     assert refused.value.message.startswith(sentence)
+
+
+def test_an_answer_that_is_not_json_is_an_error() -> None:
+    with pytest.raises(EndpointError) as refused:
+        with_answers(lambda _: httpx2.Response(200, content=b"<html>"), lambda engine: engine.sample([1], ONE))
+    assert refused.value.code == "no_logprobs"
+
+
+def test_an_answer_without_usage_has_no_cached_tokens() -> None:
+    body = answered() | {"usage": None}
+    found = with_answers(lambda _: httpx2.Response(200, json=body), lambda engine: engine.sample([1], ONE))
+    assert (found.ids, found.cached) == ((3, 4), 0)
 
 
 @pytest.mark.parametrize("kind", ["sample", "chat"])
