@@ -83,5 +83,6 @@ def _package(fault: Fault) -> str:
 
 
 def _line(one: Tried) -> str:
-    why = f"by {one.killed_by}" if one.killed_by else one.fault.equivalent
+    how = ", which did not end" if one.hung else ""
+    why = f"by {one.killed_by}{how}" if one.killed_by else one.fault.equivalent
     return f"{one.state:10}  {one.fault.file}: {one.fault.name}" + (f"  -- {why}" if why else "")

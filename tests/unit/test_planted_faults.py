@@ -3,11 +3,13 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.bench.bench_mutants import measure, options
+from tests.bench.planted_faults import worker
 from tests.bench.planted_faults.every_fault import FAULTS
 from tests.bench.planted_faults.fault import PACKAGE, Fault, LostAnchors, check_anchors, planted
 from tests.bench.planted_faults.planting import BrokenTests, Tried, try_one
@@ -72,17 +74,39 @@ def found(status: int | None, failed: str = "") -> dict[str, Any]:
 def test_a_fault_is_noticed_when_a_test_fails_or_never_ends(
     results: list[dict[str, Any]], state: str, killed_by: str
 ) -> None:
-    def run(_file: str, source: str, arguments: Sequence[str], _limit_s: float) -> dict[str, Any]:
+    def run(_file: str, source: str, arguments: Sequence[str]) -> dict[str, Any]:
         return results.pop(0)
 
     tried = try_one(FAULT, "source", run, known=None, quick=False)
     assert (tried.state, tried.killed_by, results) == (state, killed_by, [])
+    assert tried.hung == (killed_by == "a::slow")
+
+
+@pytest.mark.parametrize(("changes_at", "status"), [((), None), ((80, 160), 0), ((80,), None)])
+def test_the_limit_is_for_one_test_and_not_for_all_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes_at: Sequence[int], status: int | None
+) -> None:
+    """A child that ends after 240 s, and begins another test at these times. The limit is 100 s."""
+    now = 0
+    running = tmp_path / "running"
+    running.write_text("a test")
+
+    def second(_pid: int, _options: int) -> tuple[int, int]:
+        nonlocal now
+        now += 1
+        if now in changes_at:
+            running.write_text(f"the test that began at {now}")
+        return (7, 0) if now == 240 else (0, 0)
+
+    monkeypatch.setattr(worker, "os", SimpleNamespace(waitpid=second, WNOHANG=1, waitstatus_to_exitcode=int))
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: now, sleep=lambda _: None))
+    assert worker._wait(7, running, 100) == status
 
 
 def test_the_test_that_noticed_a_fault_last_time_is_run_first() -> None:
     seen: list[list[str]] = []
 
-    def run(_file: str, _source: str, arguments: Sequence[str], _limit_s: float) -> dict[str, Any]:
+    def run(_file: str, _source: str, arguments: Sequence[str]) -> dict[str, Any]:
         seen.append(list(arguments))
         return found(4) if len(seen) == 1 else found(0)
 

@@ -1,4 +1,4 @@
-"""Two training processes with a real vLLM on a CPU as sampler, replicated and sharded."""
+"""Two training processes under `torchrun` with a real vLLM on a CPU as sampler, replicated and sharded."""
 
 import json
 import os
@@ -31,27 +31,23 @@ def test_two_processes_train_with_a_real_server(processes: str, tmp_path: Path) 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    common = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    common |= {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    common = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
     path = os.pathsep.join([str(ROOT), str(ROOT / "domains"), os.environ.get("PYTHONPATH", "")])
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-m", "agentlearn", "train", str(recipe), "--store", str(tmp_path / "store")],
-            cwd=ROOT,
-            env=os.environ | common | {"RANK": str(rank), "LOCAL_RANK": str(rank), "PYTHONPATH": path},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", port]
+    running = subprocess.Popen(
+        [*torchrun, "-m", "agentlearn", "train", str(recipe), "--store", str(tmp_path / "store")],
+        cwd=ROOT,
+        env=os.environ | common | {"PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     try:
-        said = [one.communicate(timeout=900)[0] for one in running]
+        said = running.communicate(timeout=900)[0]
     finally:
-        for one in running:
-            one.kill()
-            one.wait()
-    assert [one.returncode for one in running] == [0, 0], said
+        running.terminate()  # torchrun then ends the processes that it started
+        running.wait(timeout=120)
+    assert running.returncode == 0, said
     with read_store(tmp_path / "store") as reader:
         (run,) = reader.runs()
         found = reader.metrics(run.run)

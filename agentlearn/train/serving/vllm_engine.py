@@ -77,7 +77,7 @@ class VllmEngine:
         if answer.status_code != 200:
             said = " ".join(answer.text.split())[:300]
             raise EndpointError(f"vLLM refused with status {answer.status_code}: {said}", code="engine_failed")
-        return self._sampled(answer.json())
+        return self._sampled(answer)
 
     async def chat(self, request: HttpRequest) -> HttpResponse:
         """Forward a chat completion that only vLLM itself can answer, and return its response."""
@@ -102,18 +102,19 @@ class VllmEngine:
         """Whether the server can be given the seed of a request with this many tokens of prompt and answer."""
         return not self._cpu or (not self._in_progress and not self._given_up and tokens <= BATCHED_TOKENS)
 
-    def _sampled(self, body: Any) -> Sampled:
+    def _sampled(self, answer: httpx2.Response) -> Sampled:
         try:
+            body: Any = answer.json()
             choice = body["choices"][0]
             ids = tuple(int(one) for one in choice["token_ids"])
             logprobs = tuple(float(one) for one in choice["logprobs"]["token_logprobs"])
-            details = body["usage"].get("prompt_tokens_details") or {}
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+            finish = "stop" if choice["finish_reason"] == "stop" else "length"
+            details = (body.get("usage") or {}).get("prompt_tokens_details") or {}
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise EndpointError("vLLM sends no token ids or no log-probabilities", code="no_logprobs") from error
         if not ids or len(ids) != len(logprobs):
             words = f"vLLM sent {len(ids)} tokens and {len(logprobs)} log-probabilities"
             raise EndpointError(words, code="no_logprobs")
-        finish = "stop" if choice["finish_reason"] == "stop" else "length"
         return Sampled(ids, logprobs, finish, cached=int(details.get("cached_tokens") or 0))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -40,7 +41,7 @@ class RoundedAdamW(torch.optim.Optimizer):
                 local = _local(weight)
                 if local.device not in chance:
                     chance[local.device] = torch.Generator(local.device)
-                    chance[local.device].manual_seed((group["seed"] << 32) + 2 * group["steps"] + number)
+                    chance[local.device].manual_seed(_mixed(group["seed"], group["steps"], number))
                 self._change(weight, group, chance[local.device])
             group["steps"] += 1
 
@@ -76,6 +77,11 @@ def rounded(exact: Tensor, chance: torch.Generator) -> Tensor:
     """Round fp32 to one of the two next bf16 numbers; each is as likely as the exact number is near to it."""
     noise = torch.randint(0, 2**16, exact.shape, dtype=torch.int32, device=exact.device, generator=chance)
     return (exact.contiguous().view(torch.int32) + noise).bitwise_and_(-(2**16)).view(torch.float32).bfloat16()
+
+
+def _mixed(*numbers: int) -> int:
+    """One seed from several numbers. All of them change its low 32 bits: torch uses no others on a CPU."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
 def _local(tensor: Tensor) -> Tensor:

@@ -61,12 +61,45 @@ _BATCH = planted(
 
 _CACHE = planted(
     "engine/kv_cache.py",
+    "unit/train/test_kv_cache.py",
     _ENGINE,
     _ROWS,
     faults={
+        "a swap through a view loses a row": (
+            "store[[one, other]] = store[[other, one]]",
+            "store[one], store[other] = store[other], store[one]",
+        ),
+        "a swap leaves the values": ("for store in (*self._keys, *self._values):", "for store in self._keys:"),
+        "a copy leaves the values": ("for one in (*self._keys, *self._values):", "for one in self._keys:"),
+        "a copy is of the whole row": ("one[target, :length] = one[source, :length]", "one[target] = one[source]"),
+        "chosen rows are read from the first on": (
+            "            self._rows_B = rows\n",
+            "            self._rows_B = slice(0, len(rows))\n",
+        ),
+        "keys are read as values": ("self._values[layer_idx][self._rows_B]", "self._keys[layer_idx][self._rows_B]"),
+        "every layer reads the first one": (
+            "keys, values = self._keys[layer_idx][self._rows_B], self._values[layer_idx]",
+            "keys, values = self._keys[0][self._rows_B], self._values[0]",
+        ),
+        "a new size forgets what is cached": ("        new[:rows, :width] = old[:rows, :width]\n", ""),
+        "a new size loses the last column": (
+            "min(old.shape[1] - 1, self.width)",
+            "min(old.shape[1] - 1, self.width - 1)",
+        ),
+        "a new size keeps the column of padding": (
+            "min(old.shape[1] - 1, self.width)",
+            "min(old.shape[1], self.width)",
+        ),
+        "new memory of the cache has any values": ("return torch.zeros(shape,", "return torch.empty(shape,"),
+        "memory of a larger cache has any values": ("new = old.new_zeros(", "new = old.new_empty("),
         "the copy of a prefix lacks its last column": (
             "one[target, :length] = one[source, :length]",
             "one[target, : length - 1] = one[source, : length - 1]",
+        ),
+    },
+    equivalent={
+        "a new size keeps the column of padding": (
+            "the column lies behind the end of every row, so it is never read before it is overwritten"
         ),
     },
 )

@@ -13,6 +13,7 @@ _ARGUMENT_TESTS = "unit/train/test_arguments.py"
 _LEARNER = planted(
     "gradient_learner.py",
     "unit/train/test_learner_batches.py",
+    "unit/train/test_gradient_learner.py",
     faults={
         "advantages is ignored": ("scaling=given.advantages,", 'scaling="group",'),
         "advantage_eps is ignored": ("eps=given.advantage_eps,", "eps=1e-6,"),
@@ -56,7 +57,12 @@ _LEARNER = planted(
             "self.done = self.checkpoints.restore(",
             "self.checkpoints.restore(",
         ),
-        "the note on skipped steps is lost": ('notes=(f"{step}: {note}",) if note else ()', "notes=()"),
+        "the note on skipped steps is lost": ("(metrics.skip_note, self.rewards.note)", "(self.rewards.note,)"),
+        "the note on failed rewards is lost": ("(metrics.skip_note, self.rewards.note)", "(metrics.skip_note,)"),
+        "the note on failed rewards is lost while groups wait": (
+            'notes=(f"{step}: {note}",) if note else ()',
+            "notes=()",
+        ),
         "the share of groups with equal rewards is lost": (
             "zero_std_share=batch.advantages.zero_std_share",
             "zero_std_share=None",

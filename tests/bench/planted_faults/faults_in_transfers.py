@@ -64,12 +64,6 @@ _SYNC = planted(
         "an error of the server is ignored": ("if answer.status_code != 200:", "if False:"),
         "served tensors with other values are accepted": ("        if different:\n", "        if False:\n"),
     },
-    equivalent={
-        "the written weights share memory with the model": (
-            "the file is written before the weights can change, and nothing else uses the mapping; the copy only guards"
-            " against a caller that keeps it"
-        ),
-    },
 )
 
 _PROBE = planted(

@@ -118,23 +118,161 @@ _ADAPTER = planted(
     "unit/train/test_loading_options.py",
     faults={
         "lora_rank is ignored": ("r=arguments.lora_rank,", "r=2,"),
+        "lora_alpha is ignored": ('lora_alpha=cast("int", arguments.lora_alpha),', "lora_alpha=arguments.lora_rank,"),
+        "lora_dropout of a new adapter is ignored": (
+            "        lora_dropout=arguments.lora_dropout,\n        target_modules",
+            "        target_modules",
+        ),
+        "lora_targets is ignored": (
+            'target_modules="all-linear" if targets == ("all-linear",) else list(targets),',
+            'target_modules="all-linear",',
+        ),
+        "a new adapter on embeddings is accepted": ('    _check_layers(adapted, "lora_targets")\n', ""),
+        "a continued adapter is frozen": ("is_trainable=trainable,", "is_trainable=False,"),
+        "a continued adapter keeps its own dropout": ('cast("Any", config).lora_dropout = dropout', "pass"),
+        "a continued adapter in bf16 stays in bf16": (
+            "one.data = one.data.float() if one.requires_grad else one.data",
+            "pass",
+        ),
+        "an adapter with weights of no layer is accepted": ("    if held != wanted:", "    if wanted - held:"),
+        "an adapter without some of its weights is accepted": ("    if held != wanted:", "    if held - wanted:"),
+        "an adapter of another kind than LoRA is accepted": ('    if kind != "LORA":', "    if False:"),
+        "an adapter that changes the base model is accepted": (
+            'if given.get("init_lora_weights", True) not in _PLAIN_START:',
+            "if False:",
+        ),
+        "options of LoRA that are not known are accepted": (
+            "value != plain.get(name) and",
+            "name in plain and value != plain[name] and",
+        ),
+        "the base model is recorded as it was typed": ("str(folder.resolve()) if folder.is_dir() else base", "base"),
+        "an adapter of prompts is served": ("        _refuse_prompt_learning(config, where)\n", ""),
+    },
+    equivalent={
+        "a continued adapter in bf16 stays in bf16": (
+            "peft itself loads the weights of an adapter as fp32; the line only guards against a version that does not"
+        ),
     },
 )
 
 _VLLM = planted(
     "serving/vllm.py",
+    "unit/train/test_vllm_command.py",
     "unit/train/test_training_with_vllm.py",
+    "unit/train/test_vllm_options.py",
     _VLLM_TESTS,
     faults={
         "the server's seed is ignored": ('"--seed", str(seed)', '"--seed", "0"'),
+        "the server samples as the model's generation config says": (
+            '*("--generation-config", "vllm", "--logprobs-mode"',
+            '*("--logprobs-mode"',
+        ),
+        "the server reports log-probabilities before the temperature": ('"processed_logprobs"', '"raw_logprobs"'),
+        "extra arguments of the user are ignored": (
+            '(*shlex.split(os.environ.get(ARGUMENTS, "")), *arguments)',
+            "tuple(arguments)",
+        ),
+        "extra arguments are split at each space": (
+            'shlex.split(os.environ.get(ARGUMENTS, ""))',
+            'os.environ.get(ARGUMENTS, "").split()',
+        ),
+        "the user's own folder is overwritten in training": (
+            "folder = None if alone and not trained else",
+            "folder = path if alone else",
+        ),
+        "a trained server cannot describe its weights": (
+            '*(("--worker-extension-cls", EXTENSION) if trained else ()),',
+            "",
+        ),
+        "weights of the server cannot be replaced": ('"VLLM_SERVER_DEV_MODE": "1"', '"VLLM_SERVER_DEV_MODE": "0"'),
+        "a server of a folder asks the hub": ("    if local:\n", "    if False:\n"),
+        "a server of a hub id never asks the hub": ("    if local:\n", "    if True:\n"),
+        "the user's memory for keys and values is ignored": (
+            'if without_gpu() and "VLLM_CPU_KVCACHE_SPACE" not in os.environ:',
+            "if without_gpu():",
+        ),
+        "a server on a GPU has the small steps of a CPU": (
+            "str(BATCHED_TOKENS)) if without_gpu() else ()",
+            "str(BATCHED_TOKENS))",
+        ),
+        "a server wakes up with cached prefixes": ('        await self._manage("/reset_prefix_cache")\n', ""),
+        "a server that does not sleep is ignored": ("if answer.status_code != 200:", "if False:"),
+        "the hash of weight files ignores their names": ('digest.update(f"{file.name}\\n".encode())', "pass"),
+        "the hash of weight files reads their beginning": (
+            "while piece := stream.read(2**22):",
+            "if piece := stream.read(2**22):",
+        ),
+        "the copy of a model in bf16 is fp32": (
+            'return "bfloat16" if "bfloat16" in',
+            'return "float32" if "bfloat16" in',
+        ),
+        "the number format of the server is ignored": ("dtype = known.get(options.vllm_dtype) or", "dtype ="),
+        "a path that does not exist is taken for a hub id": (
+            'not model or model.startswith((".", "/", "~")) or model.count("/") > 1',
+            "not model",
+        ),
+        "stop tokens of the generation config are not sent to the server": (
+            "ends = generation_ends(GenerationConfig.from_pretrained(source))",
+            "ends = frozenset[int]()",
+        ),
     },
 )
 
 _VLLM_ENGINE = planted(
     "serving/vllm_engine.py",
+    "unit/train/test_vllm_sampling_options.py",
+    "unit/train/test_vllm_options.py",
     "unit/train/test_training_with_vllm.py",
     _VLLM_TESTS,
     faults={
+        "vLLM gets no seed": ('            body["seed"] = sampling.seed\n', "            pass\n"),
+        "vLLM gets 0 for all tokens as top-k": ("sampling.top_k or -1", "sampling.top_k"),
+        "min-p is not sent to vLLM": ('"min_p": sampling.min_p', '"min_p": 0.0'),
+        "vLLM gets no stop tokens": ("sorted(self._stop_ids)", "[]"),
+        "vLLM on a CPU gets a seed beside another request": (
+            "not self._in_progress and not self._given_up",
+            "not self._given_up",
+        ),
+        "vLLM on a CPU gets a seed after a call was given up": (
+            "not self._in_progress and not self._given_up",
+            "not self._in_progress",
+        ),
+        "vLLM on a CPU gets the seed of a prompt in parts": ("and tokens <= BATCHED_TOKENS)", ")"),
+        "only the prompt must fit into one step": (
+            "self._takes_seed(len(prompt) + sampling.max_tokens)",
+            "self._takes_seed(len(prompt))",
+        ),
+        "a chat request keeps its seed on a CPU": (
+            "_without_seed(request.body) if self._cpu else",
+            "request.body if True else",
+        ),
+        "a call stays in progress for ever": (
+            "            self._in_progress -= 1\n        if answer.status_code != 200:",
+            "            pass\n        if answer.status_code != 200:",
+        ),
+        "a chat call stays in progress": (
+            "            self._in_progress -= 1\n        kind =",
+            "            pass\n        kind =",
+        ),
+        "an answer without all log-probabilities is accepted": (
+            "if not ids or len(ids) != len(logprobs):",
+            "if not ids:",
+        ),
+        "an answer without tokens is accepted": (
+            "if not ids or len(ids) != len(logprobs):",
+            "if len(ids) != len(logprobs):",
+        ),
+        "every answer of vLLM is complete": (
+            'finish = "stop" if choice["finish_reason"] == "stop" else "length"',
+            'finish = "stop"',
+        ),
+        "an aborted answer of vLLM is complete": (
+            '"stop" if choice["finish_reason"] == "stop" else "length"',
+            '"length" if choice["finish_reason"] == "length" else "stop"',
+        ),
+        "a refusal of vLLM is read as an answer": ("if answer.status_code != 200:", "if False:"),
+        "the context is that of the first model": (' for card in cards if card["id"] == model)', " for card in cards)"),
+        "an error of vLLM's chat looks like an answer": ("HttpResponse(answer.status_code,", "HttpResponse(200,"),
         "vLLM gets no temperature": (
             '            "temperature": sampling.temperature,\n',
             '            "temperature": 1.0,\n',

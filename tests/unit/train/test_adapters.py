@@ -205,6 +205,62 @@ def test_adapters_of_other_kinds_are_refused_by_name(
     assert refused.value.code in {"unsupported_adapter", "unsupported_head"}
 
 
+def test_a_new_adapter_on_layers_that_are_not_linear_is_refused(base: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_for_training(str(base), told(lora_rank=2, lora_targets=["embed_tokens"]))
+    assert refused.value.code == "unsupported_adapter"
+    assert refused.value.message == (
+        "lora_targets has the layer 'embed_tokens' (Embedding), which is not linear; adapters on linear layers alone "
+        "can be trained here"
+    )
+
+
+def test_a_new_adapter_changes_no_output_and_names_its_base(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(base.parent)
+    adapted: Any = load_for_training(base.name, told(lora_rank=2)).model
+    assert logprobs(adapted) == logprobs(load_for_training(str(base), told()).model)
+    assert {one.base_model_name_or_path for one in adapted.peft_config.values()} == {str(base)}
+
+
+def test_what_adds_tokens_to_every_prompt_is_not_served(base: Path, tmp_path: Path) -> None:
+    config = peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
+    adapted = peft.get_peft_model(family_model("qwen3"), config)
+    adapted.peft_config["default"].base_model_name_or_path = str(base)
+    adapted.save_pretrained(tmp_path / "prompt")
+    with pytest.raises(ConfigError, match="is of the type PROMPT_TUNING, which adds tokens to every prompt") as refused:
+        load_for_serving(str(tmp_path / "prompt"))
+    assert refused.value.code == "unsupported_adapter"
+
+
+def test_an_adapter_in_another_number_format_is_trained_in_fp32(adapter: Path, tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    folder = shutil.copytree(adapter, tmp_path / "half")
+    halves = {name: one.bfloat16() for name, one in adapter_weights(adapter).items()}
+    save_file(halves, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    model = load_for_training(str(folder), told(dtype="bf16")).model
+    assert {one.dtype for one in model.parameters() if one.requires_grad} == {torch.float32}
+    assert {one.dtype for one in model.parameters() if not one.requires_grad} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("change", ["left out", "added"])
+def test_an_adapter_whose_weights_are_not_all_there_is_refused(adapter: Path, tmp_path: Path, change: str) -> None:
+    from safetensors.torch import save_file
+
+    folder = shutil.copytree(adapter, tmp_path / "part")
+    weights = adapter_weights(adapter)
+    first = min(weights)
+    changed = dict(weights) | {first.replace("layers.0", "layers.7"): weights[first].clone()}
+    if change == "left out":
+        changed = {name: one for name, one in weights.items() if name != first}
+    save_file(changed, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    counts = "1 of its weights are missing and 0" if change == "left out" else "0 of its weights are missing and 1"
+    for load in (lambda: load_for_training(str(folder), told()), lambda: load_for_serving(str(folder))):
+        with pytest.raises(ConfigError, match=counts) as refused:
+            load()
+        assert refused.value.code == "bad_adapter"
+
+
 def test_what_no_copy_could_hold_is_not_given_to_a_server(base: Path, tmp_path: Path) -> None:
     folder = str(make_adapter(tmp_path / "dora", base, use_dora=True))
     assert load_for_serving(folder).model  # in this process, peft itself computes it

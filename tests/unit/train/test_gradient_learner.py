@@ -224,6 +224,24 @@ def test_an_update_waits_for_enough_groups_that_differ() -> None:
     assert one.done == 4
 
 
+def test_metrics_of_waiting_groups_do_not_depend_on_the_order_in_which_groups_end() -> None:
+    """A sum in another order is rounded in another way."""
+    groups = group("a", 0.1, 0.2), group("b", 0.3, 0.6)
+    assert sum([0.1, 0.2, 0.3, 0.6]) != sum([0.3, 0.6, 0.1, 0.2])
+    found = [
+        update(learner(dynamic_sampling_limit=4, batch_size=9), *order).evidence.metrics["reward"]
+        for order in (groups, groups[::-1])
+    ]
+    assert found[0] == found[1]
+
+
+def test_rewards_that_fail_are_noted_also_while_groups_wait() -> None:
+    one = learner(dynamic_sampling_limit=4, batch_size=9, rewards={PICKY: 1.0})
+    (note,) = update(one, group("t", 0.0, 1.0, answers=["yes", "no"])).evidence.notes
+    assert note.startswith(f"epoch-1/1: these rewards failed: '{PICKY}' 1 times; ")
+    assert update(one, group("u", 0.0, 1.0, answers=["yes", "yes"])).evidence.notes == ()
+
+
 def test_an_update_is_made_at_the_limit_and_after_the_last_batch() -> None:
     one = learner(dynamic_sampling_limit=2, total=3)
     outcomes = [

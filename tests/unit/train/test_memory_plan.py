@@ -13,10 +13,12 @@ torch = pytest.importorskip("torch")
 
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, MistralConfig, MistralForCausalLM
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, gradient_arguments
+from agentlearn.train.update import memory_plan
 from agentlearn.train.update import updater as updater_module
 from agentlearn.train.update.logprob_model import LogprobModel
 from agentlearn.train.update.memory_at_hand import main_memory_at_hand
@@ -118,6 +120,99 @@ def test_checkpointed_layers_need_less() -> None:
     model = tiny_lm(num_hidden_layers=8)
     checkpoint_layers(model)
     assert measured(model).per_token < 0.7 * plain.per_token
+
+
+def test_a_recomputed_layer_is_measured_whole() -> None:
+    """The backward pass computes one layer again, and then holds all that it keeps otherwise."""
+    wide = {"num_hidden_layers": 2, "intermediate_size": 4096}
+    model = tiny_lm(**wide)
+    checkpoint_layers(model)
+    assert measured(model).per_token >= 3 * 4096 * 4
+
+
+class _Squares(torch.nn.Module):
+    """Keeps 4 bytes per token for the gradient of its weights, and 32 bytes that three of its steps need."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(8))
+        self.register_buffer("fixed", torch.ones(1000, 8))
+
+    def forward(self, ids_BT: Tensor, _places_N: Tensor, _targets_N: Tensor, _positions_BT: Tensor | None) -> Tensor:
+        kept = (ids_BT[0, :, None].float() * self.weight).exp()
+        return kept * kept + kept @ self.get_buffer("fixed").T[:, :8]
+
+
+def test_tensors_are_counted_once_and_without_weights() -> None:
+    scorer: Any = _Squares()
+    for tokens in (16, 100):
+        assert memory_plan._saved_bytes(scorer, tokens, nullcontext, masked=False) == (4 + 32) * tokens
+
+
+def test_memory_that_is_allocated_already_is_not_planned_again() -> None:
+    model = tiny_lm()
+    size = sum(one.numel() for one in model.parameters())
+    logits, head = told().logits_mib * MIB, 4 * model.lm_head.weight.numel()
+
+    def planned(optimizer: Any, name: str = "adamw") -> float:
+        return memory_plan.fixed_bytes(model.parameters(), optimizer, LogprobModel(model), told(optimizer=name))
+
+    adamw = torch.optim.AdamW(model.parameters())
+    assert planned(torch.optim.SGD(model.parameters()), "sgd") == logits + head + 4 * size
+    assert planned(adamw) == logits + head + 12 * size
+    for one in model.parameters():
+        one.grad = torch.zeros_like(one)
+    assert planned(adamw) == logits + head + 8 * size
+    adamw.step()
+    assert planned(adamw) == logits + head
+    model.lm_head.requires_grad_(False)
+    assert planned(adamw) == logits
+
+
+def test_gradients_in_fp32_of_weights_in_bf16_are_planned() -> None:
+    model = tiny_lm().bfloat16()
+    optimizer = torch.optim.SGD(model.parameters())
+
+    def planned() -> float:
+        return memory_plan.fixed_bytes(model.parameters(), optimizer, LogprobModel(model), told())
+
+    before = planned()
+    for one in model.parameters():
+        one.grad_dtype = torch.float32
+    assert planned() - before == 2 * sum(one.numel() for one in model.parameters())
+
+
+def test_what_does_not_depend_on_the_length_leaves_less_for_tokens() -> None:
+    rows = RowMemory(constant=9 * GIB, per_token=MIB, per_token_squared=0)
+    assert rows.of_row(100) == 9 * GIB + 100 * MIB
+    assert plan_memory(rows, told(), at_hand=10 * GIB, fixed=0, gpu=False).tokens == 256
+    assert plan_memory(rows, told(), at_hand=10 * GIB, fixed=GIB // 2, gpu=False).tokens == 128
+    with pytest.raises(ConfigError):
+        plan_memory(rows, told(tokens_per_microbatch=8), at_hand=9 * GIB, fixed=0, gpu=False)
+
+
+def test_pairs_of_tokens_are_counted_within_the_longest_row() -> None:
+    rows = RowMemory(constant=7, per_token=3, per_token_squared=2, longest=10)
+    assert [rows.of_tokens(tokens) for tokens in (5, 10, 30)] == [15 + 50, 30 + 200, 90 + 600]
+    assert RowMemory(7, 3, 2).of_tokens(30) == 90 + 1800
+    model = tiny_lm()
+    assert measured(model).longest == model.config.max_position_embeddings
+    packed = measure_rows(LogprobModel(model), nullcontext, packed=True)
+    assert packed is not None
+    assert packed.longest is None
+    assert packed.per_token_squared > 0  # the mask that keeps rows apart
+
+
+def test_measuring_draws_no_random_numbers_and_leaves_the_mode_of_each_layer() -> None:
+    """In a model with dropout, which draws some."""
+    shape: dict[str, Any] = {"n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 48, "bos_token_id": 1}
+    model = GPT2LMHeadModel(GPT2Config(**shape, eos_token_id=2)).eval()
+    model.transformer.h[1].train()
+    modes = [one.training for one in model.modules()]
+    chance = torch.get_rng_state()
+    measured(model)
+    assert torch.equal(torch.get_rng_state(), chance)
+    assert [one.training for one in model.modules()] == modes
 
 
 def test_weights_without_storage_are_not_measured() -> None:

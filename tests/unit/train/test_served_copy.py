@@ -57,6 +57,25 @@ class Unsound(StandIn):
         return found
 
 
+class Misusing(StandIn):
+    """A server that holds the weights and computes with them in another way."""
+
+    def completion(self, asked: dict[str, Any]) -> dict[str, Any]:
+        found = super().completion(asked)
+        shown = found["choices"][0].get("prompt_logprobs") or []
+        for one in filter(None, shown):
+            one.update({name: {"logprob": told["logprob"] - 0.5} for name, told in one.items()})
+        return found
+
+
+class Unnamed(Misusing):
+    """The same where its worker cannot describe the weights."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.faults.has_extension = False
+
+
 def synchronised(server: type[StandIn], folder: Path, network: Any, start: Any) -> StandIn:
     """Serve one network, then give the server the weights of another; returns the server."""
     save_served(start, folder)
@@ -92,6 +111,14 @@ def test_a_server_that_loads_the_weights_is_believed(tmp_path: Path, tied: bool)
 @pytest.mark.parametrize("server", [Forgetful, Skipping, Unsound])
 def test_a_server_with_other_weights_ends_the_run(tmp_path: Path, server: type[StandIn]) -> None:
     with pytest.raises(WeightsDiffer):
+        synchronised(server, tmp_path, changed(), tiny_network())
+
+
+@pytest.mark.parametrize("server", [Misusing, Unnamed])
+def test_a_server_that_has_the_weights_and_uses_them_wrongly_ends_the_run(
+    tmp_path: Path, server: type[StandIn]
+) -> None:
+    with pytest.raises(WeightsDiffer, match=r"a probe prompt differ by 0\.5 nats on average \(up to .* is rounding\)"):
         synchronised(server, tmp_path, changed(), tiny_network())
 
 

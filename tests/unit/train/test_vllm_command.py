@@ -1,0 +1,203 @@
+# ruff: noqa: E402  what needs torch is imported after it is known to be there
+"""How `vllm:MODEL` starts the server: its arguments, its environment, the copy that it serves, and sleeping."""
+
+import asyncio
+import json
+from argparse import ArgumentParser
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import httpx2
+from safetensors.torch import load_file
+
+from agentlearn.errors import ConfigError, EndpointError
+from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse, listening
+from agentlearn.serving.supervised_server import ServerCommand
+from agentlearn.train.serving import vllm
+from agentlearn.train.serving.vllm import EXTENSION, VllmService, files_sha256, vllm_endpoint
+from agentlearn.train.serving.vllm_options import VllmOptions
+from tests.support.tiny_model import saved, tiny_network, tiny_tokenizer
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved(tmp_path_factory.mktemp("model") / "tiny", tiny_network())
+
+
+def opened(
+    model: str | Path, monkeypatch: pytest.MonkeyPatch, *, gpu: bool = False, **how: Any
+) -> tuple[ServerCommand, VllmService, dict[str, Any]]:
+    """Open the endpoint without a server. Returns the server's command, the service and the weights in its folder."""
+    commands: list[ServerCommand] = []
+
+    @asynccontextmanager
+    async def supervised(command: ServerCommand) -> AsyncGenerator[Any]:
+        commands.append(command)
+        yield SimpleNamespace(log=Path("server.log"), starts=1)
+
+    @asynccontextmanager
+    async def fronted(url: str, *_: Any, **__: Any) -> AsyncGenerator[Any]:
+        yield url, None
+
+    monkeypatch.setattr(vllm, "supervised_server", supervised)
+    monkeypatch.setattr(vllm, "token_service", fronted)
+    monkeypatch.setattr(vllm, "without_gpu", lambda: not gpu)
+
+    async def once() -> tuple[VllmService, dict[str, Any]]:
+        async with vllm_endpoint(str(model), command=("vllm",), **how) as service:
+            return service, {} if service.folder is None else load_file(service.folder / "model.safetensors")
+
+    service, weights = asyncio.run(once())
+    return commands[0], service, weights
+
+
+def test_the_server_reports_what_the_trainer_needs_and_adds_no_sampling_of_its_own(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(vllm.ARGUMENTS, "--max-model-len 300 --name 'two words'")
+    command, service, _ = opened(checkpoint, monkeypatch, seed=5, arguments=("--seed", "6"))
+    parser = ArgumentParser()
+    for name in ("model", "served-model-name", "host", "port", "generation-config", "logprobs-mode", "dtype"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--seed", action="append")
+    known, others = parser.parse_known_args(list(command.command))
+    assert (known.model, known.served_model_name, known.host) == (str(checkpoint), "tiny", HOST)
+    assert command.health == f"http://{HOST}:{known.port}/health"
+    assert service.server_url == f"http://{HOST}:{known.port}/v1"
+    assert (known.generation_config, known.logprobs_mode, known.dtype) == ("vllm", "processed_logprobs", "float32")
+    assert known.seed == ["5", "6"]  # vLLM takes the last one, so what a user gives comes after what we set
+    assert others[-4:] == ["--max-model-len", "300", "--name", "two words"]
+    assert "--worker-extension-cls" not in others
+    assert service.transfer is None
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_only_a_server_on_a_cpu_has_a_small_step_and_a_small_cache(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, gpu: bool
+) -> None:
+    monkeypatch.delenv("VLLM_CPU_KVCACHE_SPACE", raising=False)
+    command, _, _ = opened(checkpoint, monkeypatch, gpu=gpu)
+    words = " ".join(command.command)
+    assert ("--enforce-eager --max-num-batched-tokens 4096" in words) == (not gpu)
+    assert command.environment.get("VLLM_CPU_KVCACHE_SPACE") == (None if gpu else "2")
+
+
+def test_weights_can_be_replaced_and_a_folder_asks_no_hub(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "7")
+    command, _, _ = opened(checkpoint, monkeypatch)
+    assert command.environment["VLLM_SERVER_DEV_MODE"] == "1"
+    assert command.environment["HF_HUB_OFFLINE"] == "1"
+    assert "VLLM_CPU_KVCACHE_SPACE" not in command.environment  # what the user has set is inherited
+    monkeypatch.setattr(vllm, "reach_hub", lambda name: name)
+    command, service, _ = opened("org/m", monkeypatch)
+    assert "HF_HUB_OFFLINE" not in command.environment
+    assert (service.model, service.source, service.weights_sha256()) == ("org/m", None, None)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_trained_model_is_served_from_a_copy_in_its_own_number_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: Any
+) -> None:
+    checkpoint = saved(tmp_path / "own", tiny_network(tied=True).to(dtype))
+    before = files_sha256(checkpoint)
+    options = VllmOptions(vllm_dtype="bfloat16", vllm_max_context=77)
+    command, service, weights = opened(checkpoint, monkeypatch, trained=True, options=options)
+    assert service.folder is not None
+    assert service.folder != checkpoint
+    assert f"--model {service.folder} " in " ".join(command.command)
+    assert {one.dtype for one in weights.values()} == {dtype}
+    assert "lm_head.weight" in weights
+    assert files_sha256(checkpoint) == before
+    at = command.command.index("--worker-extension-cls")
+    assert command.command[at + 1] == EXTENSION
+    assert service.transfer is not None
+    assert (service.transfer.folder, service.transfer.dtype) == (service.folder, torch.bfloat16)
+
+
+def test_the_hash_of_weight_files_depends_on_names_and_all_bytes(tmp_path: Path) -> None:
+    def with_files(**files: bytes) -> str:
+        for old in tmp_path.iterdir():
+            old.unlink()
+        for name, content in files.items():
+            (tmp_path / f"{name}.safetensors").write_bytes(content)
+        (tmp_path / "config.json").write_text(str(len(files)))
+        return files_sha256(tmp_path)
+
+    whole = bytes(range(256)) * 2**15  # 8 MiB, more than is read at once
+    assert with_files(a=whole, b=b"2") == with_files(b=b"2", a=whole)
+    others = [
+        with_files(a=whole),
+        with_files(a=whole, c=b"2"),
+        with_files(a=b"2", b=whole),
+        with_files(a=whole[:-1] + b"x", b=b"2"),
+    ]
+    assert len({with_files(a=whole, b=b"2"), *others}) == 5
+
+
+def test_what_looks_like_a_path_is_not_asked_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm, "reach_hub", lambda name: pytest.fail(f"the hub was asked for {name}"))
+    for name in ("", "./m", "/m", "~/nowhere-at-all", "a/b/c"):
+        with pytest.raises(ConfigError) as refused:
+            opened(name, monkeypatch)
+        assert refused.value.code == "no_model"
+
+
+@pytest.mark.parametrize("ends", [5, [5, 9], None])
+def test_the_server_gets_every_token_that_ends_an_answer(tmp_path: Path, ends: Any) -> None:
+    network = tiny_network()
+    network.generation_config.eos_token_id = ends
+    folder = saved(tmp_path / "own", network)
+    if ends is None:
+        (folder / "generation_config.json").unlink()
+    asked: list[dict[str, Any]] = []
+
+    async def respond(request: HttpRequest) -> HttpResponse:
+        if request.path == "/v1/models":
+            return HttpResponse(200, b'{"data": [{"id": "tiny", "max_model_len": 512}]}')
+        asked.append(json.loads(request.body))
+        choice = {"token_ids": [40], "logprobs": {"token_logprobs": [-1]}, "finish_reason": "stop"}
+        return HttpResponse(200, json.dumps({"choices": [choice], "usage": {}}).encode())
+
+    async def once() -> None:
+        async with (
+            listening(respond) as port,
+            vllm.token_service(f"http://{HOST}:{port}/v1", "tiny", folder, 3, cpu=True) as (front, abilities),
+            httpx2.AsyncClient(trust_env=False, timeout=60) as http,
+        ):
+            assert abilities is not None
+            body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+            answer = await http.post(f"{front}/chat/completions", json=body)
+            assert answer.status_code == 200
+
+    asyncio.run(once())
+    own = {tiny_tokenizer().eos_token_id}
+    assert set(asked[0]["stop_token_ids"]) == own | set(ends if isinstance(ends, list) else [ends] if ends else [])
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "sentence"),
+    [(404, "no_sleep", "refused with status 404; train without vllm_sleep"), (None, "endpoint_unreachable", "reached")],
+)
+def test_a_server_that_does_not_sleep_is_an_error(status: int | None, code: str, sentence: str) -> None:
+    async def respond(_request: HttpRequest) -> HttpResponse:
+        return HttpResponse(status or 200)
+
+    async def once() -> None:
+        async with listening(respond) as port:
+            url = f"http://{HOST}:{port}/v1"
+            service = VllmService(url, "tiny", None, url)
+            if status is not None:
+                await service.sleep()
+        await service.wake()
+
+    with pytest.raises(EndpointError, match=sentence) as refused:
+        asyncio.run(once())
+    assert refused.value.code == code
