@@ -70,9 +70,10 @@ def models_fetch(name: KnownName, /, *, json: JsonOption = False) -> None:
         print_json({**_fields(known, FetchedState.FETCHED), "new": fetched.new, "record": _plain(fetched.record)})
         return
     line("wrote" if fetched.new else "present", f"{fetched.folder} ({size_words(sum(fetched.record.files.values()))})")
-    line("licence", f"{known.licence}, stated {known.licence_stated}; its text is beside the weights")
+    line("licence", f"{known.licence}, stated {known.licence_stated}; its text is in that folder")
     line("good for", known.good_for)
-    line("use it", f"agentlearn solve math PROBLEM --model local:{name}, or agentlearn train math --model {name}")
+    line("use it", f"agentlearn learn FILE --reward number --model local:{name}")
+    line("", f"agentlearn train FILE --reward number --model {name}")
 
 
 def models_path(name: KnownName, /, *, json: JsonOption = False) -> None:
@@ -116,7 +117,7 @@ def models_convert(
         return
     out = console()
     out.print(f"wrote {folder} ({size_words(sum(record.files.values()))}), licence: {record.licence or 'not stated'}")
-    out.print(f"use it with: --model local:{folder}, or agentlearn train math --model {folder}")
+    out.print(f"use it with --model local:{folder}, or in agentlearn train with --model {folder}")
 
 
 def _known() -> tuple[KnownModel, ...]:

@@ -175,7 +175,7 @@ def _models() -> Iterator[CheckResult]:
                 what=f"model local:{known.name}",
                 state="ok",
                 words=f"fetched, in {fetched_folder(known)}",
-                mend=f"agentlearn learn math --model local:{known.name}",
+                mend=f"agentlearn learn FILE --reward number --model local:{known.name}",
             )
     for found in found_models():
         price = "may cost money" if found.paid else "replace MODEL by the name of the served model"

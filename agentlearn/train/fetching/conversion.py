@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from agentlearn.config.model_folders import RECORD, ModelRecord
@@ -22,8 +23,8 @@ from agentlearn.train.weights.load_memory import free_bytes, is_out_of_memory
 from agentlearn.train.weights.loading import load_base, load_tokenizer, no_progress_bars, short
 from agentlearn.train.weights.model_source import ModelSource
 
-_BYTES_PER_WEIGHT = 6
-"""Memory while converting: the weights in fp32, and a copy in bf16."""
+_BYTES_PER_WEIGHT = 10
+"""Memory while converting: the weights in fp32 twice, and once in bf16."""
 _PROBE = "What is 23 + 18? It is 41."
 _TOLERANCE = 1e-3
 """Largest difference of a logit between two computations with the same weights."""
@@ -42,9 +43,11 @@ def convert_gguf(file: Path, folder: Path, *, name: str, source: str, sha256: st
     """
     gguf = read_gguf(file)
     _check_memory(gguf)
-    with _quiet():
-        tokenizer = load_gguf_tokenizer(gguf)
-        model = _load(gguf)
+    with _quiet(), TemporaryDirectory(prefix="agentlearn-gguf-") as temporary:
+        alone = Path(temporary, "model.gguf")
+        alone.symlink_to(file.resolve())
+        tokenizer = load_gguf_tokenizer(gguf, alone)
+        model = _load(gguf, alone)
         logits = _write(model, tokenizer, gguf, folder)
         del model
         _check(logits, gguf, folder)
@@ -78,13 +81,20 @@ def _check_memory(gguf: GgufFile) -> None:
         )
 
 
-def _load(gguf: GgufFile) -> Any:
+def _load(gguf: GgufFile, alone: Path) -> Any:
+    """Load the model in fp32. alone: as in `load_gguf_tokenizer`."""
     import torch
     from transformers import AutoModelForCausalLM, __version__
 
     load: Any = AutoModelForCausalLM.from_pretrained
     try:
-        model, found = load(gguf.path.parent, gguf_file=gguf.path.name, dtype=torch.float32, output_loading_info=True)
+        model, found = load(
+            alone.parent,
+            gguf_file=alone.name,
+            dtype=torch.float32,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
     except Exception as error:
         if is_out_of_memory(error):
             raise ConfigError(f"{str(gguf.path)!r} does not fit into memory", code="out_of_memory") from error

@@ -1,6 +1,6 @@
 """Fetching, removing and converting models as folders that appear whole or not at all.
 
-A folder is made under another name beside its place and renamed when it is complete. One process at a time works on a
+A folder is made under another name in the same place and renamed when it is complete. One process at a time works on a
 model, and begins by removing what a killed one left.
 """
 
@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentlearn.config.environment import variable_of
 from agentlearn.config.known_models import KNOWN_MODELS, KnownModel
 from agentlearn.config.model_folders import (
     FetchedState,
@@ -26,7 +25,7 @@ from agentlearn.config.model_folders import (
 from agentlearn.errors import ConfigError
 from agentlearn.files import sha256_of, sync
 from agentlearn.train.fetching.conversion import convert_gguf, need_conversion
-from agentlearn.train.fetching.disk_space import check_space, full_disk_named
+from agentlearn.train.fetching.disk_space import OTHER_FOLDER, check_space, full_disk_named
 from agentlearn.train.fetching.gguf_file import read_gguf
 from agentlearn.train.fetching.installer import download, installer, lacks_file, other_hash
 
@@ -110,9 +109,10 @@ def convert_file(file: Path, folder: Path) -> ModelRecord:
     if os.path.lexists(folder):
         raise ConfigError(f"{str(folder)!r} is there already; name a new folder", code="exists")
     gguf = read_gguf(file.expanduser())
-    root = _writable(folder.parent)
-    check_space(folder.name, root, gguf.parameters * 2)
-    with _draft(folder.name, root) as draft, full_disk_named(folder.name, root):
+    elsewhere = "name another folder"
+    root = _writable(folder.parent, elsewhere)
+    check_space(folder.name, root, gguf.parameters * 2, elsewhere=elsewhere)
+    with _draft(folder.name, root) as draft, full_disk_named(folder.name, root, elsewhere=elsewhere):
         (draft / folder.name).mkdir()
         record = convert_gguf(gguf.path.resolve(), draft / folder.name, name=folder.name, source=file.name)
         (draft / folder.name).rename(folder)
@@ -146,7 +146,7 @@ def _present(folder: Path, *, new: bool) -> FetchedModel:
     return FetchedModel(folder, record, new)
 
 
-def _writable(root: Path) -> Path:
+def _writable(root: Path, elsewhere: str = OTHER_FOLDER) -> Path:
     """Make a folder if it is not there. Raises ConfigError when it cannot be written."""
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -156,8 +156,7 @@ def _writable(root: Path) -> Path:
     except OSError as error:
         why = error.strerror or str(error)
     raise ConfigError(
-        f"nothing can be written in {str(root)!r} ({why}); correct its permissions, or set {variable_of('models')} to"
-        " another folder",
+        f"nothing can be written in {str(root)!r} ({why}); correct its permissions, or {elsewhere}",
         code="read_only",
     )
 

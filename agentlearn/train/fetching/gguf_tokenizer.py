@@ -24,13 +24,16 @@ _TEXTS = (
 """Texts that must be the same after encoding and decoding."""
 
 
-def load_gguf_tokenizer(gguf: GgufFile) -> Any:
-    """Load the tokenizer of a GGUF file. Raises ConfigError when transformers cannot read it as llama.cpp does."""
+def load_gguf_tokenizer(gguf: GgufFile, alone: Path) -> Any:
+    """Load the tokenizer of a GGUF file. Raises ConfigError when transformers cannot read it as llama.cpp does.
+
+    alone: a path of the file in a folder without other files, because transformers would use them.
+    """
     from tokenizers import pre_tokenizers
     from transformers import AutoTokenizer, __version__
 
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(gguf.path.parent, gguf_file=gguf.path.name)
+        tokenizer: Any = AutoTokenizer.from_pretrained(alone.parent, gguf_file=alone.name, trust_remote_code=False)
     except Exception as error:
         raise ConfigError(
             f"transformers {__version__} cannot read the tokenizer of {str(gguf.path)!r} ({short(error)}); use the"

