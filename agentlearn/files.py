@@ -1,6 +1,7 @@
 """Files: read only what is a file, and replace it so that readers see the old one or the new one, never a part."""
 
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -42,6 +43,12 @@ def write_whole(file: Path, content: bytes) -> None:
         put(draft, file)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def sha256_of(file: Path) -> str:
+    """Return the sha256 of a file's content, in hexadecimal. Raises OSError."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:

@@ -25,8 +25,8 @@ _OWN_MODULES = "agentlearn"
 
 # fmt: off
 COMMANDS = frozenset((
-    "completion", "data", "doctor", "domain", "help", "init", "lab", "learn", "library", "runs", "solve", "store",
-    "trace", "train", "version",
+    "completion", "data", "doctor", "domain", "help", "init", "lab", "learn", "library", "models", "runs", "solve",
+    "store", "trace", "train", "version",
 ))
 # fmt: on
 """Names of agentlearn's own commands, besides those that it announces as entry points itself."""

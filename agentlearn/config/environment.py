@@ -1,8 +1,9 @@
 """Settings from environment variables: `AGENTLEARN_<OPTION>` sets the default of a command-line option.
 
 An option wins over a recipe, a recipe over the environment, the environment over the built-in default. Only the command
-line reads these variables; functions of the library take their settings as arguments. The one exception is
-`AGENTLEARN_STORE`, which holds for both: an application finds the libraries that a command published.
+line reads these variables; functions of the library take their settings as arguments. One exception is
+`AGENTLEARN_STORE`, which holds for both: an application finds the libraries that a command published. So does
+`AGENTLEARN_MODELS`, the folder of fetched models (`model_folders`).
 """
 
 import os

@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
+from agentlearn.config.known_models import KNOWN_MODELS
+from agentlearn.config.model_folders import FetchedState, fetched_folder, fetched_state
 from agentlearn.doctor.isolated import Check, Waiting, results_of
 from agentlearn.doctor.plugin_checks import plugin_checks
 from agentlearn.domain.base import installed_domains, load_domain
@@ -167,6 +169,14 @@ def _installed(name: str) -> str:
 
 def _models() -> Iterator[CheckResult]:
     yield CheckResult(what="model sim:novice", state="ok", words="simulated; needs no key, GPU or network")
+    for known in KNOWN_MODELS.values():
+        if fetched_state(known) is FetchedState.FETCHED:
+            yield CheckResult(
+                what=f"model local:{known.name}",
+                state="ok",
+                words=f"fetched, in {fetched_folder(known)}",
+                mend=f"agentlearn learn FILE --reward number --model local:{known.name}",
+            )
     for found in found_models():
         price = "may cost money" if found.paid else "replace MODEL by the name of the served model"
         yield CheckResult(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn.config import is_lab
+from agentlearn.config.model_folders import model_path
 from agentlearn.models.call_settings import CallSettings
 
 LEAST = 512
@@ -55,7 +56,7 @@ def local_answer_limit(model: str, usual: int) -> AnswerLimit | None:
 
 def context_of(source: str) -> int | None:
     """Return the number of tokens that the model in a folder can hold; None when its config does not say."""
-    folder = Path(source).expanduser()
+    folder = model_path(source)
     config = _json_of(folder / "config.json")
     if config is None:
         base = (_json_of(folder / "adapter_config.json") or {}).get("base_model_name_or_path")

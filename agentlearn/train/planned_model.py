@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from agentlearn.config import LAB
+from agentlearn.config.model_folders import model_path
 from agentlearn.domain.base import Domain
 from agentlearn.errors import ConfigError
 from agentlearn.lab.contract import announced_lab
@@ -28,7 +29,7 @@ def check_planned_model(settings: TrainSettings) -> None:
     base = Path(source.base)
     if base.is_dir():
         _check_config(source, base, sampled_here=settings.sampler == "local")
-    if Path(settings.model).expanduser().is_dir():  # a hub id may be an adapter
+    if model_path(settings.model).is_dir():  # a hub id may be an adapter
         check_adapter_settings(source, settings.gradient)
     if (place := Path(tokenizer_place(source))).is_dir():
         check_tokenizer_files(place)

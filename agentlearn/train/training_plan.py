@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn.config import LAB
+from agentlearn.config.model_folders import model_path
 from agentlearn.domain.base import Domain
 from agentlearn.domain.custom import try_reward
 from agentlearn.errors import AgentlearnError, StoreError
@@ -223,7 +224,7 @@ def _folder(model: str) -> Path | None:
             return announced_lab(model.removeprefix(LAB)).folder
         except AgentlearnError:
             return None
-    folder = Path(model).expanduser()
+    folder = model_path(model)
     return folder if folder.is_dir() else None
 
 

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.serving.chat_service import ChatService
 from agentlearn.serving.service_thread import serve_in_thread
@@ -152,7 +153,8 @@ def torch_engine(
 
 
 def _model_folder(directory: str) -> Path:
-    path = Path(directory).expanduser()
+    check_fetched(directory)
+    path = model_path(directory)
     if path.is_file():
         find_source(directory)
     if not path.is_dir():

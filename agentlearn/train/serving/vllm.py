@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError, EndpointError, MissingExtra
 from agentlearn.serving.chat_service import ChatService
 from agentlearn.serving.http11 import HOST
@@ -221,7 +222,8 @@ def _tokenizer_and_ends(source: Path | str) -> tuple[Any, frozenset[int]]:
 
 def _directory(model: str) -> Path | None:
     """The model's directory; None for a hub id. Raises ConfigError for a directory without a model."""
-    path = Path(model).expanduser()
+    check_fetched(model)
+    path = model_path(model)
     if not path.is_dir():
         looks_like_a_path = not model or model.startswith((".", "/", "~")) or model.count("/") > 1
         if looks_like_a_path:

@@ -5,11 +5,13 @@ a checkpoint is ever executed.
 """
 
 import json
+import shlex
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
+from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError
 from agentlearn.train.weights.hub import adapter_on_hub, reach_hub
 
@@ -44,10 +46,11 @@ def find_source(name: str, *, ask_hub: bool = True) -> ModelSource:
     Raises ConfigError for a folder with missing or damaged files, an adapter without its base model, a file, or a hub
     id that cannot be reached.
     """
-    path = Path(name).expanduser()
+    check_fetched(name)
+    path = model_path(name)
     if path.is_file():
         if path.suffix == ".gguf":
-            raise _gguf(name)
+            raise _gguf(name, path)
         raise ConfigError(f"{name!r} is a file; name the folder of a Hugging Face checkpoint", code="no_model")
     if path.is_dir():
         check_model_files(path, name)
@@ -85,8 +88,8 @@ def check_model_files(path: Path, directory: str) -> None:
         _read_json(path / ADAPTER_CONFIG)
         _check_adapter_weights(path, directory)
         return
-    if not weights and any(path.glob("*.gguf")):
-        raise _gguf(directory)
+    if not weights and (files := sorted(path.glob("*.gguf"))):
+        raise _gguf(directory, files[0])
     if not whole:
         raise ConfigError(
             f"the directory {directory!r} holds no model: it has neither config.json nor {ADAPTER_CONFIG}",
@@ -204,10 +207,11 @@ def _read_json(file: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def _gguf(name: str) -> ConfigError:
+def _gguf(name: str, file: Path) -> ConfigError:
+    convert = shlex.join(["agentlearn", "models", "convert", str(file), "FOLDER"])
     return ConfigError(
-        f"{name!r} has its weights in the GGUF format, which cannot be trained or served here; download the model's"
-        " safetensors version, or serve the GGUF file with its own server and give that server's URL as --model",
+        f"{name!r} has its weights in the GGUF format, which cannot be trained or served here as it is; convert it once"
+        f" with {convert}, or serve the GGUF file with its own server and give that server's URL as --model",
         code="gguf",
     )
 

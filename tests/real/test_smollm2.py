@@ -1,0 +1,125 @@
+# ruff: noqa: E402  what needs torch is imported after it is known to be there
+"""A real model, where it was fetched before: its chat template, sums, `learn`, `solve` and one update.
+
+It needs `agentlearn models fetch smollm2-135m`, in the usual cache folder; `AGENTLEARN_MODELS` is not read in tests.
+"""
+
+import asyncio
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from pydantic_ai import Agent
+
+from agentlearn import learn, solve
+from agentlearn.config.known_models import KNOWN_MODELS
+from agentlearn.config.model_folders import FetchedState, fetched_state, model_path
+
+torch = pytest.importorskip("torch")
+
+from agentlearn.train.run_training import run_training
+from agentlearn.train.serving.local import load_for_serving, local_endpoint
+from agentlearn.train.settings import train_settings
+from tests.support.last_number import last_number
+
+NAME = "smollm2-135m"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        fetched_state(KNOWN_MODELS[NAME]) is not FetchedState.FETCHED,
+        reason=f"the model is not there; fetch it with: agentlearn models fetch {NAME}",
+    ),
+    pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning"),
+]
+SUMS = [(a, b) for a in range(1, 10, 2) for b in range(1, 10, 2)]
+
+
+@pytest.fixture
+def sums(tmp_path: Path) -> Path:
+    file = tmp_path / "sums.jsonl"
+    rows = [{"problem": f"What is {a} + {b}?", "answer": str(a + b)} for a, b in SUMS[:8]]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def test_its_chats_and_digits_become_the_tokens_that_it_was_trained_on() -> None:
+    tokenizer: Any = load_for_serving(NAME).tokenizer
+    shown = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Hi"}], tokenize=False, add_generation_prompt=True
+    )
+    assert shown == (
+        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+        "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert tokenizer.convert_ids_to_tokens(tokenizer.encode(shown))[-8:] == [
+        "Ċ", "Hi", "<|im_end|>", "Ċ", "<|im_start|>", "ass", "istant", "Ċ",
+    ]  # fmt: skip
+    assert tokenizer.convert_ids_to_tokens(tokenizer.encode("  12")) == ["ĠĠ", "1", "2"]
+
+
+def test_it_adds_some_digits_and_ends_its_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Greedy answers: 40 of all 81 sums of two digits are right, and most answers end by themselves."""
+
+    async def ask(http: httpx2.AsyncClient, url: str, problem: str) -> Any:
+        messages = [{"role": "user", "content": problem}]
+        body = {"model": NAME, "temperature": 0, "max_tokens": 32, "messages": messages}
+        return (await http.post(f"{url}/chat/completions", json=body)).json()
+
+    async def asked() -> list[Any]:
+        async with local_endpoint(NAME) as service, httpx2.AsyncClient(timeout=300, trust_env=False) as http:
+            return await asyncio.gather(*(ask(http, service.base_url, f"What is {a} + {b}?") for a, b in SUMS))
+
+    begun = time.process_time()
+    answers = asyncio.run(asked())
+    texts = [one["choices"][0]["message"]["content"] for one in answers]
+    right = sum((re.findall(r"\d+", text) or [""])[-1] == str(a + b) for (a, b), text in zip(SUMS, texts, strict=True))
+    ended = sum(one["choices"][0]["finish_reason"] == "stop" for one in answers)
+    tokens = sum(one["usage"]["completion_tokens"] for one in answers)
+    with capsys.disabled():
+        cpu_s = time.process_time() - begun
+        print(f"\n{right} of {len(SUMS)} right, {ended} ended, {tokens / cpu_s:.0f} tokens per CPU second with loading")
+    assert right >= len(SUMS) // 4
+    assert ended >= len(SUMS) // 4
+
+
+def test_it_solves_and_learns(sums: Path, tmp_path: Path) -> None:
+    agent = Agent(instructions="Answer with a number.")
+
+    async def used() -> tuple[Any, Any]:
+        model, store = f"local:{NAME}", tmp_path / "store"
+        solved = await solve(agent, "What is 3 + 4?", model=model, store=store, max_output_tokens=32)
+        options: dict[str, Any] = {"epochs": 1, "group_size": 3, "max_output_tokens": 32, "evaluate": False}
+        report = await learn(
+            agent, str(sums), reward=last_number, model=model, store=store, reflector="sim:reflector", **options
+        )
+        return solved, report
+
+    solved, report = asyncio.run(used())
+    assert solved.output
+    assert report.notes is not None
+
+
+def test_one_update_changes_its_weights(sums: Path, tmp_path: Path) -> None:
+    fields = {
+        "domain": "sums",
+        "data": str(sums),
+        "reward": "tests.support.last_number:last_number",
+        "model": NAME,
+        "test_share": 0.0,
+        "limit": 4,
+        "epochs": 1,
+        "batch_size": 4,
+        "group_size": 6,
+        "max_output_tokens": 24,
+        "evaluate": False,
+        "tensorboard": False,
+        "store": tmp_path / "store",
+        "gradient": {"learning_rate": 3e-4, "lora_rank": 8, "tokens_per_microbatch": 1024},
+    }
+    report = asyncio.run(run_training(train_settings(fields)))
+    assert report.weights.sha256_before != report.weights.sha256_after
+    assert model_path(NAME).is_dir()

